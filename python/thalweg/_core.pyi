@@ -1,0 +1,697 @@
+"""The extension module: what Python may rely on, in the order of the binding's files.
+
+Everything here converts and delegates; the semantics live in the Rust crates. The public
+API (`thalweg.producer`, `.consumer`, `.admin`, `.broker`) subclasses or wraps these classes.
+Errors raised from here are the classes of `thalweg.errors`, looked up by name.
+
+Conventions of the whole module:
+- a `config` is a mapping of resolved option values under their canonical snake_case names
+  (`thalweg.config` makes it; `thalweg/_config_types.py` lists each key with its type in the
+  `Core*Config` TypedDicts); an unknown key is a ValueError that names it;
+- times are milliseconds as int and `None` means "no limit", except for `timeout` arguments
+  of futures, `flush` and `close`, which are seconds as kafka-python has them;
+- a partition is `(topic, partition)`, so a `TopicPartition` is accepted everywhere; what is
+  returned are `thalweg.structs` tuples;
+- every call that may wait releases the GIL, wakes at once on a signal (Ctrl-C raises
+  KeyboardInterrupt), and raises `IllegalStateError` after `close()` or in a forked child.
+"""
+
+# ruff: noqa: D102, D105, D107, PYI021
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    Protocol,
+    Self,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+    type_check_only,
+)
+
+from thalweg.interceptor import ProducerRecord
+from thalweg.structs import (
+    BrokerMetadata,
+    OffsetAndMetadata,
+    RecordMetadata,
+    TopicPartition,
+)
+
+_K = TypeVar("_K", default=bytes | None)
+_V = TypeVar("_V", default=bytes | None)
+_K_co = TypeVar("_K_co", covariant=True, default=bytes | None)
+_V_co = TypeVar("_V_co", covariant=True, default=bytes | None)
+
+_Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+_Partition: TypeAlias = tuple[str, int]
+
+__version__: Final[str]
+
+# ---------------------------------------------------------------- runtime.rs
+
+def set_log_level(logger: str, level: int) -> None:
+    """Sets the least `logging` level that Rust passes on for the logger `thalweg.<name>`.
+
+    Records below it cost one comparison of an atomic; the others cross by a bounded queue
+    and are emitted by the callback thread through `thalweg._logging.emit(logger, level,
+    message)`. Called by `thalweg._logging` when a client is made and from `refresh()`.
+    """
+
+def runtime_threads() -> list[str]:
+    """Names of this process's runtime threads; empty until the first client exists."""
+
+# ---------------------------------------------------------------- cluster.rs
+
+@final
+class ClusterMetadata:
+    """A snapshot of what a client knows about the cluster; never changes (kafka.cluster)."""
+
+    @property
+    def cluster_id(self) -> str | None: ...
+    @property
+    def controller(self) -> BrokerMetadata | None: ...
+    @property
+    def update_version(self) -> int:
+        """Grows by one with each metadata answer that changed something."""
+
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]: ...
+    def brokers(self) -> set[BrokerMetadata]: ...
+    def broker_metadata(self, broker_id: int) -> BrokerMetadata | None: ...
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """All partition ids; None if the topic is not known (kafka-python's contract)."""
+
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        """The partitions that have a leader."""
+
+    def leader_for_partition(self, partition: _Partition) -> int | None:
+        """Node id; None if the partition is unknown; -1 if it has no leader."""
+
+# ---------------------------------------------------------------- producer.rs
+
+@type_check_only
+class ProducerHooks(Protocol):
+    """What of the per-record path is Python: each attribute is None if it is not.
+
+    Read once by `Producer.__new__`. `thalweg.producer._Hooks` is the only implementation.
+    If hooks is None, `send` touches no Python code at all.
+    """
+
+    on_send: Callable[[ProducerRecord], ProducerRecord] | None
+    """Runs the interceptors' chain; never raises (it logs)."""
+    serialize: (
+        Callable[
+            [str, list[tuple[str, bytes]], Any, Any],
+            tuple[bytes | bytearray | memoryview | None, bytes | bytearray | memoryview | None],
+        ]
+        | None
+    )
+    """(topic, headers, key, value) -> (key, value). Called when the topic's metadata is
+    known. May append to the headers list, which is therefore read after it. An exception
+    fails this send alone and is raised unchanged."""
+    partition: (
+        Callable[[str, Any, bytes | None, Any, bytes | None, ClusterMetadata], int | None] | None
+    )
+    """(topic, key, serialized key, value, serialized value, cluster) -> partition, called
+    only if none was given. None -> ValueError."""
+    on_new_batch: Callable[[str, ClusterMetadata, int], None] | None
+    """(topic, cluster, previous partition): KIP-480's callback. Where it is set, an append
+    that would open a new batch for a keyless record calls it and asks `partition` again."""
+    on_acknowledgement: Callable[[RecordMetadata | None, BaseException | None], None] | None
+    """For every record, also those that failed before the append; on the callback thread
+    (before the append: in the calling thread). Never raises (it logs)."""
+
+class Producer(Generic[_K, _V]):
+    """The producer core; `thalweg.producer.KafkaProducer` is its public subclass."""
+
+    def __new__(cls, config: Mapping[str, Any], hooks: ProducerHooks | None = None) -> Self:
+        """Bootstraps within `bootstrap_timeout_ms`; NoBrokersAvailable names each address
+        with its cause. Whatever was opened is closed if it raises."""
+
+    def send(
+        self,
+        topic: str,
+        value: _V | None = None,
+        key: _K | None = None,
+        headers: _Headers | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """kafka-python's send.
+
+        Order: interceptors; checks (topic a str with a valid name, else TypeError /
+        ValueError; `value` and `key` both None -> ValueError; headers a list of (str, bytes)
+        tuples, a None value allowed, else TypeError); metadata (at most `max_block_ms`:
+        KafkaTimeoutError raised; a broker's error for the topic, such as
+        TopicAuthorizationFailedError, fills a failed future); serialize; values must be
+        bytes, bytearray, memoryview or None (TypeError); partition (ValueError if it does
+        not exist after a refresh, or is negative); size (RecordTooLargeError raised); buffer
+        memory (BufferExhaustedError raised when the rest of `max_block_ms` is over). After
+        close(): IllegalStateError.
+        """
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[_V | None],
+        keys: Sequence[_K | None] | None = None,
+        headers: Sequence[_Headers | None] | None = None,
+        partition: int | Sequence[int | None] | None = None,
+        timestamps_ms: Sequence[int | None] | None = None,
+    ) -> FutureBatchMetadata:
+        """One crossing for a whole list; hooks apply element by element.
+
+        Sequences of unequal length: ValueError before anything is sent. Each row has exactly
+        one outcome, seen in the future; `max_block_ms` bounds the wait for each piece.
+        """
+
+    def send_arrow(self, topic: str, data: object) -> FutureBatchMetadata:
+        """`data` has `__arrow_c_stream__` (or `__arrow_c_array__`): columns value, key,
+        partition, timestamp, headers by name; topic, offset, timestamp_type and leader_epoch
+        are ignored, any other column is a ValueError that names it. IllegalStateError if a
+        Python serializer is set."""
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Seconds; KafkaTimeoutError when they are over. All that was appended before the
+        call is done when it returns."""
+
+    def close(self, timeout: float | None = None) -> None:
+        """Seconds, None waits. What is left is failed with a KafkaTimeoutError that says how
+        many and is logged at WARNING. Idempotent."""
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """Waits for metadata at most `max_block_ms`, then KafkaTimeoutError."""
+
+    def bootstrap_connected(self) -> bool: ...
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """{group: {metric name: value}}, Kafka's names ('producer-metrics', 'record-send-total')."""
+
+    @property
+    def client(self) -> Client:
+        """Requests by name on this producer's own connections and metadata."""
+
+    @property
+    def closed(self) -> bool: ...
+
+# ---------------------------------------------------------------- futures.rs
+
+@final
+class FutureRecordMetadata:
+    """The outcome of one send (kafka.producer.future); completes with its batch."""
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """Seconds. Raises the record's error; KafkaTimeoutError when the time is over."""
+
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def value(self) -> RecordMetadata | None: ...
+    @property
+    def exception(self) -> BaseException | None: ...
+    def succeeded(self) -> bool: ...
+    def failed(self) -> bool: ...
+    def retriable(self) -> bool: ...
+    def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """f(*args, value, **kwargs) on the callback thread; at once, in this thread, if done."""
+
+    def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
+    def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
+
+@final
+class FutureBatchMetadata:
+    """The outcome of `send_many` or `send_arrow`; done when every row has its outcome."""
+
+    def get(self, timeout: float | None = None) -> BatchMetadata:
+        """Raises BatchSendError(errors=[(row, exception)], metadata=...) if any row failed."""
+
+    @property
+    def is_done(self) -> bool: ...
+    @property
+    def value(self) -> BatchMetadata | None: ...
+    @property
+    def exception(self) -> BaseException | None: ...
+    def succeeded(self) -> bool: ...
+    def failed(self) -> bool: ...
+    def retriable(self) -> bool: ...
+    def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
+    def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
+    def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
+    def __len__(self) -> int:
+        """Rows handed in."""
+
+@final
+class BatchMetadata:
+    """What was written of a `send_many` or `send_arrow`."""
+
+    @property
+    def count(self) -> int:
+        """Rows that were written."""
+
+    @property
+    def partitions(self) -> dict[TopicPartition, tuple[int, int, int]]:
+        """{TopicPartition: (count, first offset, last offset)}."""
+
+    @property
+    def offsets(self) -> memoryview:
+        """One int64 (format 'q') a row handed in, -1 where it was not written or acks=0;
+        made on first access."""
+
+    def __len__(self) -> int: ...
+
+# ---------------------------------------------------------------- records.rs
+
+@final
+class ConsumerRecord(Generic[_K_co, _V_co]):
+    """One record, as kafka-python's namedtuple behaves (tests/unit/test_records.py runs the
+    same assertions on both); it is not a tuple subclass, everything else holds.
+
+    Headers are kept as their raw section and parsed on first access. Takes its arguments by
+    position or keyword, all required. Compares, orders and hashes as the tuple of its
+    fields, also against plain tuples; pickles and copies.
+    """
+
+    __match_args__: ClassVar[tuple[str, ...]]
+    _fields: ClassVar[tuple[str, ...]]
+    _field_defaults: ClassVar[dict[str, Any]]
+
+    def __new__(
+        cls,
+        topic: str,
+        partition: int,
+        leader_epoch: int | None,
+        offset: int,
+        timestamp: int,
+        timestamp_type: int,
+        key: _K_co,
+        value: _V_co,
+        headers: list[tuple[str, bytes | None]],
+        checksum: int | None,
+        serialized_key_size: int,
+        serialized_value_size: int,
+        serialized_header_size: int,
+    ) -> Self: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int | None: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int:
+        """Unix milliseconds."""
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 CreateTime, 1 LogAppendTime."""
+
+    @property
+    def key(self) -> _K_co: ...
+    @property
+    def value(self) -> _V_co: ...
+    @property
+    def headers(self) -> list[tuple[str, bytes | None]]: ...
+    @property
+    def checksum(self) -> int | None: ...
+    @property
+    def serialized_key_size(self) -> int: ...
+    @property
+    def serialized_value_size(self) -> int: ...
+    @property
+    def serialized_header_size(self) -> int: ...
+    def _asdict(self) -> dict[str, Any]: ...
+    def _replace(self, **kwargs: Any) -> Self: ...
+    @classmethod
+    def _make(cls, iterable: Any) -> Self: ...
+    def count(self, value: Any, /) -> int: ...
+    def index(self, value: Any, start: SupportsIndex = 0, stop: SupportsIndex = ..., /) -> int: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __contains__(self, value: object, /) -> bool: ...
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> tuple[Any, ...]: ...
+    def __add__(self, other: tuple[Any, ...], /) -> tuple[Any, ...]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __lt__(self, other: Any, /) -> bool: ...
+    def __le__(self, other: Any, /) -> bool: ...
+    def __gt__(self, other: Any, /) -> bool: ...
+    def __ge__(self, other: Any, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __getnewargs__(self) -> tuple[Any, ...]: ...
+    def __copy__(self) -> Self: ...
+    def __deepcopy__(self, memo: Any, /) -> Self: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+# ---------------------------------------------------------------- consumer.rs
+
+@type_check_only
+class ConsumerHooks(Protocol):
+    """What of the consumer is Python; each attribute is None if it is not. Read once.
+
+    `thalweg.consumer._Hooks` is the only implementation. With all None, `poll` and iteration
+    touch no Python code.
+    """
+
+    deserialize_key: Callable[[str, list[tuple[str, bytes | None]], bytes | None], Any] | None
+    deserialize_value: Callable[[str, list[tuple[str, bytes | None]], bytes | None], Any] | None
+    """(topic, headers, data) -> object, called while a record is built. If one raises:
+    records before it are returned first; the next call raises DeserializationError(topic,
+    partition, offset, key, value, headers, timestamp, cause) with the position at that record
+    (KIP-334)."""
+    before_poll: Callable[[int | None], int | None] | None
+    """Coordinator work in the application's thread (groups, committed offsets, auto-commit).
+
+    Called at the start of `poll`, `poll_arrow` and of each refill of the iterator, and again
+    whenever the time that it returned is over or `reenter()` was called, always before any
+    record is drained: (ms left of the caller's timeout, None = no limit) -> ms after which it
+    wants to be called again (None = not by time). May raise; may call assign, seek, pause,
+    resume, set_committed. Between two calls buffered records are handed out at once."""
+    on_consume: (
+        Callable[
+            [dict[TopicPartition, list[ConsumerRecord[Any, Any]]]],
+            dict[TopicPartition, list[ConsumerRecord[Any, Any]]],
+        ]
+        | None
+    )
+    """Runs the interceptors' chain over what `poll` (or an iterator's refill) returns; never
+    raises (it logs)."""
+
+class Consumer(Generic[_K_co, _V_co]):
+    """The consumer core; `thalweg.consumer.KafkaConsumer` is its public subclass.
+
+    One thread at a time may use it: a second one gets an IllegalStateError at once; only
+    `wakeup` and `reenter` may be called from anywhere.
+    """
+
+    def __new__(cls, config: Mapping[str, Any], hooks: ConsumerHooks | None = None) -> Self:
+        """Bootstraps as Producer does. With `group_id` set, an assigned partition without a
+        position waits for `set_committed` before the reset policy applies; without it the
+        policy applies at once."""
+
+    def assign(self, partitions: Sequence[_Partition]) -> None:
+        """Replaces the assignment; partitions that stay keep position, buffer and pause."""
+
+    def assignment(self) -> set[TopicPartition]: ...
+    def poll(
+        self, timeout_ms: int | None = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]:
+        """At most `max_records` (None: max_poll_records); {} when the time is over. Raises
+        what is wrong with a partition (OffsetOutOfRangeError, NoOffsetForPartitionError,
+        CorruptRecordError, TopicAuthorizationFailedError, ...) once no good record is left
+        before it. KafkaTimeoutError is never raised for an empty poll."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> ConsumerRecord[_K_co, _V_co]:
+        """The next record; the position moves record by record. StopIteration after
+        `consumer_timeout_ms` without one (the iterator may be used again), or when closed.
+        A record whose partition was revoked, paused or sought meanwhile is not handed out."""
+
+    def poll_arrow(
+        self,
+        timeout_ms: int | None = 0,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+    ) -> RecordTable:
+        """All that is buffered, up to `max_bytes` (None: poll_arrow_max_bytes); waits for the
+        first record only. Schema of spec: see RecordTable."""
+
+    def seek(self, partition: _Partition, offset: int, leader_epoch: int = -1) -> None:
+        """IllegalStateError if the partition is not assigned."""
+
+    def seek_to(
+        self, partitions: Sequence[_Partition], where: Literal["earliest", "latest"]
+    ) -> None:
+        """Lazy, as kafka-python's seek_to_beginning and seek_to_end."""
+
+    def position(self, partition: _Partition, timeout_ms: int | None = None) -> int:
+        """Next offset to be handed out; waits (running `before_poll`) until it is known, then
+        KafkaTimeoutError; IllegalStateError if not assigned."""
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What a commit would write: next offset and the leader epoch of the last record
+        handed out, for each assigned partition that has a position; never waits."""
+
+    def awaiting_committed(self) -> list[TopicPartition]:
+        """Assigned partitions without position that wait for `set_committed`."""
+
+    def set_committed(self, offsets: Mapping[_Partition, OffsetAndMetadata | None]) -> None:
+        """The committed offsets found; None: there is none, the reset policy applies. Ignored
+        for partitions that got a position (a seek) or were revoked meanwhile."""
+
+    def pause(self, partitions: Sequence[_Partition]) -> None: ...
+    def resume(self, partitions: Sequence[_Partition]) -> None: ...
+    def paused(self) -> set[TopicPartition]: ...
+    def highwater(self, partition: _Partition) -> int | None:
+        """From the last fetch; None if there was none."""
+
+    def lag(self, partition: _Partition) -> int | None:
+        """High watermark (last stable offset under read_committed) minus position."""
+
+    def list_offsets(
+        self, targets: Sequence[tuple[str, int, int]], timeout_ms: int | None = None
+    ) -> list[tuple[str, int, int, int, int]]:
+        """(topic, partition, timestamp) -> (topic, partition, offset, timestamp, leader
+        epoch), in the order asked. Timestamps of KIP-79/734: -1 latest, -2 earliest, -3 max
+        timestamp; offset -1 if there is none. KafkaTimeoutError."""
+
+    def reenter(self) -> None:
+        """Makes a waiting call run `before_poll` now; from any thread."""
+
+    def wakeup(self) -> None:
+        """The waiting (or next) call raises WakeupError; from any thread."""
+
+    def bootstrap_connected(self) -> bool: ...
+    def metrics(self) -> dict[str, dict[str, float]]: ...
+    def close(self, timeout_ms: int | None = None) -> None: ...
+    @property
+    def client(self) -> Client: ...
+    @property
+    def closed(self) -> bool: ...
+
+# ---------------------------------------------------------------- tables.rs
+
+@final
+class RecordTable:
+    """Columns of consumed records; immutable, exported any number of times without a copy.
+
+    Schema, also when empty: topic string, partition int32, offset int64, timestamp
+    timestamp[ms, UTC], timestamp_type int32, leader_epoch int32, key binary, value binary,
+    headers list<struct<key: string, value: binary>>; key, value and headers are nullable.
+    """
+
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def column_names(self) -> list[str]: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+# ---------------------------------------------------------------- client.rs
+
+_Node: TypeAlias = int | Literal["any", "controller"] | tuple[Literal["coordinator"], str, str]
+
+@final
+class Client:
+    """Any Kafka API by name: what admin.py and coordinator/ are built on.
+
+    A body is a dict with the field names of Kafka's JSON schemas ("TopicName"), nested
+    structs as dicts, arrays as lists, bytes and records as bytes, uuids as Kafka's url-safe
+    base64 str ("AAAAAAAAAAAAAAAAAAAAAA" is the zero id), nullable fields as None. A missing
+    field takes the schema's default; an unknown one is a ValueError that names it; a field
+    that the negotiated version cannot carry with a non-default value is an
+    UnsupportedVersionError. Error codes inside an answer are left to the caller.
+    """
+
+    def __new__(cls, config: Mapping[str, Any]) -> Self: ...
+    def request(
+        self,
+        api: str,
+        body: Mapping[str, Any],
+        node: _Node = "any",
+        version: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> dict[str, Any]:
+        """One request to a node id, the least loaded broker, the controller, or a
+        coordinator: ("coordinator", "group" | "transaction", key), looked up and cached;
+        `forget_coordinator` drops it.
+
+        Requests to a coordinator go by the group connection, all others by the general one.
+        version None: the highest that both sides speak; UnsupportedVersionError if none.
+        timeout_ms None: request_timeout_ms. KafkaTimeoutError, KafkaConnectionError; no
+        retries but for reaching the node.
+        """
+
+    def submit(
+        self,
+        api: str,
+        body: Mapping[str, Any],
+        node: _Node = "any",
+        version: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> PendingRequest:
+        """`request` without waiting."""
+
+    def forget_coordinator(self, kind: Literal["group", "transaction"], key: str) -> None: ...
+    def metadata(
+        self, topics: Sequence[str] | None = None, timeout_ms: int | None = None
+    ) -> dict[str, Any]:
+        """A fresh Metadata answer as `request` gives it; None: all topics, []: none. Creates
+        no topic."""
+
+    def cluster(self) -> ClusterMetadata: ...
+    def nodes(self) -> list[BrokerMetadata]: ...
+    def api_versions(self, node: int | Literal["any"] = "any") -> dict[str, tuple[int, int]]:
+        """{API name: (least, highest)} that the node announced (unknown keys as their number)."""
+
+    def metrics(self) -> dict[str, dict[str, float]]: ...
+    def bootstrap_connected(self) -> bool: ...
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Of a client that belongs to a producer or consumer: IllegalStateError."""
+
+    @property
+    def closed(self) -> bool: ...
+
+@final
+class PendingRequest:
+    """A request under way."""
+
+    @property
+    def is_done(self) -> bool: ...
+    def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
+        """Waits for the answer or raises what `Client.request` would."""
+
+    def add_done_callback(self, f: Callable[[Self], object]) -> None:
+        """On the callback thread; at once, in this thread, if done."""
+
+# ---------------------------------------------------------------- broker.rs
+
+_FaultAction: TypeAlias = Literal["fail", "delay", "disconnect", "apply_then_disconnect", "silence"]
+
+@final
+class EmbeddedBroker:
+    """The embedded broker's core; `thalweg.broker.EmbeddedBroker` wraps it."""
+
+    def __new__(
+        cls,
+        nodes: int = 1,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        data_dir: str | None = None,
+        configs: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Opens nothing yet. `configs`: Kafka's broker options, dotted names; an unknown one
+        is a KafkaConfigurationError. port 0: any free ones; else port, port + 1, ..."""
+
+    def start(self) -> None:
+        """Returns when all nodes accept connections. OSError (EADDRINUSE) names the port.
+        Idempotent; after close(): IllegalStateError."""
+
+    def close(self) -> None: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def nodes(self) -> list[int]: ...
+    @property
+    def ports(self) -> list[int]: ...
+    @property
+    def data_dir(self) -> str | None: ...
+    @property
+    def bootstrap_servers(self) -> str:
+        """'host:port,host:port'; IllegalStateError before start()."""
+
+    @property
+    def running(self) -> bool: ...
+    def create_topic(
+        self,
+        name: str,
+        num_partitions: int = 1,
+        replication_factor: int = 1,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, ..."""
+
+    def delete_topic(self, name: str) -> None: ...
+    def topics(self) -> dict[str, int]:
+        """{name: number of partitions}."""
+
+    def leader(self, partition: _Partition) -> int: ...
+    def move_leader(self, partition: _Partition, node: int) -> None: ...
+    def stop_node(self, node: int) -> None: ...
+    def start_node(self, node: int) -> None: ...
+    def add_fault(
+        self,
+        api: str | None,
+        action: _FaultAction,
+        node: int | None = None,
+        topic: str | None = None,
+        error_code: int = 0,
+        delay_ms: int = 0,
+        times: int | None = 1,
+    ) -> int:
+        """Returns the fault's id. api None: any; times None: until removed. Faults apply in
+        the order in which they were added, one a request."""
+
+    def remove_fault(self, fault: int) -> None: ...
+    def clear_faults(self) -> None: ...
+    def fault_hits(self, fault: int) -> int:
+        """How often it has applied; also after it was used up."""
+
+    def requests(self, api: str | None = None) -> dict[str, int]:
+        """{API name: requests answered since start}."""
+
+# ---------------------------------------------------------------- reader.rs
+
+@final
+class PartitionReader:
+    """A bounded range of one partition as Arrow batches (Spark's executors)."""
+
+    def __new__(
+        cls,
+        config: Mapping[str, Any],
+        topic: str,
+        partition: int,
+        start: int,
+        end: int,
+        *,
+        include_headers: bool = False,
+        fail_on_data_loss: bool = True,
+        batch_rows: int = 65536,
+        batch_bytes: int = 16777216,
+        timeout_ms: int = 120000,
+    ) -> Self:
+        """[start, end); -2 and -1 stand for earliest and latest."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> ArrowBatch: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+@final
+class ArrowBatch:
+    """One RecordBatch in the Spark connector's schema."""
+
+    @property
+    def num_rows(self) -> int: ...
+    def __len__(self) -> int: ...
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
