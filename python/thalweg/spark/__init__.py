@@ -1,0 +1,74 @@
+"""Spark data source: Kafka topics as DataFrames, batch and stream, read and write, without a jar.
+
+With thalweg installed where Spark's Python workers run, ``spark.read.format("thalweg")`` works by
+itself. :func:`register` does the same for one session and checks that the workers can import it.
+Importing this package loads no native code; the first read or write does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession, *, check_workers: bool = True) -> None:
+    """Makes ``.format("thalweg")`` known to a session.
+
+    Args:
+        spark: A classic or Connect session.
+        check_workers: Run a one-row job that imports thalweg where the workers run. It costs
+            some hundred milliseconds once and turns a task that fails later into a plain error.
+
+    Raises:
+        ImportError: If the workers' Python cannot import thalweg; names that interpreter.
+    """
+    from thalweg.spark.source import ThalwegDataSource
+
+    if check_workers:
+        _check_workers(spark)
+    spark.dataSource.register(ThalwegDataSource)
+
+
+def _check_workers(spark: SparkSession) -> None:
+    import thalweg
+
+    # A nested function is pickled by value, so that it runs on a worker without thalweg too.
+    def probe(batches: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        import sys
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        version, error = "", ""
+        try:
+            import thalweg
+            from thalweg import _core  # noqa: F401
+
+            version = thalweg.__version__
+        except Exception as caught:
+            error = f"{type(caught).__name__}: {caught}"
+        yield pa.RecordBatch.from_pydict(
+            {"interpreter": [sys.executable], "version": [version], "error": [error]}
+        )
+
+    schema = "interpreter string, version string, error string"
+    row = spark.range(1).coalesce(1).mapInArrow(probe, schema).collect()[0]
+    if row.error:
+        raise ImportError(
+            f"Spark's workers run {row.interpreter}, which cannot import thalweg ({row.error}). "
+            "Install thalweg there, or set PYSPARK_PYTHON (or spark.pyspark.python) to a Python "
+            "that has it."
+        )
+    if row.version != thalweg.__version__:
+        raise ImportError(
+            f"Spark's workers run {row.interpreter} with thalweg {row.version}, the driver has "
+            f"{thalweg.__version__}. Install the same version on both."
+        )

@@ -1,0 +1,187 @@
+"""What the driver asks a broker: which partitions there are, and where they start and end.
+
+Runs on the driver only, in the worker process that plans a batch or in the long-lived one that
+serves a stream. It holds one consumer, opened at first use and never pickled. Each question is
+asked again after ``fetchOffset.retryIntervalMs``, ``fetchOffset.numRetries`` times in all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from thalweg.errors import KafkaError, UnknownTopicOrPartitionError
+from thalweg.spark.offsets import Offsets, Partition
+from thalweg.spark.options import EARLIEST, LATEST, OffsetSpec, SourceOptions, mismatch
+from thalweg.structs import TopicPartition
+
+T = TypeVar("T")
+
+
+class OffsetReader:
+    """Partitions and offsets of the topics that one set of options names."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Opens nothing yet.
+
+        Args:
+            options: Checked options of the read.
+        """
+        self._options = options
+        self._consumer: Any = None
+
+    def __getstate__(self) -> SourceOptions:
+        """Pickles the options only; a copy opens its own consumer."""
+        return self._options
+
+    def __setstate__(self, options: SourceOptions) -> None:
+        """Restores a copy without a connection."""
+        self.__init__(options)  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Closes the consumer, if one was opened; the next question opens another."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def partitions(self) -> set[Partition]:
+        """Partitions to read now.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a topic subscribed to by name does not exist.
+        """
+        strategy = self._options.strategy
+        if strategy.kind == "assign":
+            return set(strategy.assigned)
+        return self._retried(self._subscribed)
+
+    def earliest(self, partitions: Iterable[Partition]) -> Offsets:
+        """First offset that each partition still has."""
+        return self._ask("beginning_offsets", partitions)
+
+    def latest(self, partitions: Iterable[Partition]) -> Offsets:
+        """Offset after the last visible record: the last stable one under read_committed."""
+        return self._ask("end_offsets", partitions)
+
+    def resolve(
+        self, spec: OffsetSpec, partitions: set[Partition], option: str
+    ) -> Offsets:
+        """Offsets that a starting or ending option means now.
+
+        Args:
+            spec: The parsed option.
+            partitions: Partitions that are read.
+            option: Its name without a suffix, ``"starting"`` or ``"ending"``, for messages.
+
+        Returns:
+            An offset for each of ``partitions``.
+
+        Raises:
+            ValueError: If offsets by partition do not cover the partitions, or a timestamp has no
+                record at or after it and the strategy is ``error``.
+        """
+        if spec.everywhere == EARLIEST:
+            return self.earliest(partitions)
+        if spec.everywhere == LATEST:
+            return self.latest(partitions)
+        if spec.timestamp_ms is not None:
+            return self._by_time(dict.fromkeys(partitions, spec.timestamp_ms), option)
+        if spec.timestamps is not None:
+            times = _flat(spec.timestamps)
+            _check_cover(times, partitions, f"{option}OffsetsByTimestamp")
+            return self._by_time(times, option)
+        offsets = _flat(spec.offsets or {})
+        _check_cover(offsets, partitions, f"{option}Offsets")
+        earliest = self.earliest(tp for tp, at in offsets.items() if at == EARLIEST)
+        latest = self.latest(tp for tp, at in offsets.items() if at == LATEST)
+        return {**offsets, **earliest, **latest}
+
+    def _subscribed(self) -> set[Partition]:
+        strategy = self._options.strategy
+        consumer = self._open()
+        if strategy.kind == "subscribepattern":
+            topics = sorted(
+                topic for topic in consumer.topics() if strategy.matches(topic)
+            )
+        else:
+            topics = sorted(set(strategy.topics))
+        found: set[Partition] = set()
+        for topic in topics:
+            ids = consumer.partitions_for_topic(topic)
+            if not ids and strategy.kind == "subscribe":
+                raise UnknownTopicOrPartitionError(f"Topic '{topic}' does not exist")
+            found.update((topic, partition) for partition in ids or ())
+        return found
+
+    def _ask(self, method: str, partitions: Iterable[Partition]) -> Offsets:
+        wanted = [TopicPartition(*tp) for tp in sorted(partitions)]
+        if not wanted:
+            return {}
+        answer = self._retried(lambda: getattr(self._open(), method)(wanted))
+        return {(tp.topic, tp.partition): offset for tp, offset in answer.items()}
+
+    def _by_time(self, times: Mapping[Partition, int], option: str) -> Offsets:
+        wanted = {TopicPartition(*tp): at for tp, at in sorted(times.items())}
+        answer = (
+            self._retried(lambda: self._open().offsets_for_times(wanted))
+            if wanted
+            else {}
+        )
+        found = {
+            (tp.topic, tp.partition): at.offset
+            for tp, at in answer.items()
+            if at is not None
+        }
+        missing = [tp for tp in times if tp not in found]
+        if (
+            missing
+            and option == "starting"
+            and self._options.timestamp_strategy == "error"
+        ):
+            topic, partition = missing[0]
+            raise ValueError(
+                f"No offset matched from request of topic-partition {topic}-{partition} and "
+                f"timestamp {times[missing[0]]}."
+            )
+        return {**found, **self.latest(missing)}
+
+    def _retried(self, question: Callable[[], T]) -> T:
+        for attempt in range(1, self._options.fetch_retries + 1):
+            try:
+                return question()
+            except KafkaError:
+                # A new consumer for the next try: what failed may be its connection or metadata.
+                self.close()
+                if attempt == self._options.fetch_retries:
+                    raise
+                time.sleep(self._options.retry_interval_ms / 1_000)
+        raise AssertionError("fetch_retries is at least 1")
+
+    def _open(self) -> Any:
+        if self._consumer is None:
+            from thalweg.consumer import KafkaConsumer
+
+            self._consumer = KafkaConsumer.from_config(consumer_config(self._options))
+        return self._consumer
+
+
+def consumer_config(options: SourceOptions) -> dict[str, Any]:
+    """The client's options for a read: the user's ``kafka.*`` ones and what the source decides."""
+    return {
+        **options.client_config,
+        "enable.auto.commit": False,
+        "auto.offset.reset": "none",
+        "allow.auto.create.topics": False,
+    }
+
+
+def _flat(nested: Mapping[str, Mapping[int, int]]) -> Offsets:
+    return {
+        (topic, p): value for topic, ps in nested.items() for p, value in ps.items()
+    }
+
+
+def _check_cover(given: Offsets, partitions: set[Partition], option: str) -> None:
+    if set(given) != partitions:
+        raise mismatch(option, partitions, set(given))

@@ -1,0 +1,412 @@
+"""Options of the data source: parsed once, refused with the Kafka connector's own messages.
+
+Names and meanings are those of Spark's Kafka connector (``spark-sql-kafka-0-10``), so that a job
+moves over by changing ``.format("kafka")`` to ``.format("thalweg")``. Spark lower-cases option
+names before they arrive here. What this module does not do: talk to a broker, or know what a
+topic's offsets are; ``offset_reader.py`` does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+LATEST = -1
+EARLIEST = -2
+
+Side = Literal["starting", "ending"]
+Mode = Literal["batch", "stream"]
+
+_STRATEGIES = ("assign", "subscribe", "subscribepattern")
+_DEFAULT_FETCH_RETRIES = 3
+_DEFAULT_RETRY_INTERVAL_MS = 1_000
+_DEFAULT_POLL_TIMEOUT_MS = 120_000
+
+_REFUSED_CONSUMER = {
+    "auto.offset.reset": (
+        "Kafka option 'auto.offset.reset' is not supported. Instead set the source option "
+        "'startingoffsets' to 'earliest' or 'latest' to specify where to start. Structured "
+        "Streaming manages which offsets are consumed internally, rather than relying on the "
+        "kafkaConsumer to do it."
+    ),
+    "key.deserializer": (
+        "Kafka option 'key.deserializer' is not supported as keys are deserialized as byte "
+        "arrays. Use DataFrame operations to explicitly deserialize the keys."
+    ),
+    "value.deserializer": (
+        "Kafka option 'value.deserializer' is not supported as values are deserialized as byte "
+        "arrays. Use DataFrame operations to explicitly deserialize the values."
+    ),
+    "enable.auto.commit": (
+        "Kafka option 'enable.auto.commit' is not supported as the source does not commit any "
+        "offsets."
+    ),
+    "interceptor.classes": (
+        "Kafka option 'interceptor.classes' is not supported as the source always reads keys and "
+        "values as byte arrays, which is not safe to intercept."
+    ),
+}
+_REFUSED_PRODUCER = {
+    "key.serializer": (
+        "Kafka option 'key.serializer' is not supported as keys are serialized as byte arrays. "
+        "Use DataFrame operations to explicitly serialize the keys."
+    ),
+    "value.serializer": (
+        "Kafka option 'value.serializer' is not supported as values are serialized as byte "
+        "arrays. Use DataFrame operations to explicitly serialize the values."
+    ),
+}
+# Known to the connector, not read here yet: ignoring one would change what a job reads.
+_NOT_YET = ("minoffsetspertrigger", "maxtriggerdelay")
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Which partitions are read: exactly one of the three ways to say it."""
+
+    kind: Literal["assign", "subscribe", "subscribepattern"]
+    assigned: tuple[tuple[str, int], ...] = ()
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+
+    def matches(self, topic: str) -> bool:
+        """Whether a topic's whole name matches the pattern, as Java's ``Matcher.matches``."""
+        return re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True)
+class OffsetSpec:
+    """Where to start or to end: one rule for all partitions, or one for each.
+
+    ``everywhere`` is LATEST, EARLIEST or None; ``timestamp_ms`` one time for all;
+    ``offsets`` and ``timestamps`` map topic -> partition -> offset (or -1, -2) or time in ms.
+    """
+
+    everywhere: int | None = None
+    timestamp_ms: int | None = None
+    offsets: Mapping[str, Mapping[int, int]] | None = None
+    timestamps: Mapping[str, Mapping[int, int]] | None = None
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Everything a read needs to know, picklable, without a connection."""
+
+    mode: Mode
+    strategy: Strategy
+    starting: OffsetSpec
+    ending: OffsetSpec
+    client_config: Mapping[str, str]
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    timestamp_strategy: Literal["error", "latest"] = "error"
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fetch_retries: int = _DEFAULT_FETCH_RETRIES
+    retry_interval_ms: int = _DEFAULT_RETRY_INTERVAL_MS
+    poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Everything a write needs to know, picklable, without a connection."""
+
+    topic: str | None
+    client_config: Mapping[str, str] = field(default_factory=dict)
+
+
+def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
+    """Reads and checks the options of a batch or stream read.
+
+    Args:
+        options: What the user gave, keys in any case.
+        mode: ``"batch"`` or ``"stream"``; a few options are allowed in one of them only.
+
+    Returns:
+        The parsed options.
+
+    Raises:
+        ValueError: With the Kafka connector's message for the first bad option.
+    """
+    given = {key.lower(): value for key, value in options.items()}
+    for name in _NOT_YET:
+        if name in given:
+            raise ValueError(
+                f"Option '{name}' is not supported by thalweg yet; use maxOffsetsPerTrigger "
+                "and a processing-time trigger instead."
+            )
+    strategy = _strategy(given)
+    starting, ending = _specs(given, mode, strategy)
+    return SourceOptions(
+        mode=mode,
+        strategy=strategy,
+        starting=starting,
+        ending=ending,
+        client_config=_client_config(given, _REFUSED_CONSUMER, "consumer"),
+        fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
+        include_headers=_boolean(given, "includeHeaders", default=False),
+        timestamp_strategy=_timestamp_strategy(given),
+        max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
+        min_partitions=_positive(given, "minPartitions"),
+        max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
+        fetch_retries=_positive(given, "fetchOffset.numRetries")
+        or _DEFAULT_FETCH_RETRIES,
+        retry_interval_ms=_positive(given, "fetchOffset.retryIntervalMs")
+        or _DEFAULT_RETRY_INTERVAL_MS,
+        poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs")
+        or _DEFAULT_POLL_TIMEOUT_MS,
+    )
+
+
+def parse_sink(options: Mapping[str, str]) -> SinkOptions:
+    """Reads and checks the options of a batch or stream write.
+
+    Raises:
+        ValueError: With the Kafka connector's message for the first bad option.
+    """
+    given = {key.lower(): value for key, value in options.items()}
+    topic = given.get("topic")
+    return SinkOptions(
+        topic=topic.strip() if topic is not None else None,
+        client_config=_client_config(given, _REFUSED_PRODUCER, "producer"),
+    )
+
+
+def _strategy(given: Mapping[str, str]) -> Strategy:
+    named = [name for name in _STRATEGIES if name in given]
+    choices = "assign, subscribe, subscribePattern"
+    if not named:
+        raise ValueError(
+            f"One of the following options must be specified for Kafka source: {choices}. "
+            "See the docs for more details."
+        )
+    if len(named) > 1:
+        raise ValueError(
+            f"Only one of the following options can be specified for Kafka source: {choices}. "
+            "See the docs for more details."
+        )
+    value = given[named[0]].strip()
+    if named[0] == "assign":
+        return Strategy("assign", assigned=_assigned(value))
+    if named[0] == "subscribe":
+        topics = tuple(
+            topic for topic in (part.strip() for part in value.split(",")) if topic
+        )
+        if not topics:
+            raise ValueError(
+                "No topics to subscribe to as specified value for option 'subscribe' is "
+                f"'{given['subscribe']}'"
+            )
+        return Strategy("subscribe", topics=topics)
+    if not value:
+        raise ValueError(
+            "Pattern to subscribe is empty as specified value for option 'subscribePattern' is "
+            f"'{given['subscribepattern']}'"
+        )
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(
+            f"Option 'subscribePattern' is not a regular expression: '{value}': {error}"
+        ) from None
+    return Strategy("subscribepattern", pattern=value)
+
+
+def _assigned(value: str) -> tuple[tuple[str, int], ...]:
+    if not value.startswith("{"):
+        raise ValueError(
+            f"No topicpartitions to assign as specified value for option 'assign' is '{value}'"
+        )
+    hint = f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}'
+    try:
+        parsed = json.loads(value)
+        pairs = sorted({(topic, _index(p)) for topic, ps in parsed.items() for p in ps})
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError(hint) from None
+    if not pairs:
+        raise ValueError(
+            f"No topicpartitions to assign as specified value for option 'assign' is '{value}'"
+        )
+    return tuple(pairs)
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(value)
+    return value
+
+
+def _specs(
+    given: Mapping[str, str], mode: Mode, strategy: Strategy
+) -> tuple[OffsetSpec, OffsetSpec]:
+    starting = _spec(
+        given, "starting", EARLIEST if mode == "batch" else LATEST, strategy
+    )
+    if mode == "stream":
+        for name in ("endingoffsets", "endingoffsetsbytimestamp"):
+            if name in given:
+                raise ValueError("ending offset not valid in streaming queries")
+        if "endingtimestamp" in given:
+            raise ValueError("ending timestamp not valid in streaming queries")
+        return starting, OffsetSpec(everywhere=LATEST)
+    if starting.everywhere == LATEST:
+        raise ValueError("starting offset can't be latest for batch queries on Kafka")
+    _refuse_in_batch(starting, LATEST, "startingOffsets", "latest")
+    ending = _spec(given, "ending", LATEST, strategy)
+    if ending.everywhere == EARLIEST:
+        raise ValueError("ending offset can't be earliest for batch queries on Kafka")
+    _refuse_in_batch(ending, EARLIEST, "endingOffsets", "earliest")
+    return starting, ending
+
+
+def _refuse_in_batch(spec: OffsetSpec, offset: int, option: str, word: str) -> None:
+    for topic, partitions in (spec.offsets or {}).items():
+        for partition, value in partitions.items():
+            if value == offset:
+                raise ValueError(
+                    f"{option} for {topic}-{partition} can't be {word} for batch queries on Kafka"
+                )
+
+
+def _spec(
+    given: Mapping[str, str], side: Side, default: int, strategy: Strategy
+) -> OffsetSpec:
+    """Precedence as in the connector: one time for all, then times by partition, then offsets."""
+    timestamp = given.get(f"{side}timestamp")
+    if timestamp is not None:
+        try:
+            return OffsetSpec(timestamp_ms=int(timestamp.strip()))
+        except ValueError:
+            raise ValueError(f"Expected a single long value, got {timestamp}") from None
+    by_partition = given.get(f"{side}offsetsbytimestamp")
+    if by_partition is not None:
+        times = _partition_map(by_partition, example=123456789)
+        _check_complete(times, strategy, f"{side}OffsetsByTimestamp")
+        return OffsetSpec(timestamps=times)
+    value = given.get(f"{side}offsets")
+    if value is None:
+        return OffsetSpec(everywhere=default)
+    word = value.strip().lower()
+    if word == "latest":
+        return OffsetSpec(everywhere=LATEST)
+    if word == "earliest":
+        return OffsetSpec(everywhere=EARLIEST)
+    offsets = _partition_map(value, example=23)
+    for topic, partitions in offsets.items():
+        for partition, offset in partitions.items():
+            if offset < EARLIEST:
+                raise ValueError(
+                    f"{side}Offsets for {topic}-{partition} is {offset}: expected an offset, "
+                    "-1 for latest or -2 for earliest"
+                )
+    _check_complete(offsets, strategy, f"{side}Offsets")
+    return OffsetSpec(offsets=offsets)
+
+
+def _partition_map(text: str, example: int) -> dict[str, dict[int, int]]:
+    hint = f'Expected e.g. {{"topicA":{{"0":{example},"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
+    try:
+        parsed = json.loads(text)
+        result = {
+            topic: {int(p): _long(offset) for p, offset in partitions.items()}
+            for topic, partitions in parsed.items()
+        }
+    except (ValueError, TypeError, AttributeError):
+        raise ValueError(hint) from None
+    if not all(
+        partition >= 0 for partitions in result.values() for partition in partitions
+    ):
+        raise ValueError(hint)
+    return result
+
+
+def _long(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(value)
+    return value
+
+
+def _check_complete(
+    given: Mapping[str, Mapping[int, int]], strategy: Strategy, option: str
+) -> None:
+    """With ``assign`` the partitions are known already, so a mismatch needs no broker to see."""
+    if strategy.kind != "assign":
+        return
+    named = {(topic, partition) for topic, ps in given.items() for partition in ps}
+    if named != set(strategy.assigned):
+        raise mismatch(option, set(strategy.assigned), named)
+
+
+def mismatch(
+    option: str, assigned: set[tuple[str, int]], named: set[tuple[str, int]]
+) -> ValueError:
+    """The connector's complaint when the offsets given do not cover the partitions read."""
+    return ValueError(
+        f"If {option} contains specific offsets, you must specify all TopicPartitions. "
+        "Use -1 for latest, -2 for earliest. "
+        f"Specified: {_names(named)} Assigned: {_names(assigned)}"
+    )
+
+
+def _names(partitions: set[tuple[str, int]]) -> str:
+    return (
+        "["
+        + ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))
+        + "]"
+    )
+
+
+def _client_config(
+    given: Mapping[str, str], refused: Mapping[str, str], client: str
+) -> dict[str, str]:
+    config = {
+        key[6:]: value for key, value in given.items() if key.startswith("kafka.")
+    }
+    for name, message in refused.items():
+        if name in config:
+            raise ValueError(message)
+    if not config.get("bootstrap.servers", "").strip():
+        raise ValueError(
+            f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"
+        )
+    return config
+
+
+def _boolean(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = given.get(name.lower())
+    if value is None:
+        return default
+    word = value.strip().lower()
+    if word not in ("true", "false"):
+        raise ValueError(f"Option '{name}' must be true or false, got '{value}'")
+    return word == "true"
+
+
+def _positive(given: Mapping[str, str], name: str) -> int | None:
+    value = given.get(name.lower())
+    if value is None:
+        return None
+    try:
+        number = int(value.strip())
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a positive whole number, got '{value}'"
+        ) from None
+    if number <= 0:
+        raise ValueError(f"{name} must be positive, got '{value}'")
+    return number
+
+
+def _timestamp_strategy(given: Mapping[str, str]) -> Literal["error", "latest"]:
+    value = given.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
+    if value == "error":
+        return "error"
+    if value == "latest":
+        return "latest"
+    raise ValueError(
+        f"Option 'startingOffsetsByTimestampStrategy' must be 'error' or 'latest', got '{value}'"
+    )

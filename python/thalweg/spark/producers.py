@@ -1,0 +1,64 @@
+"""Producers of a worker process, kept between tasks.
+
+Spark reuses its Python workers, so a producer's connections, metadata and producer id are worth
+keeping. The cache is keyed by process id as well: a worker is forked, and a producer must not be
+used in another process than the one that made it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+_PRODUCERS_MAX = 4
+_lock = threading.Lock()
+_producers: dict[tuple[Any, ...], Any] = {}
+
+
+def cached_producer(config: Mapping[str, str]) -> Any:
+    """The process's producer for these options, opened at first use.
+
+    Args:
+        config: Options by Kafka's dotted names.
+
+    Returns:
+        A ``KafkaProducer``.
+    """
+    from thalweg.producer import KafkaProducer
+
+    key = _key(config)
+    with _lock:
+        found = _producers.pop(key, None)
+        if found is None:
+            found = KafkaProducer.from_config(dict(config))
+        _producers[key] = found  # last in order: used last
+        while len(_producers) > _PRODUCERS_MAX:
+            _close(_producers.pop(next(iter(_producers))))
+    return found
+
+
+def discard_producer(config: Mapping[str, str]) -> None:
+    """Drops a producer after a failure, without sending what it still holds."""
+    with _lock:
+        found = _producers.pop(_key(config), None)
+    if found is not None:
+        _close(found, timeout=0)
+
+
+def _key(config: Mapping[str, str]) -> tuple[Any, ...]:
+    return (os.getpid(), *sorted(config.items()))
+
+
+def _close(producer: Any, timeout: float | None = None) -> None:
+    producer.close(timeout=timeout)
+
+
+@atexit.register
+def _close_all() -> None:
+    pid = os.getpid()
+    for key, producer in list(_producers.items()):
+        if key[0] == pid:
+            _close(producer, timeout=5)

@@ -1,0 +1,105 @@
+"""Columns of the source and the sink, exactly those of Spark's Kafka connector.
+
+======== ============================================= ==================================
+column   Spark type                                    meaning
+======== ============================================= ==================================
+key      binary                                        null if the record has none
+value    binary                                        null is a tombstone
+topic    string
+partition int
+offset   long
+timestamp timestamp                                    milliseconds, kept as microseconds
+timestampType int                                      0 create time, 1 log append time
+headers  array<struct<key: string, value: binary>>     with ``includeHeaders``; null if none
+======== ============================================= ==================================
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+HEADERS_TYPE = ArrayType(
+    StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+)
+
+
+def source_schema(*, include_headers: bool) -> StructType:
+    """Schema of a read; every column is nullable, as in the connector."""
+    fields = [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    if include_headers:
+        fields.append(StructField("headers", HEADERS_TYPE))
+    return StructType(fields)
+
+
+def check_source_schema(schema: StructType, expected: StructType) -> None:
+    """Refuses a schema of the user's own, as the connector does.
+
+    Raises:
+        ValueError: If ``schema`` is not the source's.
+    """
+    if [(f.name, f.dataType) for f in schema.fields] != [
+        (f.name, f.dataType) for f in expected.fields
+    ]:
+        raise ValueError(
+            "Kafka source has a fixed schema and cannot be set with a custom one; expected "
+            f"{expected.simpleString()}, got {schema.simpleString()}"
+        )
+
+
+def check_sink_schema(schema: StructType, topic_option: str | None) -> None:
+    """Checks the columns of a write before any task starts.
+
+    Raises:
+        ValueError: With the connector's message, naming the column and its type.
+    """
+    types = {field.name: field.dataType for field in schema.fields}
+    if "topic" not in types and topic_option is None:
+        raise ValueError(
+            "topic option required when no 'topic' attribute is present. Use the topic option "
+            "for setting a topic."
+        )
+    if "value" not in types:
+        raise ValueError("Required attribute 'value' not found")
+    if "topic" in types:
+        _expect(types["topic"], "topic", "string", StringType())
+    _expect(types["value"], "value", "string or binary", StringType(), BinaryType())
+    if "key" in types:
+        _expect(types["key"], "key", "string or binary", StringType(), BinaryType())
+    if "partition" in types:
+        _expect(types["partition"], "partition", "int", IntegerType())
+    if "headers" in types and not _is_headers(types["headers"]):
+        raise ValueError(
+            _wrong_type("headers", types["headers"], HEADERS_TYPE.simpleString())
+        )
+
+
+def _is_headers(actual: DataType) -> bool:
+    """Compares without nullability: Spark's own literals make non-null fields."""
+    return actual.simpleString() == HEADERS_TYPE.simpleString()
+
+
+def _expect(actual: DataType, column: str, wanted: str, *allowed: DataType) -> None:
+    if not any(isinstance(actual, type(one)) for one in allowed):
+        raise ValueError(_wrong_type(column, actual, wanted))
+
+
+def _wrong_type(column: str, actual: DataType, wanted: str) -> str:
+    return f"{column} attribute unsupported type {actual.simpleString()}. {column} must be a(n) {wanted}"

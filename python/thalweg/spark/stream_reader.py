@@ -1,0 +1,181 @@
+"""Stream read: offsets for Spark's checkpoint on the driver, ranges for the executors.
+
+One :class:`StreamReader` lives in a long-lived worker process of the driver for as long as the
+query runs; the copies that the executors get only ever call ``read``. Two things Spark leaves to
+the source are handled here: where batch 0 started (``offsets.py`` tells why), and
+``Trigger.AvailableNow``, for which the end is taken once and not moved again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from thalweg.spark import data_loss
+from thalweg.spark.offset_reader import OffsetReader
+from thalweg.spark.offsets import Offsets, Partition, embedded_start, from_json, to_json
+from thalweg.spark.options import SourceOptions
+from thalweg.spark.ranges import plan, rate_limit
+from thalweg.spark.reader import RangePartition, read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a stream of micro-batches with offsets kept in Spark's checkpoint."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        """Opens nothing; the first question to a broker does.
+
+        Args:
+            options: Checked options of a stream read.
+        """
+        self._options = options
+        self._offsets = OffsetReader(options)
+        self._initial: Offsets | None = None
+        self._target: Offsets | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Where a new query starts; resolved once, as Spark asks several times."""
+        if self._initial is None:
+            partitions = self._offsets.partitions()
+            self._initial = self._offsets.resolve(
+                self._options.starting, partitions, "starting"
+            )
+        return to_json(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """``maxOffsetsPerTrigger`` if it is set, else all there is."""
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Takes the end of the query now; records that come later are left for the next run."""
+        self._target = self._latest()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next micro-batch ends.
+
+        Args:
+            start: Where it starts, from the checkpoint.
+            limit: What this source gave as its limit, or Spark's own for a single batch.
+
+        Returns:
+            The end; ``start`` itself if there is nothing new.
+        """
+        begin = from_json(start)
+        latest = self._latest() if self._target is None else self._target
+        known = self._kept(begin, latest)
+        end = self._limited(begin, known, limit)
+        if not end or end == begin:
+            return start
+        # Only the first batch of a query starts at the initial offset, and only its end carries
+        # it: every later batch starts at an end that Spark has logged.
+        first = self._initial is not None and begin == self._initial
+        return to_json(end, begin if first else None)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The end of all partitions, for the query's progress."""
+        return to_json(self._latest())
+
+    def partitions(
+        self, start: dict[str, Any], end: dict[str, Any]
+    ) -> Sequence[InputPartition]:
+        """Plans one micro-batch; runs on the driver.
+
+        Args:
+            start: Start offset; for batch 0 the one embedded in ``end`` is taken instead.
+            end: End offset.
+
+        Returns:
+            One partition a range, none if there is nothing to read.
+
+        Raises:
+            DataLossError: If offsets between the two are gone and ``failOnDataLoss`` is true.
+        """
+        begin = embedded_start(end)
+        if begin is None:
+            begin = from_json(start)
+        until = from_json(end)
+        begin = {**self._added(begin, until), **begin}
+        self._check_loss(begin, until)
+        options = self._options
+        ranges = plan(
+            begin, until, options.min_partitions, options.max_records_per_partition
+        )
+        return [RangePartition(one) for one in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Reads one range; runs on an executor."""
+        if partition.value is None:
+            return iter(())
+        return read_range(self._options, partition.value)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Does nothing: Spark's checkpoint keeps the offsets, no consumer group does."""
+
+    def stop(self) -> None:
+        """Closes the driver's connection."""
+        self._offsets.close()
+
+    def _latest(self) -> Offsets:
+        return self._offsets.latest(self._offsets.partitions())
+
+    def _kept(self, begin: Offsets, latest: Offsets) -> Offsets:
+        """Never goes back: a broker that is behind for a moment must not rewind the query."""
+        if not latest:
+            # All topics deleted: {} must not be logged as an end (SPARK-41375).
+            return begin
+        return {tp: max(until, begin.get(tp, until)) for tp, until in latest.items()}
+
+    def _limited(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
+        if not isinstance(limit, ReadMaxRows):
+            return latest
+        new = [tp for tp in latest if tp not in begin]
+        return rate_limit(limit.max_rows, begin, latest, self._offsets.earliest(new))
+
+    def _added(self, begin: Offsets, until: Offsets) -> Offsets:
+        """Partitions that came since the start begin at their earliest offset, which should be 0."""
+        new: set[Partition] = {tp for tp in until if tp not in begin}
+        earliest = self._offsets.earliest(new)
+        late = {tp: offset for tp, offset in earliest.items() if offset != 0}
+        if late:
+            data_loss.report(
+                fail=self._options.fail_on_data_loss,
+                kind="ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
+                detail=f"Added partitions start at {_names(late)} instead of offset 0.",
+            )
+        return earliest
+
+    def _check_loss(self, begin: Offsets, until: Offsets) -> None:
+        fail = self._options.fail_on_data_loss
+        deleted = {tp: offset for tp, offset in begin.items() if tp not in until}
+        if deleted:
+            data_loss.report(
+                fail=fail, kind="PARTITIONS_DELETED", detail=f"Gone: {_names(deleted)}."
+            )
+        for tp, offset in sorted(begin.items()):
+            if until.get(tp, offset) < offset:
+                data_loss.report(
+                    fail=fail,
+                    kind="PARTITION_OFFSET_CHANGED",
+                    detail=(
+                        f"Partition {tp[0]}-{tp[1]}'s offset was changed from {offset} to "
+                        f"{until[tp]}."
+                    ),
+                )
+
+
+def _names(offsets: Offsets) -> str:
+    return ", ".join(
+        f"{t}-{p} at {offset}" for (t, p), offset in sorted(offsets.items())
+    )

@@ -1,0 +1,141 @@
+"""Batch and stream write: whole Arrow batches handed to the producer, at least once.
+
+Each task sends its rows through a producer of its own process and waits for every
+acknowledgement before it reports success; the first error fails the task. A task that Spark runs
+again sends its rows again, so a reader may see them twice: at least once, as Spark's own sink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from thalweg.spark.options import SinkOptions
+from thalweg.spark.producers import cached_producer, discard_producer
+from thalweg.spark.schema import check_sink_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_COLUMNS = ("key", "value", "partition", "headers")
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame to a topic."""
+
+    def __init__(
+        self, options: SinkOptions, schema: StructType, *, overwrite: bool
+    ) -> None:
+        """Checks mode and columns before any task runs.
+
+        Args:
+            options: Checked options.
+            schema: The DataFrame's schema.
+            overwrite: Whether the save mode asks to replace what is there.
+
+        Raises:
+            ValueError: If the mode or a column is not allowed.
+        """
+        if overwrite:
+            raise ValueError(
+                "Save mode Overwrite not allowed for Kafka. Use .mode('append'): a topic can "
+                "only be added to."
+            )
+        check_sink_schema(schema, options.topic)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Sends one task's rows and waits for their acknowledgements; runs on an executor."""
+        return write_batches(self._options, iterator)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes each micro-batch of a stream to a topic."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        """Checks the columns before any task runs.
+
+        Args:
+            options: Checked options.
+            schema: The stream's schema.
+
+        Raises:
+            ValueError: If a column is missing or of a wrong type.
+        """
+        check_sink_schema(schema, options.topic)
+        self._options = options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Sends one task's rows and waits for their acknowledgements; runs on an executor."""
+        return write_batches(self._options, iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Does nothing: the rows were acknowledged when their tasks ended."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Does nothing: acknowledged rows stay; a replay of the batch sends them again."""
+
+
+def write_batches(
+    options: SinkOptions, batches: Iterator[pa.RecordBatch]
+) -> WriterCommitMessage:
+    """Sends all rows and returns once every one is acknowledged.
+
+    Raises:
+        ValueError: If a row has no topic.
+        KafkaError: The first error of a broker or of the client.
+    """
+    producer = cached_producer(options.client_config)
+    pending: list[Any] = []
+    try:
+        for batch in batches:
+            for topic, rows in _by_topic(batch, options.topic):
+                pending.append(producer.send_arrow(topic, rows))
+            pending = _settled(pending)
+        for future in pending:
+            future.get()
+    except BaseException:
+        # The rest of this task's records must not be sent behind a failure that Spark retries.
+        discard_producer(options.client_config)
+        raise
+    return WriterCommitMessage()
+
+
+def _settled(pending: list[Any]) -> list[Any]:
+    """Raises the first failure early and forgets what is done, so that memory stays flat."""
+    waiting = []
+    for future in pending:
+        if future.is_done:
+            future.get()
+        else:
+            waiting.append(future)
+    return waiting
+
+
+def _by_topic(
+    batch: pa.RecordBatch, topic_option: str | None
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Rows by topic; the option beats the column, other columns are ignored."""
+    if batch.num_rows == 0:
+        return
+    rows = batch.select([name for name in batch.schema.names if name in _COLUMNS])
+    if topic_option is not None:
+        yield topic_option, rows
+        return
+    import pyarrow.compute as pc
+
+    topics = batch.column("topic")
+    if topics.null_count:
+        raise ValueError(
+            "[KAFKA_NULL_TOPIC_IN_DATA] The Kafka topic column has a null value. Set a topic for "
+            "each row, or the option 'topic' for all of them."
+        )
+    for topic in sorted(pc.unique(topics).to_pylist()):
+        yield topic, rows.filter(pc.equal(topics, topic))
