@@ -18,7 +18,7 @@ Conventions of the whole module:
 
 # ruff: noqa: D102, D105, D107, PYI021
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import (
     Any,
@@ -398,7 +398,7 @@ class Consumer(Generic[_K_co, _V_co]):
         position waits for `set_committed` before the reset policy applies; without it the
         policy applies at once."""
 
-    def assign(self, partitions: Sequence[_Partition]) -> None:
+    def assign(self, partitions: Iterable[_Partition]) -> None:
         """Replaces the assignment; partitions that stay keep position, buffer and pause."""
 
     def assignment(self) -> set[TopicPartition]: ...
@@ -448,8 +448,10 @@ class Consumer(Generic[_K_co, _V_co]):
         """The committed offsets found; None: there is none, the reset policy applies. Ignored
         for partitions that got a position (a seek) or were revoked meanwhile."""
 
-    def pause(self, partitions: Sequence[_Partition]) -> None: ...
-    def resume(self, partitions: Sequence[_Partition]) -> None: ...
+    def pause_partitions(self, partitions: Sequence[_Partition]) -> None:
+        """IllegalStateError if one is not assigned. Keeps what is buffered."""
+
+    def resume_partitions(self, partitions: Sequence[_Partition]) -> None: ...
     def paused(self) -> set[TopicPartition]: ...
     def highwater(self, partition: _Partition) -> int | None:
         """From the last fetch; None if there was none."""
@@ -472,7 +474,9 @@ class Consumer(Generic[_K_co, _V_co]):
 
     def bootstrap_connected(self) -> bool: ...
     def metrics(self) -> dict[str, dict[str, float]]: ...
-    def close(self, timeout_ms: int | None = None) -> None: ...
+    def shutdown(self, timeout_ms: int | None = None) -> None:
+        """Closes sockets and buffers; commits nothing (`KafkaConsumer.close` does). Idempotent."""
+
     @property
     def client(self) -> Client: ...
     @property
