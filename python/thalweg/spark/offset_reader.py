@@ -64,9 +64,7 @@ class OffsetReader:
         """Offset after the last visible record: the last stable one under read_committed."""
         return self._ask("end_offsets", partitions)
 
-    def resolve(
-        self, spec: OffsetSpec, partitions: set[Partition], option: str
-    ) -> Offsets:
+    def resolve(self, spec: OffsetSpec, partitions: set[Partition], option: str) -> Offsets:
         """Offsets that a starting or ending option means now.
 
         Args:
@@ -101,9 +99,7 @@ class OffsetReader:
         strategy = self._options.strategy
         consumer = self._open()
         if strategy.kind == "subscribepattern":
-            topics = sorted(
-                topic for topic in consumer.topics() if strategy.matches(topic)
-            )
+            topics = sorted(topic for topic in consumer.topics() if strategy.matches(topic))
         else:
             topics = sorted(set(strategy.topics))
         found: set[Partition] = set()
@@ -123,22 +119,10 @@ class OffsetReader:
 
     def _by_time(self, times: Mapping[Partition, int], option: str) -> Offsets:
         wanted = {TopicPartition(*tp): at for tp, at in sorted(times.items())}
-        answer = (
-            self._retried(lambda: self._open().offsets_for_times(wanted))
-            if wanted
-            else {}
-        )
-        found = {
-            (tp.topic, tp.partition): at.offset
-            for tp, at in answer.items()
-            if at is not None
-        }
+        answer = self._retried(lambda: self._open().offsets_for_times(wanted)) if wanted else {}
+        found = {(tp.topic, tp.partition): at.offset for tp, at in answer.items() if at is not None}
         missing = [tp for tp in times if tp not in found]
-        if (
-            missing
-            and option == "starting"
-            and self._options.timestamp_strategy == "error"
-        ):
+        if missing and option == "starting" and self._options.timestamp_strategy == "error":
             topic, partition = missing[0]
             raise ValueError(
                 f"No offset matched from request of topic-partition {topic}-{partition} and "
@@ -177,9 +161,7 @@ def consumer_config(options: SourceOptions) -> dict[str, Any]:
 
 
 def _flat(nested: Mapping[str, Mapping[int, int]]) -> Offsets:
-    return {
-        (topic, p): value for topic, ps in nested.items() for p, value in ps.items()
-    }
+    return {(topic, p): value for topic, ps in nested.items() for p, value in ps.items()}
 
 
 def _check_cover(given: Offsets, partitions: set[Partition], option: str) -> None:

@@ -153,12 +153,10 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         max_offsets_per_trigger=_positive(given, "maxOffsetsPerTrigger"),
         min_partitions=_positive(given, "minPartitions"),
         max_records_per_partition=_positive(given, "maxRecordsPerPartition"),
-        fetch_retries=_positive(given, "fetchOffset.numRetries")
-        or _DEFAULT_FETCH_RETRIES,
+        fetch_retries=_positive(given, "fetchOffset.numRetries") or _DEFAULT_FETCH_RETRIES,
         retry_interval_ms=_positive(given, "fetchOffset.retryIntervalMs")
         or _DEFAULT_RETRY_INTERVAL_MS,
-        poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs")
-        or _DEFAULT_POLL_TIMEOUT_MS,
+        poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs") or _DEFAULT_POLL_TIMEOUT_MS,
     )
 
 
@@ -193,9 +191,7 @@ def _strategy(given: Mapping[str, str]) -> Strategy:
     if named[0] == "assign":
         return Strategy("assign", assigned=_assigned(value))
     if named[0] == "subscribe":
-        topics = tuple(
-            topic for topic in (part.strip() for part in value.split(",")) if topic
-        )
+        topics = tuple(topic for topic in (part.strip() for part in value.split(",")) if topic)
         if not topics:
             raise ValueError(
                 "No topics to subscribe to as specified value for option 'subscribe' is "
@@ -243,9 +239,7 @@ def _index(value: Any) -> int:
 def _specs(
     given: Mapping[str, str], mode: Mode, strategy: Strategy
 ) -> tuple[OffsetSpec, OffsetSpec]:
-    starting = _spec(
-        given, "starting", EARLIEST if mode == "batch" else LATEST, strategy
-    )
+    starting = _spec(given, "starting", EARLIEST if mode == "batch" else LATEST, strategy)
     if mode == "stream":
         for name in ("endingoffsets", "endingoffsetsbytimestamp"):
             if name in given:
@@ -272,9 +266,7 @@ def _refuse_in_batch(spec: OffsetSpec, offset: int, option: str, word: str) -> N
                 )
 
 
-def _spec(
-    given: Mapping[str, str], side: Side, default: int, strategy: Strategy
-) -> OffsetSpec:
+def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy) -> OffsetSpec:
     """Precedence as in the connector: one time for all, then times by partition, then offsets."""
     timestamp = given.get(f"{side}timestamp")
     if timestamp is not None:
@@ -317,9 +309,7 @@ def _partition_map(text: str, example: int) -> dict[str, dict[int, int]]:
         }
     except (ValueError, TypeError, AttributeError):
         raise ValueError(hint) from None
-    if not all(
-        partition >= 0 for partitions in result.values() for partition in partitions
-    ):
+    if not all(partition >= 0 for partitions in result.values() for partition in partitions):
         raise ValueError(hint)
     return result
 
@@ -353,19 +343,13 @@ def mismatch(
 
 
 def _names(partitions: set[tuple[str, int]]) -> str:
-    return (
-        "["
-        + ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions))
-        + "]"
-    )
+    return "[" + ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)) + "]"
 
 
 def _client_config(
     given: Mapping[str, str], refused: Mapping[str, str], client: str
 ) -> dict[str, str]:
-    config = {
-        key[6:]: value for key, value in given.items() if key.startswith("kafka.")
-    }
+    config = {key[6:]: value for key, value in given.items() if key.startswith("kafka.")}
     for name, message in refused.items():
         if name in config:
             raise ValueError(message)
@@ -393,9 +377,7 @@ def _positive(given: Mapping[str, str], name: str) -> int | None:
     try:
         number = int(value.strip())
     except ValueError:
-        raise ValueError(
-            f"{name} must be a positive whole number, got '{value}'"
-        ) from None
+        raise ValueError(f"{name} must be a positive whole number, got '{value}'") from None
     if number <= 0:
         raise ValueError(f"{name} must be positive, got '{value}'")
     return number

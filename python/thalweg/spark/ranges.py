@@ -90,9 +90,7 @@ def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     for index in range(parts):
         size = (whole.end - start) // (parts - index)
         if size > 0:
-            pieces.append(
-                OffsetRange(whole.topic, whole.partition, start, start + size)
-            )
+            pieces.append(OffsetRange(whole.topic, whole.partition, start, start + size))
         start += size
     return pieces
 
@@ -117,13 +115,8 @@ def rate_limit(
     Returns:
         The end offset of every partition in ``latest``.
     """
-    begin = {
-        tp: start.get(tp, earliest_of_new.get(tp, until))
-        for tp, until in latest.items()
-    }
-    backlog = {
-        tp: until - begin[tp] for tp, until in latest.items() if until > begin[tp]
-    }
+    begin = {tp: start.get(tp, earliest_of_new.get(tp, until)) for tp, until in latest.items()}
+    backlog = {tp: until - begin[tp] for tp, until in latest.items() if until > begin[tp]}
     total = sum(backlog.values())
     if total == 0:
         return dict(latest)

@@ -69,9 +69,7 @@ class BatchReader(DataSourceReader):
         finally:
             offsets.close()
         _check_order(start, end)
-        ranges = plan(
-            start, end, options.min_partitions, options.max_records_per_partition
-        )
+        ranges = plan(start, end, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(one) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -88,9 +86,7 @@ class BatchReader(DataSourceReader):
         return read_range(self._options, partition.value)
 
 
-def read_range(
-    options: SourceOptions, offset_range: OffsetRange
-) -> Iterator[pa.RecordBatch]:
+def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
     """Arrow batches of one range, in order of offset.
 
     Raises:
@@ -118,9 +114,7 @@ def read_range(
         for batch in reader:
             yield pa.record_batch(batch)
     except OffsetOutOfRangeError as error:
-        raise DataLossError(
-            f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] {error}"
-        ) from error
+        raise DataLossError(f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] {error}") from error
     finally:
         reader.close()
 

@@ -86,9 +86,7 @@ def check_sink_schema(schema: StructType, topic_option: str | None) -> None:
     if "partition" in types:
         _expect(types["partition"], "partition", "int", IntegerType())
     if "headers" in types and not _is_headers(types["headers"]):
-        raise ValueError(
-            _wrong_type("headers", types["headers"], HEADERS_TYPE.simpleString())
-        )
+        raise ValueError(_wrong_type("headers", types["headers"], HEADERS_TYPE.simpleString()))
 
 
 def _is_headers(actual: DataType) -> bool:

@@ -25,25 +25,19 @@ class ThalwegDataSource(DataSource):
 
     def schema(self) -> StructType:
         """The fixed columns of a read, headers with ``includeHeaders``."""
-        include = (
-            str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
-        )
+        include = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
         return source_schema(include_headers=include)
 
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read; options are checked here, on the driver."""
         options = parse_source(self.options, "batch")
-        check_source_schema(
-            schema, source_schema(include_headers=options.include_headers)
-        )
+        check_source_schema(schema, source_schema(include_headers=options.include_headers))
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
         """A stream read; options are checked here, on the driver."""
         options = parse_source(self.options, "stream")
-        check_source_schema(
-            schema, source_schema(include_headers=options.include_headers)
-        )
+        check_source_schema(schema, source_schema(include_headers=options.include_headers))
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001

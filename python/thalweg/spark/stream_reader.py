@@ -48,9 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a new query starts; resolved once, as Spark asks several times."""
         if self._initial is None:
             partitions = self._offsets.partitions()
-            self._initial = self._offsets.resolve(
-                self._options.starting, partitions, "starting"
-            )
+            self._initial = self._offsets.resolve(self._options.starting, partitions, "starting")
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -87,9 +85,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of all partitions, for the query's progress."""
         return to_json(self._latest())
 
-    def partitions(
-        self, start: dict[str, Any], end: dict[str, Any]
-    ) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plans one micro-batch; runs on the driver.
 
         Args:
@@ -109,9 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = {**self._added(begin, until), **begin}
         self._check_loss(begin, until)
         options = self._options
-        ranges = plan(
-            begin, until, options.min_partitions, options.max_records_per_partition
-        )
+        ranges = plan(begin, until, options.min_partitions, options.max_records_per_partition)
         return [RangePartition(one) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -176,6 +170,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _names(offsets: Offsets) -> str:
-    return ", ".join(
-        f"{t}-{p} at {offset}" for (t, p), offset in sorted(offsets.items())
-    )
+    return ", ".join(f"{t}-{p} at {offset}" for (t, p), offset in sorted(offsets.items()))

@@ -30,9 +30,7 @@ _COLUMNS = ("key", "value", "partition", "headers")
 class BatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame to a topic."""
 
-    def __init__(
-        self, options: SinkOptions, schema: StructType, *, overwrite: bool
-    ) -> None:
+    def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
         """Checks mode and columns before any task runs.
 
         Args:
@@ -83,9 +81,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Does nothing: acknowledged rows stay; a replay of the batch sends them again."""
 
 
-def write_batches(
-    options: SinkOptions, batches: Iterator[pa.RecordBatch]
-) -> WriterCommitMessage:
+def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
     """Sends all rows and returns once every one is acknowledged.
 
     Raises:
