@@ -1,1 +1,45 @@
-//! thalweg records.
+//! Kafka's record batches: written in the v2 format, read in v0, v1 and v2.
+//!
+//! ```text
+//! producer   record::encode -> chunks of a batch -> Compressor -> BatchHeader::finish -> wire
+//! consumer   wire -> batches() -> RawBatch -> validate_crc, decode(Decompressor) -> DecodedBatch
+//!            DecodedBatch -> iter() / for_each() -> RecordRef (slices, nothing is copied)
+//! ```
+//!
+//! The layout is that of Kafka's `DefaultRecordBatch`, `DefaultRecord` (magic 2, KIP-98) and
+//! `LegacyRecord` (magic 0 and 1, KIP-31/32). Everything read here came from outside: each length
+//! is checked against the bytes that are there, no allocation follows a number that the bytes do
+//! not carry, and what is decompressed is bounded by a limit that the caller gives.
+//!
+//! Deliberately not here: memory pools and the decision when a batch is full (the producer's),
+//! which records an isolation level hides (the consumer's), and writing of v0 and v1, which
+//! brokers since 4.0 refuse (KIP-724).
+#![forbid(unsafe_code)]
+
+mod attributes;
+pub mod batch_header;
+mod batches;
+mod build;
+pub mod compression;
+pub mod control;
+mod crc;
+mod decoded;
+mod error;
+mod headers;
+mod legacy;
+mod reader;
+pub mod record;
+pub mod varint;
+
+pub use attributes::{Attributes, TimestampType};
+pub use batch_header::{BATCH_HEADER_LEN, BatchHeader};
+pub use batches::{BatchIter, RawBatch, batches};
+pub use build::BatchBuilder;
+pub use compression::{Compression, Compressor, Decompressor};
+pub use control::ControlRecord;
+pub use crc::{Crc32c, crc32c};
+pub use decoded::{DecodedBatch, Totals};
+pub use error::{RecordError, RecordProblem, RecordsError};
+pub use headers::{HeaderIter, HeaderRef, Headers, RawHeaders};
+pub use reader::{RecordIter, RecordPosition, RecordRef};
+pub use record::{RecordFields, RecordSink};

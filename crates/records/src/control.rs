@@ -1,0 +1,102 @@
+//! Control records: what a coordinator or the broker writes between the data.
+//!
+//! ```text
+//! key    version i16 | type i16 (0 abort, 1 commit, 2 leader change, ...)
+//! value  of abort and commit: version i16 | coordinator epoch i32
+//! ```
+
+use crate::attributes::Attributes;
+use crate::batch_header::BatchHeader;
+use crate::build::BatchBuilder;
+use crate::record::RecordFields;
+
+const ABORT: i16 = 0;
+const COMMIT: i16 = 1;
+const KEY_LEN: usize = 4;
+const MARKER_LEN: usize = 6;
+
+/// What a control batch says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ControlRecord {
+    /// The producer's open transaction is rolled back.
+    Abort { coordinator_epoch: i32 },
+    /// The producer's open transaction is visible.
+    Commit { coordinator_epoch: i32 },
+    /// Raft's own (leader change, snapshot header and footer, voters): nothing for clients.
+    Other { type_id: i16 },
+}
+
+impl ControlRecord {
+    /// Reads a control record. A marker without a value, or with a short one, is still that
+    /// marker: the epoch is then -1 (a client acts on the type alone, which must never be missed).
+    pub fn parse(key: &[u8], value: Option<&[u8]>) -> Option<Self> {
+        let key = key.first_chunk::<KEY_LEN>()?;
+        let version = i16::from_be_bytes([key[0], key[1]]);
+        if version < 0 {
+            return None;
+        }
+        let type_id = i16::from_be_bytes([key[2], key[3]]);
+        let coordinator_epoch = value
+            .and_then(<[u8]>::first_chunk::<MARKER_LEN>)
+            .map_or(-1, |value| {
+                i32::from_be_bytes([value[2], value[3], value[4], value[5]])
+            });
+        Some(match type_id {
+            ABORT => Self::Abort { coordinator_epoch },
+            COMMIT => Self::Commit { coordinator_epoch },
+            type_id => Self::Other { type_id },
+        })
+    }
+
+    /// Kafka's id of the type.
+    pub fn type_id(&self) -> i16 {
+        match self {
+            Self::Abort { .. } => ABORT,
+            Self::Commit { .. } => COMMIT,
+            Self::Other { type_id } => *type_id,
+        }
+    }
+}
+
+/// The end of a transaction, as the log holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndTransactionMarker {
+    pub commit: bool,
+    pub coordinator_epoch: i32,
+    pub producer_id: i64,
+    pub producer_epoch: i16,
+    pub timestamp: i64,
+}
+
+/// The whole batch of a marker, at `base_offset`.
+pub fn end_transaction_batch(
+    marker: &EndTransactionMarker,
+    base_offset: i64,
+    partition_leader_epoch: i32,
+) -> Vec<u8> {
+    let header = BatchHeader {
+        base_offset,
+        partition_leader_epoch,
+        attributes: Attributes::default()
+            .with_transactional(true)
+            .with_control(true),
+        base_timestamp: marker.timestamp,
+        max_timestamp: marker.timestamp,
+        producer_id: marker.producer_id,
+        producer_epoch: marker.producer_epoch,
+        ..BatchHeader::default()
+    };
+    let type_id = if marker.commit { COMMIT } else { ABORT };
+    let mut key = [0; KEY_LEN];
+    key[2..].copy_from_slice(&type_id.to_be_bytes());
+    let mut value = [0; MARKER_LEN];
+    value[2..].copy_from_slice(&marker.coordinator_epoch.to_be_bytes());
+    let mut builder = BatchBuilder::with_header(header);
+    builder.append_fields(&RecordFields {
+        key: Some(&key),
+        value: Some(&value),
+        ..RecordFields::default()
+    });
+    builder.finish()
+}

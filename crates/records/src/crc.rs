@@ -1,0 +1,43 @@
+//! CRC-32C, the checksum of v2 batches, over bytes that lie in several chunks.
+
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// An incremental CRC-32C.
+#[derive(Debug, Clone)]
+pub struct Crc32c(Digest);
+
+impl Crc32c {
+    pub fn new() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc32Iscsi))
+    }
+
+    #[inline]
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    #[inline]
+    pub fn finish(&self) -> u32 {
+        self.0.finalize() as u32
+    }
+}
+
+impl Default for Crc32c {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// CRC-32C of the chunks as if they were one.
+pub fn crc32c<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+    let mut crc = Crc32c::new();
+    for chunk in chunks {
+        crc.update(chunk);
+    }
+    crc.finish()
+}
+
+/// CRC-32 (IEEE), the checksum of v0 and v1 messages and of gzip.
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iso_hdlc(bytes)
+}

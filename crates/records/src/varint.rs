@@ -1,0 +1,121 @@
+//! Kafka's variable-length integers: zig-zag, seven bits a byte, least significant first.
+//!
+//! Lengths, deltas and counts inside of a record use them; they are most of the work of reading
+//! a batch of small records, so the one- and two-byte forms are told apart first.
+
+/// Longest form of a 32-bit integer.
+pub const VARINT_LEN_MAX: usize = 5;
+/// Longest form of a 64-bit integer.
+pub const VARLONG_LEN_MAX: usize = 10;
+
+#[inline(always)]
+pub const fn zigzag32(value: i32) -> u32 {
+    (value.cast_unsigned() << 1) ^ (value >> 31).cast_unsigned()
+}
+
+#[inline(always)]
+pub const fn zigzag64(value: i64) -> u64 {
+    (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned()
+}
+
+#[inline(always)]
+pub const fn unzigzag32(value: u32) -> i32 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+#[inline(always)]
+pub const fn unzigzag64(value: u64) -> i64 {
+    (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
+}
+
+/// Bytes that `value` takes: ceil(bits / 7), by a multiplication instead of a division.
+#[inline(always)]
+pub const fn varint_len(value: i32) -> usize {
+    let bits = 32 - (zigzag32(value) | 1).leading_zeros() as usize;
+    (bits * 9 + 64) / 64
+}
+
+/// Bytes that `value` takes.
+#[inline(always)]
+pub const fn varlong_len(value: i64) -> usize {
+    let bits = 64 - (zigzag64(value) | 1).leading_zeros() as usize;
+    (bits * 9 + 64) / 64
+}
+
+/// Writes at the start of `out`, which must have room; returns the length.
+#[inline(always)]
+pub fn write_varint(out: &mut [u8], value: i32) -> usize {
+    write_unsigned(out, u64::from(zigzag32(value)))
+}
+
+/// Writes at the start of `out`, which must have room; returns the length.
+#[inline(always)]
+pub fn write_varlong(out: &mut [u8], value: i64) -> usize {
+    write_unsigned(out, zigzag64(value))
+}
+
+#[inline(always)]
+fn write_unsigned(out: &mut [u8], mut rest: u64) -> usize {
+    if rest < 0x80 {
+        out[0] = rest as u8;
+        return 1;
+    }
+    if rest < 0x4000 {
+        out[..2].copy_from_slice(&[rest as u8 | 0x80, (rest >> 7) as u8]);
+        return 2;
+    }
+    let mut at = 0;
+    while rest >= 0x80 {
+        out[at] = rest as u8 | 0x80;
+        rest >>= 7;
+        at += 1;
+    }
+    out[at] = rest as u8;
+    at + 1
+}
+
+/// Reads at `*at` and moves it on; `None` if the integer is cut off or longer than five bytes.
+/// Bits beyond the 32nd are dropped, as the Java client does.
+#[inline(always)]
+pub fn read_varint(bytes: &[u8], at: &mut usize) -> Option<i32> {
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(unzigzag32(u32::from(first)));
+    }
+    let second = *bytes.get(*at + 1)?;
+    if second < 0x80 {
+        *at += 2;
+        return Some(unzigzag32(u32::from(first & 0x7f) | u32::from(second) << 7));
+    }
+    read_long_form::<VARINT_LEN_MAX>(bytes, at).map(|value| unzigzag32(value as u32))
+}
+
+/// Reads at `*at` and moves it on; `None` if the integer is cut off or longer than ten bytes.
+#[inline(always)]
+pub fn read_varlong(bytes: &[u8], at: &mut usize) -> Option<i64> {
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(unzigzag64(u64::from(first)));
+    }
+    let second = *bytes.get(*at + 1)?;
+    if second < 0x80 {
+        *at += 2;
+        return Some(unzigzag64(u64::from(first & 0x7f) | u64::from(second) << 7));
+    }
+    read_long_form::<VARLONG_LEN_MAX>(bytes, at).map(unzigzag64)
+}
+
+fn read_long_form<const LEN_MAX: usize>(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let mut value = 0_u64;
+    for index in 0..LEN_MAX {
+        let byte = *bytes.get(*at + index)?;
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte < 0x80 {
+            *at += index + 1;
+            return Some(value);
+        }
+    }
+    None
+}
