@@ -1,0 +1,1 @@
+"""The tests of thalweg; `tests.support` is what they share."""

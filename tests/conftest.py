@@ -1,0 +1,83 @@
+"""Fixtures that every test may use; see tests/support for what stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.brokers import KINDS, Broker, Brokers
+from tests.support.kafka import RealKafka
+from tests.support.scale import scale
+
+
+def pytest_report_header() -> str:
+    """Says at which scale the tests run."""
+    return f"thalweg: test scale {scale():g} (1 is 2% of the full numbers, 50 is all of them)"
+
+
+@pytest.fixture(scope="session")
+def brokers() -> Iterator[Brokers]:
+    """All brokers of the session, started on demand."""
+    found = Brokers()
+    yield found
+    found.close()
+
+
+@pytest.fixture(params=KINDS)
+def broker(request: pytest.FixtureRequest, brokers: Brokers) -> Broker:
+    """The same test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
+    found = brokers.get(request.param)
+    request.node.stash[_BROKER] = found
+    return found
+
+
+@pytest.fixture
+def embedded(brokers: Brokers) -> Broker:
+    """The session's embedded broker only."""
+    return brokers.get("embedded")
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest, brokers: Brokers) -> Broker:
+    """The session's real Kafka 4.3 only."""
+    found = brokers.get("kafka-4.3")
+    request.node.stash[_BROKER] = found
+    return found
+
+
+@pytest.fixture
+def secure_kafka(brokers: Brokers) -> RealKafka:
+    """A real Kafka 4.3 with TLS and SASL listeners; `.certificates`, `.bootstrap("SASL_SSL")`."""
+    return brokers.secure_kafka()
+
+
+@pytest.fixture
+def start_kafka() -> Iterator[Callable[..., RealKafka]]:
+    """Starts a real cluster for this test alone: `start_kafka("4.3", nodes=3)`."""
+    started: list[RealKafka] = []
+
+    def start(version: str = "4.3", **options: object) -> RealKafka:
+        kafka = RealKafka(version, **options)  # type: ignore[arg-type]
+        started.append(kafka)
+        kafka.start()
+        return kafka
+
+    yield start
+    for kafka in started:
+        kafka.close()
+
+
+_BROKER: pytest.StashKey[Broker] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[None]:
+    """Adds the end of the broker's log to the report of a failed test."""
+    report = yield
+    broker = item.stash.get(_BROKER, None)
+    if report.when == "call" and report.failed and broker is not None:
+        report.sections.append((f"log of {broker.kind}", broker.logs()))
+    return report

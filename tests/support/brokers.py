@@ -1,0 +1,104 @@
+"""The brokers that integration tests run on, behind one small interface.
+
+    broker.bootstrap_servers
+    topic = broker.create_topic("orders", 4)
+
+A broker is started at the first test that wants it and serves the whole session; every test
+makes topics of its own. A test that kills or restarts nodes starts its own cluster.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tests.support.kafka import RealKafka
+from tests.support.wire import Wire
+
+KINDS = ("embedded", "kafka-4.3", "kafka-3.9")
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Broker:
+    """A running broker or cluster, embedded or real.
+
+    Attributes:
+        kind: one of `KINDS`.
+        bootstrap_servers: where its plaintext listeners are, as `host:port,...`.
+        logs: what the brokers logged last, for the report of a failure.
+    """
+
+    kind: str
+    bootstrap_servers: str
+    logs: Callable[[], str] = field(default=lambda: "", repr=False)
+
+    @property
+    def embedded(self) -> bool:
+        return self.kind == "embedded"
+
+    @property
+    def wire(self) -> Wire:
+        """The harness's own client, independent of the library."""
+        return Wire(self.bootstrap_servers)
+
+    def create_topic(
+        self, prefix: str = "t", num_partitions: int = 1, *, configs: Mapping[str, str] | None = None
+    ) -> str:
+        """Creates a topic with a fresh name and returns the name.
+
+        Records are kept whatever their timestamps, unless `configs` says otherwise.
+        """
+        name = f"{prefix}-{next(_numbers)}"
+        self.wire.create_topic(name, num_partitions, configs={"retention.ms": "-1", **(configs or {})})
+        return name
+
+
+class Brokers:
+    """Starts brokers on demand, keeps them, and stops them all at the end."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Broker] = {}
+        self._closers: list[Callable[[], None]] = []
+
+    def get(self, kind: str) -> Broker:
+        """The session's broker of this kind."""
+        if kind not in self._running:
+            self._running[kind] = self._start(kind)
+        return self._running[kind]
+
+    def secure_kafka(self) -> RealKafka:
+        """The session's real Kafka 4.3 with listeners for TLS, SASL PLAIN and both."""
+        if "secure" not in self._running:
+            kafka = self._kafka("4.3", secure=True)
+            self._secure = kafka
+            self._running["secure"] = Broker("kafka-4.3", kafka.bootstrap_servers, kafka.logs)
+        return self._secure
+
+    def logs(self) -> str:
+        """What all running brokers logged last."""
+        return "\n".join(broker.logs() for broker in self._running.values())
+
+    def close(self) -> None:
+        """Stops everything that was started."""
+        self._running.clear()
+        while self._closers:
+            self._closers.pop()()
+
+    def _start(self, kind: str) -> Broker:
+        if kind == "embedded":
+            from thalweg import EmbeddedBroker
+
+            embedded = EmbeddedBroker()
+            embedded.start()
+            self._closers.append(embedded.close)
+            return Broker(kind, embedded.bootstrap_servers)
+        kafka = self._kafka(kind.removeprefix("kafka-"))
+        return Broker(kind, kafka.bootstrap_servers, kafka.logs)
+
+    def _kafka(self, version: str, *, secure: bool = False) -> RealKafka:
+        kafka = RealKafka(version, secure=secure)
+        self._closers.append(kafka.close)
+        kafka.start()
+        return kafka

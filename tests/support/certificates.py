@@ -1,0 +1,91 @@
+"""Certificates for TLS listeners, made by keytool, once into a folder.
+
+    ca.pem                    the authority's certificate: what a client trusts
+    server.p12                key and chain of a broker on 127.0.0.1 and localhost
+    wrong-host.p12            the same authority, another host name
+    expired.p12               the same authority, expired yesterday
+    client.p12, client.pem, client.key    a client's, for mutual TLS
+    truststore.p12            the authority's certificate for Java
+    other-ca.pem              an authority that signed none of these
+
+All passwords are `PASSWORD`.
+"""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+
+from tests.support import java
+
+PASSWORD = "changeit"
+_ISSUE = "-ext", "san=ip:127.0.0.1,dns:localhost"
+
+
+def make_certificates(folder: Path) -> Path:
+    """Fills `folder`, if it is not filled yet, and returns it."""
+    done = folder / "done"
+    if done.exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    _authority(folder, "ca", "CN=thalweg test authority")
+    _authority(folder, "other-ca", "CN=another authority")
+    _signed(folder, "server", "CN=localhost", _ISSUE)
+    _signed(folder, "wrong-host", "CN=elsewhere.test", ("-ext", "san=dns:elsewhere.test"))
+    _signed(folder, "expired", "CN=localhost", (*_ISSUE, "-startdate", "-2d"), days=1)
+    _signed(folder, "client", "CN=alice", ())
+    _export_pem(folder, "client")
+    _keytool(
+        folder, "truststore", "-importcert", "-noprompt", "-alias", "ca", "-file", str(folder / "ca.pem")
+    )
+    done.touch()
+    return folder
+
+
+def _authority(folder: Path, name: str, subject: str) -> None:
+    options = "-ext", "bc:c", "-ext", "ku:c=keyCertSign", "-validity", "3650"
+    _generate(folder, name, subject, options)
+    _keytool(folder, name, "-exportcert", "-rfc", "-alias", name, "-file", str(folder / f"{name}.pem"))
+
+
+def _signed(folder: Path, name: str, subject: str, options: tuple[str, ...], days: int = 3650) -> None:
+    """A key, and a certificate for it from the authority, with the chain in the store."""
+    _generate(folder, name, subject, ("-validity", "3650"))
+    request, answer = folder / f"{name}.csr", folder / f"{name}.crt"
+    _keytool(folder, name, "-certreq", "-alias", name, "-file", str(request))
+    usage = "-ext", "eku=serverAuth,clientAuth"
+    sign = "-gencert", "-rfc", "-alias", "ca", "-infile", str(request), "-outfile", str(answer)
+    _keytool(folder, "ca", *sign, "-validity", str(days), *usage, *options)
+    for alias, file in (("ca", folder / "ca.pem"), (name, answer)):
+        _keytool(folder, name, "-importcert", "-noprompt", "-alias", alias, "-file", str(file))
+    request.unlink()
+
+
+def _generate(folder: Path, name: str, subject: str, options: tuple[str, ...]) -> None:
+    kind = "-keyalg", "EC", "-groupname", "secp256r1", "-alias", name, "-dname", subject
+    _keytool(folder, name, "-genkeypair", *kind, *options)
+
+
+def _export_pem(folder: Path, name: str) -> None:
+    """The certificate and the key of a store as PEM; keytool exports no keys, a Java program does."""
+    classes = java.compiled("ExportKey")
+    key = java.run("ExportKey", str(folder / f"{name}.p12"), PASSWORD, name, classes=classes)
+    text = base64.b64encode(bytes.fromhex(key.strip())).decode()
+    lines = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
+    (folder / f"{name}.key").write_text(
+        f"-----BEGIN PRIVATE KEY-----\n{lines}\n-----END PRIVATE KEY-----\n", encoding="ascii"
+    )
+    (folder / f"{name}.crt").rename(folder / f"{name}.pem")
+
+
+def _keytool(folder: Path, store: str, *arguments: str) -> None:
+    file = folder / f"{store}.p12"
+    command = [java.tool("keytool"), *arguments, "-keystore", str(file), "-storetype", "PKCS12"]
+    answer = subprocess.run(
+        [*command, "-storepass", PASSWORD], capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise RuntimeError(f"{' '.join(command)}:\n{answer.stdout}\n{answer.stderr}")

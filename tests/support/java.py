@@ -1,0 +1,110 @@
+"""Java for tests: which one, which jars, running a program.
+
+Which Java is found is `tools/doctor`'s decision, so that the make targets and the tests agree.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+from tests.support.paths import CACHE, ROOT, made
+
+SOURCES = ROOT / "tests" / "support" / "java"
+
+
+@functools.cache
+def java_home() -> Path:
+    """The home of the JDK that the doctor chose."""
+    doctor = ROOT / "tools" / "doctor"
+    answer = subprocess.run(
+        ["sh", str(doctor), "--print", "java"], capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise FileNotFoundError(f"no Java 17 or newer: run `sh {doctor} test`\n{answer.stderr}")
+    return Path(answer.stdout.strip()).resolve().parents[1]
+
+
+def tool(name: str) -> str:
+    """The path of `java`, `javac` or `keytool`."""
+    return str(java_home() / "bin" / name)
+
+
+def kafka_libs(version: str = "4.3") -> Path:
+    """The folder of jars of a Kafka version, "4.3" or "3.9"."""
+    return made(CACHE / f"kafka-{version}" / "libs", "kafka")
+
+
+def class_path(version: str = "4.3") -> str:
+    """All jars of a Kafka version; the JVM expands the star itself."""
+    return str(kafka_libs(version) / "*")
+
+
+def log_options(version: str = "4.3") -> list[str]:
+    """JVM options that send Kafka's log to stdout (4.x has log4j2, 3.9 has reload4j)."""
+    folder = ROOT / "tools" / "kafka"
+    if version.startswith("3."):
+        return [f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}"]
+    return [f"-Dlog4j2.configurationFile=file:{folder / 'log4j2.properties'}"]
+
+
+def compiled(source: str, version: str = "4.3") -> Path:
+    """The class folder of `tests/support/java/<source>.java`, compiled once per content."""
+    path = SOURCES / f"{source}.java"
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    target = CACHE / "java-classes" / f"{source}-{version}-{digest}"
+    if not (target / f"{source}.class").exists():
+        target.mkdir(parents=True, exist_ok=True)
+        command = [tool("javac"), "-Xlint:all", "-cp", class_path(version), "-d", str(target), str(path)]
+        subprocess.run(command, check=True)
+    return target
+
+
+def command(
+    main_class: str,
+    *arguments: str,
+    version: str = "4.3",
+    classes: Path | None = None,
+    heap: str = "256m",
+) -> list[str]:
+    """The command line that runs a class with Kafka's jars."""
+    path = class_path(version) if classes is None else f"{classes}{os.pathsep}{class_path(version)}"
+    return [
+        tool("java"),
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        *log_options(version),
+        "-cp",
+        path,
+        main_class,
+        *arguments,
+    ]
+
+
+def run(
+    main_class: str,
+    *arguments: str,
+    version: str = "4.3",
+    classes: Path | None = None,
+    stdin: str | None = None,
+    timeout: float = 300,
+) -> str:
+    """Runs a class and returns what it printed.
+
+    Raises:
+        RuntimeError: it failed; the message holds all it printed.
+    """
+    answer = subprocess.run(
+        command(main_class, *arguments, version=version, classes=classes),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    if answer.returncode:
+        raise RuntimeError(f"{main_class} exited with {answer.returncode}:\n{answer.stdout}\n{answer.stderr}")
+    return answer.stdout

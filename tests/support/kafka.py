@@ -1,0 +1,306 @@
+"""Real Kafka brokers for tests and benchmarks: KRaft nodes on loopback, each a JVM of its own.
+
+    with RealKafka("4.3", nodes=3) as kafka:
+        kafka.create_topic("t", 4, replication_factor=3)
+        kafka.kill(2)
+        kafka.start_node(2)
+
+A node is stopped by its own process id and nothing else. Logs go to files under the cluster's
+folder; an error of the harness carries their end.
+Does not do: a controller apart from the brokers, more than one listener of a kind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from tests.support import java
+from tests.support.certificates import PASSWORD, make_certificates
+from tests.support.paths import CACHE
+from tests.support.ports import free_port
+from tests.support.waiting import wait_until
+from tests.support.wire import Wire, WireError
+
+VERSIONS = ("4.3", "3.9")
+START_LIMIT_S = 90
+STOP_LIMIT_S = 30
+USERS = {"admin": "admin-secret", "alice": "alice-secret"}
+
+# Small and quick: few internal partitions, no waiting for more members of a group.
+_DEFAULTS = {
+    "auto.create.topics.enable": "true",
+    "controlled.shutdown.enable": "true",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.check.interval.ms": "300000",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "offsets.topic.num.partitions": "4",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.partition.verification.enable": "true",
+    "broker.session.timeout.ms": "6000",
+}
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+@dataclass
+class Node:
+    """One broker: where it lies, where it listens, the process it is while it runs."""
+
+    node_id: int
+    folder: Path
+    ports: dict[str, int]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def log_tail(self, lines: int = 60) -> str:
+        if not self.log.exists():
+            return "(no log)"
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+
+class RealKafka:
+    """A cluster of 1 to N real brokers.
+
+    Args:
+        version: "4.3" or "3.9".
+        nodes: how many; node ids count from 1.
+        secure: adds listeners with TLS, SASL PLAIN and both (users: `USERS`).
+        configs: broker settings on top of the harness's own.
+        heap: of each JVM.
+        keystore: which of the certificates the brokers show.
+    """
+
+    def __init__(
+        self,
+        version: str = "4.3",
+        nodes: int = 1,
+        *,
+        secure: bool = False,
+        configs: Mapping[str, str] | None = None,
+        heap: str = "1g",
+        keystore: str = "server",
+    ) -> None:
+        self.version = version
+        self.secure = secure
+        self.configs = dict(configs or {})
+        self.heap = heap
+        self.keystore = keystore
+        self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
+        names = ["CONTROLLER", *(_PROTOCOLS if secure else _PROTOCOLS[:1])]
+        self.nodes = [
+            Node(node_id, self.folder / str(node_id), {name: free_port() for name in names})
+            for node_id in range(1, nodes + 1)
+        ]
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if secure:
+            self.certificates = make_certificates(CACHE / "certificates")
+        atexit.register(self.close)
+
+    def __enter__(self) -> RealKafka:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """All nodes' plaintext addresses."""
+        return self.bootstrap("PLAINTEXT")
+
+    def bootstrap(self, protocol: str) -> str:
+        """All nodes' addresses for "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"."""
+        return ",".join(f"127.0.0.1:{node.ports[protocol]}" for node in self.nodes)
+
+    def node(self, node_id: int) -> Node:
+        """The node with this id, counted from 1."""
+        return self.nodes[node_id - 1]
+
+    def start(self) -> None:
+        """Formats the storage, starts every node and waits until all of them take requests."""
+        formats = [self._format(node) for node in self.nodes]
+        for node, process in zip(self.nodes, formats, strict=True):
+            if process.wait(START_LIMIT_S):
+                raise RuntimeError(f"kafka {self.version} node {node.node_id}: no storage\n{node.log_tail()}")
+        for node in self.nodes:
+            self._launch(node)
+        self._wait_up()
+
+    def start_node(self, node_id: int, *, wait: bool = True) -> None:
+        """Starts a stopped or killed node again, on its old ports with its old data."""
+        self._launch(self.node(node_id))
+        if wait:
+            self._wait_up()
+
+    def stop_node(self, node_id: int) -> None:
+        """Stops a node as an operator would: it hands its leaderships over first."""
+        self._end(self.node(node_id), signal.SIGTERM)
+
+    def kill(self, node_id: int) -> None:
+        """Kills a node (-9): nothing is handed over, nothing flushed."""
+        self._end(self.node(node_id), signal.SIGKILL)
+
+    def close(self) -> None:
+        """Stops all nodes and removes their data."""
+        atexit.unregister(self.close)
+        # Nobody reads this cluster's data again, and a controlled shutdown takes seconds.
+        for node in self.nodes:
+            self._end(node, signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def create_topic(
+        self,
+        name: str,
+        num_partitions: int = 1,
+        *,
+        replication_factor: int = 1,
+        configs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Creates a topic; returns when its partitions have leaders."""
+        wire = Wire(self.bootstrap_servers)
+        wire.create_topic(name, num_partitions, replication_factor=replication_factor, configs=configs)
+
+    def tool(self, main_class: str, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        """Runs one of Kafka's command line tools (4.3's, whatever the broker is)."""
+        return java.run(main_class, *arguments, stdin=stdin, timeout=timeout)
+
+    def logs(self, lines: int = 60) -> str:
+        """The end of every node's log, for a failure's report."""
+        parts = [
+            f"--- kafka {self.version} node {n.node_id} ---\n{n.log_tail(lines)}" for n in self.nodes
+        ]
+        return "\n".join(parts)
+
+    def _format(self, node: Node) -> subprocess.Popen[bytes]:
+        node.folder.mkdir(parents=True)
+        properties = node.folder / "server.properties"
+        lines = [f"{key}={value}\n" for key, value in self._properties(node).items()]
+        properties.write_text("".join(lines), encoding="utf-8")
+        arguments = "format", "-t", self.cluster_id, "-c", str(properties)
+        return self._spawn(node, java.command("kafka.tools.StorageTool", *arguments, version=self.version))
+
+    def _launch(self, node: Node) -> None:
+        if node.running:
+            raise RuntimeError(f"node {node.node_id} runs already")
+        command = [
+            java.tool("java"),
+            f"-Xmx{self.heap}",
+            f"-Xms{self.heap}",
+            *java.log_options(self.version),
+            "-cp",
+            java.class_path(self.version),
+            "kafka.Kafka",
+            str(node.folder / "server.properties"),
+        ]
+        node.process = self._spawn(node, command)
+
+    def _spawn(self, node: Node, command: list[str]) -> subprocess.Popen[bytes]:
+        with node.log.open("ab") as log:
+            # A session of its own: Ctrl-C at the terminal ends the tests, and they end their brokers.
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                cwd=node.folder,
+            )
+
+    def _end(self, node: Node, number: signal.Signals) -> None:
+        process, node.process = node.process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            os.kill(process.pid, number)
+        try:
+            process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(STOP_LIMIT_S)
+
+    def _wait_up(self) -> None:
+        wanted = {node.node_id for node in self.nodes if node.process is not None}
+        wait_until(
+            lambda: all(self._answers(node_id, wanted) for node_id in wanted),
+            START_LIMIT_S,
+            every=0.1,
+            what=lambda: f"kafka {self.version} taking requests:\n{self.logs()}\n",
+        )
+
+    def _answers(self, node_id: int, wanted: set[int]) -> bool:
+        node = self.node(node_id)
+        if not node.running:
+            raise RuntimeError(f"kafka {self.version} node {node_id} ended\n{node.log_tail()}")
+        try:
+            known = Wire(f"127.0.0.1:{node.ports['PLAINTEXT']}", timeout=5).metadata().nodes
+        except (OSError, WireError):
+            return False
+        return wanted <= set(known)
+
+    def _properties(self, node: Node) -> dict[str, str]:
+        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items())
+        advertised = ",".join(part for part in listeners.split(",") if not part.startswith("CONTROLLER"))
+        voters = ",".join(f"{n.node_id}@127.0.0.1:{n.ports['CONTROLLER']}" for n in self.nodes)
+        copies = str(min(3, len(self.nodes)))
+        in_sync = str(min(2, len(self.nodes)))
+        found = {
+            **_DEFAULTS,
+            "process.roles": "broker,controller",
+            "node.id": str(node.node_id),
+            "controller.quorum.voters": voters,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": listeners,
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": ",".join(f"{p}:{p}" for p in _PROTOCOLS)
+            + ",CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "log.dirs": str(node.folder / "data"),
+            "offsets.topic.replication.factor": copies,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": in_sync,
+        }
+        if self.version.startswith("3."):
+            found = {key: value for key, value in found.items() if not key.startswith("share.")}
+        if self.secure:
+            found |= self._security()
+        return found | self.configs
+
+    def _security(self) -> dict[str, str]:
+        users = " ".join(f'user_{name}="{secret}"' for name, secret in USERS.items())
+        jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required {users};'
+        return {
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
+            "listener.name.ssl.ssl.client.auth": "requested",
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": str(self.certificates / f"{self.keystore}.p12"),
+            "ssl.keystore.password": PASSWORD,
+            "ssl.key.password": PASSWORD,
+            "ssl.truststore.type": "PKCS12",
+            "ssl.truststore.location": str(self.certificates / "truststore.p12"),
+            "ssl.truststore.password": PASSWORD,
+        }

@@ -1,0 +1,21 @@
+"""Where things lie in the source tree."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / ".cache"
+PEERS_PYTHON = CACHE / "peers" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+def made(path: Path, target: str) -> Path:
+    """`path`, which `make target` makes.
+
+    Raises:
+        FileNotFoundError: it is not there yet.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: run `make {target}` first")
+    return path

@@ -1,0 +1,38 @@
+"""Waiting for a condition with a limit, so that no test sleeps and hopes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(
+    condition: Callable[[], T],
+    limit: float = 30.0,
+    *,
+    every: float = 0.02,
+    what: str | Callable[[], str] = "the condition",
+) -> T:
+    """Polls `condition` until it is true and returns its value.
+
+    Args:
+        condition: called again and again; a truthy answer ends the wait.
+        limit: seconds after which the wait fails.
+        every: seconds between two calls.
+        what: named in the error; a function is asked only when the wait has failed.
+
+    Raises:
+        TimeoutError: the limit passed first.
+    """
+    deadline = time.monotonic() + limit
+    while True:
+        answer = condition()
+        if answer:
+            return answer
+        if time.monotonic() >= deadline:
+            name = what() if callable(what) else what
+            raise TimeoutError(f"{name} did not come true within {limit} s (last answer: {answer!r})")
+        time.sleep(every)

@@ -1,0 +1,279 @@
+"""A few Kafka requests by hand: the harness's own way to talk to any broker.
+
+    Wire("127.0.0.1:9092").create_topic("t", 4)
+    Wire("127.0.0.1:9092").end_offsets("t") -> {0: 17, ...}
+
+It shares no code with the library, so it can judge it, and needs no other process, so that
+making a topic costs a millisecond. All versions are the last ones before the flexible encoding
+(KIP-482), which brokers from 2.1 to 4.x answer.
+Does not do: retries, pooling, TLS, record batches other than as opaque bytes.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from tests.support.waiting import wait_until
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
+CREATE_TOPICS, DELETE_TOPICS = 19, 20
+TOPIC_ALREADY_EXISTS = 36
+FRAME_BYTES_MAX = 256 << 20
+
+
+class WireError(RuntimeError):
+    """A broker answered with an error code, or not at all."""
+
+
+class Writer:
+    """Big-endian fields of the old, non-flexible encoding."""
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+
+    def int(self, code: str, *values: int) -> Writer:
+        self.out += struct.pack(">" + code, *values)
+        return self
+
+    def string(self, text: str | None) -> Writer:
+        if text is None:
+            return self.int("h", -1)
+        data = text.encode()
+        self.int("h", len(data))
+        self.out += data
+        return self
+
+    def bytes(self, data: bytes) -> Writer:
+        self.int("i", len(data))
+        self.out += data
+        return self
+
+
+class Reader:
+    """Reads what `Writer` writes."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = memoryview(data)
+        self.at = 0
+
+    def int(self, code: str) -> int:
+        (value,) = struct.unpack_from(">" + code, self.data, self.at)
+        self.at += struct.calcsize(">" + code)
+        return int(value)
+
+    def string(self) -> str | None:
+        length = self.int("h")
+        return None if length < 0 else bytes(self.take(length)).decode()
+
+    def blob(self) -> memoryview | None:
+        length = self.int("i")
+        return None if length < 0 else self.take(length)
+
+    def take(self, length: int) -> memoryview:
+        piece = self.data[self.at : self.at + length]
+        self.at += length
+        return piece
+
+
+@dataclass
+class Partition:
+    """A partition as Metadata tells it."""
+
+    index: int
+    leader: int
+    replicas: list[int]
+    isr: list[int]
+    error: int
+
+
+@dataclass
+class Topology:
+    """Brokers and topics as Metadata tells them."""
+
+    nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
+    controller: int = -1
+    topics: dict[str, list[Partition]] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+class Connection:
+    """One socket: a request out, its response in."""
+
+    def __init__(self, host: str, port: int, timeout: float = 30.0) -> None:
+        self.socket = socket.create_connection((host, port), timeout=timeout)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.correlation = 0
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.socket.close()
+
+    def send(self, key: int, version: int, body: bytes | bytearray) -> None:
+        self.correlation += 1
+        header = Writer().int("hhi", key, version, self.correlation).string("thalweg-harness").out
+        self.socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
+
+    def receive(self) -> memoryview:
+        (length,) = struct.unpack(">i", self.exactly(4))
+        if not 4 <= length <= FRAME_BYTES_MAX:
+            raise WireError(f"a frame of {length} bytes")
+        return self.exactly(length)[4:]
+
+    def exactly(self, length: int) -> memoryview:
+        data = bytearray(length)
+        view = memoryview(data)
+        while view:
+            got = self.socket.recv_into(view)
+            if not got:
+                raise WireError("the broker closed the connection")
+            view = view[got:]
+        return memoryview(data)
+
+    def call(self, key: int, version: int, body: bytes | bytearray) -> Reader:
+        self.send(key, version, body)
+        return Reader(self.receive())
+
+
+class Wire:
+    """Any broker or cluster, by its bootstrap address."""
+
+    def __init__(self, bootstrap_servers: str, timeout: float = 30.0) -> None:
+        self.addresses = [parse_address(each) for each in bootstrap_servers.split(",")]
+        self.timeout = timeout
+
+    def connect(self) -> Connection:
+        """A connection to the first address that takes one."""
+        last: OSError | None = None
+        for host, port in self.addresses:
+            try:
+                return Connection(host, port, self.timeout)
+            except OSError as error:
+                last = error
+        raise WireError(f"none of {self.addresses} answers: {last}")
+
+    def metadata(self, *topics: str) -> Topology:
+        """Brokers, and the partitions of the named topics (of none if none is named)."""
+        body = Writer().int("i", len(topics))
+        for topic in topics:
+            body.string(topic)
+        body.int("b", 0)  # allow_auto_topic_creation
+        with self.connect() as connection:
+            return parse_metadata(connection.call(METADATA, 5, body.out))
+
+    def create_topic(
+        self,
+        name: str,
+        num_partitions: int = 1,
+        *,
+        replication_factor: int = 1,
+        configs: Mapping[str, str] | None = None,
+        exist_ok: bool = False,
+    ) -> None:
+        """Creates a topic and returns when all its partitions have leaders.
+
+        Raises:
+            WireError: the broker refused.
+        """
+        body = Writer().int("i", 1).string(name).int("ihi", num_partitions, replication_factor, 0)
+        body.int("i", len(configs or {}))
+        for key, value in (configs or {}).items():
+            body.string(key).string(value)
+        body.int("ib", int(self.timeout * 1000), 0)
+        self._to_controller(CREATE_TOPICS, 4, body.out, name, exist_ok)
+        wait_until(
+            lambda: self._has_leaders(name, num_partitions), self.timeout, what=f"leaders of topic {name}"
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic."""
+        body = Writer().int("i", 1).string(name).int("i", int(self.timeout * 1000))
+        self._to_controller(DELETE_TOPICS, 3, body.out, name, False)
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """The next offset to be written, by partition."""
+        return self.offsets(topic, -1)
+
+    def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
+        """Offsets by partition: -1 latest, -2 earliest, else the first at or after a timestamp."""
+        topology = self.metadata(topic)
+        found: dict[int, int] = {}
+        for partition in topology.topics[topic]:
+            host, port = topology.nodes[partition.leader]
+            with Connection(host, port, self.timeout) as connection:
+                found[partition.index] = list_offset(connection, topic, partition.index, timestamp)
+        return found
+
+    def _has_leaders(self, name: str, num_partitions: int) -> bool:
+        partitions = self.metadata(name).topics.get(name, [])
+        if len(partitions) != num_partitions or any(each.error or each.leader < 0 for each in partitions):
+            return False
+        try:
+            self.end_offsets(name)
+        except WireError:
+            return False  # Metadata names a leader before that broker has taken the role.
+        return True
+
+    def _to_controller(self, key: int, version: int, body: bytearray, name: str, exist_ok: bool) -> None:
+        topology = self.metadata()
+        host, port = topology.nodes.get(topology.controller) or next(iter(topology.nodes.values()))
+        with Connection(host, port, self.timeout) as connection:
+            answer = connection.call(key, version, body)
+        answer.int("i")  # throttle_time_ms
+        for _ in range(answer.int("i")):
+            answer.string()
+            code = answer.int("h")
+            message = answer.string() if key == CREATE_TOPICS else None
+            if code and not (exist_ok and code == TOPIC_ALREADY_EXISTS):
+                raise WireError(f"topic {name}: error {code} ({message})")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`host:port` as a pair."""
+    host, _, port = text.strip().rpartition(":")
+    return host, int(port)
+
+
+def parse_metadata(answer: Reader) -> Topology:
+    """The body of a Metadata response, version 5."""
+    found = Topology()
+    answer.int("i")  # throttle_time_ms
+    for _ in range(answer.int("i")):
+        node, host, port = answer.int("i"), answer.string() or "", answer.int("i")
+        answer.string()  # rack
+        found.nodes[node] = (host, port)
+    answer.string()  # cluster_id
+    found.controller = answer.int("i")
+    for _ in range(answer.int("i")):
+        error, name, _internal = answer.int("h"), answer.string() or "", answer.int("b")
+        partitions = []
+        for _ in range(answer.int("i")):
+            code, index, leader = answer.int("h"), answer.int("i"), answer.int("i")
+            lists = [[answer.int("i") for _ in range(answer.int("i"))] for _ in range(3)]
+            partitions.append(Partition(index, leader, lists[0], lists[1], code))
+        found.topics[name] = sorted(partitions, key=lambda each: each.index)
+        found.errors[name] = error
+    return found
+
+
+def list_offset(connection: Connection, topic: str, partition: int, timestamp: int) -> int:
+    """ListOffsets version 2 for one partition, to its leader."""
+    body = Writer().int("ib", -1, 0).int("i", 1).string(topic).int("i", 1).int("iq", partition, timestamp)
+    answer = connection.call(LIST_OFFSETS, 2, body.out)
+    answer.int("i")  # throttle_time_ms
+    answer.int("i")  # one topic
+    answer.string()
+    answer.int("i")  # one partition
+    answer.int("i")
+    code = answer.int("h")
+    answer.int("q")
+    if code:
+        raise WireError(f"ListOffsets of {topic}-{partition}: error {code}")
+    return answer.int("q")
