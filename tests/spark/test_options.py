@@ -1,0 +1,225 @@
+"""Options of the data source: what is accepted, and the connector's messages for what is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from thalweg.spark.options import EARLIEST, LATEST, OffsetSpec, parse_sink, parse_source
+
+BASE = {"kafka.bootstrap.servers": "localhost:9092"}
+
+
+def source(mode: str = "batch", **options: str):
+    return parse_source({**BASE, "subscribe": "t", **options}, mode)
+
+
+def test_defaults_are_the_connectors() -> None:
+    batch, stream = source("batch"), source("stream")
+    assert batch.starting == OffsetSpec(everywhere=EARLIEST)
+    assert batch.ending == OffsetSpec(everywhere=LATEST)
+    assert stream.starting == OffsetSpec(everywhere=LATEST)
+    assert batch.fail_on_data_loss
+    assert not batch.include_headers
+    assert batch.max_offsets_per_trigger is None
+    assert batch.poll_timeout_ms == 120_000
+
+
+def test_topics_of_subscribe_are_trimmed() -> None:
+    parsed = parse_source({**BASE, "subscribe": " a , b ,,c"}, "batch")
+    assert parsed.strategy.topics == ("a", "b", "c")
+
+
+def test_assign_names_partitions() -> None:
+    parsed = parse_source({**BASE, "assign": '{"b":[1,0],"a":[2]}'}, "batch")
+    assert parsed.strategy.assigned == (("a", 2), ("b", 0), ("b", 1))
+
+
+def test_a_pattern_matches_whole_names() -> None:
+    strategy = parse_source({**BASE, "subscribePattern": "top.*"}, "batch").strategy
+    assert strategy.matches("topic-1")
+    assert not strategy.matches("a-topic")
+
+
+def test_option_names_and_words_are_case_insensitive() -> None:
+    parsed = parse_source(
+        {**BASE, "SUBSCRIBE": "t", "StartingOffsets": "earLiEst"}, "stream"
+    )
+    assert parsed.starting == OffsetSpec(everywhere=EARLIEST)
+
+
+def test_offsets_by_partition() -> None:
+    parsed = source(
+        startingOffsets='{"t":{"0":-2,"1":7}}', endingOffsets='{"t":{"0":-1,"1":9}}'
+    )
+    assert parsed.starting.offsets == {"t": {0: -2, 1: 7}}
+    assert parsed.ending.offsets == {"t": {0: -1, 1: 9}}
+
+
+def test_one_timestamp_wins_over_times_by_partition_and_offsets() -> None:
+    parsed = source(
+        startingTimestamp="5",
+        startingOffsetsByTimestamp='{"t":{"0":1}}',
+        startingOffsets='{"t":{"0":1}}',
+    )
+    assert parsed.starting == OffsetSpec(timestamp_ms=5)
+    parsed = source(
+        startingOffsetsByTimestamp='{"t":{"0":1}}', startingOffsets='{"t":{"0":2}}'
+    )
+    assert parsed.starting == OffsetSpec(timestamps={"t": {0: 1}})
+
+
+def test_kafka_options_lose_their_prefix() -> None:
+    parsed = source(**{"kafka.security.protocol": "SSL"})
+    assert parsed.client_config == {
+        "bootstrap.servers": "localhost:9092",
+        "security.protocol": "SSL",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "message"),
+    [
+        (
+            "batch",
+            {},
+            "One of the following options must be specified for Kafka source",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "assign": "{}"},
+            "Only one of the following options",
+        ),
+        ("batch", {"assign": ""}, "No topicpartitions to assign as specified value"),
+        ("batch", {"assign": "{}"}, "No topicpartitions to assign as specified value"),
+        ("batch", {"assign": '{"t":["x"]}'}, r"Expected e\.g\. "),
+        ("batch", {"subscribe": " , "}, "No topics to subscribe to as specified value"),
+        ("batch", {"subscribePattern": ""}, "Pattern to subscribe is empty"),
+        ("batch", {"subscribePattern": "["}, "is not a regular expression"),
+        (
+            "batch",
+            {"subscribe": "t", "startingOffsets": "latest"},
+            "starting offset can't be latest for batch queries on Kafka",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "startingOffsets": '{"t":{"0":-1}}'},
+            "startingOffsets for t-0 can't be latest for batch queries on Kafka",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "endingOffsets": "earliest"},
+            "ending offset can't be earliest for batch queries on Kafka",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "endingOffsets": '{"t":{"0":-2}}'},
+            "endingOffsets for t-0 can't be earliest for batch queries on Kafka",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "startingTimestamp": "x"},
+            "Expected a single long value, got x",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "startingOffsets": '{"t":[0]}'},
+            r"Expected e\.g\. ",
+        ),
+        ("batch", {"subscribe": "t", "startingOffsets": '{"t":{"0":-3}}'}, "t-0 is -3"),
+        (
+            "batch",
+            {"assign": '{"t":[0,1]}', "startingOffsets": '{"t":{"0":1}}'},
+            "you must specify all TopicPartitions",
+        ),
+        (
+            "stream",
+            {"subscribe": "t", "endingOffsets": "latest"},
+            "ending offset not valid in streaming queries",
+        ),
+        (
+            "stream",
+            {"subscribe": "t", "endingTimestamp": "1"},
+            "ending timestamp not valid in streaming queries",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "minPartitions": "a"},
+            "minPartitions must be a positive",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "minPartitions": "1.0"},
+            "minPartitions must be a positive",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "minPartitions": "0"},
+            "minPartitions must be positive",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "minPartitions": "-1"},
+            "minPartitions must be positive",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "maxRecordsPerPartition": "0"},
+            "maxRecordsPerPartition must be",
+        ),
+        ("batch", {"subscribe": "t", "failOnDataLoss": "yes"}, "must be true or false"),
+        (
+            "stream",
+            {"subscribe": "t", "minOffsetsPerTrigger": "5"},
+            "not supported by thalweg yet",
+        ),
+        (
+            "batch",
+            {"subscribe": "t", "startingOffsetsByTimestampStrategy": "x"},
+            "must be 'error' or 'latest'",
+        ),
+        *[
+            (
+                "batch",
+                {"subscribe": "t", f"kafka.{name}": "x"},
+                f"Kafka option '{name}' is not supp",
+            )
+            for name in (
+                "auto.offset.reset",
+                "key.deserializer",
+                "value.deserializer",
+                "enable.auto.commit",
+                "interceptor.classes",
+            )
+        ],
+    ],
+)
+def test_bad_options_are_refused(
+    mode: str, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_source({**BASE, **options}, mode)
+
+
+def test_a_read_without_bootstrap_servers_is_refused() -> None:
+    with pytest.raises(ValueError, match="'kafka.bootstrap.servers' must be specified"):
+        parse_source({"subscribe": "t"}, "batch")
+
+
+def test_good_partition_counts_are_taken() -> None:
+    assert source(minPartitions="4").min_partitions == 4
+    assert (
+        source(maxOffsetsPerTrigger="9223372036854775807").max_offsets_per_trigger
+        == 2**63 - 1
+    )
+
+
+def test_the_sink_refuses_serializers() -> None:
+    for name in ("key.serializer", "value.serializer"):
+        with pytest.raises(ValueError, match=f"Kafka option '{name}' is not supported"):
+            parse_sink({**BASE, f"kafka.{name}": "x"})
+
+
+def test_the_sink_needs_bootstrap_servers() -> None:
+    with pytest.raises(ValueError, match="'kafka.bootstrap.servers' must be specified"):
+        parse_sink({"topic": "t"})
+    assert parse_sink({**BASE, "topic": " t "}).topic == "t"

@@ -1,0 +1,102 @@
+"""Ranges and rate limits: the connector's tables, and what always holds."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thalweg.spark.ranges import OffsetRange, plan, rate_limit
+
+T1, T2, T3 = ("t", 1), ("t", 2), ("t", 3)
+
+
+def spans(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
+    return [(r.partition, r.start, r.end) for r in ranges]
+
+
+def planned(
+    sizes: dict, minimum: int | None = None, maximum: int | None = None, begin: int = 0
+):
+    start = dict.fromkeys(sizes, begin)
+    end = {tp: begin + size for tp, size in sizes.items()}
+    return spans(plan(start, end, minimum, maximum))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "minimum", "maximum", "expected"),
+    [
+        ({T1: 5}, None, None, [(1, 0, 5)]),
+        ({T1: 0, T2: 3}, None, None, [(2, 0, 3)]),
+        ({T1: 5, T2: 1}, 1, None, [(1, 0, 5), (2, 0, 1)]),
+        ({T1: 5}, 3, None, [(1, 0, 1), (1, 1, 3), (1, 3, 5)]),
+        ({T1: 5, T2: 5}, 4, None, [(1, 0, 2), (1, 2, 5), (2, 0, 2), (2, 2, 5)]),
+        (
+            {T1: 100, T2: 5, T3: 5},
+            4,
+            None,
+            [(1, 0, 50), (1, 50, 100), (2, 0, 5), (3, 0, 5)],
+        ),
+        ({T1: 1, T2: 1, T3: 1}, 3, None, [(1, 0, 1), (2, 0, 1), (3, 0, 1)]),
+        ({T1: 50}, None, 20, [(1, 0, 16), (1, 16, 33), (1, 33, 50)]),
+        ({T1: 8, T2: 3}, None, 4, [(1, 0, 4), (1, 4, 8), (2, 0, 3)]),
+    ],
+)
+def test_ranges_are_split_as_in_the_table(sizes, minimum, maximum, expected) -> None:
+    assert planned(sizes, minimum, maximum) == expected
+
+
+def test_a_partition_without_a_start_is_not_read() -> None:
+    assert plan({}, {T1: 5}) == []
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.just("t"), st.integers(0, 20)), st.integers(0, 10_000)
+    ),
+    st.none() | st.integers(1, 50),
+    st.none() | st.integers(1, 500),
+)
+def test_every_offset_is_read_exactly_once(sizes, minimum, maximum) -> None:
+    pieces = planned(sizes, minimum, maximum, begin=7)
+    position = dict.fromkeys((p for _, p in sizes), 7)
+    for partition, start, end in pieces:
+        assert start == position[partition]
+        assert end > start
+        assert maximum is None or end - start <= maximum
+        position[partition] = end
+    assert position == {p: 7 + size for (_, p), size in sizes.items()}
+
+
+def test_the_limit_is_shared_by_backlog() -> None:
+    latest = {T1: 101, T2: 11, T3: 1}
+    first = rate_limit(10, dict.fromkeys(latest, 0), latest, {})
+    assert first == {T1: 8, T2: 1, T3: 1}
+    second = rate_limit(10, first, latest, {})
+    assert {tp: second[tp] - first[tp] for tp in latest} == {T1: 9, T2: 1, T3: 0}
+
+
+def test_the_largest_limit_does_not_overflow() -> None:
+    latest = {T1: 2**62, T2: 2**61}
+    assert rate_limit(2**63 - 1, dict.fromkeys(latest, 0), latest, {}) == latest
+
+
+def test_new_partitions_start_at_their_earliest_offset() -> None:
+    assert rate_limit(10, {T1: 0}, {T1: 10, T2: 110}, {T2: 100}) == {T1: 5, T2: 105}
+
+
+@given(
+    st.integers(1, 1_000),
+    st.dictionaries(
+        st.tuples(st.just("t"), st.integers(0, 9)), st.integers(0, 1_000), min_size=1
+    ),
+)
+def test_a_limited_trigger_always_advances_and_never_passes_the_end(
+    limit, latest
+) -> None:
+    start = dict.fromkeys(latest, 0)
+    end = rate_limit(limit, start, latest, {})
+    assert all(0 <= end[tp] <= latest[tp] for tp in latest)
+    assert all(end[tp] > 0 for tp in latest if latest[tp])
+    # Only the rounding up of shares below one may pass the limit.
+    assert sum(end.values()) <= max(limit, 0) + len(latest)
