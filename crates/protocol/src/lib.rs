@@ -1,1 +1,41 @@
-//! thalweg protocol.
+//! Kafka's wire protocol.
+//!
+//! ```text
+//! schema/*.schema --xtask generate--> generated/table.rs ----> dynamic: any API by name
+//!                                 \-> generated/messages/* --> messages: typed, for Rust code
+//! frame bytes <-> frame (headers) <-> messages | dynamic <-> Reader / put (primitive types)
+//! ```
+//!
+//! Decoding never panics and never allocates by a count that the remaining bytes cannot hold;
+//! strings and byte fields are slices that share the frame. This crate knows nothing of sockets,
+//! of record batches (to it they are bytes) or of when to send what.
+
+#![forbid(unsafe_code)]
+
+mod api_key;
+pub mod dynamic;
+mod error;
+mod error_code;
+pub mod frame;
+pub mod fuzzing;
+// Written by xtask, so not formatted, and free to leave a variable unused where a message has no
+// use for it.
+#[rustfmt::skip]
+#[allow(unused, clippy::all, clippy::pedantic, clippy::use_self)]
+mod generated;
+mod message;
+mod put;
+mod reader;
+mod text;
+mod typed;
+mod uuid;
+pub mod versions;
+
+pub use api_key::ApiKey;
+pub use error::{DecodeError, EncodeError};
+pub use error_code::ErrorCode;
+pub use generated::messages;
+pub use message::{Message, Request};
+pub use reader::Reader;
+pub use text::Str;
+pub use uuid::Uuid;

@@ -1,0 +1,3 @@
+//! The by-name codec.
+mod schema;
+pub use schema::*;

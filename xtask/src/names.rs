@@ -1,0 +1,30 @@
+//! Kafka's names -> Rust's.
+
+/// `BaseOffset` -> `base_offset`; a keyword gets an underscore behind it.
+pub(crate) fn snake(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (i, c) in chars.iter().enumerate() {
+        if c.is_uppercase() && i > 0 {
+            let after_lower = !chars[i - 1].is_uppercase();
+            let before_lower = chars.get(i + 1).is_some_and(|next| next.is_lowercase());
+            if after_lower || before_lower {
+                out.push('_');
+            }
+        }
+        out.extend(c.to_lowercase());
+    }
+    if KEYWORDS.contains(&out.as_str()) {
+        out.push('_');
+    }
+    out
+}
+
+/// `OffsetForLeaderEpoch` -> `OFFSET_FOR_LEADER_EPOCH`.
+pub(crate) fn upper(name: &str) -> String {
+    snake(name).trim_end_matches('_').to_uppercase()
+}
+
+const KEYWORDS: [&str; 12] = [
+    "type", "match", "ref", "use", "move", "where", "loop", "in", "as", "final", "box", "static",
+];

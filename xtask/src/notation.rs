@@ -1,0 +1,193 @@
+//! The schema notation: how the files under `crates/protocol/schema` are written and read.
+//!
+//! ```text
+//! request FetchRequest api 1 versions 4-18 flexible 12+
+//!   ClusterId: string 12+ null 12+ tag 0 = null ignorable
+//!   Topics: []FetchTopic 0+
+//!     Topic: string 0-12 ignorable
+//! ```
+//!
+//! One line a field: name, type, versions, then what differs from the ordinary: `null` (versions
+//! in which it may be null), `tag`, `= default`, `ignorable`, `rigid` (never compact). Fields of a
+//! struct stand indented below the field that uses it, or below a `struct` line if several share
+//! it. `unstable N` names a version that Kafka has not released; it is not among `versions`.
+
+use std::fmt::Write as _;
+
+use crate::model::{Field, Message, MessageKind, Struct, Type, Versions};
+
+pub(crate) fn print(message: &Message) -> String {
+    let mut out = String::new();
+    let kind = match message.kind {
+        MessageKind::Request => "request",
+        MessageKind::Response => "response",
+        MessageKind::Data => "data",
+    };
+    let _ = write!(out, "{kind} {}", message.name);
+    if let Some(key) = message.api_key {
+        let _ = write!(out, " api {key}");
+    }
+    let _ = write!(out, " versions {}", message.versions);
+    if let Some(version) = message.unstable {
+        let _ = write!(out, " unstable {version}");
+    }
+    let _ = writeln!(out, " flexible {}", message.flexible);
+    print_fields(&message.fields, 1, &mut out);
+    for shared in &message.structs {
+        let _ = writeln!(out, "  struct {}", shared.name);
+        print_fields(&shared.fields, 2, &mut out);
+    }
+    out
+}
+
+fn print_fields(fields: &[Field], depth: usize, out: &mut String) {
+    for field in fields {
+        let indent = "  ".repeat(depth);
+        let _ = write!(out, "{indent}{}: {} {}", field.name, field.ty, field.versions);
+        if !field.nullable.is_empty() {
+            let _ = write!(out, " null {}", field.nullable);
+        }
+        if let Some(tag) = field.tag {
+            let _ = write!(out, " tag {tag}");
+        }
+        if let Some(default) = &field.default {
+            let _ = write!(out, " = {default}");
+        }
+        for (set, word) in [(field.ignorable, " ignorable"), (field.rigid, " rigid")] {
+            if set {
+                out.push_str(word);
+            }
+        }
+        out.push('\n');
+        print_fields(field.fields.as_deref().unwrap_or(&[]), depth + 1, out);
+    }
+}
+
+/// Reads one schema file: messages one after the other, `#` comments and blank lines between.
+pub(crate) fn parse(text: &str) -> Result<Vec<Message>, String> {
+    let lines: Vec<Line<'_>> = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+        .map(|(number, line)| Line::new(number + 1, line))
+        .collect();
+    let mut cursor = Cursor { lines: &lines, next: 0 };
+    let mut messages = Vec::new();
+    while cursor.next < lines.len() {
+        messages.push(cursor.message()?);
+    }
+    Ok(messages)
+}
+
+struct Line<'a> {
+    number: usize,
+    depth: usize,
+    words: Vec<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    fn new(number: usize, line: &'a str) -> Self {
+        let indent = line.len() - line.trim_start().len();
+        Self { number, depth: indent / 2, words: line.split_whitespace().collect() }
+    }
+
+    fn error(&self, what: &str) -> String {
+        format!("line {}: {what}", self.number)
+    }
+}
+
+struct Cursor<'a> {
+    lines: &'a [Line<'a>],
+    next: usize,
+}
+
+impl Cursor<'_> {
+    fn message(&mut self) -> Result<Message, String> {
+        let line = &self.lines[self.next];
+        self.next += 1;
+        let kind = match line.words.first() {
+            Some(&"request") if line.depth == 0 => MessageKind::Request,
+            Some(&"response") if line.depth == 0 => MessageKind::Response,
+            Some(&"data") if line.depth == 0 => MessageKind::Data,
+            _ => return Err(line.error("expected request, response or data")),
+        };
+        let name = *line.words.get(1).ok_or_else(|| line.error("a message needs a name"))?;
+        let mut message = Message {
+            kind,
+            api_key: None,
+            name: name.to_owned(),
+            versions: Versions::NONE,
+            unstable: None,
+            flexible: Versions::NONE,
+            fields: Vec::new(),
+            structs: Vec::new(),
+        };
+        for pair in line.words[2..].chunks(2) {
+            let [word, value] = pair else { return Err(line.error("a word without its value")) };
+            let number = || value.parse::<i16>().map_err(|_| line.error("expected a number"));
+            match *word {
+                "api" => message.api_key = Some(number()?),
+                "versions" => message.versions = Versions::parse(value)?,
+                "unstable" => message.unstable = Some(number()?),
+                "flexible" => message.flexible = Versions::parse(value)?,
+                other => return Err(line.error(&format!("unknown word `{other}`"))),
+            }
+        }
+        message.fields = self.fields(1)?;
+        while self.at(1).is_some_and(|line| line.words[0] == "struct") {
+            let line = &self.lines[self.next];
+            self.next += 1;
+            let name = *line.words.get(1).ok_or_else(|| line.error("a struct needs a name"))?;
+            message.structs.push(Struct { name: name.to_owned(), fields: self.fields(2)? });
+        }
+        Ok(message)
+    }
+
+    fn at(&self, depth: usize) -> Option<&Line<'_>> {
+        self.lines.get(self.next).filter(|line| line.depth == depth)
+    }
+
+    fn fields(&mut self, depth: usize) -> Result<Vec<Field>, String> {
+        let mut fields = Vec::new();
+        while let Some(line) = self.at(depth).filter(|line| line.words[0] != "struct") {
+            let mut field = parse_field(line)?;
+            self.next += 1;
+            let inner = self.fields(depth + 1)?;
+            field.fields = (!inner.is_empty()).then_some(inner);
+            fields.push(field);
+        }
+        Ok(fields)
+    }
+}
+
+fn parse_field(line: &Line<'_>) -> Result<Field, String> {
+    let [name, ty, versions, rest @ ..] = line.words.as_slice() else {
+        return Err(line.error("a field needs a name, a type and versions"));
+    };
+    let mut field = Field {
+        name: name.strip_suffix(':').ok_or_else(|| line.error("expected `Name:`"))?.to_owned(),
+        ty: Type::parse(ty),
+        versions: Versions::parse(versions)?,
+        nullable: Versions::NONE,
+        tag: None,
+        default: None,
+        ignorable: false,
+        rigid: false,
+        fields: None,
+    };
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or_else(|| line.error("a word without its value"));
+        match *word {
+            "null" => field.nullable = Versions::parse(value()?)?,
+            "tag" => {
+                field.tag = Some(value()?.parse().map_err(|_| line.error("bad tag"))?);
+            }
+            "=" => field.default = Some((*value()?).to_owned()),
+            "ignorable" => field.ignorable = true,
+            "rigid" => field.rigid = true,
+            other => return Err(line.error(&format!("unknown word `{other}`"))),
+        }
+    }
+    Ok(field)
+}
