@@ -1,0 +1,101 @@
+//! What one broker said it understands, and the version we use with it.
+
+use std::ops::RangeInclusive;
+
+use thalweg_protocol::messages::api_versions::ApiVersionsResponse;
+use thalweg_protocol::{ApiKey, ErrorCode, Str, versions};
+
+use crate::error::UnsupportedVersion;
+use crate::request::NodeId;
+
+/// A broker's answer to `ApiVersions`: its API ranges and its finalized features (KIP-584).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ApiVersions {
+    /// Sorted by key.
+    ranges: Vec<(i16, i16, i16)>,
+    /// Feature name, lowest and highest finalized level.
+    finalized_features: Vec<(Str, i16, i16)>,
+    /// -1 if the broker named none; a higher epoch replaces the features of a lower one.
+    pub finalized_features_epoch: i64,
+}
+
+impl ApiVersions {
+    /// From bare ranges (key, min, max): brokers of tests, and the KIP-511 fallback.
+    pub fn new(ranges: impl IntoIterator<Item = (ApiKey, i16, i16)>) -> Self {
+        let mut ranges: Vec<_> = ranges
+            .into_iter()
+            .map(|(key, min, max)| (key.0, min, max))
+            .collect();
+        ranges.sort_unstable();
+        Self {
+            ranges,
+            finalized_features: Vec::new(),
+            finalized_features_epoch: -1,
+        }
+    }
+
+    pub fn from_response(response: &ApiVersionsResponse) -> Self {
+        let mut all = Self::new(
+            response
+                .api_keys
+                .iter()
+                .map(|api| (ApiKey(api.api_key), api.min_version, api.max_version)),
+        );
+        all.finalized_features = response
+            .finalized_features
+            .iter()
+            .map(|f| (f.name.clone(), f.min_version_level, f.max_version_level))
+            .collect();
+        all.finalized_features_epoch = response.finalized_features_epoch;
+        all
+    }
+
+    /// The broker's own range for an API.
+    pub fn range(&self, key: ApiKey) -> Option<RangeInclusive<i16>> {
+        let at = self
+            .ranges
+            .binary_search_by_key(&key.0, |range| range.0)
+            .ok()?;
+        Some(self.ranges[at].1..=self.ranges[at].2)
+    }
+
+    /// The highest version that both sides speak (and our own caps allow).
+    pub fn negotiate(&self, key: ApiKey) -> Option<i16> {
+        let range = self.range(key)?;
+        versions::negotiate(key, *range.start(), *range.end())
+    }
+
+    /// The highest finalized level of a feature such as `transaction.version`; 0 if unnamed.
+    pub fn finalized_level(&self, feature: &str) -> i16 {
+        self.finalized_features
+            .iter()
+            .find(|(name, ..)| &**name == feature)
+            .map_or(0, |&(_, _, max)| max)
+    }
+
+    /// All ranges, by key.
+    pub fn iter(&self) -> impl Iterator<Item = (ApiKey, RangeInclusive<i16>)> + '_ {
+        self.ranges
+            .iter()
+            .map(|&(key, min, max)| (ApiKey(key), min..=max))
+    }
+
+    pub fn finalized_features(&self) -> &[(Str, i16, i16)] {
+        &self.finalized_features
+    }
+
+    /// As [`Self::negotiate`], with an error that names node, API and both ranges.
+    pub fn require(&self, node: NodeId, key: ApiKey) -> Result<i16, UnsupportedVersion> {
+        self.negotiate(key).ok_or_else(|| UnsupportedVersion {
+            node,
+            api: key,
+            ours: versions::client_versions(key),
+            theirs: self.range(key),
+        })
+    }
+
+    /// Whether an `ApiVersions` answer says that our version of it was too new (KIP-511).
+    pub fn wants_older(response: &ApiVersionsResponse) -> bool {
+        ErrorCode(response.error_code) == ErrorCode::UNSUPPORTED_VERSION
+    }
+}

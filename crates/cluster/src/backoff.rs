@@ -1,0 +1,98 @@
+//! Exponential backoff with jitter (KIP-580), reproducible from a seed.
+
+use std::time::Duration;
+
+/// Kafka's own constants: each failure doubles the wait, jitter spreads it by a fifth.
+const MULTIPLIER: u32 = 2;
+const JITTER: f64 = 0.2;
+
+/// A wait that grows with the number of failures, up to a limit.
+#[derive(Debug, Clone)]
+pub struct Backoff {
+    initial: Duration,
+    max: Duration,
+    random: SplitMix,
+}
+
+impl Backoff {
+    pub fn new(initial: Duration, max: Duration, seed: u64) -> Self {
+        Self {
+            initial: initial.min(max),
+            max,
+            random: SplitMix(seed),
+        }
+    }
+
+    /// The wait after `failures` failures in a row (0 = none yet, which gives the first wait).
+    pub fn after(&mut self, failures: u32) -> Duration {
+        let factor = f64::from(MULTIPLIER).powi(i32::try_from(failures.min(32)).unwrap_or(32));
+        let term = (self.initial.as_secs_f64() * factor).min(self.max.as_secs_f64());
+        // No jitter on a fixed wait: who sets initial = max asks for exactly that.
+        let spread = if self.initial == self.max {
+            0.0
+        } else {
+            JITTER
+        };
+        let jittered = term * (1.0 - spread + 2.0 * spread * self.random.unit());
+        Duration::from_secs_f64(jittered.min(self.max.as_secs_f64()))
+    }
+}
+
+/// Sebastiano Vigna's splitmix64: the cores may not use a global random source.
+#[derive(Debug, Clone)]
+pub(crate) struct SplitMix(pub(crate) u64);
+
+impl SplitMix {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In [0, 1).
+    pub(crate) fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// In [0, bound); `bound` must not be 0.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_up_to_the_limit_within_the_jitter() {
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1), 7);
+        for failures in 0..10 {
+            let base = (50.0 * 2_f64.powi(failures)).min(1000.0);
+            let wait = backoff.after(failures as u32).as_secs_f64() * 1000.0;
+            assert!(
+                wait >= base * 0.799 && wait <= (base * 1.201).min(1000.1),
+                "{failures}: {wait}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_fixed_wait_has_no_jitter() {
+        let mut backoff = Backoff::new(Duration::from_millis(80), Duration::from_millis(80), 1);
+        assert_eq!(backoff.after(0), Duration::from_millis(80));
+        assert_eq!(backoff.after(30), Duration::from_millis(80));
+    }
+
+    #[test]
+    fn the_seed_decides() {
+        let waits = |seed| {
+            let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1), seed);
+            (0..8).map(|n| backoff.after(n)).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(3), waits(3));
+        assert_ne!(waits(3), waits(4));
+    }
+}

@@ -1,0 +1,55 @@
+//! What a cluster needs to know from the configuration, by Kafka's option names.
+
+use std::time::Duration;
+
+use crate::address::Address;
+
+/// Options of one client. The defaults are Kafka's own.
+#[derive(Debug, Clone)]
+pub struct ClusterConfig {
+    pub bootstrap_servers: Vec<Address>,
+    pub client_id: Option<String>,
+    pub request_timeout: Duration,
+    pub retry_backoff: Duration,
+    pub retry_backoff_max: Duration,
+    pub reconnect_backoff: Duration,
+    pub reconnect_backoff_max: Duration,
+    pub socket_connection_setup_timeout: Duration,
+    pub socket_connection_setup_timeout_max: Duration,
+    pub connections_max_idle: Duration,
+    /// Limit on a produce connection; the other purposes are limited by their roles.
+    pub max_in_flight_requests_per_connection: usize,
+    pub metadata_max_age: Duration,
+    pub metadata_max_idle: Duration,
+    pub allow_auto_create_topics: bool,
+    /// KIP-899: go back to the bootstrap addresses when no known broker can be reached.
+    pub rebootstrap: bool,
+    /// KIP-1102: and when no metadata has arrived for this long.
+    pub metadata_recovery_rebootstrap_trigger: Duration,
+    /// Jitter, rotation of bootstrap addresses and the choice among equals come from this.
+    pub seed: u64,
+}
+
+impl Default for ClusterConfig {
+    fn default() -> Self {
+        Self {
+            bootstrap_servers: Vec::new(),
+            client_id: None,
+            request_timeout: Duration::from_secs(30),
+            retry_backoff: Duration::from_millis(100),
+            retry_backoff_max: Duration::from_secs(1),
+            reconnect_backoff: Duration::from_millis(50),
+            reconnect_backoff_max: Duration::from_secs(1),
+            socket_connection_setup_timeout: Duration::from_secs(10),
+            socket_connection_setup_timeout_max: Duration::from_secs(30),
+            connections_max_idle: Duration::from_secs(9 * 60),
+            max_in_flight_requests_per_connection: 5,
+            metadata_max_age: Duration::from_secs(5 * 60),
+            metadata_max_idle: Duration::from_secs(5 * 60),
+            allow_auto_create_topics: true,
+            rebootstrap: true,
+            metadata_recovery_rebootstrap_trigger: Duration::from_secs(5 * 60),
+            seed: 0,
+        }
+    }
+}

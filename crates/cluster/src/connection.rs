@@ -1,0 +1,144 @@
+//! One connection's life: to one node, for one purpose.
+//!
+//! ```text
+//!                  is_ready                Connected
+//!   Disconnected ───────────▶ Connecting ───────────▶ Ready
+//!     ▲  ▲ backoff               │ failed:              │ lost, timed out, wrong answer
+//!     │  └───────────────────────┘ next address, else   │
+//!     └─────────────────────────────────────────────────┘ all in flight fails as retriable
+//! ```
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_protocol::ApiKey;
+
+use crate::api_versions::ApiVersions;
+use crate::error::ConnectionError;
+use crate::event::ConnectionId;
+use crate::request::RequestId;
+
+/// A request that was written (or is being written) and waits for its answer.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub(crate) id: RequestId,
+    pub(crate) correlation_id: i32,
+    pub(crate) api_key: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) deadline: Instant,
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    Disconnected,
+    Connecting {
+        conn: ConnectionId,
+        /// Which of the host's addresses is tried, and how many there are (0 = not resolved yet).
+        address: usize,
+        addresses: usize,
+        since: Instant,
+        deadline: Instant,
+        timeout: Duration,
+    },
+    Ready {
+        conn: ConnectionId,
+        api_versions: Arc<ApiVersions>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) state: State,
+    /// Attempts in a row that failed on all addresses.
+    pub(crate) failures: u32,
+    /// No attempt before this.
+    pub(crate) retry_at: Option<Instant>,
+    /// Somebody asked for it while it was not ready: connect as soon as the backoff is over.
+    pub(crate) wanted: bool,
+    pub(crate) throttled_until: Option<Instant>,
+    /// In the order of writing; answers come in the same order.
+    pub(crate) in_flight: VecDeque<InFlight>,
+    /// Requests that expect no answer and are not completely written yet.
+    pub(crate) unwritten: VecDeque<InFlight>,
+    pub(crate) last_used: Instant,
+    pub(crate) last_error: Option<Arc<ConnectionError>>,
+    next_correlation_id: i32,
+}
+
+impl Connection {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self {
+            state: State::Disconnected,
+            failures: 0,
+            retry_at: None,
+            wanted: false,
+            throttled_until: None,
+            in_flight: VecDeque::new(),
+            unwritten: VecDeque::new(),
+            last_used: now,
+            last_error: None,
+            next_correlation_id: 0,
+        }
+    }
+
+    pub(crate) fn conn(&self) -> Option<ConnectionId> {
+        match self.state {
+            State::Disconnected => None,
+            State::Connecting { conn, .. } | State::Ready { conn, .. } => Some(conn),
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready { .. })
+    }
+
+    pub(crate) fn is_throttled(&self, now: Instant) -> bool {
+        self.throttled_until.is_some_and(|until| now < until)
+    }
+
+    pub(crate) fn in_flight_count(&self) -> usize {
+        self.in_flight.len() + self.unwritten.len()
+    }
+
+    /// No attempt is under way and none must wait.
+    pub(crate) fn may_connect(&self, now: Instant) -> bool {
+        matches!(self.state, State::Disconnected) && self.retry_at.is_none_or(|at| now >= at)
+    }
+
+    /// Positive and wrapping: brokers send it back as it was.
+    pub(crate) fn next_correlation_id(&mut self) -> i32 {
+        let id = self.next_correlation_id;
+        self.next_correlation_id = if id == i32::MAX { 0 } else { id + 1 };
+        id
+    }
+
+    /// The earliest end of any wait of this connection.
+    pub(crate) fn next_deadline(&self, now: Instant, max_idle: Duration) -> Option<Instant> {
+        let requests = self
+            .in_flight
+            .iter()
+            .chain(&self.unwritten)
+            .map(|r| r.deadline)
+            .min();
+        let state = match &self.state {
+            State::Disconnected => self.retry_at.filter(|_| self.wanted),
+            State::Connecting { deadline, .. } => Some(*deadline),
+            State::Ready { .. } if self.in_flight_count() == 0 => Some(self.last_used + max_idle),
+            State::Ready { .. } => None,
+        };
+        let throttle = self
+            .throttled_until
+            .filter(|&until| self.wanted && until > now);
+        [requests, state, throttle].into_iter().flatten().min()
+    }
+
+    /// The request that has waited too long, if one has.
+    pub(crate) fn overdue(&self, now: Instant) -> Option<&InFlight> {
+        self.in_flight
+            .iter()
+            .chain(&self.unwritten)
+            .find(|r| now >= r.deadline)
+    }
+}

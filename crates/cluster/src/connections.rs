@@ -1,0 +1,526 @@
+//! All connections of a client: opening with backoff, in-flight requests, timeouts, idle closing.
+//!
+//! Events and calls go in; [`Action`]s, [`Completed`] requests and [`Change`]s come out.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thalweg_protocol::{Reader, frame};
+
+use crate::address::Address;
+use crate::api_versions::ApiVersions;
+use crate::backoff::Backoff;
+use crate::config::ClusterConfig;
+use crate::connection::{Connection, InFlight, State};
+use crate::error::{ConnectionError, RequestError};
+use crate::event::{Action, ConnectionId, Event};
+use crate::nodes::Nodes;
+use crate::request::{NodeId, Outgoing, Purpose, RequestId, ResponseBody, frame_request};
+use crate::throttle;
+
+/// Which node, for what.
+pub(crate) type Key = (NodeId, Purpose);
+
+/// Connections for other purposes than produce are limited by their roles; this is the last stop.
+const IN_FLIGHT_MAX_OTHER: usize = 100;
+
+/// A request that has its answer or will never get one.
+pub(crate) type Completed = (RequestId, Result<ResponseBody, RequestError>);
+
+/// What happened to a connection, for those who care about nodes.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Up,
+    /// An established connection broke, or we closed it.
+    Lost {
+        key: Key,
+        cause: Arc<ConnectionError>,
+    },
+    /// All addresses were tried in vain.
+    Failed {
+        key: Key,
+        error: Arc<ConnectionError>,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct Connections {
+    client_id: Option<String>,
+    produce_in_flight_max: usize,
+    max_idle: Duration,
+    reconnect: Backoff,
+    setup: Backoff,
+    by_key: BTreeMap<Key, Connection>,
+    keys: BTreeMap<ConnectionId, Key>,
+    versions: BTreeMap<NodeId, Arc<ApiVersions>>,
+    next_conn: u64,
+    next_request: u64,
+    pub(crate) actions: VecDeque<Action>,
+    pub(crate) completed: VecDeque<Completed>,
+    pub(crate) changes: VecDeque<Change>,
+}
+
+impl Connections {
+    pub(crate) fn new(config: &ClusterConfig) -> Self {
+        let backoff = |initial, max, salt| Backoff::new(initial, max, config.seed ^ salt);
+        Self {
+            client_id: config.client_id.clone(),
+            produce_in_flight_max: config.max_in_flight_requests_per_connection.max(1),
+            max_idle: config.connections_max_idle,
+            reconnect: backoff(config.reconnect_backoff, config.reconnect_backoff_max, 2),
+            setup: backoff(
+                config.socket_connection_setup_timeout,
+                config.socket_connection_setup_timeout_max,
+                3,
+            ),
+            by_key: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            next_conn: 0,
+            next_request: 0,
+            actions: VecDeque::new(),
+            completed: VecDeque::new(),
+            changes: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn get(&self, key: Key) -> Option<&Connection> {
+        self.by_key.get(&key)
+    }
+
+    pub(crate) fn api_versions(&self, node: NodeId) -> Option<&Arc<ApiVersions>> {
+        self.versions.get(&node)
+    }
+
+    pub(crate) fn all_versions(&self) -> impl Iterator<Item = (NodeId, &Arc<ApiVersions>)> {
+        self.versions
+            .iter()
+            .map(|(&node, versions)| (node, versions))
+    }
+
+    /// May a request be sent now? If the connection is not there, it is asked for.
+    pub(crate) fn is_ready(&mut self, key: Key, nodes: &Nodes, now: Instant) -> bool {
+        let limit = self.in_flight_max(key.1);
+        let connection = self
+            .by_key
+            .entry(key)
+            .or_insert_with(|| Connection::new(now));
+        if connection.is_ready() {
+            let throttled = connection.is_throttled(now);
+            connection.wanted = throttled;
+            return !throttled && connection.in_flight_count() < limit;
+        }
+        connection.wanted = true;
+        if connection.may_connect(now) {
+            self.connect(key, 0, nodes, now);
+        }
+        false
+    }
+
+    fn in_flight_max(&self, purpose: Purpose) -> usize {
+        match purpose {
+            Purpose::Produce => self.produce_in_flight_max,
+            _ => IN_FLIGHT_MAX_OTHER,
+        }
+    }
+
+    fn connect(&mut self, key: Key, address: usize, nodes: &Nodes, now: Instant) {
+        let Some(connection) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        let Some(Address { host, port }) = nodes.address(key.0).cloned() else {
+            // A node that the metadata no longer names: nothing to connect to.
+            connection.state = State::Disconnected;
+            connection.wanted = false;
+            return;
+        };
+        let conn = ConnectionId(self.next_conn);
+        self.next_conn += 1;
+        let timeout = self.setup.after(connection.failures);
+        let addresses = match connection.state {
+            State::Connecting { addresses, .. } => addresses,
+            _ => 0,
+        };
+        connection.state = State::Connecting {
+            conn,
+            address,
+            addresses,
+            since: now,
+            deadline: now + timeout,
+            timeout,
+        };
+        connection.retry_at = None;
+        self.keys.insert(conn, key);
+        self.actions.push_back(Action::Connect {
+            conn,
+            node: key.0,
+            purpose: key.1,
+            host,
+            port,
+            address,
+        });
+    }
+
+    /// Writes a request if the connection is there; else it fails at once, as retriable.
+    pub(crate) fn send(&mut self, key: Key, outgoing: Outgoing, now: Instant) -> RequestId {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        let ready = match self.by_key.get_mut(&key) {
+            Some(connection) if connection.is_ready() => Some(connection),
+            _ => None,
+        };
+        let Some((connection, conn)) = ready.and_then(|c| c.conn().map(|conn| (c, conn))) else {
+            self.completed
+                .push_back((id, Err(RequestError::NotReady { node: key.0 })));
+            return id;
+        };
+        connection.last_used = now;
+        let in_flight = InFlight {
+            id,
+            correlation_id: connection.next_correlation_id(),
+            api_key: outgoing.api_key,
+            version: outgoing.version,
+            deadline: now + outgoing.timeout,
+            timeout: outgoing.timeout,
+        };
+        let notify = (!outgoing.expects_response).then_some(id);
+        let correlation_id = in_flight.correlation_id;
+        if outgoing.expects_response {
+            connection.in_flight.push_back(in_flight);
+        } else {
+            connection.unwritten.push_back(in_flight);
+        }
+        let frame = frame_request(outgoing, correlation_id, self.client_id.as_deref(), notify);
+        self.actions.push_back(Action::Write { conn, frame });
+        id
+    }
+
+    pub(crate) fn handle(&mut self, event: Event, nodes: &Nodes, now: Instant) {
+        match event {
+            Event::Resolved { conn, addresses } => self.resolved(conn, addresses),
+            Event::Connected { conn, api_versions } => self.connected(conn, api_versions, now),
+            Event::ConnectFailed { conn, error } => self.attempt_failed(conn, error, nodes, now),
+            Event::Disconnected { conn, error } => self.lost(conn, error, now),
+            Event::Frame { conn, frame } => self.frame(conn, frame, now),
+            Event::Written { conn, request } => self.written(conn, request, now),
+        }
+    }
+
+    fn resolved(&mut self, conn: ConnectionId, count: usize) {
+        let Some(key) = self.keys.get(&conn) else {
+            return;
+        };
+        if let Some(State::Connecting { addresses, .. }) =
+            self.by_key.get_mut(key).map(|c| &mut c.state)
+        {
+            *addresses = count;
+        }
+    }
+
+    fn connected(&mut self, conn: ConnectionId, api_versions: Arc<ApiVersions>, now: Instant) {
+        let Some(&key) = self.keys.get(&conn) else {
+            return;
+        };
+        let Some(connection) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        connection.state = State::Ready {
+            conn,
+            api_versions: Arc::clone(&api_versions),
+        };
+        connection.failures = 0;
+        connection.wanted = false;
+        connection.throttled_until = None;
+        connection.last_error = None;
+        connection.last_used = now;
+        self.versions.insert(key.0, api_versions);
+        self.changes.push_back(Change::Up);
+    }
+
+    /// The next address at once, or, when all were tried, a backoff.
+    fn attempt_failed(
+        &mut self,
+        conn: ConnectionId,
+        error: ConnectionError,
+        nodes: &Nodes,
+        now: Instant,
+    ) {
+        let Some(key) = self.keys.remove(&conn) else {
+            return;
+        };
+        let Some(connection) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        let State::Connecting {
+            address, addresses, ..
+        } = connection.state
+        else {
+            return;
+        };
+        let fatal = error.is_fatal();
+        let error = Arc::new(error);
+        connection.last_error = Some(Arc::clone(&error));
+        if !fatal && address + 1 < addresses {
+            self.connect(key, address + 1, nodes, now);
+            return;
+        }
+        connection.state = State::Disconnected;
+        connection.failures = connection.failures.saturating_add(1);
+        connection.retry_at = Some(now + self.reconnect.after(connection.failures - 1));
+        connection.wanted = false;
+        self.changes.push_back(Change::Failed { key, error });
+    }
+
+    fn lost(&mut self, conn: ConnectionId, error: ConnectionError, now: Instant) {
+        let Some(key) = self.keys.remove(&conn) else {
+            return;
+        };
+        let Some(connection) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        connection.state = State::Disconnected;
+        connection.retry_at = Some(now + self.reconnect.after(0));
+        connection.throttled_until = None;
+        let cause = Arc::new(error);
+        connection.last_error = Some(Arc::clone(&cause));
+        let answered = std::mem::take(&mut connection.in_flight);
+        let unwritten = std::mem::take(&mut connection.unwritten);
+        // In the order of sending, so that a role can put batches back in their order.
+        let mut broken: Vec<InFlight> = answered.into_iter().chain(unwritten).collect();
+        broken.sort_by_key(|request| request.id);
+        for request in broken {
+            let error = RequestError::Disconnected {
+                node: key.0,
+                cause: Arc::clone(&cause),
+            };
+            self.completed.push_back((request.id, Err(error)));
+        }
+        self.changes.push_back(Change::Lost { key, cause });
+    }
+
+    /// Closes from our side: the network is told, and all in flight fails.
+    pub(crate) fn close(&mut self, key: Key, error: ConnectionError, now: Instant) {
+        let Some(conn) = self.by_key.get(&key).and_then(Connection::conn) else {
+            return;
+        };
+        self.actions.push_back(Action::Close { conn });
+        self.lost(conn, error, now);
+    }
+
+    pub(crate) fn close_all(&mut self, error: &ConnectionError, now: Instant) {
+        let keys: Vec<Key> = self.by_key.keys().copied().collect();
+        for key in keys {
+            self.close(key, error.clone(), now);
+        }
+    }
+
+    /// The node lives at another address now: attempts at the old one are given up.
+    pub(crate) fn moved(&mut self, node: NodeId) {
+        let attempts = self
+            .by_key
+            .iter_mut()
+            .filter(|((id, _), c)| *id == node && !c.is_ready());
+        for (_, connection) in attempts {
+            if let Some(conn) = connection.conn() {
+                self.actions.push_back(Action::Close { conn });
+                self.keys.remove(&conn);
+            }
+            // Connects at the next tick if somebody waits for it.
+            connection.wanted |= connection.conn().is_some();
+            connection.state = State::Disconnected;
+            connection.failures = 0;
+            connection.retry_at = None;
+        }
+    }
+
+    /// A bootstrap connection turns out to lead to `node`: it goes on under that name.
+    pub(crate) fn adopt(&mut self, bootstrap: NodeId, node: NodeId) {
+        for purpose in [
+            Purpose::General,
+            Purpose::Group,
+            Purpose::Fetch,
+            Purpose::Produce,
+        ] {
+            let taken = self
+                .by_key
+                .get(&(node, purpose))
+                .is_some_and(|c| c.conn().is_some());
+            let ready = self
+                .by_key
+                .get(&(bootstrap, purpose))
+                .is_some_and(Connection::is_ready);
+            if taken || !ready {
+                continue;
+            }
+            if let Some(connection) = self.by_key.remove(&(bootstrap, purpose)) {
+                if let Some(conn) = connection.conn() {
+                    self.keys.insert(conn, (node, purpose));
+                }
+                if let State::Ready { api_versions, .. } = &connection.state {
+                    self.versions.insert(node, Arc::clone(api_versions));
+                }
+                self.by_key.insert((node, purpose), connection);
+            }
+        }
+    }
+
+    fn frame(&mut self, conn: ConnectionId, frame: Bytes, now: Instant) {
+        let Some(&key) = self.keys.get(&conn) else {
+            return;
+        };
+        match self.answer(key, frame, now) {
+            Ok(completed) => self.completed.push_back(completed),
+            Err(error) => self.close(key, error, now),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        key: Key,
+        frame: Bytes,
+        now: Instant,
+    ) -> Result<Completed, ConnectionError> {
+        let malformed =
+            |error: &dyn std::fmt::Display| ConnectionError::Malformed(error.to_string());
+        let mut reader = Reader::new(frame);
+        let connection = self
+            .by_key
+            .get_mut(&key)
+            .expect("`keys` only names entries of `by_key`");
+        let Some(request) = connection.in_flight.front() else {
+            let got = reader.i32().map_err(|error| malformed(&error))?;
+            return Err(ConnectionError::Unsolicited(got));
+        };
+        let (api_key, version, expected) =
+            (request.api_key, request.version, request.correlation_id);
+        let got = frame::decode_response_header(&mut reader, api_key, version)
+            .map_err(|error| malformed(&error))?;
+        if got != expected {
+            return Err(ConnectionError::WrongCorrelationId { expected, got });
+        }
+        let id = request.id;
+        connection.in_flight.pop_front();
+        connection.last_used = now;
+        let wait = throttle::throttle_time(api_key, version, &reader);
+        if !wait.is_zero() {
+            connection.throttled_until = connection.throttled_until.max(Some(now + wait));
+        }
+        let body = ResponseBody {
+            node: key.0,
+            purpose: key.1,
+            api_key,
+            version,
+            reader,
+        };
+        Ok((id, Ok(body)))
+    }
+
+    fn written(&mut self, conn: ConnectionId, id: RequestId, now: Instant) {
+        let Some(&key) = self.keys.get(&conn) else {
+            return;
+        };
+        let Some(connection) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        let Some(at) = connection.unwritten.iter().position(|r| r.id == id) else {
+            return;
+        };
+        let Some(request) = connection.unwritten.remove(at) else {
+            return;
+        };
+        connection.last_used = now;
+        let body = ResponseBody {
+            node: key.0,
+            purpose: key.1,
+            api_key: request.api_key,
+            version: request.version,
+            reader: Reader::new(Bytes::new()),
+        };
+        self.completed.push_back((id, Ok(body)));
+    }
+
+    pub(crate) fn throttle(&mut self, key: Key, wait: Duration, now: Instant) {
+        if let Some(connection) = self.by_key.get_mut(&key) {
+            connection.throttled_until = connection.throttled_until.max(Some(now + wait));
+        }
+    }
+
+    /// Setup timeouts, request timeouts, idle connections, and attempts whose backoff is over.
+    pub(crate) fn tick(&mut self, nodes: &Nodes, now: Instant) {
+        let due: Vec<Key> = self
+            .by_key
+            .iter()
+            .filter(|(_, c)| {
+                c.wanted
+                    || c.next_deadline(now, self.max_idle)
+                        .is_some_and(|at| at <= now)
+            })
+            .map(|(&key, _)| key)
+            .collect();
+        for key in due {
+            self.tick_one(key, nodes, now);
+        }
+    }
+
+    fn tick_one(&mut self, key: Key, nodes: &Nodes, now: Instant) {
+        let Some(connection) = self.by_key.get(&key) else {
+            return;
+        };
+        match &connection.state {
+            State::Disconnected => {
+                if connection.wanted && connection.may_connect(now) {
+                    self.connect(key, 0, nodes, now);
+                }
+            }
+            &State::Connecting {
+                conn,
+                deadline,
+                timeout,
+                ..
+            } => {
+                if now >= deadline {
+                    let address = nodes
+                        .address(key.0)
+                        .map_or_else(String::new, Address::to_string);
+                    self.actions.push_back(Action::Close { conn });
+                    let error = ConnectionError::SetupTimedOut { address, timeout };
+                    self.attempt_failed(conn, error, nodes, now);
+                }
+            }
+            State::Ready { .. } => {
+                if let Some(late) = connection.overdue(now) {
+                    let error = ConnectionError::RequestTimedOut {
+                        api: late.api_key,
+                        timeout: late.timeout,
+                    };
+                    self.close(key, error, now);
+                } else if connection.in_flight_count() == 0
+                    && now >= connection.last_used + self.max_idle
+                {
+                    self.close(key, ConnectionError::Idle, now);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        self.by_key
+            .values()
+            .filter_map(|c| c.next_deadline(now, self.max_idle))
+            .min()
+    }
+
+    pub(crate) fn any_ready(&self) -> bool {
+        self.by_key.values().any(Connection::is_ready)
+    }
+
+    /// Asks for the connection as soon as its backoff is over.
+    pub(crate) fn want(&mut self, key: Key, now: Instant) {
+        self.by_key
+            .entry(key)
+            .or_insert_with(|| Connection::new(now))
+            .wanted = true;
+    }
+}

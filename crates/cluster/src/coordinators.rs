@@ -1,0 +1,228 @@
+//! Which node coordinates a group or a transaction: asked once, kept until somebody says otherwise.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use thalweg_protocol::messages::find_coordinator::{
+    FindCoordinatorRequest, FindCoordinatorResponse,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::address::Address;
+use crate::backoff::Backoff;
+use crate::config::ClusterConfig;
+use crate::request::NodeId;
+
+/// From this version on one request asks for many keys; we ask for one a request all the same.
+const BATCHED_VERSION: i16 = 4;
+
+/// Kafka's coordinator types, with their wire ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(i8)]
+pub enum CoordinatorType {
+    Group = 0,
+    Transaction = 1,
+    Share = 2,
+}
+
+/// What is known of a coordinator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Coordinator {
+    Known(NodeId),
+    /// It is being looked for (again).
+    Unknown,
+    /// The brokers refuse to name it, and asking again will not help.
+    Failed {
+        error: ErrorCode,
+        message: Option<Str>,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    state: Coordinator,
+    /// Somebody asked since it became unknown.
+    wanted: bool,
+    in_flight: bool,
+    failures: u32,
+    next_allowed: Option<Instant>,
+}
+
+pub(crate) type CoordinatorKey = (CoordinatorType, Str);
+
+#[derive(Debug)]
+pub(crate) struct Coordinators {
+    entries: BTreeMap<CoordinatorKey, Entry>,
+    backoff: Backoff,
+}
+
+impl Coordinators {
+    pub(crate) fn new(config: &ClusterConfig) -> Self {
+        let backoff = Backoff::new(
+            config.retry_backoff,
+            config.retry_backoff_max,
+            config.seed ^ 4,
+        );
+        Self {
+            entries: BTreeMap::new(),
+            backoff,
+        }
+    }
+
+    pub(crate) fn get(&mut self, kind: CoordinatorType, key: &str) -> Coordinator {
+        let entry = self
+            .entries
+            .entry((kind, Str::from(key)))
+            .or_insert_with(|| Entry {
+                state: Coordinator::Unknown,
+                wanted: true,
+                in_flight: false,
+                failures: 0,
+                next_allowed: None,
+            });
+        if entry.state == Coordinator::Unknown {
+            entry.wanted = true;
+        }
+        entry.state.clone()
+    }
+
+    /// It has moved (`NOT_COORDINATOR`), or a refusal is to be forgotten.
+    pub(crate) fn invalidate(&mut self, kind: CoordinatorType, key: &str, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&(kind, Str::from(key))) {
+            Self::lose(entry, &mut self.backoff, now);
+        }
+    }
+
+    /// The node is gone: whatever it coordinated is looked for again when somebody asks.
+    pub(crate) fn invalidate_node(&mut self, node: NodeId, now: Instant) {
+        for entry in self.entries.values_mut() {
+            if entry.state == Coordinator::Known(node) {
+                Self::lose(entry, &mut self.backoff, now);
+            }
+        }
+    }
+
+    fn lose(entry: &mut Entry, backoff: &mut Backoff, now: Instant) {
+        entry.state = Coordinator::Unknown;
+        entry.wanted = false;
+        // A dead coordinator that is named again and again must not make a busy loop.
+        entry.next_allowed = Some(now + backoff.after(entry.failures));
+    }
+
+    /// The lookups to send now.
+    pub(crate) fn due(&self, now: Instant) -> Vec<CoordinatorKey> {
+        self.entries
+            .iter()
+            .filter(|(_, e)| e.wanted && !e.in_flight && e.next_allowed.is_none_or(|at| now >= at))
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        self.entries
+            .values()
+            .filter(|e| e.wanted && !e.in_flight)
+            .filter_map(|e| e.next_allowed)
+            .filter(|&at| at > now)
+            .min()
+    }
+
+    pub(crate) fn started(&mut self, key: &CoordinatorKey) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.in_flight = true;
+        }
+    }
+
+    /// No usable answer: again after a backoff.
+    pub(crate) fn failed(&mut self, key: &CoordinatorKey, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.in_flight = false;
+            let wait = self.backoff.after(entry.failures);
+            entry.failures = entry.failures.saturating_add(1);
+            entry.next_allowed = Some(now + wait);
+        }
+    }
+
+    /// Takes an answer; says where the coordinator lives if it named one.
+    pub(crate) fn answered(
+        &mut self,
+        key: &CoordinatorKey,
+        answer: &FindCoordinatorResponse,
+        now: Instant,
+    ) -> Option<(NodeId, Address)> {
+        let told = Told::of(key, answer)?;
+        if told.error.is_retriable() {
+            self.failed(key, now);
+            return None;
+        }
+        let entry = self.entries.get_mut(key)?;
+        entry.in_flight = false;
+        entry.wanted = false;
+        if told.error != ErrorCode::NONE {
+            entry.state = Coordinator::Failed {
+                error: told.error,
+                message: told.message,
+            };
+            return None;
+        }
+        entry.failures = 0;
+        entry.next_allowed = None;
+        entry.state = Coordinator::Known(told.node);
+        Some((
+            told.node,
+            Address {
+                host: told.host.to_string(),
+                port: u16::try_from(told.port).unwrap_or(0),
+            },
+        ))
+    }
+}
+
+/// The same facts from either form of the answer.
+struct Told {
+    error: ErrorCode,
+    message: Option<Str>,
+    node: NodeId,
+    host: Str,
+    port: i32,
+}
+
+impl Told {
+    fn of(key: &CoordinatorKey, answer: &FindCoordinatorResponse) -> Option<Self> {
+        if answer.coordinators.is_empty() {
+            return Some(Self {
+                error: ErrorCode(answer.error_code),
+                message: answer.error_message.clone(),
+                node: answer.node_id,
+                host: answer.host.clone(),
+                port: answer.port,
+            });
+        }
+        let found = answer.coordinators.iter().find(|c| c.key == key.1)?;
+        Some(Self {
+            error: ErrorCode(found.error_code),
+            message: found.error_message.clone(),
+            node: found.node_id,
+            host: found.host.clone(),
+            port: found.port,
+        })
+    }
+}
+
+pub(crate) fn request(key: &CoordinatorKey, version: i16) -> FindCoordinatorRequest {
+    let batched = version >= BATCHED_VERSION;
+    FindCoordinatorRequest {
+        key: if batched {
+            Str::default()
+        } else {
+            key.1.clone()
+        },
+        key_type: key.0 as i8,
+        coordinator_keys: if batched {
+            vec![key.1.clone()]
+        } else {
+            Vec::new()
+        },
+        ..FindCoordinatorRequest::default()
+    }
+}

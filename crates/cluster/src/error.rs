@@ -1,0 +1,117 @@
+//! Why a connection or a request failed, and whether trying again can help.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thalweg_protocol::ApiKey;
+use thiserror::Error;
+
+use crate::request::NodeId;
+
+/// Why a connection could not be made or was closed. Never carries a secret.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConnectionError {
+    #[error("{host}: name resolution failed: {reason}")]
+    Dns { host: String, reason: String },
+    #[error("{address}: {reason}")]
+    Connect { address: String, reason: String },
+    #[error("{address}: no connection within {} ms", timeout.as_millis())]
+    SetupTimedOut { address: String, timeout: Duration },
+    /// `fatal`: a certificate or host name was refused; trying again cannot help.
+    #[error("{address}: TLS: {reason}")]
+    Tls {
+        address: String,
+        reason: String,
+        fatal: bool,
+    },
+    /// The broker's own words, as KIP-152 has it.
+    #[error("{address}: authentication failed: {message}")]
+    Authentication { address: String, message: String },
+    #[error("{address}: {reason}")]
+    Unsupported { address: String, reason: String },
+    #[error("the broker closed the connection")]
+    ClosedByPeer,
+    #[error("{0}")]
+    Io(String),
+    /// Bytes that no broker of this protocol sends; the reason holds a hint where there is one.
+    #[error("unreadable answer: {0}")]
+    Malformed(String),
+    #[error("answer to request {got} where {expected} was due")]
+    WrongCorrelationId { expected: i32, got: i32 },
+    #[error("answer to request {0}, which nobody sent")]
+    Unsolicited(i32),
+    #[error("no answer to {api} within {} ms", timeout.as_millis())]
+    RequestTimedOut { api: ApiKey, timeout: Duration },
+    #[error("unused for connections_max_idle_ms")]
+    Idle,
+    #[error("all connections were closed to start again from the bootstrap addresses")]
+    Rebootstrap,
+    #[error("the client was closed")]
+    ClientClosed,
+}
+
+impl ConnectionError {
+    /// Trying again cannot help until somebody changes a setting.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            Self::Authentication { .. } | Self::Unsupported { .. } => true,
+            Self::Tls { fatal, .. } => *fatal,
+            _ => false,
+        }
+    }
+}
+
+/// A broker and this client share no version of an API.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("node {node} and this client share no version of {api}: the node offers {}, the client {}", range(theirs.as_ref()), range(ours.as_ref()))]
+pub struct UnsupportedVersion {
+    pub node: NodeId,
+    pub api: ApiKey,
+    pub ours: Option<RangeInclusive<i16>>,
+    pub theirs: Option<RangeInclusive<i16>>,
+}
+
+fn range(range: Option<&RangeInclusive<i16>>) -> String {
+    range.map_or_else(
+        || "none".to_owned(),
+        |r| format!("{} to {}", r.start(), r.end()),
+    )
+}
+
+/// Why a request has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum RequestError {
+    /// The connection broke while the request was in flight: its outcome is unknown.
+    #[error("connection to node {node} lost: {cause}")]
+    Disconnected {
+        node: NodeId,
+        cause: Arc<ConnectionError>,
+    },
+    /// It was never written: the connection was not ready.
+    #[error("node {node} is not ready")]
+    NotReady { node: NodeId },
+    #[error(transparent)]
+    UnsupportedVersion(#[from] UnsupportedVersion),
+}
+
+impl RequestError {
+    /// Trying again may help. An authentication failure is retried by the connection, not by this.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            Self::Disconnected { cause, .. } => !cause.is_fatal(),
+            Self::NotReady { .. } => true,
+            Self::UnsupportedVersion(_) => false,
+        }
+    }
+
+    /// The broker may have acted on it although no answer came.
+    pub fn possibly_written(&self) -> bool {
+        matches!(self, Self::Disconnected { .. })
+    }
+
+    /// The request itself ran out of time (it, not a neighbour on the connection).
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Disconnected { cause, .. } if matches!(**cause, ConnectionError::RequestTimedOut { .. }))
+    }
+}

@@ -1,0 +1,210 @@
+//! An answer and the old snapshot make the new one. The rules about epochs and ids live here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use thalweg_protocol::messages::metadata::{
+    MetadataResponse, MetadataResponsePartition, MetadataResponseTopic,
+};
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+
+use super::snapshot::{Metadata, Node, Partition, Topic};
+use crate::request::NodeId;
+
+/// A known topic survives this many answers that do not know it (a restarting broker's).
+const MISSING_ANSWERS_MAX: u32 = 3;
+
+/// Which topics the answer speaks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MergeScope {
+    /// Only those that it names; all others stay as they are.
+    Partial,
+    /// All: what it does not name is no longer wanted.
+    Full,
+}
+
+/// The new snapshot and what it means for the asker.
+#[derive(Debug)]
+pub(crate) struct MergeOutcome {
+    pub(crate) snapshot: Metadata,
+    /// Something other than the version is new.
+    pub(crate) changed: bool,
+    /// A partition lacks a leader or a topic could not be told: ask again after a backoff.
+    pub(crate) incomplete: bool,
+}
+
+pub(crate) fn merge(old: &Metadata, answer: &MetadataResponse, scope: MergeScope) -> MergeOutcome {
+    let mut new = match scope {
+        MergeScope::Partial => old.clone(),
+        MergeScope::Full => Metadata {
+            version: old.version,
+            ..Metadata::default()
+        },
+    };
+    new.cluster_id = answer.cluster_id.clone().or_else(|| old.cluster_id.clone());
+    new.controller = Some(answer.controller_id).filter(|&id| id >= 0);
+    new.nodes = nodes(answer, old);
+    let mut incomplete = false;
+    for told in &answer.topics {
+        incomplete |= merge_topic(&mut new, old, told);
+    }
+    let changed = new != *old;
+    new.version = old.version + 1;
+    MergeOutcome {
+        snapshot: new,
+        changed,
+        incomplete,
+    }
+}
+
+fn nodes(answer: &MetadataResponse, old: &Metadata) -> BTreeMap<NodeId, Arc<Node>> {
+    let told = answer.brokers.iter().map(|broker| {
+        let node = Node {
+            id: broker.node_id,
+            host: broker.host.clone(),
+            port: u16::try_from(broker.port).unwrap_or(0),
+            rack: broker.rack.clone(),
+        };
+        match old.nodes.get(&node.id) {
+            Some(known) if **known == node => (node.id, Arc::clone(known)),
+            _ => (node.id, Arc::new(node)),
+        }
+    });
+    told.collect()
+}
+
+/// Takes one topic's part of the answer; says whether it leaves something open.
+fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic) -> bool {
+    let named = told
+        .name
+        .clone()
+        .or_else(|| old.names.get(&told.topic_id).cloned());
+    let Some(name) = named else { return false };
+    let known = old.topics.get(&*name);
+    let error = ErrorCode(told.error_code);
+    if error == ErrorCode::NONE {
+        let topic = take_topic(&name, known.map(|topic| &**topic), told);
+        let leaderless = topic.partitions.iter().any(|p| p.leader.is_none());
+        insert(new, known, topic);
+        return leaderless;
+    }
+    let lost =
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION == error || ErrorCode::UNKNOWN_TOPIC_ID == error;
+    match known {
+        Some(topic) if error.is_retriable() && topic.missing_answers + 1 < MISSING_ANSWERS_MAX => {
+            let mut topic = Topic::clone(topic);
+            topic.missing_answers += u32::from(lost);
+            insert(new, known, topic);
+        }
+        Some(topic) => {
+            new.names.remove(&topic.id);
+            new.topics.shift_remove(&*name);
+            new.errors.insert(name, error);
+        }
+        None => {
+            new.errors.insert(name, error);
+        }
+    }
+    error.is_retriable()
+}
+
+fn insert(new: &mut Metadata, known: Option<&Arc<Topic>>, topic: Topic) {
+    if let Some(before) = known
+        && before.id != topic.id
+    {
+        new.names.remove(&before.id);
+    }
+    if topic.id != Uuid::ZERO {
+        new.names.insert(topic.id, topic.name.clone());
+    }
+    new.errors.remove(&*topic.name);
+    let shared = match known {
+        Some(before) if **before == topic => Arc::clone(before),
+        _ => Arc::new(topic),
+    };
+    new.topics.insert(shared.name.clone(), shared);
+}
+
+fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -> Topic {
+    // Another id is another topic: its epochs start again, so the old ones must not be compared.
+    // A broker too old for ids says ZERO, then the epochs alone decide (as they did before ids).
+    let same = known.filter(|topic| {
+        topic.id == told.topic_id || topic.id == Uuid::ZERO || told.topic_id == Uuid::ZERO
+    });
+    let mut partitions: Vec<Partition> = told
+        .partitions
+        .iter()
+        .map(|part| {
+            newer(
+                same.and_then(|topic| topic.partition(part.partition_index)),
+                part,
+            )
+        })
+        .collect();
+    partitions.sort_by_key(|p| p.index);
+    partitions.dedup_by_key(|p| p.index);
+    let id = match same {
+        Some(topic) if told.topic_id == Uuid::ZERO => topic.id,
+        _ => told.topic_id,
+    };
+    Topic {
+        name: name.clone(),
+        id,
+        is_internal: told.is_internal,
+        partitions,
+        missing_answers: 0,
+    }
+}
+
+/// An older leader epoch comes from a broker that lags behind: the known partition stays.
+fn newer(known: Option<&Partition>, told: &MetadataResponsePartition) -> Partition {
+    if let Some(known) = known
+        && told.leader_epoch >= 0
+        && told.leader_epoch < known.leader_epoch
+    {
+        return known.clone();
+    }
+    Partition {
+        index: told.partition_index,
+        leader: Some(told.leader_id).filter(|&id| id >= 0),
+        leader_epoch: told.leader_epoch,
+        replicas: told.replica_nodes.clone(),
+        isr: told.isr_nodes.clone(),
+        offline_replicas: told.offline_replicas.clone(),
+        error: ErrorCode(told.error_code),
+    }
+}
+
+/// A new leader learnt from a Produce or Fetch answer (KIP-951). None if it is no news.
+pub(crate) fn with_leader(
+    old: &Metadata,
+    topic: &str,
+    index: i32,
+    leader: NodeId,
+    leader_epoch: i32,
+    endpoint: Option<Node>,
+) -> Option<Metadata> {
+    let known = old.topics.get(topic)?;
+    let partition = known.partition(index)?;
+    if leader < 0 || leader_epoch <= partition.leader_epoch {
+        return None;
+    }
+    if endpoint.is_none() && !old.nodes.contains_key(&leader) {
+        return None;
+    }
+    let mut changed = Topic::clone(known);
+    for partition in &mut changed.partitions {
+        if partition.index == index {
+            partition.leader = Some(leader);
+            partition.leader_epoch = leader_epoch;
+            partition.error = ErrorCode::NONE;
+        }
+    }
+    let mut new = old.clone();
+    if let Some(node) = endpoint {
+        new.nodes.insert(node.id, Arc::new(node));
+    }
+    new.topics.insert(changed.name.clone(), Arc::new(changed));
+    new.version += 1;
+    Some(new)
+}

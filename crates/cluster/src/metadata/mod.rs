@@ -1,0 +1,22 @@
+//! Topics, partitions, leaders and nodes as the brokers last told, and when to ask again.
+//!
+//! ```text
+//!   add_topic / request_update / max age ──▶ Requests ──▶ MetadataRequest
+//!                                                              │
+//!   SharedMetadata (Arc swap, version, waiters) ◀── merge ◀── MetadataResponse
+//! ```
+//! The snapshot is immutable and shared; each answer makes a new one that keeps what did not change.
+
+mod merge;
+mod name;
+mod requests;
+mod shared;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use merge::{merge, with_leader};
+pub use name::{InvalidTopic, validate_topic_name};
+pub(crate) use requests::{Due, MetadataQuery, Requests};
+pub use shared::{SharedMetadata, TopicLookup};
+pub use snapshot::{Metadata, Node, Partition, Topic};

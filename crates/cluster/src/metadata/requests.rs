@@ -1,0 +1,244 @@
+//! When to ask for metadata, and for which topics.
+//!
+//! Asked for when a topic is missing, when somebody says that what is known is stale (a leader is
+//! unknown, an answer said so), when the last full answer is too old, and at the start. One request
+//! at a time; what is asked for meanwhile waits for the next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use thalweg_protocol::Str;
+
+use super::merge::MergeScope;
+use crate::backoff::Backoff;
+use crate::config::ClusterConfig;
+
+/// One request for metadata.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MetadataQuery {
+    pub(crate) scope: MergeScope,
+    /// None = all topics that exist.
+    pub(crate) topics: Option<Vec<Str>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    last: Instant,
+    /// Assigned partitions keep their topic although nobody mentions it.
+    pinned: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Requests {
+    max_age: Duration,
+    max_idle: Duration,
+    backoff: Backoff,
+    wanted: BTreeMap<Str, Use>,
+    all_topics: bool,
+    new_topics: BTreeSet<Str>,
+    need_full: bool,
+    last_full_success: Option<Instant>,
+    /// Since then no answer came although one was wanted (KIP-1102).
+    failing_since: Option<Instant>,
+    failures: u32,
+    next_allowed: Option<Instant>,
+    in_flight: Option<MetadataQuery>,
+}
+
+impl Requests {
+    pub(crate) fn new(config: &ClusterConfig) -> Self {
+        Self {
+            max_age: config.metadata_max_age,
+            max_idle: config.metadata_max_idle,
+            backoff: Backoff::new(
+                config.retry_backoff,
+                config.retry_backoff_max,
+                config.seed ^ 1,
+            ),
+            wanted: BTreeMap::new(),
+            all_topics: false,
+            new_topics: BTreeSet::new(),
+            // The first request needs no reason: who starts a client wants its brokers.
+            need_full: true,
+            last_full_success: None,
+            failing_since: None,
+            failures: 0,
+            next_allowed: None,
+            in_flight: None,
+        }
+    }
+
+    /// Marks a topic as used; `known` says whether the snapshot has it.
+    pub(crate) fn add_topic(&mut self, name: &str, known: bool, now: Instant) {
+        match self.wanted.get_mut(name) {
+            Some(used) => {
+                used.last = now;
+                if !known && !self.asked_for(name) {
+                    // Asked before and still unknown: again, but not before the backoff is over.
+                    self.new_topics.insert(Str::from(name));
+                }
+            }
+            None => {
+                self.wanted.insert(
+                    Str::from(name),
+                    Use {
+                        last: now,
+                        pinned: false,
+                    },
+                );
+                if !known {
+                    self.new_topics.insert(Str::from(name));
+                    if self.failures == 0 {
+                        self.next_allowed = None;
+                    }
+                }
+            }
+        }
+    }
+
+    fn asked_for(&self, name: &str) -> bool {
+        let in_flight = self
+            .in_flight
+            .as_ref()
+            .is_some_and(|query| match &query.topics {
+                None => true,
+                Some(topics) => topics.iter().any(|topic| &**topic == name),
+            });
+        in_flight || self.new_topics.contains(name)
+    }
+
+    /// Exactly these topics never age; those that were pinned before are idle from now on.
+    pub(crate) fn pin_topics(&mut self, names: &BTreeSet<Str>, now: Instant) {
+        for (name, used) in &mut self.wanted {
+            if used.pinned && !names.contains(name) {
+                *used = Use {
+                    last: now,
+                    pinned: false,
+                };
+            }
+        }
+        for name in names {
+            if let Some(used) = self.wanted.get_mut(name) {
+                used.pinned = true;
+            }
+        }
+    }
+
+    pub(crate) fn set_all_topics(&mut self, all: bool) {
+        if all && !self.all_topics {
+            self.need_full = true;
+            self.next_allowed = None;
+        }
+        self.all_topics = all;
+    }
+
+    /// What is known is stale.
+    pub(crate) fn request_update(&mut self) {
+        self.need_full = true;
+    }
+
+    /// Forgets backoff and failures: the bootstrap addresses start anew.
+    pub(crate) fn restart(&mut self, now: Instant) {
+        self.need_full = true;
+        self.failing_since = Some(now);
+    }
+
+    /// When the next request should go out; None while one is in flight.
+    pub(crate) fn due(&self) -> Option<Due> {
+        if self.in_flight.is_some() {
+            return None;
+        }
+        if self.need_full || !self.new_topics.is_empty() {
+            return Some(self.next_allowed.map_or(Due::Now, Due::At));
+        }
+        let aged = self.last_full_success.map(|at| at + self.max_age);
+        // A refresh by age that failed waits its backoff like any other.
+        aged.max(self.next_allowed).map(Due::At)
+    }
+
+    /// Since when metadata was wanted and did not come.
+    pub(crate) fn failing_since(&self) -> Option<Instant> {
+        self.failing_since
+    }
+
+    /// Takes note that a request goes out now, and says what is in it.
+    pub(crate) fn start(&mut self, now: Instant) -> MetadataQuery {
+        let aged = self
+            .last_full_success
+            .is_none_or(|at| now >= at + self.max_age);
+        let query = if self.need_full || aged {
+            let max_idle = self.max_idle;
+            self.wanted
+                .retain(|_, used| used.pinned || now.duration_since(used.last) < max_idle);
+            let topics = (!self.all_topics).then(|| self.wanted.keys().cloned().collect());
+            self.need_full = false;
+            self.new_topics.clear();
+            MetadataQuery {
+                scope: MergeScope::Full,
+                topics,
+            }
+        } else {
+            let topics = std::mem::take(&mut self.new_topics).into_iter().collect();
+            MetadataQuery {
+                scope: MergeScope::Partial,
+                topics: Some(topics),
+            }
+        };
+        self.failing_since.get_or_insert(now);
+        self.in_flight = Some(query.clone());
+        query
+    }
+
+    /// An answer was taken in.
+    pub(crate) fn succeeded(&mut self, changed: bool, incomplete: bool, now: Instant) {
+        let Some(query) = self.in_flight.take() else {
+            return;
+        };
+        if query.scope == MergeScope::Full {
+            self.last_full_success = Some(now);
+        }
+        self.failing_since = None;
+        self.failures = if changed && !incomplete {
+            0
+        } else {
+            self.failures.saturating_add(1)
+        };
+        let wait = self.backoff.after(self.failures.saturating_sub(1));
+        self.next_allowed = Some(now + wait);
+    }
+
+    /// No answer, or one that is no good: the same again after a backoff.
+    pub(crate) fn failed(&mut self, now: Instant) {
+        if let Some(query) = self.in_flight.take() {
+            match query.scope {
+                MergeScope::Full => self.need_full = true,
+                MergeScope::Partial => self.new_topics.extend(query.topics.into_iter().flatten()),
+            }
+        }
+        let wait = self.backoff.after(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        self.next_allowed = Some(now + wait);
+    }
+
+    /// A topic that cannot be (invalid name says the broker) is not asked for again by itself.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.wanted.remove(name);
+        self.new_topics.remove(name);
+    }
+}
+
+/// When a metadata request is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    Now,
+    At(Instant),
+}
+
+impl Due {
+    pub(crate) fn is_over(self, now: Instant) -> bool {
+        match self {
+            Self::Now => true,
+            Self::At(at) => now >= at,
+        }
+    }
+}

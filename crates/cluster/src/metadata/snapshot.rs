@@ -1,0 +1,123 @@
+//! The immutable picture of the cluster that all threads read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+
+use crate::request::NodeId;
+
+/// A broker's advertised address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub id: NodeId,
+    pub host: Str,
+    pub port: u16,
+    pub rack: Option<Str>,
+}
+
+/// One partition of a topic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    pub index: i32,
+    /// None while an election is going on.
+    pub leader: Option<NodeId>,
+    /// -1 if the broker is too old to tell.
+    pub leader_epoch: i32,
+    pub replicas: Vec<NodeId>,
+    pub isr: Vec<NodeId>,
+    pub offline_replicas: Vec<NodeId>,
+    pub error: ErrorCode,
+}
+
+/// One topic. A recreated topic has the same name and another id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    pub name: Str,
+    /// `Uuid::ZERO` if the broker is too old to tell.
+    pub id: Uuid,
+    pub is_internal: bool,
+    /// Sorted by index; usually dense.
+    pub partitions: Vec<Partition>,
+    /// The last answers did not know the topic although earlier ones did: a broker that restarts
+    /// tells less than it should, so what was known stays for some answers.
+    pub missing_answers: u32,
+}
+
+impl Topic {
+    pub fn partition(&self, index: i32) -> Option<&Partition> {
+        let dense = usize::try_from(index)
+            .ok()
+            .and_then(|at| self.partitions.get(at));
+        match dense {
+            Some(found) if found.index == index => Some(found),
+            _ => {
+                let at = self
+                    .partitions
+                    .binary_search_by_key(&index, |p| p.index)
+                    .ok()?;
+                Some(&self.partitions[at])
+            }
+        }
+    }
+}
+
+/// A snapshot: what the brokers last told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// Counts the answers taken in; 0 = none yet.
+    pub version: u64,
+    pub cluster_id: Option<Str>,
+    pub controller: Option<NodeId>,
+    pub(super) nodes: BTreeMap<NodeId, Arc<Node>>,
+    pub(super) topics: IndexMap<Str, Arc<Topic>>,
+    pub(super) names: BTreeMap<Uuid, Str>,
+    /// Topics asked for that cannot be used, with the last answer's reason.
+    pub(super) errors: BTreeMap<Str, ErrorCode>,
+}
+
+impl Metadata {
+    pub fn topic(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.topics.get(name)
+    }
+
+    pub fn topic_by_id(&self, id: Uuid) -> Option<&Arc<Topic>> {
+        self.topics.get(&**self.names.get(&id)?)
+    }
+
+    pub fn partition(&self, topic: &str, index: i32) -> Option<&Partition> {
+        self.topics.get(topic)?.partition(index)
+    }
+
+    /// The leader, if one is known and its address is too.
+    pub fn leader(&self, topic: &str, index: i32) -> Option<NodeId> {
+        self.partition(topic, index)?
+            .leader
+            .filter(|id| self.nodes.contains_key(id))
+    }
+
+    /// Why a topic asked for is not there (`UNKNOWN_TOPIC_OR_PARTITION` is retriable, others not).
+    pub fn topic_error(&self, name: &str) -> Option<ErrorCode> {
+        self.errors.get(name).copied()
+    }
+
+    pub fn node(&self, id: NodeId) -> Option<&Arc<Node>> {
+        self.nodes.get(&id)
+    }
+
+    /// All nodes, by id.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
+        self.nodes.values()
+    }
+
+    /// All topics, in the order in which they became known.
+    pub fn topics(&self) -> impl ExactSizeIterator<Item = &Arc<Topic>> {
+        self.topics.values()
+    }
+
+    /// All topics asked for that cannot be used, by name.
+    pub fn topic_errors(&self) -> impl Iterator<Item = (&Str, ErrorCode)> {
+        self.errors.iter().map(|(name, &code)| (name, code))
+    }
+}

@@ -1,0 +1,99 @@
+//! Which nodes there are: bootstrap addresses, the metadata's brokers, coordinators' endpoints.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::address::Address;
+use crate::backoff::SplitMix;
+use crate::metadata::{Metadata, Node};
+use crate::request::NodeId;
+
+/// Addresses by node id. Bootstrap addresses have the ids -1, -2, ...
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    bootstrap: Vec<Address>,
+    known: BTreeMap<NodeId, Address>,
+    /// True until the first metadata, and again after a rebootstrap.
+    bootstrapping: bool,
+    random: SplitMix,
+}
+
+impl Nodes {
+    pub(crate) fn new(bootstrap: Vec<Address>, seed: u64) -> Self {
+        Self {
+            bootstrap,
+            known: BTreeMap::new(),
+            bootstrapping: true,
+            random: SplitMix(seed),
+        }
+    }
+
+    pub(crate) fn address(&self, node: NodeId) -> Option<&Address> {
+        if node < 0 {
+            // -1 is the first: -(node + 1) cannot overflow for negative numbers.
+            return self.bootstrap.get(usize::try_from(-(node + 1)).ok()?);
+        }
+        self.known.get(&node)
+    }
+
+    pub(crate) fn bootstrap_ids(&self) -> impl Iterator<Item = (NodeId, &Address)> {
+        (1..).map(|n: NodeId| -n).zip(&self.bootstrap)
+    }
+
+    /// The nodes that may answer a question about the cluster, from a random one on.
+    pub(crate) fn candidates(&mut self) -> Vec<NodeId> {
+        let mut ids: Vec<NodeId> = if self.bootstrapping {
+            self.bootstrap_ids().map(|(id, _)| id).collect()
+        } else {
+            self.known.keys().copied().collect()
+        };
+        if ids.len() > 1 {
+            let start = self.random.below(ids.len());
+            ids.rotate_left(start);
+        }
+        ids
+    }
+
+    pub(crate) fn is_bootstrapping(&self) -> bool {
+        self.bootstrapping
+    }
+
+    pub(crate) fn rebootstrap(&mut self) {
+        self.bootstrapping = true;
+    }
+
+    /// Takes the brokers of a new snapshot; says which nodes moved to another address.
+    pub(crate) fn update(&mut self, snapshot: &Arc<Metadata>) -> Vec<NodeId> {
+        self.bootstrapping = false;
+        let before = std::mem::take(&mut self.known);
+        for node in snapshot.nodes() {
+            self.known.insert(node.id, address(node));
+        }
+        before
+            .into_iter()
+            .filter(|(id, old)| self.known.get(id).is_some_and(|new| new != old))
+            .map(|(id, _)| id)
+            .collect()
+    }
+
+    /// A node that an answer named before the metadata did (a coordinator, a new leader).
+    pub(crate) fn learn(&mut self, id: NodeId, address: Address) {
+        self.known.insert(id, address);
+    }
+
+    /// The node whose advertised address is literally this bootstrap node's.
+    pub(crate) fn twin_of(&self, bootstrap: NodeId) -> Option<NodeId> {
+        let address = self.address(bootstrap)?;
+        self.known
+            .iter()
+            .find(|(_, known)| *known == address)
+            .map(|(&id, _)| id)
+    }
+}
+
+fn address(node: &Node) -> Address {
+    Address {
+        host: node.host.to_string(),
+        port: node.port,
+    }
+}

@@ -1,0 +1,174 @@
+//! Requests on their way out and answers on their way in, as bytes with a label.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_protocol::{ApiKey, EncodeError, Message, Reader, Request, frame};
+
+/// Kafka's node id. Bootstrap addresses have negative ones, from -1 downwards.
+pub type NodeId = i32;
+
+/// What a connection is for: a slow answer on one delays nothing on the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Purpose {
+    Produce,
+    Fetch,
+    Group,
+    General,
+}
+
+/// Names one request of one [`Cluster`](crate::Cluster); never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// A request's bytes after its header: `head`, then `segments` in their order.
+///
+/// Produce writes its struct bytes and the batches' own buffers as segments, so that no batch is
+/// copied into a request; the network writes them vectored.
+#[derive(Debug, Clone, Default)]
+pub struct Body {
+    pub head: Vec<u8>,
+    pub segments: Vec<Bytes>,
+}
+
+impl Body {
+    pub fn new(head: Vec<u8>) -> Self {
+        Self {
+            head,
+            segments: Vec::new(),
+        }
+    }
+
+    /// A typed message as one piece.
+    pub fn encode<M: Message>(message: &M, version: i16) -> Result<Self, EncodeError> {
+        let mut head = Vec::new();
+        message.encode(&mut head, version)?;
+        Ok(Self::new(head))
+    }
+
+    pub fn push(&mut self, segment: Bytes) {
+        if !segment.is_empty() {
+            self.segments.push(segment);
+        }
+    }
+
+    /// Bytes of all pieces.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.segments.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<Vec<u8>> for Body {
+    fn from(head: Vec<u8>) -> Self {
+        Self::new(head)
+    }
+}
+
+/// A request that a role hands to [`Cluster::send`](crate::Cluster::send).
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    pub api_key: ApiKey,
+    pub version: i16,
+    pub body: Body,
+    /// From sending to the answer; when it is over the connection is closed.
+    pub timeout: Duration,
+    /// False for Produce with acks=0: it is done when its last byte was handed to the socket.
+    pub expects_response: bool,
+}
+
+impl Outgoing {
+    /// A typed request as one piece, expecting an answer.
+    pub fn new<R: Request>(
+        request: &R,
+        version: i16,
+        timeout: Duration,
+    ) -> Result<Self, EncodeError> {
+        let body = Body::encode(request, version)?;
+        Ok(Self {
+            api_key: R::KEY,
+            version,
+            body,
+            timeout,
+            expects_response: true,
+        })
+    }
+}
+
+/// A whole request as the network writes it, length prefix included.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    pub head: Bytes,
+    pub segments: Vec<Bytes>,
+    /// Set if the cluster wants [`Event::Written`](crate::Event::Written) for it.
+    pub notify: Option<RequestId>,
+}
+
+impl Frame {
+    pub fn len(&self) -> usize {
+        self.head.len() + self.segments.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.head.is_empty()
+    }
+}
+
+/// An answer without its header, ready to be decoded by who asked.
+#[derive(Debug)]
+pub struct ResponseBody {
+    pub node: NodeId,
+    pub purpose: Purpose,
+    pub api_key: ApiKey,
+    pub version: i16,
+    /// Empty for a request that expects no answer.
+    pub reader: Reader,
+}
+
+impl ResponseBody {
+    /// Decodes the answer of request type `R`.
+    pub fn decode<R: Request>(mut self) -> Result<R::Response, thalweg_protocol::DecodeError> {
+        debug_assert_eq!(R::KEY, self.api_key, "answer of another API");
+        R::Response::decode(&mut self.reader, self.version)
+    }
+}
+
+/// Puts length and header before a body. The head is copied once (it is small or built for this).
+pub(crate) fn frame_request(
+    outgoing: Outgoing,
+    correlation_id: i32,
+    client_id: Option<&str>,
+    notify: Option<RequestId>,
+) -> Frame {
+    let id_bytes = client_id.map_or(0, str::len).min(i16::MAX as usize);
+    let mut head = Vec::with_capacity(4 + 11 + id_bytes + outgoing.body.head.len());
+    head.extend_from_slice(&[0; 4]);
+    head.extend_from_slice(&outgoing.api_key.0.to_be_bytes());
+    head.extend_from_slice(&outgoing.version.to_be_bytes());
+    head.extend_from_slice(&correlation_id.to_be_bytes());
+    let header_version = frame::request_header_version(outgoing.api_key, outgoing.version);
+    if header_version >= 1 {
+        match client_id {
+            None => head.extend_from_slice(&(-1_i16).to_be_bytes()),
+            Some(id) => {
+                head.extend_from_slice(&(id_bytes as i16).to_be_bytes());
+                head.extend_from_slice(&id.as_bytes()[..id_bytes]);
+            }
+        }
+    }
+    if header_version >= 2 {
+        head.push(0); // no tagged fields
+    }
+    head.extend_from_slice(&outgoing.body.head);
+    let length = head.len() - 4 + outgoing.body.segments.iter().map(Bytes::len).sum::<usize>();
+    let prefix = i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes();
+    head[..4].copy_from_slice(&prefix);
+    Frame {
+        head: Bytes::from(head),
+        segments: outgoing.body.segments,
+        notify,
+    }
+}

@@ -1,0 +1,53 @@
+//! Throttle times in answers (KIP-219): the client itself holds back its requests.
+
+use std::time::Duration;
+
+use thalweg_protocol::{ApiKey, Reader};
+
+/// APIs whose answer opens with `throttle_time_ms`, from the version on at which the broker expects
+/// the client to do the waiting. Produce has it at its end: its role reports it.
+const LEADING_THROTTLE_TIME: &[(ApiKey, i16)] = &[
+    (ApiKey::FETCH, 8),
+    (ApiKey::LIST_OFFSETS, 3),
+    (ApiKey::METADATA, 6),
+    (ApiKey::OFFSET_COMMIT, 4),
+    (ApiKey::OFFSET_FETCH, 4),
+    (ApiKey::FIND_COORDINATOR, 2),
+    (ApiKey::JOIN_GROUP, 3),
+    (ApiKey::HEARTBEAT, 2),
+    (ApiKey::LEAVE_GROUP, 2),
+    (ApiKey::SYNC_GROUP, 2),
+    (ApiKey::DESCRIBE_GROUPS, 2),
+    (ApiKey::LIST_GROUPS, 2),
+    (ApiKey::CREATE_TOPICS, 3),
+    (ApiKey::DELETE_TOPICS, 2),
+    (ApiKey::INIT_PRODUCER_ID, 1),
+    (ApiKey::OFFSET_FOR_LEADER_EPOCH, 3),
+    (ApiKey::ADD_PARTITIONS_TO_TXN, 1),
+    (ApiKey::ADD_OFFSETS_TO_TXN, 1),
+    (ApiKey::END_TXN, 1),
+    (ApiKey::TXN_OFFSET_COMMIT, 1),
+    (ApiKey::DESCRIBE_CONFIGS, 2),
+    (ApiKey::CREATE_PARTITIONS, 1),
+    (ApiKey::DESCRIBE_CLUSTER, 0),
+    (ApiKey::CONSUMER_GROUP_HEARTBEAT, 0),
+];
+
+/// No broker mutes a client for longer than its quota window allows; a bad value must not hang us.
+const THROTTLE_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// How long the answer asks us to hold back. Looks at the body without consuming it.
+pub(crate) fn throttle_time(key: ApiKey, version: i16, body: &Reader) -> Duration {
+    let leads = LEADING_THROTTLE_TIME
+        .iter()
+        .any(|&(api, from)| api == key && version >= from);
+    if !leads {
+        return Duration::ZERO;
+    }
+    // The clone is a position of its own in the same bytes.
+    body.clone().i32().map_or(Duration::ZERO, from_ms)
+}
+
+pub(crate) fn from_ms(throttle_time_ms: i32) -> Duration {
+    Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)).min(THROTTLE_MAX)
+}
