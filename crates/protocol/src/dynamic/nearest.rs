@@ -1,0 +1,31 @@
+//! The name that was probably meant.
+
+/// The candidate with the fewest edits from `name`, case and underscores aside.
+pub(super) fn nearest(
+    name: &str,
+    candidates: impl Iterator<Item = &'static str>,
+) -> Option<&'static str> {
+    // A name of any length may come from outside; no field's is longer than this.
+    let name: String = name.chars().take(64).collect();
+    let wanted = plain(&name);
+    candidates.min_by_key(|candidate| edits(&wanted, &plain(candidate)))
+}
+
+fn plain(name: &str) -> Vec<char> {
+    name.chars().filter(|c| *c != '_').flat_map(char::to_lowercase).collect()
+}
+
+/// Levenshtein's distance, one row of the table at a time.
+fn edits(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,90 @@
+//! [`Value`]: a message, or a part of one, with its fields by name.
+
+use bytes::Bytes;
+
+use crate::{Str, Uuid};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    /// Every integer type of the wire; the encoder checks the range.
+    Int(i64),
+    Float(f64),
+    Str(Str),
+    Bytes(Bytes),
+    Uuid(Uuid),
+    Array(Vec<Value>),
+    /// Fields by Kafka's names (`ThrottleTimeMs`), in any order.
+    Struct(Vec<(&'static str, Value)>),
+}
+
+impl Value {
+    /// The field of a struct.
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Struct(fields) => fields.iter().find(|(n, _)| *n == name).map(|(_, v)| v),
+            _ => None,
+        }
+    }
+
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    pub fn as_str(&self) -> Option<&Str> {
+        match self {
+            Self::Str(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub fn as_array(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(values) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// How the value is called in messages to people.
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a bool",
+            Self::Int(_) => "an integer",
+            Self::Float(_) => "a float",
+            Self::Str(_) => "a string",
+            Self::Bytes(_) => "bytes",
+            Self::Uuid(_) => "a UUID",
+            Self::Array(_) => "an array",
+            Self::Struct(_) => "a struct",
+        }
+    }
+}
+
+macro_rules! from {
+    ($($from:ty => |$value:ident| $to:expr;)*) => { $(
+        impl From<$from> for Value {
+            fn from($value: $from) -> Self {
+                $to
+            }
+        }
+    )* };
+}
+
+from! {
+    bool => |value| Self::Bool(value);
+    i16 => |value| Self::Int(value.into());
+    i32 => |value| Self::Int(value.into());
+    i64 => |value| Self::Int(value);
+    f64 => |value| Self::Float(value);
+    &str => |value| Self::Str(value.into());
+    Str => |value| Self::Str(value);
+    Bytes => |value| Self::Bytes(value);
+    Uuid => |value| Self::Uuid(value);
+    Vec<Self> => |values| Self::Array(values);
+    Vec<(&'static str, Self)> => |fields| Self::Struct(fields);
+}
