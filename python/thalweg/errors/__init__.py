@@ -1,0 +1,48 @@
+"""Every error that thalweg raises, under kafka-python's names.
+
+    KafkaError (a RuntimeError, as in kafka-python 2.x)
+    ├── RetriableError ── InvalidMetadataError       what a retry (after a metadata refresh) may cure
+    ├── BrokerResponseError                          one class per error code of Kafka's protocol
+    │   └── AuthorizationError, OffsetOutOfRangeError, ...
+    └── KafkaTimeoutError, KafkaConfigurationError,  what the client itself finds wrong
+        IllegalStateError, ...
+
+`_base.py` and `_client.py` are written by hand; `_broker.py` is generated from the error table
+of the protocol crate. Each class has `errno`, `retriable` and `invalid_metadata`.
+`for_code(code)` gives the class of a protocol error code.
+
+What is deliberately absent: no hierarchy of thalweg's own, and no error that only a log shows.
+"""
+
+from thalweg.errors import _base, _broker, _client
+from thalweg.errors._base import *  # noqa: F403
+from thalweg.errors._base import BrokerResponseError, UnknownError
+from thalweg.errors._broker import *  # noqa: F403
+from thalweg.errors._broker import kafka_errors
+from thalweg.errors._client import *  # noqa: F403
+
+__all__ = [*_base.__all__, *_broker.__all__, *_client.__all__, "for_code", "kafka_errors"]  # noqa: PLE0604
+
+
+def for_code(error_code: int) -> type[BrokerResponseError]:
+    """The class of a protocol error code (`org.apache.kafka.common.protocol.Errors`).
+
+    Args:
+        error_code: A code of Kafka's error table; 0 gives `NoError`.
+
+    Returns:
+        The class; for a code that this version does not know, a new subclass of `UnknownError`
+        with that `errno`, so that the code is not lost.
+    """
+    known = kafka_errors.get(error_code)
+    if known is not None:
+        return known
+    return type("UnrecognizedBrokerError", (UnknownError,), {"errno": error_code})
+
+
+# One public home: tracebacks, reprs and pickles say thalweg.errors, whichever file a class is in.
+for _module in (_base, _broker, _client):
+    for _name in _module.__all__:
+        _item = getattr(_module, _name)
+        if isinstance(_item, type):
+            _item.__module__ = __name__

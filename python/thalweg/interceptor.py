@@ -1,0 +1,115 @@
+"""Interceptors: code of the user's own that sees every record (KIP-42).
+
+    send() ── ProducerInterceptor.on_send ──> ... ── on_acknowledgement ──> (callback thread)
+    poll() ── ConsumerInterceptor.on_consume ──> the caller     commit ── on_commit
+
+They run in the order given. One that raises is logged and skipped: the record goes on as the
+one before left it. `on_acknowledgement` is called for every record, also for those that failed
+before they were appended.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from thalweg.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from thalweg._core import ConsumerRecord
+
+__all__ = ["ConsumerInterceptor", "ProducerInterceptor", "ProducerRecord"]
+
+log = logging.getLogger(__name__)
+
+
+class ProducerRecord(NamedTuple):
+    """What `send` was given, before serialization (`producer.ProducerRecord`)."""
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    headers: list[tuple[str, bytes]] | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+class ProducerInterceptor:
+    """Base class; override what is needed (`producer.ProducerInterceptor`)."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Called once with the producer's resolved options, secrets left out."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record to send in its place; `record._replace(...)` makes changed ones."""
+        return record
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, exception: BaseException | None
+    ) -> None:
+        """One of the two is None. On the callback thread: be quick."""
+
+    def close(self) -> None:
+        """Called when the producer is closed."""
+
+
+class ConsumerInterceptor:
+    """Base class; override what is needed (`consumer.ConsumerInterceptor`)."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Called once with the consumer's resolved options, secrets left out."""
+
+    def on_consume(
+        self, records: "dict[TopicPartition, list[ConsumerRecord[Any, Any]]]"
+    ) -> "dict[TopicPartition, list[ConsumerRecord[Any, Any]]]":
+        """The records to return from `poll` in their place."""
+        return records
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Called after offsets were committed."""
+
+    def close(self) -> None:
+        """Called when the consumer is closed."""
+
+
+def _overridden(interceptors: Sequence[Any], verb: str) -> list[Callable[..., Any]]:
+    """The bound methods `verb` that are not the do-nothing ones of the base classes."""
+    bases = (ProducerInterceptor, ConsumerInterceptor)
+    idle = [getattr(base, verb) for base in bases if hasattr(base, verb)]
+    methods = (getattr(each, verb, None) for each in interceptors)
+    return [each for each in methods if each and getattr(each, "__func__", None) not in idle]
+
+
+def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None:
+    """One function that passes a value through `verb` of each; None if there is none.
+
+    Never raises: what an interceptor raises is logged, and the value goes on unchanged.
+    """
+    methods = _overridden(interceptors, verb)
+    if not methods:
+        return None
+
+    def run(value: Any) -> Any:
+        for method in methods:
+            try:
+                value = method(value)
+            except Exception:
+                log.exception("%s of an interceptor raised; it is skipped", verb)
+        return value
+
+    return run
+
+
+def notify(interceptors: Sequence[Any], verb: str) -> Callable[..., None] | None:
+    """One function that calls `verb` of each with the same arguments; None if there is none."""
+    methods = _overridden(interceptors, verb)
+    if not methods:
+        return None
+
+    def run(*args: Any) -> None:
+        for method in methods:
+            try:
+                method(*args)
+            except Exception:
+                log.exception("%s of an interceptor raised", verb)
+
+    return run
