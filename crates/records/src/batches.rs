@@ -67,7 +67,7 @@ impl BatchIter {
         let header = if magic == 2 {
             BatchHeader::parse(&data)?
         } else {
-            legacy::message_header(&data)?
+            legacy::message_header(&data)
         };
         Ok(Some(RawBatch { header, data }))
     }

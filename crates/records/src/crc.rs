@@ -37,6 +37,23 @@ pub fn crc32c<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     crc.finish()
 }
 
+/// An incremental CRC-32 (IEEE), the checksum of gzip.
+pub(crate) struct Crc32(Digest);
+
+impl Crc32 {
+    pub(crate) fn new() -> Self {
+        Self(Digest::new(CrcAlgorithm::Crc32IsoHdlc))
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub(crate) fn finish(&self) -> u32 {
+        self.0.finalize() as u32
+    }
+}
+
 /// CRC-32 (IEEE), the checksum of v0 and v1 messages and of gzip.
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iso_hdlc(bytes)

@@ -96,7 +96,7 @@ impl DecodedBatch {
     /// Calls `f` with each record; the first malformed one ends it.
     #[inline]
     pub fn for_each<'a>(&'a self, mut f: impl FnMut(RecordRef<'a>)) -> Result<(), RecordError> {
-        for record in self.iter() {
+        for record in self {
             f(record?);
         }
         Ok(())

@@ -133,7 +133,7 @@ pub enum Headers<'a> {
     Raw(RawHeaders<'a>),
 }
 
-impl<'a> Headers<'a> {
+impl Headers<'_> {
     pub const NONE: Headers<'static> = Headers::List(&[]);
 
     pub(crate) fn count(&self) -> i32 {

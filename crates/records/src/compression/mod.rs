@@ -1,4 +1,19 @@
 //! The five codecs, in the forms that Kafka's clients write and accept.
+//!
+//! ```text
+//! Compressor    chunks -> gzip | snappy (xerial) | lz4 (frame) | zstd -> Vec
+//! Decompressor  slice  -> the same, and the variants of other clients -> Bytes within a limit
+//! ```
+//! Each codec's library is named in its own file alone. What a codec accepts beyond what it
+//! writes is said at the top of that file.
+
+mod chunks;
+mod gzip;
+mod lz4;
+mod output;
+mod snappy;
+mod xxh32;
+mod zstd;
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,6 +21,15 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 
 use crate::error::RecordsError;
+use gzip::{GzipDecoder, GzipEncoder};
+pub(crate) use lz4::HeaderChecksum;
+use lz4::Lz4Encoder;
+use output::Spares;
+use snappy::SnappyEncoder;
+use zstd::{ZstdDecoder, ZstdEncoder};
+
+/// The first guess at how much larger data was before compression.
+const FIRST_RATIO: usize = 3;
 
 /// How a batch's records section is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -120,15 +144,21 @@ impl CodecError {
 
 /// Compresses records sections. Contexts are made at first use and kept: one for each thread
 /// that compresses.
-#[derive(Debug, Default)]
-pub struct Compressor {}
+#[derive(Default)]
+pub struct Compressor {
+    gzip: Option<GzipEncoder>,
+    snappy: Option<SnappyEncoder>,
+    lz4: Option<Lz4Encoder>,
+    zstd: Option<ZstdEncoder>,
+}
 
 impl Compressor {
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends the compressed form of the chunks, taken as one, to `out`.
+    /// Appends the compressed form of the chunks, taken as one, to `out`, which grows by at most
+    /// `compressed_len_max`. The only error is a level outside of the codec's range.
     pub fn compress(
         &mut self,
         codec: Compression,
@@ -137,20 +167,58 @@ impl Compressor {
         out: &mut Vec<u8>,
     ) -> Result<(), RecordsError> {
         codec.check_level(level)?;
-        if codec != Compression::None {
-            todo!("codecs follow");
-        }
-        for chunk in chunks {
-            out.extend_from_slice(chunk);
+        match codec {
+            Compression::None => chunks.iter().for_each(|chunk| out.extend_from_slice(chunk)),
+            Compression::Gzip => {
+                self.gzip
+                    .get_or_insert_with(GzipEncoder::new)
+                    .compress(level, chunks, out);
+            }
+            Compression::Snappy => {
+                self.snappy
+                    .get_or_insert_with(SnappyEncoder::new)
+                    .compress(chunks, out);
+            }
+            Compression::Lz4 => {
+                self.lz4
+                    .get_or_insert_with(Lz4Encoder::new)
+                    .compress(chunks, out);
+            }
+            Compression::Zstd => {
+                self.zstd
+                    .get_or_insert_with(ZstdEncoder::new)
+                    .compress(level, chunks, out);
+            }
         }
         Ok(())
     }
 }
 
+impl fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compressor").finish_non_exhaustive()
+    }
+}
+
+/// Greatest length that `input_len` bytes can become, for an output buffer made once.
+pub fn compressed_len_max(codec: Compression, input_len: usize) -> usize {
+    match codec {
+        Compression::None => input_len,
+        Compression::Gzip => gzip::compressed_len_max(input_len),
+        Compression::Snappy => snappy::compressed_len_max(input_len),
+        Compression::Lz4 => lz4::compressed_len_max(input_len),
+        Compression::Zstd => zstd::compressed_len_max(input_len),
+    }
+}
+
 /// Decompresses records sections, within a limit. Contexts and buffers are kept: one for each
 /// thread that decompresses.
-#[derive(Debug, Default)]
-pub struct Decompressor {}
+#[derive(Default)]
+pub struct Decompressor {
+    gzip: Option<GzipDecoder>,
+    zstd: Option<ZstdDecoder>,
+    spares: Spares,
+}
 
 impl Decompressor {
     pub fn new() -> Self {
@@ -162,11 +230,42 @@ impl Decompressor {
         &mut self,
         codec: Compression,
         input: &[u8],
-        _limit_bytes: usize,
+        limit_bytes: usize,
     ) -> Result<Bytes, CodecError> {
-        if codec != Compression::None {
-            return Err(CodecError::Corrupt("codecs follow"));
-        }
-        Ok(Bytes::copy_from_slice(input))
+        self.decompress_with(codec, input, limit_bytes, HeaderChecksum::Verify)
+    }
+
+    pub(crate) fn decompress_with(
+        &mut self,
+        codec: Compression,
+        input: &[u8],
+        limit_bytes: usize,
+        checksum: HeaderChecksum,
+    ) -> Result<Bytes, CodecError> {
+        let guess = match codec {
+            Compression::Zstd => zstd::first_guess(input),
+            _ => input.len().saturating_mul(FIRST_RATIO),
+        };
+        let mut out = self.spares.output(guess, limit_bytes);
+        let result = match codec {
+            Compression::None => out.extend(input),
+            Compression::Gzip => self
+                .gzip
+                .get_or_insert_with(GzipDecoder::new)
+                .decompress(input, &mut out),
+            Compression::Snappy => snappy::decompress(input, &mut out),
+            Compression::Lz4 => lz4::decompress(input, checksum, &mut out),
+            Compression::Zstd => self
+                .zstd
+                .get_or_insert_with(ZstdDecoder::new)
+                .decompress(input, &mut out),
+        };
+        self.spares.finish(out, result)
+    }
+}
+
+impl fmt::Debug for Decompressor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decompressor").finish_non_exhaustive()
     }
 }

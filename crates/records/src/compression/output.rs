@@ -1,0 +1,167 @@
+//! Room for what a codec gives: grows step by step, never beyond the limit, and is used again.
+//!
+//! ```text
+//! Spares::output -> Output (initialised bytes) -> codec fills it -> Output::finish -> Bytes
+//!      ^                                                                        |
+//!      '------------- the buffer comes back when the last slice is dropped -----'
+//! ```
+//! Fresh buffers of many kilobytes cost page faults and zeroing, which for lz4 is as much as the
+//! decompression itself. A buffer that is handed out stays initialised, so the next codec run
+//! writes over it. A result that fills less than half of its buffer is copied out instead, so
+//! that what the application keeps never pins much more than its own size.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+use super::CodecError;
+
+/// Buffers kept for the next batches, and the size above which one is not kept.
+const SPARES_MAX: usize = 4;
+const SPARE_BYTES_MAX: usize = 4 << 20;
+/// What a first guess is rounded up to.
+const ROOM_MIN: usize = 16 << 10;
+
+/// The buffers of one decompressor.
+#[derive(Debug, Default)]
+pub(super) struct Spares(Arc<Mutex<Vec<Vec<u8>>>>);
+
+impl Spares {
+    /// Room for about `guess` bytes at first, for `limit_bytes` at most.
+    pub(super) fn output(&self, guess: usize, limit_bytes: usize) -> Output {
+        let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        // One byte above the limit tells "exactly at the limit" from "more is to come".
+        let cap = limit_bytes.saturating_add(1);
+        let mut output = Output {
+            buffer: buffer.unwrap_or_default(),
+            len: 0,
+            cap,
+        };
+        output.grow(guess.max(ROOM_MIN));
+        output
+    }
+
+    /// What was written, as shared bytes, unless the codec failed.
+    pub(super) fn finish(
+        &self,
+        output: Output,
+        result: Result<(), CodecError>,
+    ) -> Result<Bytes, CodecError> {
+        let Output { buffer, len, cap } = output;
+        let result = result.and(if len < cap {
+            Ok(())
+        } else {
+            Err(CodecError::TooLarge)
+        });
+        if result.is_ok() && len >= buffer.len() / 2 {
+            let home = Arc::clone(&self.0);
+            return Ok(Bytes::from_owner(Recycled { buffer, len, home }));
+        }
+        let bytes = result.map(|()| Bytes::copy_from_slice(&buffer[..len]));
+        keep(&self.0, buffer);
+        bytes
+    }
+}
+
+fn keep(spares: &Mutex<Vec<Vec<u8>>>, buffer: Vec<u8>) {
+    if buffer.capacity() <= SPARE_BYTES_MAX {
+        let mut spares = spares.lock().unwrap_or_else(PoisonError::into_inner);
+        if spares.len() < SPARES_MAX {
+            spares.push(buffer);
+        }
+    }
+}
+
+/// A buffer on loan to the slices of a batch.
+struct Recycled {
+    buffer: Vec<u8>,
+    len: usize,
+    home: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl AsRef<[u8]> for Recycled {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}
+
+impl Drop for Recycled {
+    fn drop(&mut self) {
+        keep(&self.home, std::mem::take(&mut self.buffer));
+    }
+}
+
+/// A codec's output under way.
+pub(super) struct Output {
+    /// Initialised; the first `len` bytes are written.
+    buffer: Vec<u8>,
+    len: usize,
+    cap: usize,
+}
+
+impl Output {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn written(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+
+    /// At least one byte of room; `TooLarge` if the limit is passed.
+    pub(super) fn some_room(&mut self) -> Result<&mut [u8], CodecError> {
+        if self.len >= self.cap {
+            return Err(CodecError::TooLarge);
+        }
+        if self.len == self.buffer.len() {
+            self.grow(self.len + 1);
+        }
+        Ok(&mut self.buffer[self.len..])
+    }
+
+    /// Room for `want` bytes, or for as many as the limit leaves, together with what is written.
+    pub(super) fn room(&mut self, want: usize) -> (&[u8], &mut [u8]) {
+        let end = self.len.saturating_add(want).min(self.cap);
+        if end > self.buffer.len() {
+            self.grow(end);
+        }
+        let (written, room) = self.buffer.split_at_mut(self.len);
+        (written, &mut room[..end - self.len])
+    }
+
+    /// The whole buffer again, four times as long as before: for codecs that start over.
+    pub(super) fn start_over(&mut self) -> Result<(), CodecError> {
+        if self.buffer.len() >= self.cap {
+            return Err(CodecError::TooLarge);
+        }
+        self.len = 0;
+        self.grow(self.buffer.len().saturating_mul(4));
+        Ok(())
+    }
+
+    pub(super) fn advance(&mut self, bytes: usize) {
+        debug_assert!(
+            bytes <= self.buffer.len() - self.len,
+            "a codec wrote beyond its room"
+        );
+        self.len += bytes;
+    }
+
+    /// Appends bytes that were stored as they are.
+    pub(super) fn extend(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
+        let (_, room) = self.room(bytes.len());
+        if room.len() < bytes.len() {
+            return Err(CodecError::TooLarge);
+        }
+        room.copy_from_slice(bytes);
+        self.advance(bytes.len());
+        Ok(())
+    }
+
+    fn grow(&mut self, at_least: usize) {
+        let doubled = at_least.max(self.len.saturating_mul(2)).min(self.cap);
+        if doubled > self.buffer.len() {
+            self.buffer.resize(doubled, 0);
+        }
+    }
+}
