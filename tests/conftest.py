@@ -72,9 +72,7 @@ _BROKER: pytest.StashKey[Broker] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Adds the end of the broker's log to the report of a failed test."""
     report = yield
     broker = item.stash.get(_BROKER, None)

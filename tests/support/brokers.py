@@ -44,14 +44,20 @@ class Broker:
         return Wire(self.bootstrap_servers)
 
     def create_topic(
-        self, prefix: str = "t", num_partitions: int = 1, *, configs: Mapping[str, str] | None = None
+        self,
+        prefix: str = "t",
+        num_partitions: int = 1,
+        *,
+        configs: Mapping[str, str] | None = None,
     ) -> str:
         """Creates a topic with a fresh name and returns the name.
 
         Records are kept whatever their timestamps, unless `configs` says otherwise.
         """
         name = f"{prefix}-{next(_numbers)}"
-        self.wire.create_topic(name, num_partitions, configs={"retention.ms": "-1", **(configs or {})})
+        self.wire.create_topic(
+            name, num_partitions, configs={"retention.ms": "-1", **(configs or {})}
+        )
         return name
 
 

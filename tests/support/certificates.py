@@ -39,7 +39,14 @@ def make_certificates(folder: Path) -> Path:
     _signed(folder, "client", "CN=alice", ())
     _export_pem(folder, "client")
     _keytool(
-        folder, "truststore", "-importcert", "-noprompt", "-alias", "ca", "-file", str(folder / "ca.pem")
+        folder,
+        "truststore",
+        "-importcert",
+        "-noprompt",
+        "-alias",
+        "ca",
+        "-file",
+        str(folder / "ca.pem"),
     )
     done.touch()
     return folder
@@ -48,10 +55,14 @@ def make_certificates(folder: Path) -> Path:
 def _authority(folder: Path, name: str, subject: str) -> None:
     options = "-ext", "bc:c", "-ext", "ku:c=keyCertSign", "-validity", "3650"
     _generate(folder, name, subject, options)
-    _keytool(folder, name, "-exportcert", "-rfc", "-alias", name, "-file", str(folder / f"{name}.pem"))
+    _keytool(
+        folder, name, "-exportcert", "-rfc", "-alias", name, "-file", str(folder / f"{name}.pem")
+    )
 
 
-def _signed(folder: Path, name: str, subject: str, options: tuple[str, ...], days: int = 3650) -> None:
+def _signed(
+    folder: Path, name: str, subject: str, options: tuple[str, ...], days: int = 3650
+) -> None:
     """A key, and a certificate for it from the authority, with the chain in the store."""
     _generate(folder, name, subject, ("-validity", "3650"))
     request, answer = folder / f"{name}.csr", folder / f"{name}.crt"
@@ -70,7 +81,7 @@ def _generate(folder: Path, name: str, subject: str, options: tuple[str, ...]) -
 
 
 def _export_pem(folder: Path, name: str) -> None:
-    """The certificate and the key of a store as PEM; keytool exports no keys, a Java program does."""
+    """The certificate and the key of a store as PEM (keytool exports no keys)."""
     classes = java.compiled("ExportKey")
     key = java.run("ExportKey", str(folder / f"{name}.p12"), PASSWORD, name, classes=classes)
     text = base64.b64encode(bytes.fromhex(key.strip())).decode()

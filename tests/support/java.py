@@ -58,7 +58,15 @@ def compiled(source: str, version: str = "4.3") -> Path:
     target = CACHE / "java-classes" / f"{source}-{version}-{digest}"
     if not (target / f"{source}.class").exists():
         target.mkdir(parents=True, exist_ok=True)
-        command = [tool("javac"), "-Xlint:all", "-cp", class_path(version), "-d", str(target), str(path)]
+        command = [
+            tool("javac"),
+            "-Xlint:all",
+            "-cp",
+            class_path(version),
+            "-d",
+            str(target),
+            str(path),
+        ]
         subprocess.run(command, check=True)
     return target
 
@@ -106,5 +114,7 @@ def run(
         check=False,
     )
     if answer.returncode:
-        raise RuntimeError(f"{main_class} exited with {answer.returncode}:\n{answer.stdout}\n{answer.stderr}")
+        raise RuntimeError(
+            f"{main_class} exited with {answer.returncode}:\n{answer.stdout}\n{answer.stderr}"
+        )
     return answer.stdout

@@ -74,7 +74,9 @@ class Node:
     def log_tail(self, lines: int = 60) -> str:
         if not self.log.exists():
             return "(no log)"
-        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        return "\n".join(
+            self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
+        )
 
 
 class RealKafka:
@@ -120,7 +122,10 @@ class RealKafka:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -142,7 +147,9 @@ class RealKafka:
         formats = [self._format(node) for node in self.nodes]
         for node, process in zip(self.nodes, formats, strict=True):
             if process.wait(START_LIMIT_S):
-                raise RuntimeError(f"kafka {self.version} node {node.node_id}: no storage\n{node.log_tail()}")
+                raise RuntimeError(
+                    f"kafka {self.version} node {node.node_id}: no storage\n{node.log_tail()}"
+                )
         for node in self.nodes:
             self._launch(node)
         self._wait_up()
@@ -179,16 +186,21 @@ class RealKafka:
     ) -> None:
         """Creates a topic; returns when its partitions have leaders."""
         wire = Wire(self.bootstrap_servers)
-        wire.create_topic(name, num_partitions, replication_factor=replication_factor, configs=configs)
+        wire.create_topic(
+            name, num_partitions, replication_factor=replication_factor, configs=configs
+        )
 
-    def tool(self, main_class: str, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+    def tool(
+        self, main_class: str, *arguments: str, stdin: str | None = None, timeout: float = 120
+    ) -> str:
         """Runs one of Kafka's command line tools (4.3's, whatever the broker is)."""
         return java.run(main_class, *arguments, stdin=stdin, timeout=timeout)
 
     def logs(self, lines: int = 60) -> str:
         """The end of every node's log, for a failure's report."""
         parts = [
-            f"--- kafka {self.version} node {n.node_id} ---\n{n.log_tail(lines)}" for n in self.nodes
+            f"--- kafka {self.version} node {n.node_id} ---\n{n.log_tail(lines)}"
+            for n in self.nodes
         ]
         return "\n".join(parts)
 
@@ -198,7 +210,9 @@ class RealKafka:
         lines = [f"{key}={value}\n" for key, value in self._properties(node).items()]
         properties.write_text("".join(lines), encoding="utf-8")
         arguments = "format", "-t", self.cluster_id, "-c", str(properties)
-        return self._spawn(node, java.command("kafka.tools.StorageTool", *arguments, version=self.version))
+        return self._spawn(
+            node, java.command("kafka.tools.StorageTool", *arguments, version=self.version)
+        )
 
     def _launch(self, node: Node) -> None:
         if node.running:
@@ -217,7 +231,7 @@ class RealKafka:
 
     def _spawn(self, node: Node, command: list[str]) -> subprocess.Popen[bytes]:
         with node.log.open("ab") as log:
-            # A session of its own: Ctrl-C at the terminal ends the tests, and they end their brokers.
+            # A session of its own: Ctrl-C at the terminal ends the tests, which end their brokers.
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -260,7 +274,9 @@ class RealKafka:
 
     def _properties(self, node: Node) -> dict[str, str]:
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items())
-        advertised = ",".join(part for part in listeners.split(",") if not part.startswith("CONTROLLER"))
+        advertised = ",".join(
+            part for part in listeners.split(",") if not part.startswith("CONTROLLER")
+        )
         voters = ",".join(f"{n.node_id}@127.0.0.1:{n.ports['CONTROLLER']}" for n in self.nodes)
         copies = str(min(3, len(self.nodes)))
         in_sync = str(min(2, len(self.nodes)))
@@ -290,7 +306,7 @@ class RealKafka:
 
     def _security(self) -> dict[str, str]:
         users = " ".join(f'user_{name}="{secret}"' for name, secret in USERS.items())
-        jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required {users};'
+        jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
         return {
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,

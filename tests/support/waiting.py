@@ -34,5 +34,7 @@ def wait_until(
             return answer
         if time.monotonic() >= deadline:
             name = what() if callable(what) else what
-            raise TimeoutError(f"{name} did not come true within {limit} s (last answer: {answer!r})")
+            raise TimeoutError(
+                f"{name} did not come true within {limit} s (last answer: {answer!r})"
+            )
         time.sleep(every)

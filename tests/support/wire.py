@@ -112,7 +112,10 @@ class Connection:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.socket.close()
 
@@ -189,7 +192,9 @@ class Wire:
         body.int("ib", int(self.timeout * 1000), 0)
         self._to_controller(CREATE_TOPICS, 4, body.out, name, exist_ok)
         wait_until(
-            lambda: self._has_leaders(name, num_partitions), self.timeout, what=f"leaders of topic {name}"
+            lambda: self._has_leaders(name, num_partitions),
+            self.timeout,
+            what=f"leaders of topic {name}",
         )
 
     def delete_topic(self, name: str) -> None:
@@ -213,7 +218,9 @@ class Wire:
 
     def _has_leaders(self, name: str, num_partitions: int) -> bool:
         partitions = self.metadata(name).topics.get(name, [])
-        if len(partitions) != num_partitions or any(each.error or each.leader < 0 for each in partitions):
+        if len(partitions) != num_partitions or any(
+            each.error or each.leader < 0 for each in partitions
+        ):
             return False
         try:
             self.end_offsets(name)
@@ -221,7 +228,9 @@ class Wire:
             return False  # Metadata names a leader before that broker has taken the role.
         return True
 
-    def _to_controller(self, key: int, version: int, body: bytearray, name: str, exist_ok: bool) -> None:
+    def _to_controller(
+        self, key: int, version: int, body: bytearray, name: str, exist_ok: bool
+    ) -> None:
         topology = self.metadata()
         host, port = topology.nodes.get(topology.controller) or next(iter(topology.nodes.values()))
         with Connection(host, port, self.timeout) as connection:
@@ -265,7 +274,14 @@ def parse_metadata(answer: Reader) -> Topology:
 
 def list_offset(connection: Connection, topic: str, partition: int, timestamp: int) -> int:
     """ListOffsets version 2 for one partition, to its leader."""
-    body = Writer().int("ib", -1, 0).int("i", 1).string(topic).int("i", 1).int("iq", partition, timestamp)
+    body = (
+        Writer()
+        .int("ib", -1, 0)
+        .int("i", 1)
+        .string(topic)
+        .int("i", 1)
+        .int("iq", partition, timestamp)
+    )
     answer = connection.call(LIST_OFFSETS, 2, body.out)
     answer.int("i")  # throttle_time_ms
     answer.int("i")  # one topic

@@ -1,0 +1,180 @@
+# make demo       the main job: real flights through the embedded broker into Spark
+# make test       what CI runs: every check and every test, at a small scale
+# make test-full  the same tests with the numbers as written
+# make check      the fast part: format, lint, types, layers, unit tests
+# make bench      the benchmarks; make wheel, make sdist: what is published; make fuzz; make clean
+#
+# Each target first asks tools/doctor for what must be installed, then sets the rest up inside the
+# tree: .venv (Python), .cache (brokers and other clients for tests and benchmarks), target (Rust).
+# What is set up is stamped in .cache/stamps and not done again until its recipe changes.
+
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PEERS := .cache/peers
+STAMPS := .cache/stamps
+CONSTRAINTS := requirements/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYO3_PYTHON := $(abspath $(PY))
+
+# The crates without sockets and clocks, held to clippy.toml.
+CORES := protocol records cluster producer consumer
+# The binding needs an interpreter to link with, so it is tested from Python.
+CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked
+# Arguments for pytest, as in: make test PYTEST="-k interop"
+PYTEST :=
+# Arguments for the demo and the benchmarks of peers.
+DEMO :=
+PEERS_BENCH :=
+# For make fuzz.
+TARGET := frames
+SECONDS := 60
+
+say = @printf '\n==> %s\n'
+
+.PHONY: help demo test test-full check lint test-python bench bench-peers bench-spark bench-criterion \
+        build venv peers compat kafka spark-kafka wheel sdist fuzz clean \
+        doctor-build doctor-demo doctor-test
+
+help:
+	@sed -n '1,5s/^# //p' Makefile
+
+# ---- The two commands ----------------------------------------------------------------------
+
+demo: doctor-demo build
+	$(say) "the demo"
+	$(PY) -m thalweg demo $(DEMO)
+
+test: doctor-test build kafka peers compat lint
+	$(say) "Rust tests"
+	$(CARGO_TEST)
+	$(say) "Python tests"
+	$(BIN)/pytest $(PYTEST)
+
+test-full: export THALWEG_TEST_SCALE := 50
+test-full: doctor-test build kafka peers compat lint
+	$(say) "Rust tests, full numbers"
+	$(CARGO_TEST)
+	$(say) "Python tests, full numbers"
+	$(BIN)/pytest --timeout 7200 -o faulthandler_timeout=7000 $(PYTEST)
+
+# ---- The fast part -------------------------------------------------------------------------
+
+check: doctor-build build lint
+	$(say) "layers and unit tests"
+	$(BIN)/pytest tests/layering tests/unit tests/tools $(PYTEST)
+
+# Clocks and sockets are forbidden in the cores' libraries only: tests need a first `now`.
+lint: doctor-build build
+	$(say) "Rust: format, clippy"
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings \
+	    -A clippy::disallowed_methods -A clippy::disallowed_types
+	cargo clippy --lib --locked $(CORES:%=-p thalweg-%) -- -D warnings
+	$(say) "Python: format, lint, types"
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(PY) -m mypy.stubtest thalweg._core --mypy-config-file pyproject.toml
+
+# ---- Benchmarks ----------------------------------------------------------------------------
+
+bench: doctor-test bench-criterion bench-peers bench-spark
+
+bench-criterion: doctor-build
+	$(say) "the cores, one by one"
+	cargo bench --workspace --exclude thalweg-python --locked
+
+bench-peers: doctor-test build kafka peers
+	$(say) "the clients, in turn"
+	$(PY) -m benches.peers $(PEERS_BENCH)
+
+bench-spark: doctor-test build kafka spark-kafka
+	$(say) "the Spark source and the JVM connector, in turn"
+	$(PY) -m benches.spark
+
+# ---- What is set up ------------------------------------------------------------------------
+
+doctor-build:
+	@sh tools/doctor build
+doctor-demo:
+	@sh tools/doctor demo
+doctor-test:
+	@sh tools/doctor test
+
+venv: $(STAMPS)/venv
+$(STAMPS)/venv: pyproject.toml $(CONSTRAINTS)
+	$(say) "Python packages into $(VENV) (about 700 MB, a minute or two)"
+	@mkdir -p $(STAMPS)
+	test -x $(PY) || "$$(sh tools/doctor --print python)" -m venv $(VENV)
+	$(PY) -m pip install --quiet --constraint $(CONSTRAINTS) pip
+	$(PY) -m pip install --quiet --constraint $(CONSTRAINTS) --group dev
+	@touch $@
+
+# The extension, once for demo and tests. Folders count too: a file that is gone changes its folder.
+build: venv $(STAMPS)/extension
+EXTENSION_SOURCES := $(shell find crates -not -path '*/tests*' -not -path '*/benches*' -not -name '*.md')
+$(STAMPS)/extension: $(STAMPS)/venv Cargo.toml Cargo.lock pyproject.toml $(EXTENSION_SOURCES)
+	$(say) "the extension module (the first time takes a few minutes)"
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --profile release --locked
+	@touch $@
+
+peers: $(STAMPS)/peers
+$(STAMPS)/peers: requirements/peers.txt
+	$(say) "other clients into $(PEERS)"
+	@mkdir -p $(STAMPS)
+	test -x $(PEERS)/bin/python || "$$(sh tools/doctor --print python)" -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) pip
+	$(PEERS)/bin/python -m pip install --quiet --requirement requirements/peers.txt
+	@touch $@
+
+# kafka-python as people have it deployed, to compare names and signatures with.
+COMPAT := 2.3.3 3.0.12
+compat: $(COMPAT:%=$(STAMPS)/kafka-python-%)
+$(STAMPS)/kafka-python-%: $(STAMPS)/venv
+	$(say) "kafka-python $* into .cache/compat"
+	@rm -rf .cache/compat/kafka-python-$*
+	$(PY) -m pip install --quiet --no-deps --target .cache/compat/kafka-python-$* kafka-python==$*
+	@touch $@
+
+COPY_JARS := dependency:copy-dependencies -DincludeScope=runtime
+kafka: $(STAMPS)/kafka-4.3 $(STAMPS)/kafka-3.9
+$(STAMPS)/kafka-%: tools/kafka/pom-%.xml
+	$(say) "Kafka $* into .cache/kafka-$* (about 120 MB)"
+	@mkdir -p $(STAMPS) && rm -rf .cache/kafka-$*
+	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DoutputDirectory=$(abspath .cache/kafka-$*/libs)
+	@touch $@
+
+spark-kafka: $(STAMPS)/spark-kafka
+SPARK_KAFKA_JARS := spark-sql-kafka-0-10_2.13,spark-token-provider-kafka-0-10_2.13,kafka-clients,commons-pool2
+$(STAMPS)/spark-kafka: tools/kafka/pom-spark.xml
+	$(say) "Spark's own Kafka connector into .cache/spark-kafka"
+	@mkdir -p $(STAMPS) && rm -rf .cache/spark-kafka
+	mvn --quiet --batch-mode --file $< $(COPY_JARS) -DincludeArtifactIds=$(SPARK_KAFKA_JARS) \
+	    -DoutputDirectory=$(abspath .cache/spark-kafka/jars)
+	@touch $@
+
+# ---- What is published, and the rest -------------------------------------------------------
+
+wheel: doctor-build venv
+	$(say) "a wheel into dist (fat link-time optimisation: several minutes)"
+	$(BIN)/maturin build --profile dist --locked --out dist
+
+sdist: doctor-build venv
+	$(BIN)/maturin sdist --out dist
+
+# The same functions run over their corpus in `make test`; this drives them on, with a nightly Rust.
+fuzz: doctor-build
+	@cargo fuzz --version >/dev/null 2>&1 || { \
+	    echo "make fuzz needs cargo-fuzz and a nightly Rust:"; \
+	    echo "    cargo install cargo-fuzz && rustup toolchain install nightly"; exit 1; }
+	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(SECONDS)
+
+clean:
+	rm -rf .venv .cache target dist build artifacts spark-warehouse metastore_db derby.log
+	find python -name '*.so' -delete

@@ -1,0 +1,1 @@
+"""Who may know whom: the rules of tools/layers.toml as tests."""

@@ -1,0 +1,150 @@
+"""The rules of tools/layers.toml for the Python half.
+
+Layers are checked by import-linter, whose configuration is written from the table; which library
+is imported where, by reading the import statements.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.paths import ROOT
+
+PYTHON = ROOT / "python"
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import statement: who imports what, and whether at the module's own import."""
+
+    module: str
+    imported: str
+    at_import: bool
+    line: int
+
+    def of(self, library: str) -> bool:
+        return within(self.imported, library)
+
+
+def within(name: str, package: str) -> bool:
+    """Whether a dotted name is the package or lies in it."""
+    return name == package or name.startswith(package + ".")
+
+
+def linter_config(rules: dict[str, Any], found: list[Import]) -> str:
+    """The table's layers as a configuration of import-linter."""
+    lines = [
+        "[importlinter]",
+        "root_packages =\n    thalweg\n    pyspark_thalweg",
+        "exclude_type_checking_imports = True",
+        "[importlinter:contract:layers]",
+        "name = layers of thalweg",
+        "type = layers",
+        "containers = thalweg",
+        "exhaustive = True",
+        "exhaustive_ignores =\n    __main__",
+        "layers =",
+    ]
+    for layer in rules["python"]["layers"]:
+        separator = " : " if ":" in layer else " | "
+        names = [f"({name.strip()})" for name in layer.replace("|", ":").split(":")]
+        lines.append("    " + separator.join(names))
+    # The linter refuses an exception for an import that is not there.
+    there = {(each.module, each.imported.rpartition(".")[0]) for each in found}
+    exceptions = [
+        f"    {rule['from']} -> {rule['to']}"
+        for rule in rules["python"]["against_the_order"]
+        if (rule["from"], rule["to"]) in there
+    ]
+    if exceptions:
+        lines += ["ignore_imports =", *exceptions]
+    return "\n".join(lines) + "\n"
+
+
+def imports() -> Iterator[Import]:
+    """All import statements of our packages, those for type checkers left out."""
+    for path in sorted(PYTHON.rglob("*.py")):
+        parts = path.relative_to(PYTHON).with_suffix("").parts
+        package = parts if parts[-1] == "__init__" else parts[:-1]
+        name = ".".join(part for part in parts if part != "__init__")
+        package = tuple(part for part in package if part != "__init__")
+        yield from imports_of(name, package, path)
+
+
+def imports_of(module: str, package: tuple[str, ...], path: Path) -> Iterator[Import]:
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    for node, at_import in statements(tree, True):
+        for imported in imported_names(node, package):
+            yield Import(module, imported, at_import, node.lineno)
+
+
+def statements(
+    node: ast.AST, at_import: bool
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """The import statements below a node, and whether they run when the module is imported."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield node, at_import
+        return
+    children = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.If) and is_type_checking(node.test):
+        children = list(node.orelse)
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        at_import = False
+    for child in children:
+        yield from statements(child, at_import)
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", None)
+    return name == "TYPE_CHECKING"
+
+
+def imported_names(node: ast.Import | ast.ImportFrom, package: tuple[str, ...]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = list(package[: len(package) - node.level + 1]) if node.level else []
+    module = ".".join(base + ([node.module] if node.module else []))
+    return [f"{module}.{alias.name}" for alias in node.names]
+
+
+def library_users(rules: dict[str, Any], found: list[Import]) -> list[str]:
+    """Imports of a library outside the packages it belongs to."""
+    return [
+        f"{each.module}:{each.line} imports {each.imported}: {rule['why']}"
+        for each in found
+        for library, rule in rules["python"]["libraries"].items()
+        if each.of(library)
+        and not any(within(each.module, package) for package in rule["packages"])
+    ]
+
+
+def eager_imports(rules: dict[str, Any], found: list[Import]) -> list[str]:
+    """Imports of heavy libraries while a module is itself imported."""
+    lazy = rules["python"]["lazy"]
+    return [
+        f"{each.module}:{each.line} imports {each.imported} at its own import"
+        for each in found
+        for library in lazy["libraries"]
+        if each.at_import
+        and each.of(library)
+        and not any(
+            within(each.module, rule["module"]) and library in rule["libraries"]
+            for rule in lazy["except"]
+        )
+    ]
+
+
+def impure_imports(rules: dict[str, Any], found: list[Import]) -> list[str]:
+    """Imports of I/O, clocks, threads or randomness in the state machines."""
+    pure = rules["python"]["pure"]
+    return [
+        f"{each.module}:{each.line} imports {each.imported}"
+        for each in found
+        if within(each.module, pure["package"])
+        and not any(within(each.module, driver) for driver in pure["except"])
+        and any(each.of(module) for module in pure["modules"])
+    ]
