@@ -99,7 +99,7 @@ class ClusterMetadata:
 class ProducerHooks(Protocol):
     """What of the per-record path is Python: each attribute is None if it is not.
 
-    Read once by `Producer.__new__`. `thalweg.producer._Hooks` is the only implementation.
+    Read once by `Producer._open`. `thalweg.producer._Hooks` is the only implementation.
     If hooks is None, `send` touches no Python code at all.
     """
 
@@ -130,9 +130,13 @@ class ProducerHooks(Protocol):
 class Producer(Generic[_K, _V]):
     """The producer core; `thalweg.producer.KafkaProducer` is its public subclass."""
 
-    def __new__(cls, config: Mapping[str, Any], hooks: ProducerHooks | None = None) -> Self:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Takes and ignores everything, so that users may subclass with an __init__ of their
+        own; every method but `_open` and `close` raises IllegalStateError until `_open`."""
+
+    def _open(self, config: Mapping[str, Any], hooks: ProducerHooks | None = None) -> None:
         """Bootstraps within `bootstrap_timeout_ms`; NoBrokersAvailable names each address
-        with its cause. Whatever was opened is closed if it raises."""
+        with its cause. Whatever was opened is closed if it raises. Once only."""
 
     def send(
         self,
@@ -393,7 +397,10 @@ class Consumer(Generic[_K_co, _V_co]):
     `wakeup` and `reenter` may be called from anywhere.
     """
 
-    def __new__(cls, config: Mapping[str, Any], hooks: ConsumerHooks | None = None) -> Self:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """As Producer's."""
+
+    def _open(self, config: Mapping[str, Any], hooks: ConsumerHooks | None = None) -> None:
         """Bootstraps as Producer does. With `group_id` set, an assigned partition without a
         position waits for `set_committed` before the reset policy applies; without it the
         policy applies at once."""

@@ -131,7 +131,7 @@ _CONNECTION: tuple[Option, ...] = (
     Option(
         name="bootstrap_servers",
         kind="servers",
-        default=(("localhost", 9092),),
+        default=("localhost:9092",),
         clients="pca",
         doc="Brokers to ask for the cluster's metadata first: 'host[:port]', several of them"
         " joined by commas or in a list. IPv6 addresses in brackets. The default port is 9092.",
@@ -345,7 +345,6 @@ _SECURITY: tuple[Option, ...] = (
         "Password of the private key.",
         kafka="ssl.key.password",
         secret=True,
-        annotation="str | Callable[[], str] | None",
     ),
     _text(
         "ssl_crlfile",

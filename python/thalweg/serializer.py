@@ -72,7 +72,7 @@ class DefaultSerializer(Serializer[Any], Deserializer[Any]):
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
         """Encodes a str; bytes, bytearray, memoryview and None are passed on."""
         if data is None or isinstance(data, bytes | bytearray | memoryview):
-            return data  # type: ignore[return-value]
+            return data
         encoded: bytes = data.encode(self.encoding)
         return encoded
 

@@ -1,0 +1,274 @@
+"""Values of options as the user may write them, made into what the clients work with.
+
+    "5000", 5000.0, 5000 ──> 5000        "true" ──> True        "a,b:1" ──> ["a:9092", "b:1"]
+
+One function a kind of the table; each raises ValueError with the rest of a sentence that
+begins with the option's name ("linger_ms must be ...").
+"""
+
+import importlib
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from thalweg._options import Option
+from thalweg.partitioner import NATIVE, partition_function
+from thalweg.serializer import deserialize_function, serialize_function
+
+_TRUE: Final = {"true": True, "false": False}
+_RESETS: Final = {
+    "smallest": "earliest",
+    "beginning": "earliest",
+    "largest": "latest",
+    "end": "latest",
+    "error": "none",
+}
+_PARTITIONERS: Final = {
+    "default": "default",
+    "murmur2_random": "default",
+    "round_robin": "round_robin",
+    "consistent_random": "consistent_random",
+    "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
+}
+_DURATION: Final = re.compile(
+    r"(?P<sign>-?)P(?:(?P<days>\d+)D)?"
+    r"(?:T(?=[\d])(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
+    re.IGNORECASE,
+)
+
+
+def shown(option: Option, value: Any) -> str:
+    """A value in a message; never that of a secret."""
+    return "a value of another kind" if option.secret else repr(value)
+
+
+def _limits(option: Option) -> str:
+    if option.low is not None and option.high is not None and option.high < 2**31 - 1:
+        return f"from {option.low:.0f} to {option.high:.0f}"
+    return f"of at least {option.low:.0f}" if option.low is not None else ""
+
+
+def _number(option: Option, value: Any) -> int:
+    wrong = ValueError(f"must be a whole number {_limits(option)}, not {shown(option, value)}")
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise wrong
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        raise wrong from None
+    if isinstance(value, float) and number != value:
+        raise wrong
+    below = option.low is not None and number < option.low
+    if below or (option.high is not None and number > option.high):
+        raise wrong
+    return number
+
+
+def _int(option: Option, value: Any) -> int | None:
+    if option.nullable and isinstance(value, float) and value == math.inf:
+        return None
+    return _number(option, value)
+
+
+def _count(option: Option, value: Any) -> int:
+    if isinstance(value, float) and value == math.inf:
+        return int(option.high or 0)
+    return _number(option, value)
+
+
+def _bool(option: Option, value: Any) -> bool:
+    if isinstance(value, str) and value.strip().lower() in _TRUE:
+        return _TRUE[value.strip().lower()]
+    if isinstance(value, bool) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise ValueError(f"must be true or false, not {shown(option, value)}")
+
+
+def _str(option: Option, value: Any) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, str):
+        raise ValueError(f"must be a str, not {type(value).__name__}")
+    return value
+
+
+def _choice(option: Option, value: Any) -> str:
+    if isinstance(value, str):
+        for choice in option.choices:
+            if value.strip().lower() == choice.lower():
+                return choice
+    allowed = ", ".join(map(repr, option.choices))
+    raise ValueError(f"must be one of {allowed}, not {shown(option, value)}")
+
+
+def _acks(option: Option, value: Any) -> int:
+    known = {"all": -1, "-1": -1, "0": 0, "1": 1}
+    if isinstance(value, str) and value.strip().lower() in known:
+        return known[value.strip().lower()]
+    if isinstance(value, int) and not isinstance(value, bool) and value in (-1, 0, 1):
+        return value
+    raise ValueError(f"must be 'all' (or -1), 1 or 0, not {shown(option, value)}")
+
+
+def _list(option: Option, value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return list(value)
+    return [value]
+
+
+def _server(text: str) -> str:
+    match = re.fullmatch(
+        r"(?:\w+://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<name>[^\s:\[\]/]+))(?::(?P<port>\d+))?",
+        text,
+    )
+    if match is None and text.count(":") > 1 and "]" not in text:
+        raise ValueError(f"has an IPv6 address without brackets: {text!r}")
+    if match is None:
+        raise ValueError(f"has no address 'host[:port]' in {text!r}")
+    port = int(match["port"] or 9092)
+    if not 0 < port < 65536:
+        raise ValueError(f"has a port outside 1 to 65535 in {text!r}")
+    host = match["name"] or f"[{match['v6']}]"
+    return f"{host}:{port}"
+
+
+def _servers(option: Option, value: Any) -> list[str]:
+    parts = _list(option, value)
+    if not parts or not all(isinstance(part, str) for part in parts):
+        raise ValueError("must be 'host[:port]', several joined by commas, or a list of them")
+    flat = [piece for part in parts for piece in _list(option, part)]
+    found = list(dict.fromkeys(_server(part) for part in flat))
+    if not found:
+        raise ValueError("names no broker")
+    return found
+
+
+def server_pair(text: str) -> tuple[str, int]:
+    """('host', port) of a coerced 'host:port'; brackets taken off."""
+    host, _, port = text.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _socket_options(option: Option, value: Any) -> list[tuple[int, int, int]]:
+    wrong = ValueError("must be a list of (level, option, value) of three int")
+    try:
+        rows = [tuple(map(int, row)) for row in value]
+    except (TypeError, ValueError):
+        raise wrong from None
+    if not all(len(row) == 3 for row in rows):
+        raise wrong
+    return rows  # type: ignore[return-value]
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of an ISO 8601 duration as `java.time.Duration.parse` reads it; None if bad."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None or not any(match[part] for part in ("days", "hours", "minutes", "seconds")):
+        return None
+    if match["sign"]:
+        return None
+    whole = int(match["days"] or 0) * 86400 + int(match["hours"] or 0) * 3600
+    whole += int(match["minutes"] or 0) * 60
+    return whole * 1000 + int(float(match["seconds"] or 0) * 1000)
+
+
+def _reset(option: Option, value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        word = value.strip()
+        word = _RESETS.get(word.lower(), word)
+        if word.lower() in ("earliest", "latest", "none"):
+            return word.lower()
+        kind, _, duration = word.partition(":")
+        if kind.lower() == "by_duration" and duration_ms(duration) is not None:
+            return f"by_duration:{duration}"
+    raise ValueError(
+        "must be 'earliest', 'latest', 'none' or 'by_duration:PnDTnHnMn.nS',"
+        f" not {shown(option, value)}"
+    )
+
+
+def _partitioner(option: Option, value: Any) -> Any:
+    if isinstance(value, str):
+        known = _PARTITIONERS.get(value) or _PARTITIONERS.get(value.lower())
+        if known is None:
+            names = ", ".join(repr(name) for name in _PARTITIONERS if "." not in name)
+            raise ValueError(f"must be a Partitioner, a callable or one of {names}, not {value!r}")
+        return known
+    if isinstance(value, type):
+        value = value()
+    _checked(partition_function, value)
+    return value
+
+
+def native_partitioner(value: Any) -> str:
+    """The native core's name of a partitioner; 'default' for one of the user's own."""
+    return value if isinstance(value, str) else NATIVE.get(type(value), "default")
+
+
+def _checked(check: Callable[[Any], Any], value: Any) -> None:
+    try:
+        check(value)
+    except TypeError as wrong:
+        raise ValueError(f"is not usable: {wrong}") from None
+
+
+def _interceptor(value: Any) -> Any:
+    if isinstance(value, str):
+        module, _, name = value.rpartition(".")
+        try:
+            value = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as wrong:
+            raise ValueError(f"names a class that cannot be imported: {value!r} ({wrong})") from None
+    return value() if isinstance(value, type) else value
+
+
+def _interceptors(option: Option, value: Any) -> list[Any]:
+    return [_interceptor(each) for each in _list(option, value)]
+
+
+def _object(option: Option, value: Any) -> Any:
+    if option.name.endswith("_deserializer"):
+        _checked(deserialize_function, value)
+    elif option.name.endswith("_serializer"):
+        _checked(serialize_function, value)
+    return value
+
+
+COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
+    "acks": _acks,
+    "bool": _bool,
+    "choice": _choice,
+    "count": _count,
+    "int": _int,
+    "interceptors": _interceptors,
+    "list": _list,
+    "object": _object,
+    "partitioner": _partitioner,
+    "reset": _reset,
+    "servers": _servers,
+    "socket_options": _socket_options,
+    "str": _str,
+}
+
+
+def coerce(option: Option, value: Any) -> Any:
+    """The value as the clients work with it.
+
+    Raises:
+        ValueError: With the rest of a sentence that begins with the option's name.
+    """
+    if value is None and option.kind != "reset":
+        if option.kind == "choice" and option.nullable:
+            return option.choices[0]
+        if option.nullable:
+            return None
+        if option.default is None:
+            raise ValueError("must not be None")
+        return COERCE[option.kind](option, option.default)
+    return COERCE[option.kind](option, value)

@@ -1,0 +1,340 @@
+"""What options say about one another: contradictions, and what follows from what.
+
+Each rule reads the coerced values and the set of names that the user gave, and either notes a
+problem (all problems are raised together), or a warning, or changes a value that the user left
+at its default. Names of the sources are with each rule.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["Findings", "apply_rules"]
+
+_LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
+_JAAS: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))")
+_NOT_YET: Final = ("GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512", "AWS_MSK_IAM")
+
+
+class Findings:
+    """The problems and warnings found so far."""
+
+    def __init__(self, client: str) -> None:
+        self.client = client
+        self.problems: list[str] = []
+        self.warnings: list[tuple[str, type[Warning]]] = []
+
+    def problem(self, text: str) -> None:
+        """Notes what makes the configuration impossible."""
+        self.problems.append(text)
+
+    def warn(self, text: str, category: type[Warning] = UserWarning) -> None:
+        """Notes what the user should hear of."""
+        self.warnings.append((text, category))
+
+    def message(self) -> str:
+        """All problems in one text."""
+        if len(self.problems) == 1:
+            return f"{self.client}: {self.problems[0]}"
+        listed = "".join(f"\n  - {each}" for each in self.problems)
+        return f"{self.client} has {len(self.problems)} problems in its options:{listed}"
+
+
+class _Rules:
+    """One client's values while the rules run over them."""
+
+    def __init__(
+        self,
+        values: dict[str, Any],
+        explicit: frozenset[str],
+        found: Findings,
+        ignored: type[Warning],
+    ) -> None:
+        self.values, self.explicit, self.found, self.ignored = values, explicit, found, ignored
+
+    # -------------------------------------------------------------- all clients
+
+    def backoff(self) -> None:
+        """A first wait above the greatest one (CommonClientConfigs.postProcessReconnectBackoff)."""
+        pairs = (
+            ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
+            ("retry_backoff_ms", "retry_backoff_max_ms"),
+            ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
+        )
+        for first, greatest in pairs:
+            if self.values[first] <= self.values[greatest]:
+                continue
+            if greatest not in self.explicit:
+                self.values[greatest] = self.values[first]
+            elif first not in self.explicit:
+                self.values[first] = self.values[greatest]
+            else:
+                self.found.problem(
+                    f"{first} ({self.values[first]}) is larger than {greatest}"
+                    f" ({self.values[greatest]})"
+                )
+
+    def timeouts(self) -> None:
+        """A connection must not be idle-closed under a request (kafka-python)."""
+        idle, request = self.values["connections_max_idle_ms"], self.values["request_timeout_ms"]
+        if idle != -1 and request >= idle:
+            self.found.problem(
+                f"connections_max_idle_ms ({idle}) must be larger than request_timeout_ms"
+                f" ({request})"
+            )
+
+    def tls(self) -> None:
+        """Options of TLS, and Kafka's spellings of them."""
+        self._stores()
+        algorithm = self.values["ssl_endpoint_identification_algorithm"]
+        if algorithm is not None and algorithm.lower() not in ("", "none", "https"):
+            self.found.problem(
+                f"ssl_endpoint_identification_algorithm must be 'https' or '', not {algorithm!r}"
+            )
+        elif algorithm is not None and "ssl_check_hostname" not in self.explicit:
+            self.values["ssl_check_hostname"] = algorithm.lower() == "https"
+        if self.values["ssl_keyfile"] is not None and self.values["ssl_certfile"] is None:
+            self.found.problem("ssl_keyfile is given without ssl_certfile")
+        if not self.values["security_protocol"].endswith("SSL"):
+            self._pointless("ssl_", "has no encryption", "SSL or SASL_SSL")
+
+    def _stores(self) -> None:
+        for store, target in (("truststore", "ssl_cafile"), ("keystore", "ssl_certfile")):
+            place, kind = self.values[f"ssl_{store}_location"], self.values[f"ssl_{store}_type"]
+            if place is None:
+                continue
+            if (kind or "JKS").upper() != "PEM":
+                self.found.problem(
+                    f"ssl_{store}_location needs ssl_{store}_type='PEM': Java's key stores cannot"
+                    f" be read; export it with keytool and openssl, and give {target}"
+                )
+            elif target in self.explicit and self.values[target] != place:
+                self.found.problem(f"ssl_{store}_location and {target} name two files")
+            else:
+                self.values[target] = place
+
+    def _pointless(self, prefix: str, lack: str, instead: str) -> None:
+        """Warns of security options under a protocol that does not use them."""
+        names = sorted(
+            name
+            for name in self.explicit
+            if name.startswith(prefix) and self.values[name] is not None
+        )
+        if names:
+            protocol = self.values["security_protocol"]
+            self.found.warn(
+                f"{', '.join(names)}: without effect, as security_protocol={protocol!r} {lack}"
+                f" ({instead} would use them)",
+                self.ignored,
+            )
+
+    def sasl(self) -> None:
+        """What SASL needs, and Java's login line."""
+        if not self.values["security_protocol"].startswith("SASL_"):
+            self._pointless("sasl_", "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
+            return
+        self._jaas()
+        mechanism = self.values["sasl_mechanism"]
+        if mechanism is None:
+            self.found.problem(
+                f"security_protocol={self.values['security_protocol']!r} needs sasl_mechanism"
+            )
+        elif mechanism.upper() in _NOT_YET:
+            self.found.problem(
+                f"sasl_mechanism {mechanism!r} is not offered by this version; PLAIN is"
+            )
+        elif mechanism.upper() != "PLAIN":
+            self.found.problem(f"sasl_mechanism must be 'PLAIN', not {mechanism!r}")
+        else:
+            self.values["sasl_mechanism"] = "PLAIN"
+            for name in ("sasl_plain_username", "sasl_plain_password"):
+                if self.values[name] is None:
+                    self.found.problem(f"sasl_mechanism='PLAIN' needs {name}")
+
+    def _jaas(self) -> None:
+        line = self.values["sasl_jaas_config"]
+        if line is None:
+            return
+        entries = {
+            name: double or single or bare
+            for name, double, single, bare in _JAAS.findall(line)
+        }
+        for entry, option in (
+            ("username", "sasl_plain_username"),
+            ("password", "sasl_plain_password"),
+        ):
+            if entry in entries and option not in self.explicit:
+                self.values[option] = re.sub(r"\\(.)", r"\1", entries[entry])
+        if "LoginModule" not in line or not {"username", "password"} <= entries.keys():
+            self.found.problem(
+                "sasl_jaas_config must be '<LoginModule> required username=\"...\""
+                ' password="...";\''
+            )
+
+    # -------------------------------------------------------------- producers
+
+    def idempotence(self) -> None:
+        """KIP-679: an explicit wish that cannot be is an error, a default is switched off."""
+        transactional = self.values["transactional_id"]
+        if transactional == "":
+            self.found.problem("transactional_id must not be empty")
+        asked = "enable_idempotence" in self.explicit
+        if transactional is not None and asked and not self.values["enable_idempotence"]:
+            self.found.problem("transactional_id needs enable_idempotence=True")
+            return
+        if not self.values["enable_idempotence"]:
+            return
+        conflicts = [
+            (name, reason)
+            for name, wrong, reason in (
+                ("acks", self.values["acks"] != -1, "acks='all'"),
+                ("retries", self.values["retries"] == 0, "retries above 0"),
+                (
+                    "max_in_flight_requests_per_connection",
+                    self.values["max_in_flight_requests_per_connection"] > 5,
+                    "max_in_flight_requests_per_connection of at most 5",
+                ),
+            )
+            if wrong
+        ]
+        if not conflicts:
+            return
+        if transactional is not None or asked:
+            wish = "transactional_id" if transactional is not None else "enable_idempotence=True"
+            for name, reason in conflicts:
+                self.found.problem(f"{wish} needs {reason}, not {name}={self.values[name]}")
+            return
+        self.values["enable_idempotence"] = False
+        given = " and ".join(f"{name}={self.values[name]}" for name, _ in conflicts)
+        self.found.warn(
+            f"idempotence is switched off, as {given} contradicts it: retries may write a record"
+            " twice or out of order. Set enable_idempotence=False to say that this is meant"
+        )
+
+    def delivery(self) -> None:
+        """delivery_timeout_ms covers linger_ms and one try (KafkaProducer.configureDeliveryTimeout)."""
+        least = self.values["linger_ms"] + self.values["request_timeout_ms"]
+        if self.values["delivery_timeout_ms"] >= least:
+            return
+        text = f"linger_ms + request_timeout_ms ({least})"
+        if "delivery_timeout_ms" in self.explicit:
+            self.found.problem(
+                f"delivery_timeout_ms ({self.values['delivery_timeout_ms']}) must be at least {text}"
+            )
+            return
+        self.values["delivery_timeout_ms"] = least
+        self.found.warn(f"delivery_timeout_ms is raised to {text}")
+
+    def compression(self) -> None:
+        """One level out of the general one and the codec's own (KIP-390, KIP-1155)."""
+        codec = self.values["compression_type"]
+        own = f"compression_{codec}_level"
+        level = self.values["compression_level"]
+        if level is None and own in self.explicit:
+            level = self.values[own] if self.values[own] != -1 or codec != "gzip" else None
+        elif level is not None and own in self.explicit and self.values[own] != level:
+            self.found.problem(f"compression_level ({level}) contradicts {own} ({self.values[own]})")
+        self.values["compression_level"] = level
+        if level is None:
+            return
+        if codec not in _LEVELS:
+            self.found.warn(
+                f"compression_level: without effect, as compression_type={codec!r} has no levels",
+                self.ignored,
+            )
+            self.values["compression_level"] = None
+        elif not _LEVELS[codec][0] <= level <= _LEVELS[codec][1]:
+            least, most = _LEVELS[codec]
+            self.found.problem(
+                f"compression_level of {codec} must be from {least} to {most}, not {level}"
+            )
+
+    def memory(self) -> None:
+        """A batch that could never be given memory."""
+        if self.values["batch_size"] > self.values["buffer_memory"]:
+            self.found.problem(
+                f"batch_size ({self.values['batch_size']}) is larger than buffer_memory"
+                f" ({self.values['buffer_memory']})"
+            )
+
+    # -------------------------------------------------------------- consumers
+
+    def fetch(self) -> None:
+        """The broker must answer before the client gives up (kafka-python); frames must fit."""
+        wait, request = self.values["fetch_max_wait_ms"], self.values["request_timeout_ms"]
+        if wait >= request:
+            self.found.problem(
+                f"request_timeout_ms ({request}) must be larger than fetch_max_wait_ms ({wait})"
+            )
+        frame = self.values["fetch_max_bytes"] + self.values["max_partition_fetch_bytes"]
+        limit = max(self.values["receive_message_max_bytes"], frame)
+        self.values["receive_message_max_bytes"] = min(limit, 2**31 - 1)
+
+    def group(self) -> None:
+        """What only a group makes sense of."""
+        if self.values["group_id"] == "":
+            self.found.problem("group_id must not be empty")
+        instance = self.values["group_instance_id"]
+        if instance is not None:
+            legal = re.fullmatch(r"[A-Za-z0-9._-]{1,249}", instance) and instance not in (".", "..")
+            if not legal:
+                self.found.problem(
+                    "group_instance_id must be 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_'"
+                    f" and '-', and not '.' or '..', not {instance!r}"
+                )
+            if self.values["group_id"] is None:
+                self.found.problem("group_instance_id needs group_id")
+        if self.values["group_id"] is None and self.values["enable_auto_commit"]:
+            if "enable_auto_commit" in self.explicit:
+                self.found.warn(
+                    "enable_auto_commit: without effect, as there is no group_id to commit to",
+                    self.ignored,
+                )
+            self.values["enable_auto_commit"] = False
+        if self.values["heartbeat_interval_ms"] >= self.values["session_timeout_ms"]:
+            self.found.problem(
+                f"heartbeat_interval_ms ({self.values['heartbeat_interval_ms']}) must be less than"
+                f" session_timeout_ms ({self.values['session_timeout_ms']})"
+            )
+
+    def group_protocol(self) -> None:
+        """Options that one of the two protocols does not have (KIP-848, ConsumerConfig)."""
+        if self.values["group_protocol"] == "classic":
+            if self.values["group_remote_assignor"] is not None:
+                self.found.problem("group_remote_assignor needs group_protocol='consumer'")
+            return
+        names = ("session_timeout_ms", "heartbeat_interval_ms", "partition_assignment_strategy")
+        for name in names:
+            if name in self.explicit:
+                self.found.problem(
+                    f"{name} cannot be set with group_protocol='consumer': the broker decides it"
+                )
+
+
+_COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl)
+_OWN: Final[dict[str, tuple[Callable[[_Rules], None], ...]]] = {
+    "p": (_Rules.idempotence, _Rules.delivery, _Rules.compression, _Rules.memory),
+    "c": (_Rules.fetch, _Rules.group, _Rules.group_protocol),
+    "a": (),
+}
+
+
+def apply_rules(
+    client: str,
+    values: dict[str, Any],
+    explicit: frozenset[str],
+    found: Findings,
+    ignored: type[Warning],
+) -> None:
+    """Runs the rules of one client over its values, changing them in place.
+
+    Args:
+        client: p, c or a.
+        values: Every option, coerced.
+        explicit: The names that the user gave.
+        found: Takes the problems and warnings.
+        ignored: The category of warnings about options without effect.
+    """
+    rules = _Rules(values, explicit, found, ignored)
+    for rule in (*_COMMON, *_OWN[client]):
+        rule(rules)

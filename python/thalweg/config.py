@@ -1,0 +1,178 @@
+"""What the user asked of a client, checked and completed: one answer, or one error with all.
+
+    **configs, from_config({...}) ──> names ──> values ──> rules ──> Config ──> core()
+                                        └─────────┴─────────┴──> KafkaConfigurationError
+
+kafka-python's keywords, Kafka's dotted names and librdkafka's (where they mean the same) are all
+taken. The options themselves are the table in `_options.py`; what one option says about another
+is in `_rules.py`. Secrets never appear in a message, repr or warning.
+"""
+
+import difflib
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+from thalweg._coerce import coerce, duration_ms, native_partitioner, server_pair
+from thalweg._options import CLIENTS, ROWS, Option
+from thalweg._rules import Findings, apply_rules
+from thalweg.errors import KafkaConfigurationError
+
+__all__ = ["Config", "IgnoredOptionWarning", "Option", "options_of", "resolve"]
+
+Client: TypeAlias = Literal["p", "c", "a"]
+_MASK: Final = "<hidden>"
+
+
+class IgnoredOptionWarning(UserWarning):
+    """An option was accepted and has no effect; the message says why."""
+
+
+class Config(dict[str, Any]):
+    """Resolved options under their canonical names; its repr hides secrets.
+
+    Attributes:
+        client: p, c or a.
+        explicit: Names of the options that the user gave.
+    """
+
+    def __init__(self, client: Client, values: Mapping[str, Any], explicit: Iterable[str]) -> None:
+        super().__init__(values)
+        self.client = client
+        self.explicit = frozenset(explicit)
+
+    def __repr__(self) -> str:
+        return repr(self.public())
+
+    def public(self) -> dict[str, Any]:
+        """A copy whose secrets are replaced; for logs, interceptors and users' eyes."""
+        hidden = {row.name for row in options_of(self.client).values() if row.secret}
+        return {
+            name: _MASK if name in hidden and value is not None else value
+            for name, value in self.items()
+        }
+
+    def core(self) -> dict[str, Any]:
+        """What the native core is told; its keys are the generated `Core*Config` TypedDicts."""
+        values = {
+            name: self[name]
+            for name, row in options_of(self.client).items()
+            if row.core and name in self
+        }
+        values["bootstrap_servers"] = [server_pair(each) for each in self["bootstrap_servers"]]
+        for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
+            values[name] = None if self[name] in (None, -1) else self[name]
+        if self.client == "p":
+            values["partitioner"] = native_partitioner(self["partitioner"])
+        if self.client == "c":
+            kind, _, duration = self["auto_offset_reset"].partition(":")
+            values["auto_offset_reset"] = kind
+            values["auto_offset_reset_by_duration_ms"] = duration_ms(duration) if duration else None
+        return values
+
+
+@lru_cache(maxsize=3)
+def options_of(client: Client) -> dict[str, Option]:
+    """The rows of one client by canonical name, in the order of the table."""
+    return {row.name: row for row in ROWS if client in row.clients}
+
+
+@lru_cache(maxsize=3)
+def _names(client: Client) -> dict[str, Option]:
+    """Every name that an option of this client may be given by."""
+    found: dict[str, Option] = {}
+    for row in options_of(client).values():
+        for name in (row.name.replace("_", "."), row.dotted, *row.aliases, row.name):
+            if name:
+                found[name] = row
+    return found
+
+
+def _unknown(client: Client, name: str) -> str:
+    known = _names(client)
+    for other in CLIENTS:
+        if other != client and name in _names(other):
+            return f"{name!r} is an option of {CLIENTS[other]}, not of {CLIENTS[client]}"
+    dotted = "." in name
+    candidates = [each for each in known if ("." in each) == dotted or "_" not in each]
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    if not close:
+        containing = sorted((each for each in candidates if name in each), key=len)
+        close = containing[:1]
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    return f"unknown option {name!r}{hint}"
+
+
+def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
+    """The given values by canonical name; unknown names and contradicting doubles are problems."""
+    known = _names(client)
+    values: dict[str, Any] = {}
+    spelt: dict[str, str] = {}
+    for name, value in given.items():
+        row = known.get(name)
+        if row is None:
+            found.problem(_unknown(client, name))
+        elif row.name in values and values[row.name] != value:
+            found.problem(f"{spelt[row.name]!r} and {name!r} are one option with two values")
+        else:
+            values[row.name], spelt[row.name] = value, name
+    return values
+
+
+def _warn_of(row: Option, value: Any, found: Findings) -> None:
+    if row.refused is not None and value is not None:
+        found.problem(f"{row.name} cannot be honoured: {row.refused}")
+    elif row.deprecated is not None:
+        found.warn(f"{row.name} makes no sense here: {row.deprecated}", DeprecationWarning)
+    elif row.ignored is not None and value is not None and value != row.default:
+        found.warn(f"{row.name} is accepted and ignored: {row.ignored}", IgnoredOptionWarning)
+
+
+def resolve(client: Client, given: Mapping[str, Any]) -> Config:
+    """Checks, coerces and completes the options of one client.
+
+    Args:
+        client: "p" for producers, "c" for consumers, "a" for admin clients.
+        given: What the user gave, under any of an option's names.
+
+    Returns:
+        All options of that client.
+
+    Raises:
+        KafkaConfigurationError: With every unknown name, bad value and contradiction at once;
+            each is one of its `problems`.
+    """
+    found = Findings(CLIENTS[client])
+    read = _read_names(client, given, found)
+    values: dict[str, Any] = {}
+    for name, row in options_of(client).items():
+        try:
+            values[name] = coerce(row, read.get(name, row.default))
+        except ValueError as wrong:
+            found.problem(f"{name} {wrong}")
+            values[name] = coerce(row, row.default)
+            read.pop(name)
+        if name in read:
+            _warn_of(row, read[name], found)
+    if "api_version_auto_timeout_ms" in read and "bootstrap_timeout_ms" not in read:
+        values["bootstrap_timeout_ms"] = int(read["api_version_auto_timeout_ms"])
+    apply_rules(client, values, frozenset(read), found, IgnoredOptionWarning)
+    if found.problems:
+        raise KafkaConfigurationError(found.message(), problems=found.problems)
+    for text, category in found.warnings:
+        warnings.warn(text, category, stacklevel=_users_level())
+    return Config(client, values, read)
+
+
+def _users_level() -> int:
+    """The stacklevel (of `resolve`) of the first frame outside this package."""
+    package = __name__.partition(".")[0]
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module != package and not module.startswith(package + "."):
+            break
+        level, frame = level + 1, frame.f_back
+    return level
