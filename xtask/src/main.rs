@@ -6,6 +6,7 @@ mod extract;
 mod files;
 mod generate;
 mod jar;
+mod java_roundtrip;
 mod model;
 mod names;
 mod notation;
@@ -21,6 +22,7 @@ const USAGE: &str = "usage: cargo run -p xtask -- COMMAND [--check]
   errors          extract the table of error codes from the kafka-clients jar
   generate        generate crates/protocol/src/generated from the schema
   java-roundtrip  compare wire bytes with Kafka's own classes, every message and version
+                  (java-roundtrip SEED for other values)
 --check compares with what is committed instead of writing.";
 
 fn main() -> ExitCode {
@@ -33,6 +35,8 @@ fn main() -> ExitCode {
         ["errors", "--check"] => errors::run(true),
         ["generate"] => generate::run(false),
         ["generate", "--check"] => generate::run(true),
+        ["java-roundtrip"] => java_roundtrip::run("1"),
+        ["java-roundtrip", seed] => java_roundtrip::run(seed),
         _ => Err(USAGE.to_owned()),
     };
     match result {

@@ -11,14 +11,16 @@ use crate::names::snake;
 use crate::sizes;
 
 /// The APIs that have typed messages; all others are spoken by name.
-const TYPED: [&str; 31] = [
+const TYPED: [&str; 42] = [
     "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch",
     "FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "SaslHandshake",
     "ApiVersions", "CreateTopics", "DeleteTopics", "DeleteRecords", "InitProducerId",
     "OffsetForLeaderEpoch", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",
     "DescribeConfigs", "SaslAuthenticate", "CreatePartitions", "IncrementalAlterConfigs",
     "DescribeCluster", "DescribeTopicPartitions", "DescribeProducers", "ConsumerGroupHeartbeat",
-    "AlterConfigs",
+    "AlterConfigs", "ListGroups", "DescribeGroups", "DeleteGroups", "OffsetDelete",
+    "DescribeLogDirs", "ElectLeaders", "ListPartitionReassignments", "ListConfigResources",
+    "DescribeAcls", "DescribeTransactions", "ListTransactions",
 ];
 
 const TYPED_DATA: [&str; 2] = ["RequestHeader", "ResponseHeader"];
@@ -28,7 +30,7 @@ pub(crate) fn generate(apis: &[Api], data: &[Message], files: &mut Files) {
     assert_eq!(typed.len(), TYPED.len(), "every typed API is in the schema");
     let mut index = NOTICE.to_owned();
     index.push_str("//! Typed messages: one module an API, named as Kafka names it.\n\n");
-    index.push_str("mod registry;\npub(crate) use registry::recode;\n\n");
+    index.push_str("mod registry;\npub(crate) use registry::visit;\n\n");
     for api in &typed {
         let module = snake(&api.name);
         let _ = writeln!(index, "pub mod {module};");
@@ -107,19 +109,19 @@ fn message_code(
     out
 }
 
-/// A function over all typed messages, for tests and fuzzing.
+/// A function that picks a type by key, for tests and fuzzing.
 fn registry(apis: &[&Api]) -> String {
-    let mut out = module_head();
+    let mut out = format!("{NOTICE}\nuse crate::fuzzing::Visitor;\n\n");
     out.push_str(
-        "/// Reads a message and writes it again; `None` if the API has no typed messages.\n\
-         pub(crate) fn recode(key: i16, response: bool, version: i16, r: &mut Reader) \
-         -> Option<Recoded> {\n    Some(match (key, response) {\n",
+        "/// Shows the visitor the type of a message; `None` if the API has no typed messages.\n\
+         pub(crate) fn visit<V: Visitor>(key: i16, response: bool, visitor: V) \
+         -> Option<V::Output> {\n    Some(match (key, response) {\n",
     );
     for api in apis {
         for (message, response) in [(&api.request, false), (&api.response, true)] {
             let _ = writeln!(
                 out,
-                "        ({}, {response}) => recode_as::<super::{}::{}>(r, version),",
+                "        ({}, {response}) => visitor.visit::<super::{}::{}>(),",
                 api.key,
                 snake(&api.name),
                 message.name

@@ -1,9 +1,15 @@
-//! Entry points for fuzzing: plain functions over arbitrary bytes. They must return, whatever the
-//! bytes, and assert that what was read can be written and read again to the same.
+//! Entry points for fuzzing: plain functions over arbitrary bytes.
+//!
+//! They must return, whatever the bytes. What can be read must be readable again after it was
+//! written, and the typed and the by-name codec must agree on every byte. The fuzzer drives these
+//! functions, and an ordinary test runs them over the committed corpus.
+//!
+//! The bytes of a message start with API key and version, one byte each.
 
 use bytes::Bytes;
 
-use crate::{ApiKey, DecodeError, EncodeError, Reader};
+use crate::dynamic::{self, MessageSchema};
+use crate::{ApiKey, DecodeError, EncodeError, Message, Reader, frame};
 
 /// Why a message did not come out again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,6 +20,32 @@ pub enum RecodeError {
     Encode(#[from] EncodeError),
 }
 
+/// Something that can be done with any type of message.
+pub trait Visitor {
+    type Output;
+    fn visit<M: Message>(self) -> Self::Output;
+}
+
+/// Shows the visitor the type of an API's request or response; `None` for APIs without types.
+pub fn visit<V: Visitor>(key: ApiKey, response: bool, visitor: V) -> Option<V::Output> {
+    crate::generated::messages::visit(key.0, response, visitor)
+}
+
+struct Recode(i16, Bytes);
+
+impl Visitor for Recode {
+    type Output = Result<Vec<u8>, RecodeError>;
+
+    fn visit<M: Message>(self) -> Self::Output {
+        let mut input = Reader::new(self.1);
+        let message = M::decode(&mut input, self.0)?;
+        input.finish()?;
+        let mut out = Vec::new();
+        message.encode(&mut out, self.0)?;
+        Ok(out)
+    }
+}
+
 /// Reads a typed request or response and writes it again; `None` for APIs without typed messages.
 pub fn recode_typed(
     key: ApiKey,
@@ -21,5 +53,86 @@ pub fn recode_typed(
     version: i16,
     body: Bytes,
 ) -> Option<Result<Vec<u8>, RecodeError>> {
-    crate::generated::messages::recode(key.0, response, version, &mut Reader::new(body))
+    visit(key, response, Recode(version, body))
+}
+
+/// Reads a message by name and writes it again.
+pub fn recode_by_name(
+    schema: &MessageSchema,
+    version: i16,
+    body: Bytes,
+) -> Result<Vec<u8>, RecodeError> {
+    let mut input = Reader::new(body);
+    let value = dynamic::decode_message(schema, version, &mut input)?;
+    input.finish()?;
+    let mut out = Vec::new();
+    dynamic::encode_message(schema, version, &value, &mut out)?;
+    Ok(out)
+}
+
+/// Reads arbitrary bytes as a request, as a broker does.
+pub fn fuzz_decode_request(data: &[u8]) {
+    decode(data, false);
+}
+
+/// Reads arbitrary bytes as a response, as a client does.
+pub fn fuzz_decode_response(data: &[u8]) {
+    decode(data, true);
+}
+
+fn decode(data: &[u8], response: bool) {
+    let [key, version, body @ ..] = data else { return };
+    let (key, version) = (ApiKey(i16::from(*key)), i16::from(*version));
+    let Some(api) = dynamic::schema(key) else { return };
+    let schema = if response { &api.response } else { &api.request };
+    let by_name = check(schema, version, body);
+    let typed = recode_typed(key, response, version, Bytes::copy_from_slice(body));
+    if let Some(typed) = typed {
+        let (typed, by_name) = (typed.ok(), by_name.ok());
+        assert_eq!(typed, by_name, "typed and by-name codec of {} differ", schema.name);
+    }
+}
+
+/// What was read can be written, and read and written again to the same bytes.
+fn check(schema: &MessageSchema, version: i16, body: &[u8]) -> Result<Vec<u8>, RecodeError> {
+    let once = recode_by_name(schema, version, Bytes::copy_from_slice(body));
+    match &once {
+        Ok(bytes) => {
+            let twice = recode_by_name(schema, version, Bytes::from(bytes.clone()));
+            assert_eq!(twice.as_ref(), Ok(bytes), "{} does not come back", schema.name);
+        }
+        Err(RecodeError::Encode(error)) => panic!("{} was read: {error}", schema.name),
+        Err(RecodeError::Decode(_)) => {}
+    }
+    once
+}
+
+/// Reads arbitrary bytes as a message that is neither request nor response: the first byte picks
+/// which, the second is the version.
+pub fn fuzz_decode_data(data: &[u8]) {
+    let [which, version, body @ ..] = data else { return };
+    let schemas = dynamic::data_schemas();
+    let schema = &schemas[usize::from(*which) % schemas.len()];
+    // Whether the bytes were a message is all one here: `check` asserts what must hold.
+    let _ = check(schema, i16::from(*version), body);
+}
+
+/// Reads arbitrary bytes as the headers of a request and of a response.
+pub fn fuzz_decode_headers(data: &[u8]) {
+    let mut input = Reader::new(Bytes::copy_from_slice(data));
+    if let Ok(header) = frame::decode_request_header(&mut input) {
+        let (key, version) = (ApiKey(header.request_api_key), header.request_api_version);
+        let client_id = header.client_id.as_deref();
+        let head = frame::request_head(key, version, header.correlation_id, client_id, 0)
+            .expect("a client id that was read is short enough to be written");
+        let again = frame::decode_request_header(&mut Reader::new(Bytes::from(head).slice(4..)));
+        assert_eq!(again, Ok(header));
+    }
+    if let [key, version, header @ ..] = data {
+        let mut input = Reader::new(Bytes::copy_from_slice(header));
+        let (key, version) = (ApiKey(i16::from(*key)), i16::from(*version));
+        if let Ok(correlation_id) = frame::decode_response_header(&mut input, key, version) {
+            assert_eq!(Some(correlation_id.to_be_bytes().as_slice()), header.get(..4));
+        }
+    }
 }

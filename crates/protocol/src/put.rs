@@ -60,10 +60,6 @@ fn length(out: &mut Vec<u8>, compact: bool, wide: bool, value: Option<usize>) ->
     Ok(())
 }
 
-pub(crate) fn string(out: &mut Vec<u8>, compact: bool, value: &str) -> Result {
-    nullable_string(out, compact, Some(value))
-}
-
 pub(crate) fn nullable_string(out: &mut Vec<u8>, compact: bool, value: Option<&str>) -> Result {
     length(out, compact, false, value.map(str::len))?;
     out.extend_from_slice(value.unwrap_or_default().as_bytes());

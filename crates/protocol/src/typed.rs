@@ -4,16 +4,6 @@ pub(crate) use bytes::Bytes;
 
 pub(crate) use crate::{DecodeError, EncodeError, Message, Reader, Str, Uuid, put};
 
-/// A message read and written again, or why not.
-pub(crate) type Recoded = Result<Vec<u8>, crate::fuzzing::RecodeError>;
-
-pub(crate) fn recode_as<M: Message>(input: &mut Reader, version: i16) -> Recoded {
-    let message = M::decode(input, version)?;
-    let mut out = Vec::new();
-    message.encode(&mut out, version)?;
-    Ok(out)
-}
-
 #[cold]
 pub(crate) fn unsupported(field: &'static str, version: i16) -> Result<(), EncodeError> {
     Err(EncodeError::UnsupportedField { field, version })
