@@ -30,11 +30,12 @@ from typing import (
     Self,
     SupportsIndex,
     TypeAlias,
-    TypeVar,
     final,
     overload,
     type_check_only,
 )
+
+from typing_extensions import TypeVar
 
 from thalweg.interceptor import ProducerRecord
 from thalweg.structs import (
@@ -534,13 +535,15 @@ class Client:
         node: _Node = "any",
         version: int | None = None,
         timeout_ms: int | None = None,
+        max_version: int | None = None,
     ) -> dict[str, Any]:
         """One request to a node id, the least loaded broker, the controller, or a
         coordinator: ("coordinator", "group" | "transaction", key), looked up and cached;
         `forget_coordinator` drops it.
 
         Requests to a coordinator go by the group connection, all others by the general one.
-        version None: the highest that both sides speak; UnsupportedVersionError if none.
+        version None: the highest that both sides speak, up to `max_version`;
+        IncompatibleBrokerVersion if there is none.
         timeout_ms None: request_timeout_ms. KafkaTimeoutError, KafkaConnectionError; no
         retries but for reaching the node.
         """
@@ -552,8 +555,13 @@ class Client:
         node: _Node = "any",
         version: int | None = None,
         timeout_ms: int | None = None,
+        max_version: int | None = None,
     ) -> PendingRequest:
         """`request` without waiting."""
+
+    def negotiate(self, api: str, node: _Node = "any", max_version: int | None = None) -> int:
+        """The version that `request` would use; for bodies that differ by version. Connects if
+        need be. IncompatibleBrokerVersion if there is none."""
 
     def forget_coordinator(self, kind: Literal["group", "transaction"], key: str) -> None: ...
     def metadata(

@@ -71,9 +71,8 @@ class DefaultSerializer(Serializer[Any], Deserializer[Any]):
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
         """Encodes a str; bytes, bytearray, memoryview and None are passed on."""
-        if data is None or isinstance(data, bytes | bytearray | memoryview):
-            return data
-        encoded: bytes = data.encode(self.encoding)
+        raw = data is None or isinstance(data, bytes | bytearray | memoryview)
+        encoded: bytes | None = data if raw else data.encode(self.encoding)
         return encoded
 
     def deserialize(self, topic: str, headers: Headers, data: bytes | None) -> Any:
@@ -102,7 +101,7 @@ class SerializeWrapper(Serializer[Any]):
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
         """Calls the function with the data alone."""
-        return data if self.fn is None else self.fn(data)  # type: ignore[no-any-return]
+        return data if self.fn is None else self.fn(data)
 
 
 class DeserializeWrapper(Deserializer[Any]):
