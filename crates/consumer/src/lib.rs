@@ -1,1 +1,57 @@
-//! thalweg consumer.
+//! The consumer core: what is read, from where, and in which order it is handed out.
+//!
+//! ```text
+//!                     application's thread                I/O thread
+//!  assign, seek  -->  Subscription  <-------------------  Fetcher  <--> Cluster <--> brokers
+//!  drain(n)      <--  FetchBuffer   <-- completed --------'  |  ^
+//!   |                                                        v  |
+//!   '-> RecordSink (Python objects, Arrow columns)      decode jobs (codec threads)
+//! ```
+//!
+//! No sockets, no clock, no threads: `now` is an argument, waiting is the caller's. Group
+//! membership and commits are not here either: the coordinator says what is assigned
+//! ([`Consumer::assign`]) and what was committed ([`Consumer::set_committed`]), and commits
+//! [`Subscription::all_consumed`].
+#![forbid(unsafe_code)]
+
+mod aborted;
+mod completed_fetch;
+mod config;
+mod consumer;
+mod decode_queue;
+mod drain;
+mod error;
+mod fetch_buffer;
+mod fetch_request;
+mod fetch_response;
+mod fetch_session;
+mod fetcher;
+mod job;
+mod list_offsets;
+mod memory;
+mod metrics;
+mod offset_spec;
+mod partition_state;
+mod pending;
+mod positions;
+mod sink;
+mod subscription;
+mod survey;
+mod topic_partition;
+mod validation;
+
+pub use config::ConsumerConfig;
+pub use consumer::Consumer;
+pub use drain::Drained;
+pub use error::ConsumerError;
+pub use fetch_buffer::FetchBuffer;
+pub use fetcher::Fetcher;
+pub use job::{DecodeDone, DecodeJob};
+pub use list_offsets::ListedOffset;
+pub use metrics::{ConsumerMetrics, Counter};
+pub use offset_spec::{IsolationLevel, OffsetReset, OffsetSpec};
+pub use partition_state::FetchPosition;
+pub use pending::Pending;
+pub use sink::{BatchInfo, Offer, RecordSink};
+pub use subscription::Subscription;
+pub use topic_partition::TopicPartition;

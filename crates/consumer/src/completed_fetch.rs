@@ -1,0 +1,273 @@
+//! One partition's part of a Fetch answer, on its way from the frame to the application.
+//!
+//! ```text
+//! records bytes --open()--> slots in order:
+//!    Ready     uncompressed: checksum and walk done, slices of the frame
+//!    Decoding  compressed: a job fills the cell from a codec thread
+//!    Skipped   control batch, aborted data, or empty: only moves the position
+//!    Failed    corrupt: nothing of it is handed out
+//! ```
+//! Slots are drained strictly in order, so the order within the partition is kept whatever order
+//! the codec threads finish in. `next_offset` is the fetch offset of the record set; the drain
+//! moves it together with the subscription's position.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thalweg_records::{
+    BatchHeader, Compression, DecodedBatch, Decompressor, RawBatch, RecordPosition, RecordsError,
+    batches,
+};
+
+use crate::aborted::AbortedFilter;
+use crate::job::{DecodeCell, DecodeJob, DecodeLimits};
+use crate::memory::{Charge, FetchMemory};
+use crate::topic_partition::TopicPartition;
+
+/// A batch whose records may be read, and how far they were.
+#[derive(Debug)]
+pub(crate) struct ReadyBatch {
+    pub(crate) batch: DecodedBatch,
+    pub(crate) cursor: RecordPosition,
+    /// For what came out of a codec; the frame has its own charge.
+    pub(crate) charge: Option<Charge>,
+}
+
+/// Why a batch cannot be handed out. Where is told by the reader's own position: the offset in a
+/// corrupt header cannot be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault(pub(crate) String);
+
+impl From<RecordsError> for Fault {
+    fn from(error: RecordsError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Slot {
+    Ready(ReadyBatch),
+    Decoding(Arc<DecodeCell>),
+    Skipped { next_offset: i64 },
+    Failed(Fault),
+}
+
+impl Slot {
+    /// Bytes of the frame that this slot needs.
+    fn frame_bytes(&self) -> usize {
+        match self {
+            Self::Ready(ready) if ready.charge.is_none() => ready.batch.records.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// A paused partition's leftovers may pin this many times their size.
+const PINNED_RATIO_MAX: usize = 4;
+
+#[derive(Debug)]
+pub(crate) struct CompletedFetch {
+    pub(crate) partition: TopicPartition,
+    /// The partition's stamp when the fetch was sent.
+    pub(crate) stamp: u64,
+    /// Order of arrival.
+    pub(crate) sequence: u64,
+    pub(crate) next_offset: i64,
+    /// Leader epoch of the batch before `next_offset`, -1 if unknown.
+    pub(crate) leader_epoch: i32,
+    pub(crate) slots: VecDeque<Slot>,
+    /// The frame that `Ready` slots are slices of; shared with the answer's other partitions.
+    pub(crate) frame: Arc<Charge>,
+}
+
+/// What opening a record set needs to know.
+#[derive(Debug)]
+pub(crate) struct OpenContext<'a> {
+    pub(crate) limits: DecodeLimits,
+    pub(crate) memory: &'a Arc<FetchMemory>,
+    pub(crate) frame: &'a Arc<Charge>,
+    /// Present under `read_committed`.
+    pub(crate) filter: Option<AbortedFilter>,
+}
+
+impl CompletedFetch {
+    /// Walks the batches of `data` once; what takes a codec is put into `jobs`.
+    pub(crate) fn open(
+        partition: TopicPartition,
+        stamp: u64,
+        fetch_offset: i64,
+        data: Bytes,
+        mut context: OpenContext<'_>,
+        jobs: &mut VecDeque<DecodeJob>,
+    ) -> Self {
+        let mut fetch = Self {
+            partition,
+            stamp,
+            sequence: 0,
+            next_offset: fetch_offset,
+            leader_epoch: -1,
+            slots: VecDeque::new(),
+            frame: Arc::clone(context.frame),
+        };
+        let data_bytes = data.len();
+        let mut walk = batches(data);
+        let mut batches_seen = 0;
+        for batch in &mut walk {
+            batches_seen += 1;
+            let slot = match batch {
+                Ok(batch) if batch.next_offset() <= fetch_offset => continue,
+                Ok(batch) => fetch.open_batch(batch, &mut context, jobs),
+                Err(error) => Slot::Failed(error.into()),
+            };
+            let failed = matches!(slot, Slot::Failed(_));
+            fetch.push(slot);
+            if failed {
+                break;
+            }
+        }
+        if batches_seen == 0 && data_bytes > 0 {
+            // KIP-74 promises that the first batch always comes whole.
+            let reason = format!("{data_bytes} bytes came and no whole batch among them");
+            fetch.push(Slot::Failed(Fault(reason)));
+        }
+        fetch
+    }
+
+    fn open_batch(
+        &self,
+        batch: RawBatch,
+        context: &mut OpenContext<'_>,
+        jobs: &mut VecDeque<DecodeJob>,
+    ) -> Slot {
+        let BatchHeader {
+            producer_id,
+            records_count,
+            ..
+        } = batch.header;
+        let next_offset = batch.next_offset();
+        let in_place = batch.header.magic >= 2
+            && matches!(batch.compression(), Ok(Compression::None) | Err(_));
+        if batch.is_control() {
+            return Self::open_control(&batch, context);
+        }
+        let hidden = context.filter.as_mut().is_some_and(|filter| {
+            filter.hides(batch.last_offset(), producer_id, batch.is_transactional())
+        });
+        if hidden || records_count == 0 {
+            return match Self::check(&batch, context.limits) {
+                Ok(()) => Slot::Skipped { next_offset },
+                Err(fault) => Slot::Failed(fault),
+            };
+        }
+        if in_place {
+            return match decode(&batch, context.limits, &mut Decompressor::new()) {
+                Ok(batch) => Slot::Ready(ReadyBatch {
+                    batch,
+                    cursor: RecordPosition::default(),
+                    charge: None,
+                }),
+                Err(error) => Slot::Failed(error.into()),
+            };
+        }
+        let cell = Arc::new(DecodeCell::default());
+        jobs.push_back(DecodeJob::new(
+            self.partition.clone(),
+            self.stamp,
+            batch,
+            Arc::clone(&cell),
+            context.limits,
+            Arc::clone(context.memory),
+            Arc::clone(context.frame),
+        ));
+        Slot::Decoding(cell)
+    }
+
+    /// A control batch is never handed out, but an abort marker ends what is hidden.
+    fn open_control(batch: &RawBatch, context: &mut OpenContext<'_>) -> Slot {
+        if let Err(fault) = Self::check(batch, context.limits) {
+            return Slot::Failed(fault);
+        }
+        if let Some(filter) = &mut context.filter {
+            let record =
+                match batch.decode(&mut Decompressor::new(), context.limits.batch_bytes_max) {
+                    Ok(decoded) => decoded.control_record(),
+                    Err(error) => return Slot::Failed(error.into()),
+                };
+            filter.control(batch.last_offset(), batch.header.producer_id, record);
+        }
+        Slot::Skipped {
+            next_offset: batch.next_offset(),
+        }
+    }
+
+    fn check(batch: &RawBatch, limits: DecodeLimits) -> Result<(), Fault> {
+        if limits.check_crcs {
+            batch.validate_crc()?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, slot: Slot) {
+        if let (Some(Slot::Skipped { next_offset: last }), Slot::Skipped { next_offset }) =
+            (self.slots.back_mut(), &slot)
+        {
+            *last = (*last).max(*next_offset);
+            return;
+        }
+        self.slots.push_back(slot);
+    }
+
+    /// Something can be done with the first slot now.
+    pub(crate) fn is_ready(&self) -> bool {
+        match self.slots.front() {
+            Some(Slot::Decoding(cell)) => cell.is_done(),
+            _ => true,
+        }
+    }
+
+    /// Copies the open batches out of their frame if it is more than four times their size (its
+    /// share of the frame, where other partitions hold it too).
+    pub(crate) fn unpin(&mut self, memory: &Arc<FetchMemory>) {
+        let own: usize = self.slots.iter().map(Slot::frame_bytes).sum();
+        let holders = Arc::strong_count(&self.frame);
+        let undecoded = self
+            .slots
+            .iter()
+            .any(|slot| matches!(slot, Slot::Decoding(_)));
+        if undecoded || self.frame.bytes() <= own.saturating_mul(PINNED_RATIO_MAX * holders) {
+            return;
+        }
+        for slot in &mut self.slots {
+            if let Slot::Ready(ready) = slot
+                && ready.charge.is_none()
+            {
+                ready.batch.records = Bytes::copy_from_slice(&ready.batch.records);
+                ready.charge = Some(memory.charge(ready.batch.records.len()));
+            }
+        }
+        self.frame = Arc::new(memory.charge(0));
+    }
+
+    /// Moves over what holds no records.
+    pub(crate) fn pass_skipped(&mut self) {
+        while let Some(Slot::Skipped { next_offset }) = self.slots.front() {
+            self.next_offset = self.next_offset.max(*next_offset);
+            self.slots.pop_front();
+        }
+    }
+}
+
+/// Checksum, decompression and the structural walk: afterwards no record of the batch can fail.
+pub(crate) fn decode(
+    batch: &RawBatch,
+    limits: DecodeLimits,
+    decompressor: &mut Decompressor,
+) -> Result<DecodedBatch, RecordsError> {
+    if limits.check_crcs {
+        batch.validate_crc()?;
+    }
+    let decoded = batch.decode(decompressor, limits.batch_bytes_max)?;
+    decoded.validate()?;
+    Ok(decoded)
+}

@@ -1,0 +1,245 @@
+//! The application's half of a consumer: everything here may be called from any thread, returns
+//! at once, and never waits.
+//!
+//! ```text
+//! application thread                      I/O thread
+//!   Consumer ---- Subscription ----------- Fetcher (a cluster::Role)
+//!      |   \----- FetchBuffer  <-- data ----'  |
+//!      |   \----- Requests     --- asks -----> |
+//!      '--------- Notifier     --- wakes ----> |
+//! ```
+//! Waiting is a loop around it: register a waker, drain, sleep until woken. What it does not do:
+//! deserialize, wait, commit. Committed offsets and groups belong to the coordinator, which tells
+//! what it found by [`Consumer::set_committed`].
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use thalweg_cluster::Notifier;
+
+use crate::config::ConsumerConfig;
+use crate::drain::{Drained, drain};
+use crate::error::ConsumerError;
+use crate::fetch_buffer::FetchBuffer;
+use crate::fetcher::Fetcher;
+use crate::list_offsets::{ListedOffset, LookupRequest};
+use crate::memory::FetchMemory;
+use crate::metrics::ConsumerMetrics;
+use crate::offset_spec::{OffsetReset, OffsetSpec};
+use crate::partition_state::FetchPosition;
+use crate::pending::{Pending, pending};
+use crate::sink::RecordSink;
+use crate::subscription::Subscription;
+use crate::topic_partition::TopicPartition;
+
+#[derive(Debug)]
+pub struct Consumer {
+    pub(crate) config: ConsumerConfig,
+    pub(crate) subscription: Subscription,
+    pub(crate) buffer: Arc<FetchBuffer>,
+    pub(crate) memory: Arc<FetchMemory>,
+    pub(crate) metrics: ConsumerMetrics,
+    lookups: Mutex<VecDeque<LookupRequest>>,
+    /// Something was changed from outside since the fetcher's last look.
+    pub(crate) changed: AtomicBool,
+    notifier: Arc<Notifier>,
+}
+
+impl Consumer {
+    /// Both halves. `notifier` wakes the actor that drives the fetcher.
+    pub fn new(config: ConsumerConfig, notifier: Arc<Notifier>) -> (Arc<Self>, Fetcher) {
+        let consumer = Arc::new(Self {
+            memory: FetchMemory::new(config.fetch_buffer_memory_bytes),
+            config,
+            subscription: Subscription::default(),
+            buffer: Arc::default(),
+            metrics: ConsumerMetrics::default(),
+            lookups: Mutex::default(),
+            changed: AtomicBool::new(false),
+            notifier,
+        });
+        let fetcher = Fetcher::new(Arc::clone(&consumer));
+        (consumer, fetcher)
+    }
+
+    pub fn config(&self) -> &ConsumerConfig {
+        &self.config
+    }
+
+    /// Positions, watermarks and the assignment, for reading.
+    pub fn subscription(&self) -> &Subscription {
+        &self.subscription
+    }
+
+    pub fn metrics(&self) -> &ConsumerMetrics {
+        &self.metrics
+    }
+
+    /// Bytes held for undrained records now, and at most so far.
+    pub fn buffered_bytes(&self) -> (usize, usize) {
+        (self.memory.used(), self.memory.peak())
+    }
+
+    /// Partitions with undrained records, in the order in which they will be served.
+    pub fn buffered(&self) -> Vec<TopicPartition> {
+        self.buffer.buffered()
+    }
+
+    /// Leaves the polling thread's waker; see [`FetchBuffer::register`]. Register, then drain (or
+    /// read a position), then sleep.
+    pub fn register(&self, waker: &Waker) {
+        self.buffer.register(waker);
+    }
+
+    /// Makes a waiting poll look again: `wakeup`, a rebalance.
+    pub fn wake(&self) {
+        self.buffer.wake();
+    }
+
+    /// Hands out at most `records_max` buffered records, leftovers first. It returns an error
+    /// only if no record was handed out; then nothing has moved, and a later call goes on.
+    pub fn drain<S: RecordSink>(
+        &self,
+        records_max: usize,
+        sink: &mut S,
+    ) -> Result<Drained, ConsumerError> {
+        let drained = drain(&self.buffer, &self.subscription, records_max, sink, || {
+            self.notify();
+        });
+        match &drained {
+            Ok(drained) => {
+                self.metrics
+                    .records_consumed_total
+                    .add(drained.records as u64);
+                if drained.freed {
+                    self.notify();
+                }
+            }
+            Err(ConsumerError::CorruptBatch { .. }) => self.metrics.corrupt_batches_total.add(1),
+            Err(_) => {}
+        }
+        drained
+    }
+
+    /// Whether a drain would find something now.
+    pub fn has_drainable(&self) -> bool {
+        self.buffer.has_drainable(&self.subscription)
+    }
+
+    /// Replaces the assignment; partitions that stay keep position, buffer and pause.
+    pub fn assign(&self, partitions: &[TopicPartition]) {
+        self.subscription.assign(partitions);
+        self.moved();
+    }
+
+    /// Reads on from `offset`. With the leader epoch of the record before it (-1: unknown) the
+    /// leader is asked first whether its log still is the one that was read (KIP-320).
+    pub fn seek(
+        &self,
+        partition: &TopicPartition,
+        offset: i64,
+        leader_epoch: i32,
+    ) -> Result<(), ConsumerError> {
+        self.subscription.seek(partition, offset, leader_epoch)?;
+        self.moved();
+        Ok(())
+    }
+
+    /// `seek_to_beginning`, `seek_to_end` and the like: lazy, looked up by the I/O thread.
+    pub fn seek_to(
+        &self,
+        partitions: &[TopicPartition],
+        reset: OffsetReset,
+    ) -> Result<(), ConsumerError> {
+        self.all_assigned(partitions)?;
+        for partition in partitions {
+            self.subscription.request_reset(partition, reset)?;
+        }
+        self.moved();
+        Ok(())
+    }
+
+    /// Stops handing out and fetching; what is buffered stays.
+    pub fn pause(&self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
+        self.set_paused(partitions, true)
+    }
+
+    pub fn resume(&self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
+        self.set_paused(partitions, false)
+    }
+
+    fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<(), ConsumerError> {
+        self.all_assigned(partitions)?;
+        for partition in partitions {
+            self.subscription.set_paused(partition, paused)?;
+        }
+        self.notify();
+        self.buffer.wake();
+        Ok(())
+    }
+
+    fn all_assigned(&self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
+        match partitions
+            .iter()
+            .find(|partition| !self.subscription.is_assigned(partition))
+        {
+            Some(partition) => Err(ConsumerError::NotAssigned {
+                partition: partition.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Partitions that wait to be told their committed offset (only with a group id).
+    pub fn awaiting_committed(&self) -> Vec<TopicPartition> {
+        if self.config.group_id.is_none() {
+            return Vec::new();
+        }
+        self.subscription.awaiting_committed()
+    }
+
+    /// What the coordinator found: an offset to go on from, or `None`, and then the reset policy
+    /// applies. Partitions that have moved meanwhile (a seek, a revocation) are left alone.
+    pub fn set_committed(&self, offsets: &[(TopicPartition, Option<FetchPosition>)]) {
+        for (partition, committed) in offsets {
+            self.subscription.set_committed(partition, *committed);
+        }
+        self.moved();
+    }
+
+    /// Looks offsets up at the partitions' leaders, whether or not they are assigned.
+    pub fn list_offsets(
+        &self,
+        targets: Vec<(TopicPartition, OffsetSpec)>,
+        deadline: Instant,
+    ) -> Pending<Vec<ListedOffset>> {
+        let (pending, completer) = pending();
+        let request = LookupRequest {
+            targets,
+            deadline,
+            completer,
+        };
+        self.lock_lookups().push_back(request);
+        self.notify();
+        pending
+    }
+
+    /// A position was changed from outside: what is buffered for the old one goes.
+    fn moved(&self) {
+        self.buffer.discard_stale(&self.subscription);
+        self.notify();
+        self.buffer.wake();
+    }
+
+    fn notify(&self) {
+        self.changed.store(true, Ordering::Release);
+        self.notifier.notify();
+    }
+
+    pub(crate) fn lock_lookups(&self) -> MutexGuard<'_, VecDeque<LookupRequest>> {
+        self.lookups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,237 @@
+//! Handing buffered records out: the consumer's `take(n)`.
+//!
+//! ```text
+//! buffer (the seed's `records`)                       sink (its `drained`)
+//! [P0 100 of 1000 | P1 1000 | ... ]  --at most n-->   100 records of P0
+//!  ^ leftovers stay in front; P0 is not fetched again before it is empty
+//! ```
+//! One fetch after the other, in order of arrival. What is drained moves the fetch offset of the
+//! record set and the subscription's position together, before the next record set is touched.
+//! While records go into the sink no lock is held: the record set is out of the queue meanwhile,
+//! still counted as buffered, so nobody fetches its partition.
+//!
+//! Only what had arrived when the drain began is handed out by it: results of two fetches never
+//! mix in one drain.
+
+use crate::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
+use crate::error::ConsumerError;
+use crate::fetch_buffer::FetchBuffer;
+use crate::partition_state::FetchPosition;
+use crate::sink::{BatchInfo, Offer, RecordSink};
+use crate::subscription::Subscription;
+
+/// What one drain did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drained {
+    pub records: usize,
+    /// The sink refused a record: it is full, or stopped at this record.
+    pub refused: bool,
+    /// Partitions were emptied, or decoded bytes given back: there may be something to fetch.
+    pub freed: bool,
+}
+
+/// How the draining of one record set ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// As many as wanted were taken; there is more.
+    Full,
+    Refused,
+    /// The next batch is still being decoded.
+    NotReady,
+    Failed,
+    Empty,
+}
+
+/// Drains at most `records_max` records into `sink`. An error is returned only if no record was
+/// taken, and then the positions have not moved.
+pub(crate) fn drain<S: RecordSink>(
+    buffer: &FetchBuffer,
+    subscription: &Subscription,
+    records_max: usize,
+    sink: &mut S,
+    mut emptied: impl FnMut(),
+) -> Result<Drained, ConsumerError> {
+    if let Some(error) = buffer.take_error(subscription) {
+        emptied();
+        return Err(error);
+    }
+    let horizon = buffer.horizon();
+    let mut drained = Drained::default();
+    while drained.records < records_max && !drained.refused {
+        let Some(mut fetch) = buffer.next(subscription, horizon) else {
+            break;
+        };
+        let from = fetch.next_offset;
+        let slots_before = fetch.slots.len();
+        let (taken, stop) = take(&mut fetch, records_max - drained.records, sink);
+        drained.records += taken;
+        drained.freed |= fetch.slots.len() < slots_before;
+        drained.refused = stop == Stop::Refused;
+        let to = FetchPosition {
+            offset: fetch.next_offset,
+            leader_epoch: fetch.leader_epoch,
+        };
+        let mut assigned = subscription.lock();
+        let holds = assigned.advance(&fetch.partition, fetch.stamp, from, to);
+        match stop {
+            _ if !holds => {}
+            Stop::Empty => assigned.release(&fetch.partition, fetch.stamp),
+            Stop::Failed if drained.records == 0 => {
+                return Err(fail(*fetch, assigned, &mut emptied));
+            }
+            _ => {
+                drop(assigned);
+                buffer.put_back(fetch);
+                // A batch in work or a corrupt one in front: not to be drained over and over.
+                if matches!(stop, Stop::NotReady) {
+                    continue;
+                }
+                break;
+            }
+        }
+        drop(assigned);
+        drop(fetch);
+        drained.freed = true;
+        emptied();
+    }
+    Ok(drained)
+}
+
+/// Drops the record set of a corrupt batch, so that it is fetched again after a while (what was
+/// damaged on the way heals) and the other partitions are served meanwhile.
+fn fail(
+    mut fetch: CompletedFetch,
+    mut assigned: std::sync::MutexGuard<'_, crate::subscription::Assigned>,
+    emptied: &mut impl FnMut(),
+) -> ConsumerError {
+    if let Some(state) = assigned.current(&fetch.partition, fetch.stamp) {
+        state.backoff_due = true;
+    }
+    assigned.release(&fetch.partition, fetch.stamp);
+    drop(assigned);
+    let reason = match fetch.slots.pop_front() {
+        Some(Slot::Failed(fault)) => fault.0,
+        _ => String::new(),
+    };
+    emptied();
+    ConsumerError::CorruptBatch {
+        partition: fetch.partition,
+        offset: fetch.next_offset,
+        reason,
+    }
+}
+
+/// Takes at most `room` records out of one record set.
+fn take<S: RecordSink>(fetch: &mut CompletedFetch, room: usize, sink: &mut S) -> (usize, Stop) {
+    let mut taken = 0;
+    loop {
+        fetch.pass_skipped();
+        open_front(fetch);
+        let CompletedFetch {
+            partition,
+            slots,
+            next_offset,
+            leader_epoch,
+            ..
+        } = fetch;
+        let ready = match slots.front_mut() {
+            None => return (taken, Stop::Empty),
+            Some(Slot::Failed(_)) => return (taken, Stop::Failed),
+            Some(Slot::Decoding(_)) => return (taken, Stop::NotReady),
+            Some(Slot::Ready(_)) if taken == room => return (taken, Stop::Full),
+            Some(Slot::Ready(ready)) => ready,
+            Some(Slot::Skipped { .. }) => continue,
+        };
+        let info = BatchInfo {
+            partition,
+            leader_epoch: ready.batch.header.partition_leader_epoch,
+            timestamp_type: ready.batch.timestamp_type(),
+            records_max: (ready.batch.len() - ready.cursor.index() as usize).min(room - taken),
+            bytes_max: ready.batch.records.len(),
+        };
+        if sink.begin_batch(&info) == Offer::Refused {
+            return (taken, Stop::Refused);
+        }
+        let before = *next_offset;
+        let (count, end) = take_batch(ready, next_offset, room - taken, sink);
+        sink.end_batch();
+        taken += count;
+        if *next_offset > before && info.leader_epoch >= 0 {
+            *leader_epoch = info.leader_epoch;
+        }
+        match end {
+            BatchEnd::Done => {
+                *next_offset = (*next_offset).max(ready.batch.next_offset());
+                slots.pop_front();
+            }
+            BatchEnd::Refused => return (taken, Stop::Refused),
+            BatchEnd::Full => return (taken, Stop::Full),
+            BatchEnd::Broken(reason) => {
+                slots[0] = Slot::Failed(crate::completed_fetch::Fault(reason));
+            }
+        }
+    }
+}
+
+/// A decoded batch moves from its cell into its slot.
+fn open_front(fetch: &mut CompletedFetch) {
+    let Some(slot) = fetch.slots.front_mut() else {
+        return;
+    };
+    if let Slot::Decoding(cell) = slot {
+        match cell.take() {
+            Some(Ok(ready)) => *slot = Slot::Ready(ready),
+            Some(Err(fault)) => *slot = Slot::Failed(fault),
+            None => {}
+        }
+    }
+}
+
+enum BatchEnd {
+    Done,
+    Full,
+    Refused,
+    Broken(String),
+}
+
+/// The hot loop: one parse and one call of the sink a record.
+#[inline]
+fn take_batch<S: RecordSink>(
+    ready: &mut ReadyBatch,
+    next_offset: &mut i64,
+    room: usize,
+    sink: &mut S,
+) -> (usize, BatchEnd) {
+    let mut records = ready.batch.iter_at(ready.cursor);
+    let mut taken = 0;
+    let end = loop {
+        if taken == room {
+            let whole = records.position().index() as usize == ready.batch.len();
+            break if whole {
+                BatchEnd::Done
+            } else {
+                BatchEnd::Full
+            };
+        }
+        let before = records.position();
+        match records.next() {
+            // The batch that holds the wanted offset comes whole: what lies before it is known.
+            Some(Ok(record)) if record.offset < *next_offset => {}
+            Some(Ok(record)) => {
+                if sink.record(&record) == Offer::Refused {
+                    ready.cursor = before;
+                    return (taken, BatchEnd::Refused);
+                }
+                *next_offset = record.offset.saturating_add(1);
+                taken += 1;
+            }
+            None => break BatchEnd::Done,
+            Some(Err(error)) => {
+                ready.cursor = before;
+                return (taken, BatchEnd::Broken(error.to_string()));
+            }
+        }
+    };
+    ready.cursor = records.position();
+    (taken, end)
+}

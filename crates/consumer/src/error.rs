@@ -1,0 +1,128 @@
+//! What can go wrong for a reader, with the partition and the offset in fields.
+//!
+//! The binding maps each variant to the exception class of the same name; whether a caller may
+//! simply call again is decided here, in [`ConsumerError::is_retriable`], and nowhere else.
+
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::topic_partition::{Listed, TopicPartition};
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConsumerError {
+    /// No committed offset and `auto.offset.reset` is `none`.
+    #[error("no offset is committed and no reset policy is set for {}", Listed(.partitions))]
+    NoOffsetForPartition { partitions: Vec<TopicPartition> },
+
+    /// The position lies outside the log and `auto.offset.reset` is `none`.
+    #[error(
+        "offset {offset} of {partition} is out of range (log start {}), and no reset policy is set",
+        shown(*.log_start_offset)
+    )]
+    OffsetOutOfRange {
+        partition: TopicPartition,
+        offset: i64,
+        log_start_offset: Option<i64>,
+    },
+
+    /// The log was cut back below the position (KIP-320) and there is no policy to follow.
+    #[error(
+        "{partition} was truncated: position {offset} (leader epoch {leader_epoch}), the log \
+         diverges at {}",
+        shown(*.diverging_offset)
+    )]
+    LogTruncation {
+        partition: TopicPartition,
+        offset: i64,
+        leader_epoch: i32,
+        diverging_offset: Option<i64>,
+    },
+
+    /// A batch fails its checksum, cannot be decompressed, or has a broken structure.
+    #[error(
+        "corrupt record batch in {partition} at offset {offset}: {reason}; seek past it to go on"
+    )]
+    CorruptBatch {
+        partition: TopicPartition,
+        offset: i64,
+        reason: String,
+    },
+
+    #[error("not authorized to access topics: {}", topics.iter().map(|t| &**t).collect::<Vec<_>>().join(", "))]
+    TopicAuthorizationFailed { topics: Vec<Str> },
+
+    #[error("not authorized to access group {group_id}")]
+    GroupAuthorizationFailed { group_id: Str },
+
+    #[error("partition {partition} is not assigned to this consumer")]
+    NotAssigned { partition: TopicPartition },
+
+    #[error("a group id is needed to commit or to read committed offsets")]
+    NoGroupId,
+
+    /// The group has members, or this commit comes from an older generation.
+    #[error(
+        "commit refused ({}): the group has rebalanced or has active members; partitions may \
+         belong to another consumer now. Poll more often or handle fewer records a poll, and \
+         commit only what this consumer still owns",
+        code.name()
+    )]
+    CommitFailed { code: ErrorCode },
+
+    /// Offsets could not be committed for some partitions.
+    #[error("offset of {partition} was not committed: {}", code.name())]
+    PartitionCommitFailed {
+        partition: TopicPartition,
+        code: ErrorCode,
+    },
+
+    /// A broker answered a code that is not expected here.
+    #[error("{api} answered {} ({context})", code.name())]
+    Broker {
+        api: &'static str,
+        code: ErrorCode,
+        context: String,
+    },
+
+    #[error("{what} did not finish in time; last problem: {}", last.as_deref().unwrap_or("none"))]
+    Timeout {
+        what: &'static str,
+        last: Option<String>,
+    },
+
+    #[error("{api} needs version {needed} or newer; the broker has at most {available}")]
+    UnsupportedVersion {
+        api: &'static str,
+        needed: i16,
+        available: i16,
+    },
+
+    /// Bytes of the asked range are gone: aged out, or the log was cut (the Spark reader).
+    #[error("{partition}: offsets {from} to {to} of the asked range are no longer there: {reason}")]
+    DataLoss {
+        partition: TopicPartition,
+        from: i64,
+        to: i64,
+        reason: &'static str,
+    },
+
+    #[error("the consumer is closed")]
+    Closed,
+}
+
+impl ConsumerError {
+    /// Whether calling again, unchanged, can succeed.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            Self::Timeout { .. } | Self::CorruptBatch { .. } => true,
+            Self::PartitionCommitFailed { code, .. } | Self::Broker { code, .. } => {
+                code.is_retriable()
+            }
+            _ => false,
+        }
+    }
+}
+
+fn shown(offset: Option<i64>) -> String {
+    offset.map_or_else(|| "unknown".to_owned(), |o| o.to_string())
+}

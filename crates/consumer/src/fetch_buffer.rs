@@ -1,0 +1,230 @@
+//! What was fetched and not yet handed out: the queue between the I/O thread and the poller.
+//!
+//! ```text
+//! Fetcher --push--> [P1 .. P9, P0] --next()--> drain --put_back (leftovers)--> front
+//!                   errors, one waker
+//! ```
+//! The front is served first, and leftovers go back to the front, so they come before anything
+//! newer. It knows neither requests nor records; [`crate::drain`] does the draining.
+//!
+//! Lock order: this lock, then the subscription's. Nothing takes them the other way round.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use crate::completed_fetch::CompletedFetch;
+use crate::error::ConsumerError;
+use crate::memory::FetchMemory;
+use crate::partition_state::{PartitionState, Phase};
+use crate::subscription::{Assigned, Subscription};
+use crate::topic_partition::TopicPartition;
+
+/// An error to be raised by the next poll, unless its partitions have moved on.
+#[derive(Debug)]
+struct QueuedError {
+    error: ConsumerError,
+    about: Vec<(TopicPartition, u64)>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queue: VecDeque<Box<CompletedFetch>>,
+    errors: VecDeque<QueuedError>,
+    waker: Option<Waker>,
+    sequence: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct FetchBuffer {
+    state: Mutex<State>,
+}
+
+impl FetchBuffer {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under this lock leaves a queue of whole entries.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The polling thread's (or task's) waker: woken once, by the next thing worth looking at.
+    /// Register, look, then sleep: what comes in between has woken it already.
+    pub fn register(&self, waker: &Waker) {
+        let mut state = self.lock();
+        match &mut state.waker {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    /// Makes a waiting poll look again.
+    pub fn wake(&self) {
+        // Taken out: a waker may run foreign code, which must not run under our lock.
+        let waker = self.lock().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn push(&self, mut fetch: Box<CompletedFetch>) {
+        let mut state = self.lock();
+        state.sequence += 1;
+        fetch.sequence = state.sequence;
+        state.queue.push_back(fetch);
+    }
+
+    pub(crate) fn put_back(&self, fetch: Box<CompletedFetch>) {
+        self.lock().queue.push_front(fetch);
+    }
+
+    pub(crate) fn push_error(&self, error: ConsumerError, about: Vec<(TopicPartition, u64)>) {
+        let mut state = self.lock();
+        if !state.errors.iter().any(|queued| queued.error == error) {
+            state.errors.push_back(QueuedError { error, about });
+        }
+    }
+
+    /// The first error that still holds; its partitions are tried again from now on.
+    pub(crate) fn take_error(&self, subscription: &Subscription) -> Option<ConsumerError> {
+        let mut state = self.lock();
+        if state.errors.is_empty() {
+            return None;
+        }
+        let mut assigned = subscription.lock();
+        while let Some(queued) = state.errors.pop_front() {
+            let mut holds = queued.about.is_empty();
+            for (partition, stamp) in &queued.about {
+                if let Some(partition) = assigned.current(partition, *stamp) {
+                    partition.blocked = false;
+                    partition.backoff_due = true;
+                    if partition.phase == Phase::Uncommitted {
+                        // Somebody may commit an offset until the next look.
+                        partition.phase = Phase::Initializing;
+                    }
+                    holds = true;
+                }
+            }
+            if holds {
+                return Some(queued.error);
+            }
+        }
+        None
+    }
+
+    /// Fetches that arrive after this was asked are left to the next drain.
+    pub(crate) fn horizon(&self) -> u64 {
+        self.lock().sequence
+    }
+
+    /// Takes out the first fetch that can be drained now: not stale (those are dropped on the
+    /// way), not paused (those stay), its first batch decoded, arrived before `horizon`.
+    pub(crate) fn next(
+        &self,
+        subscription: &Subscription,
+        horizon: u64,
+    ) -> Option<Box<CompletedFetch>> {
+        let mut stale = Vec::new();
+        let mut state = self.lock();
+        let assigned = subscription.lock();
+        let mut index = 0;
+        let found = loop {
+            let Some(fetch) = state.queue.get(index) else {
+                break None;
+            };
+            match standing(&assigned, fetch) {
+                Standing::Stale => stale.extend(state.queue.remove(index)),
+                Standing::Current if fetch.sequence <= horizon && fetch.is_ready() => {
+                    break state.queue.remove(index);
+                }
+                _ => index += 1,
+            }
+        };
+        drop(assigned);
+        drop(state);
+        // Stale frames are freed outside the locks.
+        drop(stale);
+        found
+    }
+
+    /// Drops what an assign or a seek has made worthless.
+    pub(crate) fn discard_stale(&self, subscription: &Subscription) {
+        let mut state = self.lock();
+        let assigned = subscription.lock();
+        let (mut kept, mut stale) = (VecDeque::new(), Vec::new());
+        for fetch in state.queue.drain(..) {
+            if standing(&assigned, &fetch) == Standing::Stale {
+                stale.push(fetch);
+            } else {
+                kept.push_back(fetch);
+            }
+        }
+        state.queue = kept;
+        drop(assigned);
+        drop(state);
+        drop(stale);
+    }
+
+    /// Whether a poll would find something now, or an error.
+    pub(crate) fn has_drainable(&self, subscription: &Subscription) -> bool {
+        let state = self.lock();
+        let assigned = subscription.lock();
+        !state.errors.is_empty()
+            || state
+                .queue
+                .iter()
+                .any(|fetch| standing(&assigned, fetch) == Standing::Current && fetch.is_ready())
+    }
+
+    /// Partitions with undrained records, in the order in which they will be served.
+    pub fn buffered(&self) -> Vec<TopicPartition> {
+        self.lock()
+            .queue
+            .iter()
+            .map(|fetch| fetch.partition.clone())
+            .collect()
+    }
+
+    /// Copies out what a paused partition still holds of a frame much larger than it: nobody
+    /// knows when it will be resumed, and the frame would count all that time.
+    pub(crate) fn unpin_paused(&self, subscription: &Subscription, memory: &Arc<FetchMemory>) {
+        let mut state = self.lock();
+        if state.queue.is_empty() {
+            return;
+        }
+        let assigned = subscription.lock();
+        for fetch in &mut state.queue {
+            if standing(&assigned, fetch) == Standing::Paused {
+                fetch.unpin(memory);
+            }
+        }
+    }
+
+    pub(crate) fn clear(&self) {
+        let queue = std::mem::take(&mut self.lock().queue);
+        drop(queue);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Current,
+    Paused,
+    Stale,
+}
+
+fn standing(assigned: &Assigned, fetch: &CompletedFetch) -> Standing {
+    match assigned.get(&fetch.partition) {
+        Some(PartitionState {
+            stamp,
+            phase: Phase::Fetching(position),
+            paused,
+            ..
+        }) if *stamp == fetch.stamp && position.offset == fetch.next_offset => {
+            if *paused {
+                Standing::Paused
+            } else {
+                Standing::Current
+            }
+        }
+        _ => Standing::Stale,
+    }
+}

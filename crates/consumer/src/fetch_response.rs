@@ -1,0 +1,354 @@
+//! What a Fetch answer means, partition by partition.
+//!
+//! ```text
+//! answer --session ok?--> for each partition: still wanted? --no--> thrown away
+//!                                                | yes
+//!        error code: leader hint / metadata update / reset / raise     records: buffer
+//! ```
+//! Still wanted means: assigned, not paused, same stamp, and the position still is the offset
+//! that was asked for. The answer's partitions become [`CompletedFetch`]es here; checksums of
+//! uncompressed batches are done in place, what takes a codec becomes jobs.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Node, NodeId, RequestError, ResponseBody};
+use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse, NodeEndpoint, PartitionData};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::aborted::AbortedFilter;
+use crate::completed_fetch::{CompletedFetch, OpenContext};
+use crate::error::ConsumerError;
+use crate::fetch_request::QUIET;
+use crate::fetcher::{FetchInFlight, Fetcher};
+use crate::job::DecodeLimits;
+use crate::memory::Charge;
+use crate::offset_spec::{IsolationLevel, OffsetReset};
+use crate::partition_state::{PartitionState, Phase};
+use crate::topic_partition::TopicPartition;
+
+/// What remains to be done for a partition once its state was looked at.
+enum Outcome {
+    Nothing,
+    /// Its records go into the buffer, under this stamp, from this offset on.
+    Open {
+        stamp: u64,
+        fetch_offset: i64,
+    },
+    Raise(ConsumerError, u64),
+}
+
+impl Fetcher {
+    pub(crate) fn on_fetch(
+        &mut self,
+        node: NodeId,
+        result: Result<ResponseBody, RequestError>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let Some(sent) = self.nodes.get_mut(&node).and_then(|n| n.in_flight.take()) else {
+            return;
+        };
+        self.reserved_bytes -= sent.reserved_bytes;
+        let frame_bytes = result.as_ref().map_or(0, |body| body.reader.remaining());
+        let response = match result.map(ResponseBody::decode::<FetchRequest>) {
+            Ok(Ok(response)) => response,
+            Ok(Err(_)) | Err(_) => {
+                cluster.request_update();
+                self.fetch_failed(node, now);
+                return;
+            }
+        };
+        self.note_latency(&sent, &response, now);
+        let code = ErrorCode(response.error_code);
+        if code != ErrorCode::NONE {
+            self.session_refused(node, code, now);
+            return;
+        }
+        let empty = response.responses.is_empty();
+        if let Some(entry) = self.nodes.get_mut(&node) {
+            entry.session.answered(response.session_id);
+            entry.failures = 0;
+            entry.retry_at = None;
+            entry.quiet_until = (sent.probe && empty).then(|| now + QUIET);
+        }
+        let frame = Arc::new(self.shared.memory.charge(frame_bytes));
+        self.take_answer(node, response, &frame, cluster, now);
+        self.shared.buffer.wake();
+    }
+
+    fn note_latency(&self, sent: &FetchInFlight, response: &FetchResponse, now: Instant) {
+        let metrics = &self.shared.metrics;
+        let latency_us = now.saturating_duration_since(sent.sent_at).as_micros() as u64;
+        metrics.fetch_latency_us_total.add(latency_us);
+        metrics.fetch_latency_us_max.raise_to(latency_us);
+        metrics
+            .fetch_throttle_ms_total
+            .add(response.throttle_time_ms.max(0) as u64);
+    }
+
+    /// No answer, or none that can be read: the session's state is unknown.
+    fn fetch_failed(&mut self, node: NodeId, now: Instant) {
+        let Some(entry) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        entry.session.reopen();
+        entry.retry_at = Some(now + self.backoff.after(entry.failures));
+        entry.failures += 1;
+    }
+
+    fn session_refused(&mut self, node: NodeId, code: ErrorCode, now: Instant) {
+        let Some(entry) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        entry.session.refused(code);
+        self.shared.metrics.fetch_session_reopened_total.add(1);
+        // The first refusal is answered by a full request at once; more of them by waiting.
+        if entry.failures > 0 {
+            entry.retry_at = Some(now + self.backoff.after(entry.failures - 1));
+        }
+        entry.failures += 1;
+    }
+
+    fn take_answer(
+        &mut self,
+        node: NodeId,
+        response: FetchResponse,
+        frame: &Arc<Charge>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        for topic in response.responses {
+            let name = if topic.topic.is_empty() {
+                // An id that the metadata no longer knows: the topic was recreated meanwhile.
+                match cluster.metadata().topic_by_id(topic.topic_id) {
+                    Some(known) => known.name.clone(),
+                    None => continue,
+                }
+            } else {
+                topic.topic.detached()
+            };
+            for data in topic.partitions {
+                let partition = TopicPartition {
+                    topic: name.clone(),
+                    partition: data.partition_index,
+                };
+                self.take_hint(&partition, &data, &response.node_endpoints, cluster);
+                self.take_partition(node, partition, data, frame, cluster, now);
+            }
+        }
+    }
+
+    /// A new leader named by the answer itself (KIP-951).
+    fn take_hint(
+        &self,
+        partition: &TopicPartition,
+        data: &PartitionData,
+        endpoints: &[NodeEndpoint],
+        cluster: &mut Cluster,
+    ) {
+        let hint = &data.current_leader;
+        if hint.leader_id < 0 || hint.leader_epoch < 0 || data.error_code == 0 {
+            return;
+        }
+        let endpoint = endpoints
+            .iter()
+            .find(|e| e.node_id == hint.leader_id)
+            .map(|e| Node {
+                id: e.node_id,
+                host: e.host.detached(),
+                port: u16::try_from(e.port).unwrap_or(0),
+                rack: e.rack.as_ref().map(Str::detached),
+            });
+        let (leader, epoch) = (hint.leader_id, hint.leader_epoch);
+        cluster.update_leader(
+            &partition.topic,
+            partition.partition,
+            leader,
+            epoch,
+            endpoint,
+        );
+    }
+
+    fn take_partition(
+        &mut self,
+        node: NodeId,
+        partition: TopicPartition,
+        mut data: PartitionData,
+        frame: &Arc<Charge>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        match self.judge(node, &partition, &data, cluster, now) {
+            Outcome::Nothing => {}
+            Outcome::Raise(error, stamp) => {
+                self.shared
+                    .buffer
+                    .push_error(error, vec![(partition, stamp)]);
+            }
+            Outcome::Open {
+                stamp,
+                fetch_offset,
+            } => {
+                let records = data.records.take().unwrap_or_default();
+                self.shared
+                    .metrics
+                    .bytes_consumed_total
+                    .add(records.len() as u64);
+                let filter = (self.shared.config.isolation_level == IsolationLevel::ReadCommitted)
+                    .then(|| {
+                        AbortedFilter::new(data.aborted_transactions.as_deref().unwrap_or(&[]))
+                    });
+                let config = &self.shared.config;
+                let limits = DecodeLimits {
+                    check_crcs: config.check_crcs,
+                    batch_bytes_max: config.decompressed_batch_bytes_max,
+                };
+                let memory = &self.shared.memory;
+                let context = OpenContext {
+                    limits,
+                    memory,
+                    frame,
+                    filter,
+                };
+                let fetch = CompletedFetch::open(
+                    partition,
+                    stamp,
+                    fetch_offset,
+                    records,
+                    context,
+                    &mut self.jobs,
+                );
+                self.shared.buffer.push(Box::new(fetch));
+            }
+        }
+    }
+
+    /// Looks at the partition's state under the lock and decides; marks it as buffered if its
+    /// records are to be opened.
+    fn judge(
+        &mut self,
+        node: NodeId,
+        partition: &TopicPartition,
+        data: &PartitionData,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) -> Outcome {
+        let mut assigned = self.shared.subscription.lock();
+        let Some(state) = assigned.get_mut(partition) else {
+            return self.stale();
+        };
+        let session = self.nodes.get(&node).map(|n| &n.session);
+        let Some(asked) = session.and_then(|session| session.asked(state.handle)) else {
+            return self.stale();
+        };
+        let current = asked.stamp == state.stamp
+            && !state.buffered
+            && !state.paused
+            && state
+                .valid_position()
+                .is_some_and(|p| p.offset == asked.fetch_offset);
+        if !current {
+            return self.stale();
+        }
+        let (stamp, fetch_offset) = (state.stamp, asked.fetch_offset);
+        let code = ErrorCode(data.error_code);
+        if code == ErrorCode::NONE {
+            return self.accept(node, state, data, fetch_offset, now);
+        }
+        let retry_at = now + self.backoff.after(state.attempts);
+        let error = match code {
+            ErrorCode::OFFSET_OUT_OF_RANGE => {
+                if state.leader.is_some_and(|leader| leader.node != node) {
+                    // A follower may lag behind or ahead: the leader decides (KIP-392).
+                    state.preferred_replica = None;
+                    return Outcome::Nothing;
+                }
+                match self.shared.config.auto_offset_reset {
+                    OffsetReset::None => ConsumerError::OffsetOutOfRange {
+                        partition: partition.clone(),
+                        offset: fetch_offset,
+                        log_start_offset: Some(data.log_start_offset).filter(|o| *o >= 0),
+                    },
+                    reset => {
+                        self.shared.metrics.offset_resets_total.add(1);
+                        assigned.enter(partition, Phase::AwaitReset(reset));
+                        return Outcome::Nothing;
+                    }
+                }
+            }
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED => ConsumerError::TopicAuthorizationFailed {
+                topics: vec![partition.topic.clone()],
+            },
+            ErrorCode::CORRUPT_MESSAGE => ConsumerError::CorruptBatch {
+                partition: partition.clone(),
+                offset: fetch_offset,
+                reason: "the broker found it corrupt".to_owned(),
+            },
+            code if may_heal(code) => {
+                state.preferred_replica = None;
+                state.failed(retry_at);
+                cluster.request_update();
+                return Outcome::Nothing;
+            }
+            code => ConsumerError::Broker {
+                api: "Fetch",
+                code,
+                context: partition.to_string(),
+            },
+        };
+        state.blocked = true;
+        Outcome::Raise(error, stamp)
+    }
+
+    fn accept(
+        &self,
+        node: NodeId,
+        state: &mut PartitionState,
+        data: &PartitionData,
+        fetch_offset: i64,
+        now: Instant,
+    ) -> Outcome {
+        let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
+        state.high_watermark = known(data.high_watermark).or(state.high_watermark);
+        state.last_stable_offset = known(data.last_stable_offset).or(state.last_stable_offset);
+        state.log_start_offset = known(data.log_start_offset).or(state.log_start_offset);
+        state.fetched_at = Some(fetch_offset);
+        if data.preferred_read_replica >= 0 && data.preferred_read_replica != node {
+            let until = now + self.shared.config.metadata_max_age;
+            state.preferred_replica = Some((data.preferred_read_replica, until));
+        }
+        state.succeeded();
+        if data
+            .records
+            .as_ref()
+            .is_none_or(|records| records.is_empty())
+        {
+            return Outcome::Nothing;
+        }
+        state.buffered = true;
+        Outcome::Open {
+            stamp: state.stamp,
+            fetch_offset,
+        }
+    }
+
+    fn stale(&self) -> Outcome {
+        self.shared.metrics.stale_results_total.add(1);
+        Outcome::Nothing
+    }
+}
+
+/// Codes that fresh metadata or time cures.
+fn may_heal(code: ErrorCode) -> bool {
+    code.is_retriable()
+        || code.is_invalid_metadata()
+        || matches!(
+            code,
+            ErrorCode::FENCED_LEADER_EPOCH
+                | ErrorCode::UNKNOWN_LEADER_EPOCH
+                | ErrorCode::UNKNOWN_TOPIC_ID
+                | ErrorCode::INCONSISTENT_TOPIC_ID
+                | ErrorCode::UNKNOWN_SERVER_ERROR
+        )
+}

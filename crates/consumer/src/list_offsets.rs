@@ -1,0 +1,345 @@
+//! Offsets by description: the `ListOffsets` requests of resets and of the application's look-ups.
+//!
+//! ```text
+//! Consumer::list_offsets --> Lookups: one Lookup a call --(per leader)--> ListOffsets
+//!      Pending <-- all partitions answered, a fatal error, or the deadline --'  | retriable:
+//!                                                         metadata update, backoff, again
+//! ```
+//! Resets send the same request but keep no state here: theirs is the partition's phase.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use thalweg_cluster::{Backoff, Cluster, NodeId, Outgoing, Purpose, RequestId};
+use thalweg_protocol::messages::list_offsets::{
+    ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
+    ListOffsetsTopic,
+};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+
+use crate::config::ConsumerConfig;
+use crate::error::ConsumerError;
+use crate::offset_spec::OffsetSpec;
+use crate::pending::Completer;
+use crate::topic_partition::TopicPartition;
+
+/// One answer: offset -1 if no record matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedOffset {
+    pub partition: TopicPartition,
+    pub offset: i64,
+    /// Of the record at that offset; -1 for earliest and latest.
+    pub timestamp: i64,
+    pub leader_epoch: i32,
+}
+
+/// What the application asked; taken over by the fetcher.
+#[derive(Debug)]
+pub(crate) struct LookupRequest {
+    pub(crate) targets: Vec<(TopicPartition, OffsetSpec)>,
+    pub(crate) deadline: Instant,
+    pub(crate) completer: Completer<Vec<ListedOffset>>,
+}
+
+/// One partition in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListTarget {
+    pub(crate) partition: TopicPartition,
+    pub(crate) leader_epoch: i32,
+    pub(crate) timestamp: i64,
+}
+
+pub(crate) fn request(config: &ConsumerConfig, targets: &[ListTarget]) -> ListOffsetsRequest {
+    let mut topics: Vec<ListOffsetsTopic> = Vec::new();
+    let mut by_name: BTreeMap<Str, usize> = BTreeMap::new();
+    for target in targets {
+        let name = &target.partition.topic;
+        let index = *by_name.entry(name.clone()).or_insert_with(|| {
+            topics.push(ListOffsetsTopic {
+                name: name.clone(),
+                ..Default::default()
+            });
+            topics.len() - 1
+        });
+        topics[index].partitions.push(ListOffsetsPartition {
+            partition_index: target.partition.partition,
+            current_leader_epoch: target.leader_epoch,
+            timestamp: target.timestamp,
+        });
+    }
+    ListOffsetsRequest {
+        replica_id: -1,
+        isolation_level: config.isolation_level.wire(),
+        topics,
+        timeout_ms: i32::try_from(config.request_timeout.as_millis()).unwrap_or(i32::MAX),
+    }
+}
+
+/// The answer's partitions by name.
+pub(crate) fn answers(
+    response: ListOffsetsResponse,
+) -> BTreeMap<TopicPartition, ListOffsetsPartitionResponse> {
+    let mut answers = BTreeMap::new();
+    for topic in response.topics {
+        // Detached: what is kept must not keep the frame.
+        let name = topic.name.detached();
+        for answer in topic.partitions {
+            let partition = TopicPartition {
+                topic: name.clone(),
+                partition: answer.partition_index,
+            };
+            answers.insert(partition, answer);
+        }
+    }
+    answers
+}
+
+/// One call of the application.
+#[derive(Debug)]
+struct Lookup {
+    targets: Vec<(TopicPartition, OffsetSpec)>,
+    /// By index into `targets`.
+    found: BTreeMap<usize, ListedOffset>,
+    in_flight: BTreeMap<RequestId, Vec<usize>>,
+    retry_at: Option<Instant>,
+    attempts: u32,
+    deadline: Instant,
+    last_problem: Option<String>,
+    completer: Completer<Vec<ListedOffset>>,
+}
+
+impl Lookup {
+    fn open_targets(&self) -> Vec<usize> {
+        (0..self.targets.len())
+            .filter(|index| !self.found.contains_key(index))
+            .filter(|index| !self.in_flight.values().any(|sent| sent.contains(index)))
+            .collect()
+    }
+
+    fn retry(&mut self, problem: String, backoff: &mut Backoff, now: Instant) {
+        self.last_problem = Some(problem);
+        self.retry_at = Some(now + backoff.after(self.attempts));
+        self.attempts += 1;
+    }
+}
+
+/// All look-ups of the application under way.
+#[derive(Debug, Default)]
+pub(crate) struct Lookups {
+    open: Vec<Lookup>,
+}
+
+impl Lookups {
+    pub(crate) fn add(&mut self, request: LookupRequest) {
+        self.open.push(Lookup {
+            targets: request.targets,
+            found: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            retry_at: None,
+            attempts: 0,
+            deadline: request.deadline,
+            last_problem: None,
+            completer: request.completer,
+        });
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.open
+            .iter()
+            .flat_map(|l| [Some(l.deadline), l.retry_at])
+            .flatten()
+            .min()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Sends what can be sent, finishes what is complete or out of time.
+    pub(crate) fn poll(&mut self, config: &ConsumerConfig, cluster: &mut Cluster, now: Instant) {
+        for lookup in &mut self.open {
+            if lookup.retry_at.is_none_or(|at| at <= now) {
+                lookup.retry_at = None;
+                send(lookup, config, cluster, now);
+            }
+        }
+        let mut index = 0;
+        while index < self.open.len() {
+            let lookup = &self.open[index];
+            if lookup.found.len() == lookup.targets.len() {
+                let lookup = self.open.swap_remove(index);
+                lookup
+                    .completer
+                    .complete(Ok(lookup.found.into_values().collect()));
+            } else if lookup.deadline <= now {
+                let lookup = self.open.swap_remove(index);
+                let error = ConsumerError::Timeout {
+                    what: "list_offsets",
+                    last: lookup.last_problem,
+                };
+                lookup.completer.complete(Err(error));
+            } else {
+                index += 1;
+            }
+        }
+    }
+
+    /// True if the request was one of these.
+    pub(crate) fn owns(&self, id: RequestId) -> bool {
+        self.open
+            .iter()
+            .any(|lookup| lookup.in_flight.contains_key(&id))
+    }
+
+    pub(crate) fn on_response(
+        &mut self,
+        id: RequestId,
+        result: Result<ListOffsetsResponse, String>,
+        cluster: &mut Cluster,
+        backoff: &mut Backoff,
+        now: Instant,
+    ) {
+        let Some(at) = self.open.iter().position(|l| l.in_flight.contains_key(&id)) else {
+            return;
+        };
+        let lookup = &mut self.open[at];
+        let sent = lookup.in_flight.remove(&id).unwrap_or_default();
+        let fatal = match result {
+            Ok(response) => take(lookup, &sent, response, cluster, backoff, now),
+            Err(problem) => {
+                lookup.retry(problem, backoff, now);
+                None
+            }
+        };
+        if let Some(error) = fatal {
+            self.open.swap_remove(at).completer.complete(Err(error));
+        }
+    }
+}
+
+/// Takes an answer in; a partition that cannot ever be answered ends the whole look-up.
+fn take(
+    lookup: &mut Lookup,
+    sent: &[usize],
+    response: ListOffsetsResponse,
+    cluster: &mut Cluster,
+    backoff: &mut Backoff,
+    now: Instant,
+) -> Option<ConsumerError> {
+    let answers = answers(response);
+    let mut problem = None;
+    for &index in sent {
+        let partition = &lookup.targets[index].0;
+        let Some(answer) = answers.get(partition) else {
+            problem = Some(format!("the broker did not answer for {partition}"));
+            continue;
+        };
+        let code = ErrorCode(answer.error_code);
+        if code == ErrorCode::NONE {
+            lookup.found.insert(
+                index,
+                ListedOffset {
+                    partition: partition.clone(),
+                    offset: answer.offset,
+                    timestamp: answer.timestamp,
+                    leader_epoch: answer.leader_epoch,
+                },
+            );
+        } else if is_retriable(code) {
+            problem = Some(format!("{partition}: {}", code.name()));
+            cluster.request_update();
+        } else {
+            return Some(refusal(partition, code));
+        }
+    }
+    if let Some(problem) = problem {
+        lookup.retry(problem, backoff, now);
+    }
+    None
+}
+
+/// Codes that another try, with fresh metadata, can cure.
+pub(crate) fn is_retriable(code: ErrorCode) -> bool {
+    code.is_retriable()
+        || code.is_invalid_metadata()
+        || matches!(
+            code,
+            ErrorCode::FENCED_LEADER_EPOCH | ErrorCode::UNKNOWN_LEADER_EPOCH
+        )
+}
+
+pub(crate) fn refusal(partition: &TopicPartition, code: ErrorCode) -> ConsumerError {
+    if code == ErrorCode::TOPIC_AUTHORIZATION_FAILED {
+        return ConsumerError::TopicAuthorizationFailed {
+            topics: vec![partition.topic.clone()],
+        };
+    }
+    ConsumerError::Broker {
+        api: "ListOffsets",
+        code,
+        context: partition.to_string(),
+    }
+}
+
+fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now: Instant) {
+    let mut by_node: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+    let mut unknown = None;
+    for index in lookup.open_targets() {
+        let partition = &lookup.targets[index].0;
+        let _ = cluster.add_topic(&partition.topic, now);
+        match cluster
+            .metadata()
+            .leader(&partition.topic, partition.partition)
+        {
+            Some(node) => by_node.entry(node).or_default().push(index),
+            None => unknown = Some(format!("the leader of {partition} is not known")),
+        }
+    }
+    if unknown.is_some() {
+        cluster.request_update();
+        lookup.last_problem = unknown;
+    }
+    for (node, indexes) in by_node {
+        if !cluster.is_ready(node, Purpose::General, now) {
+            continue;
+        }
+        let metadata = cluster.metadata();
+        let targets: Vec<_> = indexes
+            .iter()
+            .map(|&index| {
+                let (partition, spec) = &lookup.targets[index];
+                let leader_epoch = metadata
+                    .partition(&partition.topic, partition.partition)
+                    .map_or(-1, |p| p.leader_epoch);
+                let timestamp = spec.wire_timestamp();
+                ListTarget {
+                    partition: partition.clone(),
+                    leader_epoch,
+                    timestamp,
+                }
+            })
+            .collect();
+        let needed = indexes
+            .iter()
+            .map(|&i| lookup.targets[i].1.min_version())
+            .max()
+            .unwrap_or(1);
+        match cluster.api_version(node, ApiKey::LIST_OFFSETS) {
+            Some(version) if version >= needed => {
+                let outgoing =
+                    Outgoing::new(&request(config, &targets), version, config.request_timeout)
+                        .expect("the request has no field beyond the negotiated version");
+                let id = cluster.send(node, Purpose::General, outgoing, now);
+                lookup.in_flight.insert(id, indexes);
+            }
+            version => {
+                lookup.last_problem = Some(format!(
+                    "node {node} speaks ListOffsets up to version {}, {needed} is needed",
+                    version.unwrap_or(-1)
+                ));
+                // Another broker may lead it soon; the deadline ends it otherwise.
+                lookup.retry_at = Some(now + config.retry_backoff_max);
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! How much memory undrained records hold, and the cap on it (`fetch_buffer_memory`).
+//!
+//! Charged are whole frames, until the last undrained slice of them is gone, and the bytes that
+//! came out of a codec. A charge gives itself back when it is dropped, wherever that happens: on
+//! the I/O thread (a stale answer), a codec thread, or the application's thread (drained).
+//!
+//! This counts; it does not refuse. Whether to fetch or to decode more is the fetcher's decision,
+//! which may let one batch exceed the cap so that there is always progress.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct FetchMemory {
+    limit_bytes: usize,
+    used_bytes: AtomicUsize,
+    peak_bytes: AtomicUsize,
+}
+
+impl FetchMemory {
+    pub(crate) fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            limit_bytes,
+            used_bytes: AtomicUsize::new(0),
+            peak_bytes: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn used(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn peak(&self) -> usize {
+        self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.limit_bytes.saturating_sub(self.used())
+    }
+
+    pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
+        let used = self.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        Charge {
+            memory: Arc::clone(self),
+            bytes,
+        }
+    }
+}
+
+/// Bytes held; gives them back when dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    memory: Arc<FetchMemory>,
+    bytes: usize,
+}
+
+impl Charge {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let before = self
+            .memory
+            .used_bytes
+            .fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(
+            before >= self.bytes,
+            "more fetch memory given back than was taken"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_come_back_when_dropped() {
+        let memory = FetchMemory::new(100);
+        let a = memory.charge(60);
+        let b = memory.charge(70);
+        assert_eq!((memory.used(), memory.free(), memory.peak()), (130, 0, 130));
+        drop(b);
+        assert_eq!((memory.used(), memory.free()), (60, 40));
+        drop(a);
+        assert_eq!(memory.used(), 0);
+    }
+}

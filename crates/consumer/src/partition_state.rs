@@ -1,0 +1,160 @@
+//! What a consumer knows about one assigned partition.
+//!
+//! ```text
+//!              committed offset                    leader changed
+//!  Initializing ------------------> Fetching <======================> AwaitValidation
+//!      |                               ^  |      same log (KIP-320)      |
+//!      | none                          |  | out of range                 | log was cut,
+//!      v            policy             |  v                              | with a policy
+//!  Uncommitted ---------> AwaitReset --+  AwaitReset <-------------------+
+//!      ^                  (ListOffsets)
+//!      '-- at once without a group id
+//!
+//!  seek: from anywhere to Fetching, or to AwaitValidation when the offset's epoch is known
+//! ```
+//!
+//! Every change that makes answers on their way worthless (assign, seek, reset, validation)
+//! gives the partition a new *stamp*. Requests remember the stamp they were sent under; an answer
+//! with another one is thrown away. That one comparison keeps late offset loads from undoing a
+//! seek, late resets from undoing another reset, and fetched records from an old position from
+//! being handed out.
+
+use std::time::Instant;
+
+use thalweg_protocol::Uuid;
+
+use crate::offset_spec::OffsetReset;
+
+/// The next offset to read, and the leader epoch of the record before it (-1: unknown).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchPosition {
+    pub offset: i64,
+    pub leader_epoch: i32,
+}
+
+/// Where a partition stands on its way to being fetched. The diagram above is this table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// No position: with a group id, the committed offset is waited for.
+    Initializing,
+    /// No position and none committed: the reset policy is to be applied.
+    Uncommitted,
+    /// The leader is to be asked for an offset.
+    AwaitReset(OffsetReset),
+    /// The leader is to confirm that its log still holds what was read so far.
+    AwaitValidation(FetchPosition),
+    Fetching(FetchPosition),
+}
+
+/// Who leads a partition, as of the last metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leader {
+    pub(crate) node: i32,
+    pub(crate) epoch: i32,
+}
+
+#[derive(Debug)]
+pub(crate) struct PartitionState {
+    /// A number for this assignment of this partition, never used again.
+    pub(crate) handle: u32,
+    pub(crate) phase: Phase,
+    pub(crate) stamp: u64,
+    pub(crate) paused: bool,
+    /// Fetched records wait in the buffer, so the partition is not fetched again.
+    pub(crate) buffered: bool,
+    /// A request that will settle the phase is on its way.
+    pub(crate) asked: bool,
+    /// An error about this partition waits to be raised; nothing is tried before it is.
+    pub(crate) blocked: bool,
+    /// A failure was reported on a thread without a clock; the I/O thread sets `retry_at`.
+    pub(crate) backoff_due: bool,
+    pub(crate) retry_at: Option<Instant>,
+    pub(crate) attempts: u32,
+    pub(crate) leader: Option<Leader>,
+    /// Epoch of the last leader under which the position was good.
+    pub(crate) last_leader_epoch: Option<i32>,
+    pub(crate) topic_id: Uuid,
+    /// A closer replica and until when it is used (KIP-392).
+    pub(crate) preferred_replica: Option<(i32, Instant)>,
+    pub(crate) high_watermark: Option<i64>,
+    pub(crate) last_stable_offset: Option<i64>,
+    pub(crate) log_start_offset: Option<i64>,
+    /// The offset of the last fetch that was answered: with a position at the end of the log, it
+    /// tells "nothing there yet" from "not asked yet".
+    pub(crate) fetched_at: Option<i64>,
+    /// Place in the rotation; smaller is sooner.
+    pub(crate) turn: u64,
+}
+
+impl PartitionState {
+    pub(crate) fn new(handle: u32, stamp: u64, turn: u64) -> Self {
+        Self {
+            handle,
+            phase: Phase::Initializing,
+            stamp,
+            paused: false,
+            buffered: false,
+            asked: false,
+            blocked: false,
+            backoff_due: false,
+            retry_at: None,
+            attempts: 0,
+            leader: None,
+            last_leader_epoch: None,
+            topic_id: Uuid::ZERO,
+            preferred_replica: None,
+            high_watermark: None,
+            last_stable_offset: None,
+            log_start_offset: None,
+            fetched_at: None,
+            turn,
+        }
+    }
+
+    /// Enters another phase and makes every answer on its way stale.
+    pub(crate) fn enter(&mut self, phase: Phase, stamp: u64) {
+        self.phase = phase;
+        self.stamp = stamp;
+        self.buffered = false;
+        self.asked = false;
+        self.blocked = false;
+        self.backoff_due = false;
+        self.retry_at = None;
+        self.attempts = 0;
+    }
+
+    /// The position that may be read from: none while it is unknown or unconfirmed.
+    pub(crate) fn valid_position(&self) -> Option<FetchPosition> {
+        match self.phase {
+            Phase::Fetching(position) => Some(position),
+            _ => None,
+        }
+    }
+
+    /// Something went wrong: nothing is tried before `retry_at`.
+    pub(crate) fn failed(&mut self, retry_at: Instant) {
+        self.asked = false;
+        self.backoff_due = false;
+        self.retry_at = Some(retry_at);
+        self.attempts = self.attempts.saturating_add(1);
+    }
+
+    /// Something went well.
+    pub(crate) fn succeeded(&mut self) {
+        self.asked = false;
+        self.retry_at = None;
+        self.attempts = 0;
+    }
+
+    pub(crate) fn due(&self, now: Instant) -> bool {
+        !self.blocked && !self.backoff_due && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    /// The node to read from: the closer replica while its lease lasts, else the leader.
+    pub(crate) fn read_replica(&self, now: Instant) -> Option<i32> {
+        match self.preferred_replica {
+            Some((node, until)) if now < until => Some(node),
+            _ => self.leader.map(|leader| leader.node),
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! `update_fetch_positions`: how a partition gets a position, and keeps it honest.
+//!
+//! ```text
+//! 0  the leader or its epoch changed     OffsetForLeaderEpoch, fetching waits
+//! 1  all positions known                 nothing to do
+//! 2  with a group id                     the coordinator tells the committed offsets
+//! 3  none committed                      reset policy, or NoOffsetForPartition
+//! 4  a reset is due                      ListOffsets at the leader
+//! ```
+//! The steps are not a sequence of waits: every partition stands at its own step (its phase), and
+//! each poll sends what is due. An answer counts only under the stamp it was asked under.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Metadata, NodeId, Outgoing, Purpose};
+use thalweg_protocol::messages::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsResponse};
+use thalweg_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochResponse;
+use thalweg_protocol::{ApiKey, ErrorCode, Str, Uuid};
+
+use crate::error::ConsumerError;
+use crate::fetcher::{Fetcher, InFlight};
+use crate::list_offsets::{self, ListTarget};
+use crate::offset_spec::OffsetReset;
+use crate::partition_state::{FetchPosition, Leader, Phase};
+use crate::survey::{ResetTarget, Survey, ValidationTarget};
+use crate::topic_partition::TopicPartition;
+use crate::validation::{self, Verdict};
+
+impl Fetcher {
+    /// Takes note of new metadata and of a new assignment. True if there was either.
+    pub(crate) fn refresh_leaders(&mut self, cluster: &mut Cluster, now: Instant) -> bool {
+        let assignment = self.shared.subscription.lock().version();
+        let changed = assignment != self.seen_assignment;
+        if changed {
+            self.seen_assignment = assignment;
+            let partitions = self.shared.subscription.assignment();
+            let topics: BTreeSet<Str> = partitions.into_iter().map(|tp| tp.topic).collect();
+            // A bad name was refused when it was assigned, or the metadata will say so.
+            let _ = cluster.pin_topics(&topics, now);
+        }
+        let metadata = cluster.metadata().clone();
+        if !changed && metadata.version == self.seen_metadata {
+            return false;
+        }
+        self.seen_metadata = metadata.version;
+        self.take_metadata(&metadata);
+        true
+    }
+
+    fn take_metadata(&mut self, metadata: &Metadata) {
+        let mut refused: BTreeMap<Str, ErrorCode> = BTreeMap::new();
+        let mut truncated = Vec::new();
+        {
+            let mut assigned = self.shared.subscription.lock();
+            let partitions: Vec<TopicPartition> = assigned
+                .iter()
+                .map(|(partition, _)| partition.clone())
+                .collect();
+            for partition in &partitions {
+                let topic = metadata.topic(&partition.topic);
+                if let Some(code) = metadata.topic_error(&partition.topic)
+                    && !code.is_retriable()
+                {
+                    refused.insert(partition.topic.clone(), code);
+                }
+                let leader = metadata
+                    .leader(&partition.topic, partition.partition)
+                    .map(|node| {
+                        let epoch = metadata
+                            .partition(&partition.topic, partition.partition)
+                            .map_or(-1, |p| p.leader_epoch);
+                        Leader { node, epoch }
+                    });
+                if let Some(topic) = topic {
+                    let recreated = assigned.set_topic_id(partition, topic.id);
+                    truncated.extend(recreated.then(|| partition.clone()));
+                }
+                assigned.set_leader(partition, leader);
+            }
+        }
+        for partition in truncated {
+            self.log_is_gone(&partition);
+        }
+        self.raise_refused(&refused);
+    }
+
+    fn raise_refused(&self, refused: &BTreeMap<Str, ErrorCode>) {
+        for (topic, &code) in refused {
+            let error = if code == ErrorCode::TOPIC_AUTHORIZATION_FAILED {
+                ConsumerError::TopicAuthorizationFailed {
+                    topics: vec![topic.clone()],
+                }
+            } else {
+                ConsumerError::Broker {
+                    api: "Metadata",
+                    code,
+                    context: topic.to_string(),
+                }
+            };
+            self.shared.buffer.push_error(error, Vec::new());
+            self.shared.buffer.wake();
+        }
+    }
+
+    /// The topic was deleted and made again: the position means nothing in the new log.
+    fn log_is_gone(&self, partition: &TopicPartition) {
+        let position = {
+            let assigned = self.shared.subscription.lock();
+            match assigned
+                .get(partition)
+                .map(|state| (state.phase, state.stamp))
+            {
+                Some((Phase::Fetching(position) | Phase::AwaitValidation(position), stamp)) => {
+                    Some((position, stamp))
+                }
+                _ => None,
+            }
+        };
+        if let Some((position, stamp)) = position {
+            self.truncated(partition, stamp, position, None);
+        }
+    }
+
+    /// Step 3.
+    pub(crate) fn settle_uncommitted(&mut self, survey: &Survey) {
+        if survey.uncommitted.is_empty() {
+            return;
+        }
+        let policy = self.shared.config.auto_offset_reset;
+        let mut assigned = self.shared.subscription.lock();
+        for (partition, stamp) in &survey.uncommitted {
+            if let OffsetReset::None = policy {
+                if let Some(state) = assigned.current(partition, *stamp) {
+                    state.blocked = true;
+                }
+            } else {
+                assigned.enter(partition, Phase::AwaitReset(policy));
+                self.dirty = true;
+            }
+        }
+        drop(assigned);
+        if let OffsetReset::None = policy {
+            let partitions = survey
+                .uncommitted
+                .iter()
+                .map(|(tp, _)| tp.clone())
+                .collect();
+            let error = ConsumerError::NoOffsetForPartition { partitions };
+            self.shared
+                .buffer
+                .push_error(error, survey.uncommitted.clone());
+            self.shared.buffer.wake();
+        }
+    }
+
+    /// Step 4.
+    pub(crate) fn send_resets(
+        &mut self,
+        survey: &mut Survey,
+        cluster: &mut Cluster,
+        now: Instant,
+        now_ms: i64,
+    ) {
+        for (node, targets) in std::mem::take(&mut survey.reset) {
+            let Some(version) = self.version(node, ApiKey::LIST_OFFSETS, cluster, now) else {
+                continue;
+            };
+            let wire: Vec<ListTarget> = targets
+                .iter()
+                .filter_map(|target| {
+                    let spec = target.reset.spec(now_ms)?;
+                    Some(ListTarget {
+                        partition: target.partition.clone(),
+                        leader_epoch: target.leader_epoch,
+                        timestamp: spec.wire_timestamp(),
+                    })
+                })
+                .collect();
+            let config = &self.shared.config;
+            let request = list_offsets::request(config, &wire);
+            let outgoing = Outgoing::new(&request, version, config.request_timeout)
+                .expect("the request has no field beyond the negotiated version");
+            let id = cluster.send(node, Purpose::General, outgoing, now);
+            self.mark_asked(targets.iter().map(|t| (&t.partition, t.stamp)));
+            self.in_flight.insert(id, InFlight::Reset(targets));
+        }
+    }
+
+    pub(crate) fn on_reset(
+        &mut self,
+        targets: &[ResetTarget],
+        result: Result<ListOffsetsResponse, String>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let answers = result.map(list_offsets::answers).unwrap_or_default();
+        for target in targets {
+            self.reset_answered(target, answers.get(&target.partition), cluster, now);
+        }
+        self.shared.buffer.wake();
+    }
+
+    fn reset_answered(
+        &mut self,
+        target: &ResetTarget,
+        answer: Option<&ListOffsetsPartitionResponse>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let retry_after = self.backoff.after(0);
+        let mut assigned = self.shared.subscription.lock();
+        // Revoked, sought elsewhere, or another reset was asked for meanwhile: not ours any more.
+        let Some(state) = assigned.current(&target.partition, target.stamp) else {
+            return;
+        };
+        let code = answer.map(|answer| ErrorCode(answer.error_code));
+        match (answer, code) {
+            (Some(answer), Some(ErrorCode::NONE)) if answer.offset >= 0 => {
+                let position = FetchPosition {
+                    offset: answer.offset,
+                    leader_epoch: answer.leader_epoch,
+                };
+                assigned.enter(&target.partition, Phase::Fetching(position));
+            }
+            // No record is that young: what comes next is.
+            (Some(_), Some(ErrorCode::NONE)) => {
+                assigned.enter(&target.partition, Phase::AwaitReset(OffsetReset::Latest));
+            }
+            (Some(_), Some(code)) if !list_offsets::is_retriable(code) => {
+                state.blocked = true;
+                state.asked = false;
+                drop(assigned);
+                let error = list_offsets::refusal(&target.partition, code);
+                let about = vec![(target.partition.clone(), target.stamp)];
+                self.shared.buffer.push_error(error, about);
+            }
+            _ => {
+                state.failed(now + retry_after);
+                cluster.request_update();
+            }
+        }
+    }
+
+    /// Step 0.
+    pub(crate) fn send_validations(
+        &mut self,
+        survey: &mut Survey,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        for (node, targets) in std::mem::take(&mut survey.validate) {
+            if !cluster.is_ready(node, Purpose::General, now) {
+                self.dirty = true;
+                continue;
+            }
+            let version = cluster.api_version(node, ApiKey::OFFSET_FOR_LEADER_EPOCH);
+            let Some(version) = version.filter(|v| *v >= validation::VERSION_MIN) else {
+                // The broker cannot tell; reading on is what clients did before KIP-320.
+                self.confirm(&targets);
+                continue;
+            };
+            let request = validation::request(&targets);
+            let outgoing = Outgoing::new(&request, version, self.shared.config.request_timeout)
+                .expect("the request has no field beyond the negotiated version");
+            let id = cluster.send(node, Purpose::General, outgoing, now);
+            self.mark_asked(targets.iter().map(|t| (&t.partition, t.stamp)));
+            self.in_flight.insert(id, InFlight::Validate(targets));
+        }
+    }
+
+    fn confirm(&mut self, targets: &[ValidationTarget]) {
+        let mut assigned = self.shared.subscription.lock();
+        for target in targets {
+            if assigned.current(&target.partition, target.stamp).is_some() {
+                assigned.enter(&target.partition, Phase::Fetching(target.position));
+            }
+        }
+        drop(assigned);
+        self.dirty = true;
+        self.shared.buffer.wake();
+    }
+
+    pub(crate) fn on_validation(
+        &mut self,
+        targets: &[ValidationTarget],
+        result: Result<OffsetForLeaderEpochResponse, String>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let answers = result.map(validation::answers).unwrap_or_default();
+        for target in targets {
+            let answer = answers.get(&target.partition);
+            match answer.map(|answer| validation::verdict(target.position, answer)) {
+                Some(Verdict::Same) => self.confirm(std::slice::from_ref(target)),
+                Some(Verdict::Truncated(at)) => {
+                    self.truncated(&target.partition, target.stamp, target.position, at);
+                }
+                Some(Verdict::Refused(ErrorCode::TOPIC_AUTHORIZATION_FAILED)) => {
+                    self.block(
+                        target,
+                        ConsumerError::TopicAuthorizationFailed {
+                            topics: vec![target.partition.topic.clone()],
+                        },
+                    );
+                }
+                Some(Verdict::Refused(_)) | None => {
+                    let retry_after = self.backoff.after(0);
+                    let mut assigned = self.shared.subscription.lock();
+                    if let Some(state) = assigned.current(&target.partition, target.stamp) {
+                        state.failed(now + retry_after);
+                    }
+                    cluster.request_update();
+                }
+            }
+        }
+        self.shared.buffer.wake();
+    }
+
+    fn block(&self, target: &ValidationTarget, error: ConsumerError) {
+        let mut assigned = self.shared.subscription.lock();
+        if let Some(state) = assigned.current(&target.partition, target.stamp) {
+            state.blocked = true;
+            state.asked = false;
+        }
+        drop(assigned);
+        self.shared
+            .buffer
+            .push_error(error, vec![(target.partition.clone(), target.stamp)]);
+    }
+
+    /// The log no longer holds what was read. Never passed over in silence: either a policy says
+    /// where to go on, or the application is told.
+    fn truncated(
+        &self,
+        partition: &TopicPartition,
+        stamp: u64,
+        position: FetchPosition,
+        diverging: Option<FetchPosition>,
+    ) {
+        let mut assigned = self.shared.subscription.lock();
+        let Some(state) = assigned.current(partition, stamp) else {
+            return;
+        };
+        self.shared.metrics.truncations_total.add(1);
+        match (self.shared.config.auto_offset_reset, diverging) {
+            (OffsetReset::None, _) => {
+                state.blocked = true;
+                state.asked = false;
+                drop(assigned);
+                let error = ConsumerError::LogTruncation {
+                    partition: partition.clone(),
+                    offset: position.offset,
+                    leader_epoch: position.leader_epoch,
+                    diverging_offset: diverging.map(|at| at.offset),
+                };
+                self.shared
+                    .buffer
+                    .push_error(error, vec![(partition.clone(), stamp)]);
+            }
+            (_, Some(at)) => {
+                assigned.enter(partition, Phase::Fetching(at));
+            }
+            (reset, None) => {
+                assigned.enter(partition, Phase::AwaitReset(reset));
+            }
+        }
+    }
+
+    fn mark_asked<'a>(&self, partitions: impl Iterator<Item = (&'a TopicPartition, u64)>) {
+        let mut assigned = self.shared.subscription.lock();
+        for (partition, stamp) in partitions {
+            if let Some(state) = assigned.current(partition, stamp) {
+                state.asked = true;
+            }
+        }
+    }
+
+    /// The version to speak with a node that is ready; otherwise it is asked for again later.
+    fn version(
+        &mut self,
+        node: NodeId,
+        key: ApiKey,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) -> Option<i16> {
+        if !cluster.is_ready(node, Purpose::General, now) {
+            self.dirty = true;
+            return None;
+        }
+        cluster.api_version(node, key)
+    }
+}
+
+impl crate::subscription::Assigned {
+    /// True if the topic has been made anew under the same name.
+    fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) -> bool {
+        let Some(state) = self.get_mut(partition) else {
+            return false;
+        };
+        let recreated = state.topic_id != Uuid::ZERO && id != Uuid::ZERO && state.topic_id != id;
+        if id != Uuid::ZERO {
+            state.topic_id = id;
+        }
+        recreated
+    }
+}

@@ -1,0 +1,129 @@
+//! Is the log still the one that was read? `OffsetForLeaderEpoch` (KIP-320).
+//!
+//! ```text
+//! position 100, read under epoch 5; a leader of epoch 7 takes over
+//!   ask: where does epoch 5 end?      >= 100: the same log, read on
+//!                                      < 100: cut back there: with a policy go to that offset,
+//!                                             without one raise LogTruncation
+//!                                    unknown: the epoch itself is gone: policy or LogTruncation
+//! ```
+//! Until the answer is there the partition is not fetched. Anything but an answer is only tried
+//! again: a lost connection must never look like a cut log.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::messages::offset_for_leader_epoch::{
+    EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::partition_state::FetchPosition;
+use crate::survey::ValidationTarget;
+use crate::topic_partition::TopicPartition;
+
+/// Before this version the broker does not check the epochs that consumers send.
+pub(crate) const VERSION_MIN: i16 = 3;
+const CONSUMER_REPLICA_ID: i32 = -1;
+const UNDEFINED_OFFSET: i64 = -1;
+const UNDEFINED_EPOCH: i32 = -1;
+
+pub(crate) fn request(targets: &[ValidationTarget]) -> OffsetForLeaderEpochRequest {
+    let mut topics: Vec<OffsetForLeaderTopic> = Vec::new();
+    let mut by_name: BTreeMap<Str, usize> = BTreeMap::new();
+    for target in targets {
+        let name = &target.partition.topic;
+        let index = *by_name.entry(name.clone()).or_insert_with(|| {
+            topics.push(OffsetForLeaderTopic {
+                topic: name.clone(),
+                ..Default::default()
+            });
+            topics.len() - 1
+        });
+        topics[index].partitions.push(OffsetForLeaderPartition {
+            partition: target.partition.partition,
+            current_leader_epoch: target.leader_epoch,
+            leader_epoch: target.position.leader_epoch,
+        });
+    }
+    OffsetForLeaderEpochRequest {
+        replica_id: CONSUMER_REPLICA_ID,
+        topics,
+    }
+}
+
+pub(crate) fn answers(
+    response: OffsetForLeaderEpochResponse,
+) -> BTreeMap<TopicPartition, EpochEndOffset> {
+    let mut answers = BTreeMap::new();
+    for topic in response.topics {
+        let name = topic.topic.detached();
+        for answer in topic.partitions {
+            let partition = TopicPartition {
+                topic: name.clone(),
+                partition: answer.partition,
+            };
+            answers.insert(partition, answer);
+        }
+    }
+    answers
+}
+
+/// What an answer means for a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Same,
+    /// The logs part at this offset, if it is known.
+    Truncated(Option<FetchPosition>),
+    Refused(ErrorCode),
+}
+
+pub(crate) fn verdict(position: FetchPosition, answer: &EpochEndOffset) -> Verdict {
+    let code = ErrorCode(answer.error_code);
+    if code != ErrorCode::NONE {
+        return Verdict::Refused(code);
+    }
+    if answer.end_offset == UNDEFINED_OFFSET || answer.leader_epoch == UNDEFINED_EPOCH {
+        return Verdict::Truncated(None);
+    }
+    if answer.end_offset < position.offset {
+        return Verdict::Truncated(Some(FetchPosition {
+            offset: answer.end_offset,
+            leader_epoch: answer.leader_epoch,
+        }));
+    }
+    Verdict::Same
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(end_offset: i64, leader_epoch: i32) -> Verdict {
+        let position = FetchPosition {
+            offset: 100,
+            leader_epoch: 5,
+        };
+        verdict(
+            position,
+            &EpochEndOffset {
+                end_offset,
+                leader_epoch,
+                ..Default::default()
+            },
+        )
+    }
+
+    #[test]
+    fn the_end_of_the_epoch_tells() {
+        assert_eq!(judged(100, 5), Verdict::Same);
+        assert_eq!(judged(250, 5), Verdict::Same);
+        let cut = FetchPosition {
+            offset: 80,
+            leader_epoch: 4,
+        };
+        assert_eq!(judged(80, 4), Verdict::Truncated(Some(cut)));
+        assert_eq!(judged(-1, 5), Verdict::Truncated(None));
+        assert_eq!(judged(300, -1), Verdict::Truncated(None));
+    }
+}
