@@ -1,0 +1,91 @@
+//! [`BrokerError`]: why a call of the broker's own API (not of Kafka's protocol) failed.
+
+use std::io;
+
+use thalweg_protocol::ErrorCode;
+
+/// What can go wrong when a program, and not a client over the wire, talks to the broker.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// Someone else listens there already.
+    #[error("node {node}: port {port} of {host} is taken")]
+    PortTaken { node: i32, host: String, port: u16 },
+    #[error("node {node}: cannot listen on {host}:{port}: {source}")]
+    Listen {
+        node: i32,
+        host: String,
+        port: u16,
+        source: io::Error,
+    },
+    /// A wrong option, in the words of Kafka's `ConfigException`.
+    #[error("{0}")]
+    Config(String),
+    #[error("cannot start the broker's thread: {0}")]
+    Thread(io::Error),
+    /// What a client would get for the same wish as an error code.
+    #[error("{}: {message}", code.name())]
+    Kafka { code: ErrorCode, message: String },
+    #[error("there is no node {node}: the nodes are 1 to {nodes}")]
+    NoSuchNode { node: i32, nodes: i32 },
+    #[error("the broker is closed")]
+    Closed,
+    /// The broker's thread did not answer in time.
+    #[error("the broker's thread did not {what} within {seconds} s")]
+    Timeout { what: &'static str, seconds: u64 },
+}
+
+impl BrokerError {
+    pub(crate) fn kafka(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Kafka {
+            code,
+            message: message.into(),
+        }
+    }
+
+    /// The code that a client would have got, if there is one.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Kafka { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    pub fn is_port_taken(&self) -> bool {
+        matches!(self, Self::PortTaken { .. })
+    }
+}
+
+/// Why a wish of a client is refused, in the form that answers have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+        }
+    }
+
+    pub(crate) fn unknown_topic() -> Self {
+        Self::of(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+    }
+
+    /// With Kafka's own words for the code.
+    pub(crate) fn of(code: ErrorCode) -> Self {
+        Self::new(code, code.message())
+    }
+}
+
+impl From<ApiError> for BrokerError {
+    fn from(error: ApiError) -> Self {
+        Self::Kafka {
+            code: error.code,
+            message: error.message,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Faults on demand: what the broker does to requests so that a client's answer to it can be seen.
+//!
+//! ```text
+//! broker.faults().on(ApiKey::PRODUCE).topic("t").times(2).then_fail(code)   -> FaultId
+//! request -> count it -> the first fault that matches and is not used up -> its action
+//! ```
+//! At most one fault applies to a request: of those that match, the one that was added first.
+//! Nothing here knows sockets: the server is told what to do with the connection.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+
+/// Names a fault; never given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FaultId(pub u64);
+
+/// What happens to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultAction {
+    /// Not applied; answered with the code, at the level at which the API has its errors: of the
+    /// fault's topic only, if it names one.
+    Fail(ErrorCode),
+    /// Applied at once, answered that much later. Later requests of the connection wait.
+    Delay(Duration),
+    /// Not applied; the connection is closed.
+    Disconnect,
+    /// Applied; the connection is closed instead of an answer.
+    ApplyThenDisconnect,
+    /// Not applied, and neither this nor any later request of the connection is answered, as if
+    /// the network had swallowed them.
+    Silence,
+}
+
+/// Which requests a fault is for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FaultMatch {
+    /// `None`: any API.
+    pub api: Option<ApiKey>,
+    /// The node that gets the request.
+    pub node: Option<i32>,
+    /// A topic that the request names or asks for by id.
+    pub topic: Option<Str>,
+}
+
+#[derive(Debug)]
+struct Fault {
+    matches: FaultMatch,
+    action: FaultAction,
+    /// `None`: until it is removed.
+    times_left: Option<u32>,
+    hits: u64,
+}
+
+/// A fault that applies to the request at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Applied {
+    pub(crate) action: FaultAction,
+    pub(crate) topic: Option<Str>,
+}
+
+/// The faults of a broker, and how many requests of each API it has seen.
+#[derive(Debug, Default)]
+pub(crate) struct FaultRegistry {
+    faults: BTreeMap<FaultId, Fault>,
+    next_id: u64,
+    seen: BTreeMap<(ApiKey, i32), u64>,
+}
+
+impl FaultRegistry {
+    pub(crate) fn add(
+        &mut self,
+        matches: FaultMatch,
+        action: FaultAction,
+        times: Option<u32>,
+    ) -> FaultId {
+        let id = FaultId(self.next_id);
+        self.next_id += 1;
+        let fault = Fault {
+            matches,
+            action,
+            times_left: times,
+            hits: 0,
+        };
+        self.faults.insert(id, fault);
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: FaultId) -> bool {
+        self.faults.remove(&id).is_some()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.faults.clear();
+    }
+
+    /// How often the fault has applied, also after it was used up; `None` once it is removed.
+    pub(crate) fn hits(&self, id: FaultId) -> Option<u64> {
+        self.faults.get(&id).map(|fault| fault.hits)
+    }
+
+    pub(crate) fn count(&mut self, api: ApiKey, node: i32) {
+        *self.seen.entry((api, node)).or_default() += 1;
+    }
+
+    /// Requests seen of each API.
+    pub(crate) fn seen(&self, api: Option<ApiKey>) -> BTreeMap<ApiKey, u64> {
+        let mut counts = BTreeMap::new();
+        for ((key, _), count) in &self.seen {
+            if api.is_none_or(|wanted| wanted == *key) {
+                *counts.entry(*key).or_default() += count;
+            }
+        }
+        counts
+    }
+
+    /// The fault for this request, used up by one. The topics are asked for only if a fault
+    /// names one, as finding them costs a walk over the request.
+    pub(crate) fn take(
+        &mut self,
+        api: ApiKey,
+        node: i32,
+        topics: impl FnOnce() -> Vec<Str>,
+    ) -> Option<Applied> {
+        if self.faults.is_empty() {
+            return None;
+        }
+        let mut candidates = self
+            .faults
+            .values_mut()
+            .filter(|fault| fault.times_left != Some(0) && fault.is_for(api, node))
+            .peekable();
+        candidates.peek()?;
+        let mut topics = Topics::Unasked(topics);
+        let fault = candidates.find(|fault| match &fault.matches.topic {
+            None => true,
+            Some(topic) => topics.get().contains(topic),
+        })?;
+        fault.hits += 1;
+        fault.times_left = fault.times_left.map(|times| times - 1);
+        Some(Applied {
+            action: fault.action,
+            topic: fault.matches.topic.clone(),
+        })
+    }
+}
+
+impl Fault {
+    fn is_for(&self, api: ApiKey, node: i32) -> bool {
+        self.matches.api.is_none_or(|wanted| wanted == api)
+            && self.matches.node.is_none_or(|wanted| wanted == node)
+    }
+}
+
+enum Topics<F> {
+    Unasked(F),
+    Known(Vec<Str>),
+    Asking,
+}
+
+impl<F: FnOnce() -> Vec<Str>> Topics<F> {
+    fn get(&mut self) -> &[Str] {
+        if let Self::Unasked(ask) = std::mem::replace(self, Self::Asking) {
+            *self = Self::Known(ask());
+        }
+        match self {
+            Self::Known(topics) => topics,
+            Self::Unasked(_) | Self::Asking => unreachable!("asked for above"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(topics: &[&str]) -> Vec<Str> {
+        topics.iter().map(|name| Str::from(*name)).collect()
+    }
+
+    fn on(api: ApiKey) -> FaultMatch {
+        FaultMatch {
+            api: Some(api),
+            ..FaultMatch::default()
+        }
+    }
+
+    #[test]
+    fn faults_apply_in_the_order_added_and_are_used_up() {
+        let mut faults = FaultRegistry::default();
+        let first = faults.add(on(ApiKey::PRODUCE), FaultAction::Disconnect, Some(2));
+        let second = faults.add(FaultMatch::default(), FaultAction::Silence, None);
+        let mut take = |api| faults.take(api, 1, Vec::new).map(|applied| applied.action);
+        assert_eq!(take(ApiKey::PRODUCE), Some(FaultAction::Disconnect));
+        assert_eq!(take(ApiKey::FETCH), Some(FaultAction::Silence));
+        assert_eq!(take(ApiKey::PRODUCE), Some(FaultAction::Disconnect));
+        assert_eq!(take(ApiKey::PRODUCE), Some(FaultAction::Silence));
+        assert_eq!(
+            (faults.hits(first), faults.hits(second)),
+            (Some(2), Some(2))
+        );
+        faults.clear();
+        assert_eq!(faults.take(ApiKey::FETCH, 1, Vec::new), None);
+    }
+
+    #[test]
+    fn a_fault_of_a_topic_or_node_leaves_others_alone() {
+        let mut faults = FaultRegistry::default();
+        let of_topic = FaultMatch {
+            topic: Some("a".into()),
+            node: Some(2),
+            ..on(ApiKey::FETCH)
+        };
+        faults.add(of_topic, FaultAction::Disconnect, None);
+        assert_eq!(faults.take(ApiKey::FETCH, 1, || names(&["a"])), None);
+        assert_eq!(faults.take(ApiKey::FETCH, 2, || names(&["b"])), None);
+        let applied = faults
+            .take(ApiKey::FETCH, 2, || names(&["b", "a"]))
+            .unwrap();
+        assert_eq!(applied.topic, Some("a".into()));
+    }
+
+    #[test]
+    fn requests_are_counted_by_api_over_all_nodes() {
+        let mut faults = FaultRegistry::default();
+        faults.count(ApiKey::FETCH, 1);
+        faults.count(ApiKey::FETCH, 2);
+        faults.count(ApiKey::METADATA, 1);
+        assert_eq!(faults.seen(None)[&ApiKey::FETCH], 2);
+        assert_eq!(
+            faults.seen(Some(ApiKey::METADATA)),
+            BTreeMap::from([(ApiKey::METADATA, 1)])
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! The broker's options, and the defaults that they give to topics.
+
+use std::collections::BTreeMap;
+
+use super::topic::{TOPIC_OPTIONS, TopicOption, TopicOptions};
+use super::value::{Kind, OptionError};
+use crate::BrokerError;
+
+/// Name, kind and default of the options that are the broker's own; those that give a topic's
+/// default (`log.retention.ms`, `message.max.bytes`, ...) are in [`TOPIC_OPTIONS`].
+#[rustfmt::skip]
+pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
+    ("auto.create.topics.enable", Kind::Bool, "true"),
+    ("connections.max.idle.ms", Kind::LONG, "600000"),
+    ("default.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "1"),
+    ("delete.topic.enable", Kind::Bool, "true"),
+    ("fetch.max.bytes", Kind::Int { min: 1024, max: i32::MAX as i64 }, "57671680"),
+    ("group.initial.rebalance.delay.ms", Kind::INT, "3000"),
+    ("group.max.session.timeout.ms", Kind::INT, "1800000"),
+    ("group.max.size", Kind::Int { min: 1, max: i32::MAX as i64 }, "2147483647"),
+    ("group.min.session.timeout.ms", Kind::INT, "6000"),
+    ("log.retention.check.interval.ms", Kind::Long { min: 1 }, "300000"),
+    ("log.retention.hours", Kind::Int { min: i32::MIN as i64, max: i32::MAX as i64 }, "168"),
+    ("log.retention.minutes", Kind::Int { min: i32::MIN as i64, max: i32::MAX as i64 }, ""),
+    ("log.roll.hours", Kind::Int { min: 1, max: i32::MAX as i64 }, "168"),
+    ("max.incremental.fetch.session.cache.slots", Kind::INT, "1000"),
+    ("num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "1"),
+    ("offset.metadata.max.bytes", Kind::INT, "4096"),
+    ("offsets.retention.minutes", Kind::Int { min: 1, max: i32::MAX as i64 }, "10080"),
+    ("offsets.topic.num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "50"),
+    ("offsets.topic.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "3"),
+    ("producer.id.expiration.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "86400000"),
+    ("socket.request.max.bytes", Kind::Int { min: 1, max: i32::MAX as i64 }, "104857600"),
+    // Ours: what all records in memory may take together; 0: no limit.
+    ("thalweg.memory.max.bytes", Kind::LONG, "4294967296"),
+    ("transaction.max.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "900000"),
+    ("transaction.state.log.min.isr", Kind::Int { min: 1, max: i32::MAX as i64 }, "2"),
+    ("transaction.state.log.num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "50"),
+    ("transaction.state.log.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "3"),
+    ("transactional.id.expiration.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "604800000"),
+];
+
+/// The broker's options, checked and parsed.
+#[derive(Debug, Clone)]
+pub struct BrokerOptions {
+    pub auto_create_topics_enable: bool,
+    pub connections_max_idle_ms: u64,
+    pub default_replication_factor: i16,
+    pub delete_topic_enable: bool,
+    pub fetch_max_bytes: i32,
+    pub fetch_session_slots_max: usize,
+    /// What all records in memory may take together.
+    pub memory_bytes_max: Option<u64>,
+    pub num_partitions: i32,
+    pub offset_metadata_bytes_max: usize,
+    pub offsets_partitions: i32,
+    pub producer_id_expiration_ms: i64,
+    pub request_bytes_max: usize,
+    pub retention_check_interval_ms: u64,
+    /// As given; the rest is at its default.
+    given: BTreeMap<String, String>,
+}
+
+impl BrokerOptions {
+    pub fn parse(given: &BTreeMap<String, String>) -> Result<Self, BrokerError> {
+        let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
+        for (name, _, default) in BROKER_OPTIONS {
+            texts.insert(name, default);
+        }
+        for (name, text) in given {
+            check(name, text)?;
+            texts.insert(name, text);
+        }
+        let number = |name: &str| -> i64 { texts[name].parse().expect("checked by its kind") };
+        let memory = number("thalweg.memory.max.bytes") as u64;
+        let mut options = Self {
+            auto_create_topics_enable: is_true(texts["auto.create.topics.enable"]),
+            connections_max_idle_ms: number("connections.max.idle.ms") as u64,
+            default_replication_factor: number("default.replication.factor") as i16,
+            delete_topic_enable: is_true(texts["delete.topic.enable"]),
+            fetch_max_bytes: number("fetch.max.bytes") as i32,
+            fetch_session_slots_max: number("max.incremental.fetch.session.cache.slots") as usize,
+            memory_bytes_max: (memory > 0).then_some(memory),
+            num_partitions: number("num.partitions") as i32,
+            offset_metadata_bytes_max: number("offset.metadata.max.bytes") as usize,
+            offsets_partitions: number("offsets.topic.num.partitions") as i32,
+            producer_id_expiration_ms: number("producer.id.expiration.ms"),
+            request_bytes_max: number("socket.request.max.bytes") as usize,
+            retention_check_interval_ms: number("log.retention.check.interval.ms") as u64,
+            given: given.clone(),
+        };
+        options.settle_times();
+        options
+            .topic_options(&BTreeMap::new())
+            .map_err(config_error)?;
+        Ok(options)
+    }
+
+    /// Retention and roll time may be given in coarser units; the finest one given counts.
+    fn settle_times(&mut self) {
+        let units = [
+            ("log.retention.ms", "log.retention.minutes", 60_000_i64),
+            ("log.retention.ms", "log.retention.hours", 3_600_000),
+            ("log.roll.ms", "log.roll.hours", 3_600_000),
+        ];
+        for (fine, coarse, ms) in units {
+            if self.given.contains_key(fine) {
+                continue;
+            }
+            if let Some(n) = self
+                .given
+                .get(coarse)
+                .and_then(|text| text.parse::<i64>().ok())
+            {
+                let value = if n < 0 { -1 } else { n.saturating_mul(ms) };
+                self.given.insert(fine.to_owned(), value.to_string());
+            }
+        }
+    }
+
+    /// A broker option's text as given at the start.
+    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+        self.given.get(name).map(String::as_str)
+    }
+
+    /// The options of a topic with these of its own.
+    pub(crate) fn topic_options(
+        &self,
+        own: &BTreeMap<String, String>,
+    ) -> Result<TopicOptions, OptionError> {
+        TopicOptions::parse(&|option: &TopicOption| {
+            own.get(option.name)
+                .map(String::as_str)
+                .or_else(|| self.given(option.broker_name))
+        })
+    }
+}
+
+fn is_true(text: &str) -> bool {
+    text.eq_ignore_ascii_case("true")
+}
+
+fn config_error(error: OptionError) -> BrokerError {
+    BrokerError::Config(error.to_string())
+}
+
+fn check(name: &str, text: &str) -> Result<(), BrokerError> {
+    let own = BROKER_OPTIONS
+        .iter()
+        .find(|row| row.0 == name)
+        .map(|row| row.1);
+    let of_topics = TOPIC_OPTIONS
+        .iter()
+        .find(|option| option.broker_name == name);
+    match own.or_else(|| of_topics.map(|option| option.kind)) {
+        Some(kind) => kind.check(name, text).map_err(config_error),
+        None => Err(BrokerError::Config(format!(
+            "Unknown broker configuration {name}"
+        ))),
+    }
+}
+
+impl Default for BrokerOptions {
+    fn default() -> Self {
+        Self::parse(&BTreeMap::new()).expect("the table's defaults are values of their kinds")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(pairs: &[(&str, &str)]) -> Result<BrokerOptions, BrokerError> {
+        let given = pairs
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        BrokerOptions::parse(&given)
+    }
+
+    #[test]
+    fn defaults_are_kafkas() {
+        let options = BrokerOptions::default();
+        assert!(options.auto_create_topics_enable);
+        assert_eq!(options.num_partitions, 1);
+        assert_eq!(options.request_bytes_max, 104_857_600);
+    }
+
+    #[test]
+    fn an_unknown_or_bad_option_is_refused_by_name() {
+        let unknown = parse(&[("log.retention.fortnights", "1")])
+            .unwrap_err()
+            .to_string();
+        assert!(unknown.contains("log.retention.fortnights"), "{unknown}");
+        let bad = parse(&[("num.partitions", "0")]).unwrap_err().to_string();
+        assert!(
+            bad.contains("num.partitions") && bad.contains("from 1"),
+            "{bad}"
+        );
+    }
+
+    #[test]
+    fn the_finest_unit_of_retention_counts() {
+        let ms = |pairs: &[(&str, &str)]| {
+            parse(pairs)
+                .unwrap()
+                .topic_options(&BTreeMap::new())
+                .unwrap()
+                .retention_ms
+        };
+        assert_eq!(ms(&[("log.retention.hours", "1")]), 3_600_000);
+        assert_eq!(
+            ms(&[("log.retention.minutes", "1"), ("log.retention.hours", "9")]),
+            60_000
+        );
+        assert_eq!(
+            ms(&[("log.retention.ms", "5"), ("log.retention.minutes", "1")]),
+            5
+        );
+        assert_eq!(ms(&[("log.retention.hours", "-1")]), -1);
+    }
+
+    #[test]
+    fn a_topics_own_option_beats_the_brokers() {
+        let options = parse(&[("message.max.bytes", "2000")]).unwrap();
+        let own = BTreeMap::from([("max.message.bytes".to_owned(), "3000".to_owned())]);
+        assert_eq!(
+            options
+                .topic_options(&BTreeMap::new())
+                .unwrap()
+                .max_message_bytes,
+            2000
+        );
+        assert_eq!(options.topic_options(&own).unwrap().max_message_bytes, 3000);
+    }
+}

@@ -1,0 +1,70 @@
+//! [`Partition`]: a log, who leads it, and who waits for it.
+
+use thalweg_protocol::ErrorCode;
+
+use crate::storage::{Log, ProducerStates};
+use crate::waiters::Waiters;
+
+/// No live node leads.
+pub(crate) const NO_LEADER: i32 = -1;
+
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) leader: i32,
+    pub(crate) leader_epoch: i32,
+    /// On paper: every node of the process reads and writes the one log.
+    pub(crate) replicas: Vec<i32>,
+    pub(crate) log: Log,
+    pub(crate) producers: ProducerStates,
+    pub(crate) waiters: Waiters,
+}
+
+impl Partition {
+    pub(crate) fn new(replicas: Vec<i32>, leader: i32) -> Self {
+        let mut log = Log::new();
+        log.epochs.assign(0, 0);
+        Self {
+            leader,
+            leader_epoch: 0,
+            replicas,
+            log,
+            producers: ProducerStates::default(),
+            waiters: Waiters::default(),
+        }
+    }
+
+    /// Another leader, with the next epoch; whoever waits here must look again.
+    pub(crate) fn set_leader(&mut self, leader: i32) {
+        self.leader = leader;
+        self.leader_epoch += 1;
+        self.log
+            .epochs
+            .assign(self.leader_epoch, self.log.end_offset());
+        self.waiters.wake_all();
+    }
+
+    /// Below it all records are visible to `read_uncommitted`. Nothing is replicated, so it is
+    /// the log's end.
+    pub(crate) fn high_watermark(&self) -> i64 {
+        self.log.end_offset()
+    }
+
+    /// Below it no transaction is open. Transactions will make it differ from the high watermark.
+    pub(crate) fn last_stable_offset(&self) -> i64 {
+        self.high_watermark()
+    }
+
+    /// Whether `node` may answer a client that knows of `current_epoch` (-1: of none).
+    pub(crate) fn check_leader(&self, node: i32, current_epoch: i32) -> Result<(), ErrorCode> {
+        if current_epoch >= 0 && current_epoch < self.leader_epoch {
+            return Err(ErrorCode::FENCED_LEADER_EPOCH);
+        }
+        if current_epoch > self.leader_epoch {
+            return Err(ErrorCode::UNKNOWN_LEADER_EPOCH);
+        }
+        if self.leader != node {
+            return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! What a partition keeps: batches in wire form, and what is known about them.
+//!
+//! ```text
+//! Produce -> validate -> producers (duplicate? in order?) -> Log::append -> Segment -> StoredBatch
+//! Fetch   <- Log::read <- Segment <- StoredBatch (shared bytes, 16 patched ones in front)
+//! ```
+//! All in memory. Compaction is not done: a compacted topic keeps every record, as a Kafka does
+//! whose cleaner has not come by yet.
+
+mod batch;
+mod epochs;
+mod log;
+mod producers;
+mod segment;
+pub(crate) mod timestamps;
+pub(crate) mod validate;
+
+pub(crate) use batch::StoredBatch;
+pub(crate) use log::{Log, LogSlice, ReadLimit};
+pub(crate) use producers::{ProducerStates, Sequenced};

@@ -1,0 +1,262 @@
+//! What idempotent producers wrote to a partition: Kafka's `ProducerStateManager` and
+//! `ProducerAppendInfo`.
+//!
+//! ```text
+//! batch (producer id, epoch, first sequence) --check--> Append | Duplicate(offset) | error
+//! ```
+//! The last five batches of each producer are remembered, so that a batch that is sent again
+//! after a lost answer is found and not written twice. An unknown producer may begin with any
+//! sequence: its records may have been deleted.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use thalweg_protocol::ErrorCode;
+use thalweg_records::BatchHeader;
+
+/// As many batches as a producer may have in flight (`max.in.flight.requests.per.connection`).
+const BATCHES_MAX: usize = 5;
+
+/// What to do with a batch that carries a sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sequenced {
+    Append,
+    /// It was written before.
+    Duplicate {
+        base_offset: i64,
+        timestamp: i64,
+    },
+    Refused {
+        code: ErrorCode,
+        message: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Written {
+    first_sequence: i32,
+    last_sequence: i32,
+    base_offset: i64,
+    timestamp: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct ProducerEntry {
+    pub(crate) epoch: i16,
+    batches: VecDeque<Written>,
+    pub(crate) last_timestamp: i64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ProducerStates {
+    entries: BTreeMap<i64, ProducerEntry>,
+}
+
+impl ProducerStates {
+    /// What becomes of a batch with a producer id; changes nothing.
+    pub(crate) fn check(&self, header: &BatchHeader) -> Sequenced {
+        let Some(entry) = self.entries.get(&header.producer_id) else {
+            return Sequenced::Append;
+        };
+        if let Some(twin) = entry.find(header) {
+            return Sequenced::Duplicate {
+                base_offset: twin.base_offset,
+                timestamp: twin.timestamp,
+            };
+        }
+        entry.check_order(header)
+    }
+
+    /// Remembers a batch that was appended.
+    pub(crate) fn appended(&mut self, header: &BatchHeader, base_offset: i64, timestamp: i64) {
+        let entry = self
+            .entries
+            .entry(header.producer_id)
+            .or_insert_with(|| ProducerEntry {
+                epoch: header.producer_epoch,
+                batches: VecDeque::new(),
+                last_timestamp: timestamp,
+            });
+        if entry.epoch != header.producer_epoch {
+            entry.epoch = header.producer_epoch;
+            entry.batches.clear();
+        }
+        if entry.batches.len() == BATCHES_MAX {
+            entry.batches.pop_front();
+        }
+        entry.last_timestamp = header.max_timestamp;
+        entry.batches.push_back(Written {
+            first_sequence: header.base_sequence,
+            last_sequence: header.last_sequence(),
+            base_offset,
+            timestamp,
+        });
+    }
+
+    /// Forgets producers that wrote nothing for `expiration_ms`, by their records' time.
+    pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
+        self.entries
+            .retain(|_, entry| now_ms - entry.last_timestamp < expiration_ms);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &ProducerEntry)> {
+        self.entries.iter().map(|(id, entry)| (*id, entry))
+    }
+}
+
+impl ProducerEntry {
+    pub(crate) fn last_sequence(&self) -> i32 {
+        self.batches.back().map_or(-1, |last| last.last_sequence)
+    }
+
+    fn find(&self, header: &BatchHeader) -> Option<&Written> {
+        if self.epoch != header.producer_epoch {
+            return None;
+        }
+        self.batches.iter().find(|written| {
+            written.first_sequence == header.base_sequence
+                && written.last_sequence == header.last_sequence()
+        })
+    }
+
+    fn check_order(&self, header: &BatchHeader) -> Sequenced {
+        let (id, epoch, sequence) = (
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+        );
+        if epoch < self.epoch {
+            return refused(
+                ErrorCode::INVALID_PRODUCER_EPOCH,
+                format!(
+                    "Epoch of producer {id} is {epoch}, which is smaller than the last seen epoch {}",
+                    self.epoch
+                ),
+            );
+        }
+        if epoch > self.epoch {
+            if sequence == 0 {
+                return Sequenced::Append;
+            }
+            return refused(
+                ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
+                format!(
+                    "Invalid sequence number for new epoch of producer {id}: {epoch} (request epoch), {sequence} (seq. number), {} (current producer epoch)",
+                    self.epoch
+                ),
+            );
+        }
+        let last = self.last_sequence();
+        if sequence == next_sequence(last) {
+            return Sequenced::Append;
+        }
+        refused(
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
+            format!(
+                "Out of order sequence number for producer {id}: {sequence} (incoming seq. number), {last} (current end sequence number)"
+            ),
+        )
+    }
+}
+
+fn refused(code: ErrorCode, message: String) -> Sequenced {
+    Sequenced::Refused { code, message }
+}
+
+/// Sequences wrap from `i32::MAX` to 0.
+fn next_sequence(last: i32) -> i32 {
+    last.checked_add(1).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(epoch: i16, first: i32, count: i32) -> BatchHeader {
+        BatchHeader {
+            producer_id: 7,
+            producer_epoch: epoch,
+            base_sequence: first,
+            last_offset_delta: count - 1,
+            records_count: count,
+            ..BatchHeader::default()
+        }
+    }
+
+    fn code(outcome: &Sequenced) -> ErrorCode {
+        match outcome {
+            Sequenced::Refused { code, .. } => *code,
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
+    fn write(states: &mut ProducerStates, epoch: i16, first: i32, count: i32, offset: i64) {
+        let header = header(epoch, first, count);
+        assert_eq!(states.check(&header), Sequenced::Append);
+        states.appended(&header, offset, 1);
+    }
+
+    #[test]
+    fn the_last_five_batches_are_found_again_and_older_ones_are_out_of_order() {
+        let mut states = ProducerStates::default();
+        for index in 0..6 {
+            write(&mut states, 0, index * 10, 10, i64::from(index) * 100);
+        }
+        for index in 1..6 {
+            let again = states.check(&header(0, index * 10, 10));
+            let base_offset = i64::from(index) * 100;
+            assert_eq!(
+                again,
+                Sequenced::Duplicate {
+                    base_offset,
+                    timestamp: 1
+                }
+            );
+        }
+        let oldest = states.check(&header(0, 0, 10));
+        assert_eq!(code(&oldest), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
+    }
+
+    #[test]
+    fn a_gap_and_a_different_length_are_out_of_order() {
+        let mut states = ProducerStates::default();
+        write(&mut states, 0, 0, 10, 0);
+        for bad in [header(0, 11, 1), header(0, 5, 5), header(0, 0, 9)] {
+            assert_eq!(
+                code(&states.check(&bad)),
+                ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
+            );
+        }
+    }
+
+    #[test]
+    fn sequences_wrap_to_zero() {
+        let mut states = ProducerStates::default();
+        write(&mut states, 0, i32::MAX - 1, 2, 0);
+        write(&mut states, 0, 0, 3, 2);
+        let mut states = ProducerStates::default();
+        write(&mut states, 0, i32::MAX, 3, 0);
+        write(&mut states, 0, 2, 1, 3);
+    }
+
+    #[test]
+    fn a_new_epoch_begins_at_zero_and_fences_the_old_one() {
+        let mut states = ProducerStates::default();
+        write(&mut states, 3, 40, 1, 0);
+        let skipped = states.check(&header(4, 1, 1));
+        assert_eq!(code(&skipped), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
+        write(&mut states, 4, 0, 1, 1);
+        let fenced = states.check(&header(3, 41, 1));
+        assert_eq!(code(&fenced), ErrorCode::INVALID_PRODUCER_EPOCH);
+        let old_twin = states.check(&header(3, 40, 1));
+        assert_eq!(code(&old_twin), ErrorCode::INVALID_PRODUCER_EPOCH);
+    }
+
+    #[test]
+    fn an_idle_producer_is_forgotten_and_may_go_on_anywhere() {
+        let mut states = ProducerStates::default();
+        write(&mut states, 0, 0, 1, 0);
+        states.expire(1000, 500);
+        assert_eq!(states.iter().count(), 0);
+        write(&mut states, 0, 77, 1, 1);
+    }
+}

@@ -1,0 +1,81 @@
+//! [`Segment`]: a run of batches that retention removes as a whole, as Kafka's log files.
+
+use bytes::{Bytes, BytesMut};
+
+use super::batch::StoredBatch;
+use crate::options::TopicOptions;
+
+/// Small batches are copied together: a one-record batch would otherwise keep a whole frame and
+/// an allocation of its own.
+const SMALL_BATCH_BYTES: usize = 2048;
+const ARENA_BYTES: usize = 128 * 1024;
+
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) base_offset: i64,
+    pub(crate) batches: Vec<StoredBatch>,
+    pub(crate) size_bytes: u64,
+    /// Of the first batch: what the time of rolling is counted from.
+    first_timestamp: i64,
+    pub(crate) max_timestamp: i64,
+    arena: BytesMut,
+}
+
+impl Segment {
+    pub(crate) fn new(base_offset: i64) -> Self {
+        Self {
+            base_offset,
+            batches: Vec::new(),
+            size_bytes: 0,
+            first_timestamp: -1,
+            max_timestamp: -1,
+            arena: BytesMut::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batches.is_empty()
+    }
+
+    /// Kafka's `LogSegment.shouldRoll`, by the timestamps of the records and not by the clock.
+    pub(crate) fn should_roll(&self, bytes: usize, timestamp: i64, options: &TopicOptions) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let full = self.size_bytes + bytes as u64 > options.segment_bytes as u64;
+        let first = self.first_timestamp;
+        let old = timestamp >= 0 && first >= 0 && timestamp - first > options.segment_ms;
+        full || old
+    }
+
+    pub(crate) fn push(&mut self, mut batch: StoredBatch) {
+        if self.is_empty() {
+            self.first_timestamp = batch.max_timestamp;
+        }
+        self.max_timestamp = self.max_timestamp.max(batch.max_timestamp);
+        batch.max_timestamp_so_far = self.max_timestamp;
+        self.size_bytes += batch.len() as u64;
+        self.batches.push(batch);
+    }
+
+    /// `data`, or a copy of it if keeping it would keep much more than it is worth.
+    pub(crate) fn settle(&mut self, data: Bytes, frame_bytes: usize) -> Bytes {
+        if data.len() <= SMALL_BATCH_BYTES {
+            if self.arena.capacity() - self.arena.len() < data.len() {
+                self.arena = BytesMut::with_capacity(ARENA_BYTES);
+            }
+            self.arena.extend_from_slice(&data);
+            return self.arena.split().freeze();
+        }
+        if data.len() < frame_bytes / 2 {
+            return Bytes::copy_from_slice(&data);
+        }
+        data
+    }
+
+    /// The index of the first batch that ends at or after `offset`.
+    pub(crate) fn position(&self, offset: i64) -> usize {
+        self.batches
+            .partition_point(|batch| batch.last_offset() < offset)
+    }
+}

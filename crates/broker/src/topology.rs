@@ -1,0 +1,584 @@
+//! [`Topology`]: nodes, topics, and which node leads which partition.
+//!
+//! ```text
+//! stop_node: live -> dead; its partitions get a live leader (one of their replicas if any lives),
+//!            epoch + 1; Metadata omits the node, as KRaft does
+//! start_node: dead -> live; leaders stay where they are, as Kafka leaves them for some minutes
+//! ```
+//! Replicas exist on paper only: all nodes share the one log of a partition, so a leader may be
+//! any live node. Nodes have the ids 1 to N.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+
+use crate::error::ApiError;
+use crate::options::BrokerOptions;
+use crate::partition::{NO_LEADER, Partition};
+use crate::random::Random;
+use crate::topic::{self, Topic};
+
+/// Of all topics together: what a request may ask for has an end.
+const PARTITIONS_MAX: usize = 1_000_000;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) id: i32,
+    /// What clients are told to connect to.
+    pub(crate) host: Str,
+    pub(crate) port: u16,
+    pub(crate) is_live: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Topology {
+    pub(crate) cluster_id: Str,
+    nodes: Vec<Node>,
+    topics: BTreeMap<Uuid, Topic>,
+    ids: BTreeMap<Str, Uuid>,
+    partitions_count: usize,
+    /// Where the next topic's first replica goes, so that leaders are spread.
+    next_node: usize,
+}
+
+/// A topic that is wanted.
+#[derive(Debug, Default)]
+pub(crate) struct NewTopic {
+    pub(crate) name: String,
+    /// The nodes of each partition's replicas, or how many of each.
+    pub(crate) replicas: NewReplicas,
+    pub(crate) options: BTreeMap<String, String>,
+}
+
+#[derive(Debug)]
+pub(crate) enum NewReplicas {
+    /// -1: the broker's default.
+    Counts {
+        partitions: i32,
+        replication_factor: i16,
+    },
+    Assigned(Vec<Vec<i32>>),
+}
+
+impl Default for NewReplicas {
+    fn default() -> Self {
+        Self::Counts {
+            partitions: -1,
+            replication_factor: -1,
+        }
+    }
+}
+
+impl Topology {
+    pub(crate) fn new(nodes: Vec<Node>, random: &mut Random) -> Self {
+        Self {
+            cluster_id: random.uuid().to_string().into(),
+            nodes,
+            topics: BTreeMap::new(),
+            ids: BTreeMap::new(),
+            partitions_count: 0,
+            next_node: 0,
+        }
+    }
+
+    pub(crate) fn nodes_count(&self) -> i32 {
+        self.nodes.len() as i32
+    }
+
+    pub(crate) fn node(&self, id: i32) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.id == id)
+    }
+
+    pub(crate) fn is_live(&self, id: i32) -> bool {
+        self.node(id).is_some_and(|node| node.is_live)
+    }
+
+    pub(crate) fn live_nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.is_live)
+    }
+
+    /// Any live node will do: each can do what a controller does. -1: none lives.
+    pub(crate) fn controller(&self) -> i32 {
+        self.live_nodes().next().map_or(-1, |node| node.id)
+    }
+
+    /// The live node that stands `place` places from the first, around the circle: the same one
+    /// as long as it lives.
+    pub(crate) fn node_at(&self, place: usize) -> Option<&Node> {
+        let count = self.nodes.len();
+        (0..count)
+            .map(|step| &self.nodes[(place + step) % count])
+            .find(|node| node.is_live)
+    }
+
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &Topic> {
+        self.ids.values().map(|id| &self.topics[id])
+    }
+
+    pub(crate) fn topics_mut(&mut self) -> impl Iterator<Item = &mut Topic> {
+        self.topics.values_mut()
+    }
+
+    pub(crate) fn topic(&self, name: &str) -> Option<&Topic> {
+        self.topics.get(self.ids.get(name)?)
+    }
+
+    pub(crate) fn topic_mut(&mut self, name: &str) -> Option<&mut Topic> {
+        self.topics.get_mut(self.ids.get(name)?)
+    }
+
+    pub(crate) fn topic_by_id(&self, id: Uuid) -> Option<&Topic> {
+        self.topics.get(&id)
+    }
+
+    pub(crate) fn topic_by_id_mut(&mut self, id: Uuid) -> Option<&mut Topic> {
+        self.topics.get_mut(&id)
+    }
+
+    /// Checks the wish and, unless `validate_only`, fulfils it. Without `validate_only` the id is
+    /// that of a topic that exists.
+    pub(crate) fn create_topic(
+        &mut self,
+        wish: NewTopic,
+        validate_only: bool,
+        broker: &BrokerOptions,
+        random: &mut Random,
+    ) -> Result<Uuid, ApiError> {
+        self.check_new_name(&wish.name)?;
+        let options = broker
+            .topic_options(&wish.options)
+            .map_err(|error| ApiError::new(ErrorCode::INVALID_CONFIG, error.to_string()))?;
+        let replicas = self.assign(&wish.replicas, broker)?;
+        let id = random.uuid();
+        if validate_only {
+            return Ok(id);
+        }
+        self.next_node += 1;
+        self.partitions_count += replicas.len();
+        let partitions = replicas
+            .into_iter()
+            .map(|nodes| self.new_partition(nodes))
+            .collect();
+        let name = Str::from(wish.name);
+        self.ids.insert(name.clone(), id);
+        self.topics.insert(
+            id,
+            Topic {
+                name,
+                id,
+                own_options: wish.options,
+                options,
+                partitions,
+            },
+        );
+        Ok(id)
+    }
+
+    fn check_new_name(&self, name: &str) -> Result<(), ApiError> {
+        topic::check_name(name)
+            .map_err(|why| ApiError::new(ErrorCode::INVALID_TOPIC_EXCEPTION, why))?;
+        if self.ids.contains_key(name) {
+            let why = format!("Topic '{name}' already exists.");
+            return Err(ApiError::new(ErrorCode::TOPIC_ALREADY_EXISTS, why));
+        }
+        // Only a name with such a character can collide, and the walk costs.
+        let clash = name.contains(['.', '_']).then(|| {
+            self.ids
+                .keys()
+                .find(|other| topic::names_collide(name, other))
+        });
+        if let Some(Some(other)) = clash {
+            let why = format!(
+                "Topic '{name}' collides with existing topic: {}",
+                other.as_str()
+            );
+            return Err(ApiError::new(ErrorCode::INVALID_TOPIC_EXCEPTION, why));
+        }
+        Ok(())
+    }
+
+    fn assign(
+        &self,
+        wish: &NewReplicas,
+        broker: &BrokerOptions,
+    ) -> Result<Vec<Vec<i32>>, ApiError> {
+        match wish {
+            NewReplicas::Counts {
+                partitions,
+                replication_factor,
+            } => {
+                let partitions = match *partitions {
+                    -1 => broker.num_partitions,
+                    count => count,
+                };
+                let factor = match *replication_factor {
+                    -1 => broker.default_replication_factor,
+                    factor => factor,
+                };
+                self.spread(0, partitions, factor)
+            }
+            NewReplicas::Assigned(lists) => {
+                self.check_room(lists.len())?;
+                self.check_assignment(lists)?;
+                Ok(lists.clone())
+            }
+        }
+    }
+
+    /// Replicas for the partitions from `first` up to `partitions`, around the circle of nodes.
+    fn spread(&self, first: i32, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, ApiError> {
+        if partitions <= first {
+            let why = "Number of partitions was set to an invalid non-positive value.";
+            return Err(ApiError::new(ErrorCode::INVALID_PARTITIONS, why));
+        }
+        let live: Vec<i32> = self.live_nodes().map(|node| node.id).collect();
+        if factor < 1 || factor as usize > live.len() {
+            let why = format!(
+                "Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be reached because only {} broker(s) are registered.",
+                live.len()
+            );
+            return Err(ApiError::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
+        }
+        self.check_room((partitions - first) as usize)?;
+        let replicas = |partition: i32| {
+            let start = self.next_node + partition as usize;
+            (0..factor as usize)
+                .map(|step| live[(start + step) % live.len()])
+                .collect()
+        };
+        Ok((first..partitions).map(replicas).collect())
+    }
+
+    fn check_room(&self, more: usize) -> Result<(), ApiError> {
+        if self.partitions_count + more <= PARTITIONS_MAX {
+            return Ok(());
+        }
+        let why = format!("The broker keeps at most {PARTITIONS_MAX} partitions.");
+        Err(ApiError::new(ErrorCode::POLICY_VIOLATION, why))
+    }
+
+    fn check_assignment(&self, lists: &[Vec<i32>]) -> Result<(), ApiError> {
+        let bad = |why: String| Err(ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
+        let width = lists.first().map_or(0, Vec::len);
+        for list in lists {
+            if list.is_empty() || list.len() != width {
+                return bad("The manual partition assignment includes partitions with different or no replicas.".to_owned());
+            }
+            for (at, node) in list.iter().enumerate() {
+                if self.node(*node).is_none() {
+                    return bad(format!(
+                        "The manual partition assignment includes broker {node}, but no such broker is registered."
+                    ));
+                }
+                if list[..at].contains(node) {
+                    return bad(format!(
+                        "The manual partition assignment includes the broker {node} more than once."
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn new_partition(&self, replicas: Vec<i32>) -> Partition {
+        let leader = self.elect(&replicas);
+        Partition::new(replicas, leader)
+    }
+
+    /// A live replica, else any live node.
+    fn elect(&self, replicas: &[i32]) -> i32 {
+        let replica = replicas.iter().copied().find(|id| self.is_live(*id));
+        replica
+            .or_else(|| self.live_nodes().next().map(|node| node.id))
+            .unwrap_or(NO_LEADER)
+    }
+
+    /// More partitions for a topic, up to `count` in all (KIP-195).
+    pub(crate) fn create_partitions(
+        &mut self,
+        name: &str,
+        count: i32,
+        assigned: Option<Vec<Vec<i32>>>,
+        validate_only: bool,
+    ) -> Result<(), ApiError> {
+        let Some(topic) = self.topic(name) else {
+            return Err(ApiError::unknown_topic());
+        };
+        let present = topic.partitions.len() as i32;
+        if count <= present {
+            let why = match count == present {
+                true => format!("Topic already has {present} partition(s)."),
+                false => format!(
+                    "The topic {name} currently has {present} partition(s); {count} would not be an increase."
+                ),
+            };
+            return Err(ApiError::new(ErrorCode::INVALID_PARTITIONS, why));
+        }
+        let replicas = match assigned {
+            None => self.spread(present, count, topic.replication_factor())?,
+            Some(lists) if lists.len() as i32 == count - present => {
+                self.check_assignment(&lists)?;
+                lists
+            }
+            Some(lists) => {
+                let why = format!(
+                    "Attempted to add {} additional partition(s), but only {} assignment(s) were specified.",
+                    count - present,
+                    lists.len()
+                );
+                return Err(ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
+            }
+        };
+        if validate_only {
+            return Ok(());
+        }
+        self.partitions_count += replicas.len();
+        let more: Vec<Partition> = replicas
+            .into_iter()
+            .map(|nodes| self.new_partition(nodes))
+            .collect();
+        if let Some(topic) = self.topic_mut(name) {
+            topic.partitions.extend(more);
+        }
+        Ok(())
+    }
+
+    /// Removes a topic and hands it back, its waiters woken.
+    pub(crate) fn delete_topic(&mut self, id: Uuid) -> Option<Topic> {
+        let mut topic = self.topics.remove(&id)?;
+        self.ids.remove(&topic.name);
+        self.partitions_count -= topic.partitions.len();
+        for partition in &mut topic.partitions {
+            partition.waiters.wake_all();
+        }
+        Some(topic)
+    }
+
+    /// Takes a node away; its partitions get other leaders. False if it was away already.
+    pub(crate) fn stop_node(&mut self, id: i32) -> bool {
+        self.set_live(id, false)
+    }
+
+    /// Brings a node back. False if it was there.
+    pub(crate) fn start_node(&mut self, id: i32) -> bool {
+        self.set_live(id, true)
+    }
+
+    fn set_live(&mut self, id: i32, is_live: bool) -> bool {
+        let Some(node) = self.nodes.iter_mut().find(|node| node.id == id) else {
+            return false;
+        };
+        if node.is_live == is_live {
+            return false;
+        }
+        node.is_live = is_live;
+        self.elect_leaders();
+        true
+    }
+
+    /// A leader for each partition whose leader is dead or missing.
+    fn elect_leaders(&mut self) {
+        let mut topics = std::mem::take(&mut self.topics);
+        for partition in topics.values_mut().flat_map(|topic| &mut topic.partitions) {
+            if !self.is_live(partition.leader) {
+                let leader = self.elect(&partition.replicas);
+                if leader != partition.leader {
+                    lead(partition, leader);
+                }
+            }
+        }
+        self.topics = topics;
+    }
+
+    /// Lets a live node lead a partition, whether or not it was a replica.
+    pub(crate) fn move_leader(
+        &mut self,
+        name: &str,
+        index: i32,
+        node: i32,
+    ) -> Result<(), ApiError> {
+        if !self.is_live(node) {
+            let why = format!("node {node} is not running");
+            return Err(ApiError::new(ErrorCode::BROKER_NOT_AVAILABLE, why));
+        }
+        let partition = self
+            .topic_mut(name)
+            .and_then(|topic| topic.partition_mut(index))
+            .ok_or_else(ApiError::unknown_topic)?;
+        if partition.leader != node {
+            lead(partition, node);
+        }
+        Ok(())
+    }
+
+    /// Replicas of a partition that live.
+    pub(crate) fn isr(&self, partition: &Partition) -> Vec<i32> {
+        partition
+            .replicas
+            .iter()
+            .copied()
+            .filter(|id| self.is_live(*id))
+            .collect()
+    }
+
+    pub(crate) fn offline_replicas(&self, partition: &Partition) -> Vec<i32> {
+        partition
+            .replicas
+            .iter()
+            .copied()
+            .filter(|id| !self.is_live(*id))
+            .collect()
+    }
+}
+
+/// A leader is always among the replicas: a newcomer takes the old leader's place on paper.
+fn lead(partition: &mut Partition, leader: i32) {
+    if leader != NO_LEADER && !partition.replicas.contains(&leader) {
+        let place = partition
+            .replicas
+            .iter()
+            .position(|id| *id == partition.leader);
+        partition.replicas[place.unwrap_or(0)] = leader;
+    }
+    partition.set_leader(leader);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology(nodes: i32) -> (Topology, Random) {
+        let mut random = Random::new(1);
+        let nodes = (1..=nodes)
+            .map(|id| Node {
+                id,
+                host: "h".into(),
+                port: 9092,
+                is_live: true,
+            })
+            .collect();
+        (Topology::new(nodes, &mut random), random)
+    }
+
+    fn create(
+        topology: &mut Topology,
+        random: &mut Random,
+        name: &str,
+        partitions: i32,
+        replication_factor: i16,
+    ) -> Result<Uuid, ErrorCode> {
+        let wish = NewTopic {
+            name: name.to_owned(),
+            replicas: NewReplicas::Counts {
+                partitions,
+                replication_factor,
+            },
+            ..NewTopic::default()
+        };
+        let options = BrokerOptions::default();
+        topology
+            .create_topic(wish, false, &options, random)
+            .map_err(|error| error.code)
+    }
+
+    fn leaders(topology: &Topology, name: &str) -> Vec<(i32, i32)> {
+        let topic = topology.topic(name).unwrap();
+        topic
+            .partitions
+            .iter()
+            .map(|p| (p.leader, p.leader_epoch))
+            .collect()
+    }
+
+    #[test]
+    fn leaders_are_spread_over_partitions_and_topics() {
+        let (mut topology, mut random) = topology(3);
+        create(&mut topology, &mut random, "a", 3, 2).unwrap();
+        create(&mut topology, &mut random, "b", 1, 1).unwrap();
+        assert_eq!(leaders(&topology, "a"), [(1, 0), (2, 0), (3, 0)]);
+        assert_eq!(leaders(&topology, "b"), [(2, 0)]);
+        assert_eq!(topology.topic("a").unwrap().partitions[2].replicas, [3, 1]);
+    }
+
+    #[test]
+    fn bad_wishes_are_refused_with_kafkas_codes() {
+        let (mut topology, mut random) = topology(2);
+        let mut create = |name, partitions, factor| {
+            create(&mut topology, &mut random, name, partitions, factor).unwrap_err()
+        };
+        assert_eq!(create("a", 0, 1), ErrorCode::INVALID_PARTITIONS);
+        assert_eq!(create("a", 1, 3), ErrorCode::INVALID_REPLICATION_FACTOR);
+        assert_eq!(create("a b", 1, 1), ErrorCode::INVALID_TOPIC_EXCEPTION);
+        assert_eq!(create("a", i32::MAX, 1), ErrorCode::POLICY_VIOLATION);
+    }
+
+    #[test]
+    fn a_name_is_taken_once_and_a_new_topic_has_a_new_id() {
+        let (mut topology, mut random) = topology(1);
+        let first = create(&mut topology, &mut random, "a.b", 1, 1).unwrap();
+        let again = create(&mut topology, &mut random, "a.b", 1, 1).unwrap_err();
+        assert_eq!(again, ErrorCode::TOPIC_ALREADY_EXISTS);
+        let clash = create(&mut topology, &mut random, "a_b", 1, 1).unwrap_err();
+        assert_eq!(clash, ErrorCode::INVALID_TOPIC_EXCEPTION);
+        topology.delete_topic(first).unwrap();
+        let second = create(&mut topology, &mut random, "a.b", 1, 1).unwrap();
+        assert_ne!(first, second);
+    }
+
+    #[test]
+    fn a_stopped_nodes_partitions_move_with_the_next_epoch_and_stay() {
+        let (mut topology, mut random) = topology(3);
+        create(&mut topology, &mut random, "a", 3, 3).unwrap();
+        create(&mut topology, &mut random, "single", 3, 1).unwrap();
+        assert!(topology.stop_node(2) && !topology.stop_node(2));
+        assert_eq!(leaders(&topology, "a"), [(1, 0), (3, 1), (3, 0)]);
+        assert!(
+            leaders(&topology, "single")
+                .iter()
+                .all(|(leader, _)| *leader != 2)
+        );
+        assert_eq!(topology.live_nodes().count(), 2);
+        let partition = topology.topic("a").unwrap().partition(0).unwrap();
+        assert_eq!(topology.isr(partition), [1, 3]);
+        topology.stop_node(1);
+        topology.stop_node(3);
+        assert!(
+            leaders(&topology, "a")
+                .iter()
+                .all(|(leader, _)| *leader == NO_LEADER)
+        );
+        topology.start_node(2);
+        assert!(
+            leaders(&topology, "a")
+                .iter()
+                .all(|(leader, _)| *leader == 2)
+        );
+    }
+
+    #[test]
+    fn a_leader_moves_to_live_nodes_only() {
+        let (mut topology, mut random) = topology(2);
+        create(&mut topology, &mut random, "a", 1, 1).unwrap();
+        topology.move_leader("a", 0, 2).unwrap();
+        topology.move_leader("a", 0, 2).unwrap();
+        assert_eq!(leaders(&topology, "a"), [(2, 1)]);
+        assert_eq!(topology.topic("a").unwrap().partitions[0].replicas, [2]);
+        topology.stop_node(1);
+        let dead = topology.move_leader("a", 0, 1).unwrap_err();
+        assert_eq!(dead.code, ErrorCode::BROKER_NOT_AVAILABLE);
+        let missing = topology.move_leader("a", 1, 2).unwrap_err();
+        assert_eq!(missing.code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    }
+
+    #[test]
+    fn partitions_are_added_but_never_taken_away() {
+        let (mut topology, mut random) = topology(1);
+        create(&mut topology, &mut random, "a", 2, 1).unwrap();
+        topology.create_partitions("a", 4, None, true).unwrap();
+        assert_eq!(topology.topic("a").unwrap().partitions.len(), 2);
+        topology.create_partitions("a", 4, None, false).unwrap();
+        assert_eq!(topology.topic("a").unwrap().partitions.len(), 4);
+        let fewer = topology.create_partitions("a", 3, None, false).unwrap_err();
+        assert_eq!(fewer.code, ErrorCode::INVALID_PARTITIONS);
+    }
+}
