@@ -23,7 +23,12 @@ pub(crate) fn print_struct(context: &Context<'_>, one: &Struct) -> String {
     let fields: Vec<&Field> = one
         .fields
         .iter()
-        .filter(|field| !field.versions.intersect(context.message.versions).is_empty())
+        .filter(|field| {
+            !field
+                .versions
+                .intersect(context.message.versions)
+                .is_empty()
+        })
         .collect();
     let mut out = String::new();
     let plain = fields.iter().all(|field| is_plain(field));
@@ -32,14 +37,24 @@ pub(crate) fn print_struct(context: &Context<'_>, one: &Struct) -> String {
     let _ = writeln!(out, "pub struct {} {{", context.name);
     for field in &fields {
         let _ = writeln!(out, "    /// {}", context.doc(field));
-        let _ = writeln!(out, "    pub {}: {},", snake(&field.name), context.rust_type(field));
+        let _ = writeln!(
+            out,
+            "    pub {}: {},",
+            snake(&field.name),
+            context.rust_type(field)
+        );
     }
     out.push_str("}\n\n");
     if !plain {
         let _ = writeln!(out, "impl Default for {} {{", context.name);
         out.push_str("    fn default() -> Self {\n        Self {\n");
         for field in &fields {
-            let _ = writeln!(out, "            {}: {},", snake(&field.name), default_of(field));
+            let _ = writeln!(
+                out,
+                "            {}: {},",
+                snake(&field.name),
+                default_of(field)
+            );
         }
         out.push_str("        }\n    }\n}\n\n");
     }
@@ -74,7 +89,10 @@ fn default_of(field: &Field) -> String {
 
 impl Context<'_> {
     fn doc(&self, field: &Field) -> String {
-        let mut text = format!("Versions {}", field.versions.intersect(self.message.versions));
+        let mut text = format!(
+            "Versions {}",
+            field.versions.intersect(self.message.versions)
+        );
         let nullable = field.nullable.intersect(self.message.versions);
         if !nullable.is_empty() {
             let _ = write!(text, ", null in {nullable}");
@@ -93,7 +111,11 @@ impl Context<'_> {
 
     fn rust_type(&self, field: &Field) -> String {
         let ty = self.rust_type_of(&field.ty);
-        if is_option(field) { format!("Option<{ty}>") } else { ty }
+        if is_option(field) {
+            format!("Option<{ty}>")
+        } else {
+            ty
+        }
     }
 
     fn rust_type_of(&self, ty: &Type) -> String {
@@ -122,13 +144,20 @@ impl Context<'_> {
     /// The condition that a field which is present may be null, `None` if it always may.
     fn null_condition(&self, field: &Field) -> Option<String> {
         let present = field.versions.intersect(self.range);
-        if field.nullable.contains(present) { None } else { self.condition(field.nullable) }
+        if field.nullable.contains(present) {
+            None
+        } else {
+            self.condition(field.nullable)
+        }
     }
 
     /// `let f = ...;`: whether the version is flexible.
     fn flexible(&self) -> String {
         let condition = self.condition(self.message.flexible);
-        format!("        let f = {};\n", condition.unwrap_or_else(|| "true".to_owned()))
+        format!(
+            "        let f = {};\n",
+            condition.unwrap_or_else(|| "true".to_owned())
+        )
     }
 
     fn can_be_flexible(&self) -> bool {
@@ -159,7 +188,11 @@ impl Context<'_> {
             out += &self.guarded(field, &write, "        ");
         }
         if self.can_be_flexible() {
-            let finish = if tagged.is_empty() { "w.push(0);" } else { "t.finish(w);" };
+            let finish = if tagged.is_empty() {
+                "w.push(0);"
+            } else {
+                "t.finish(w);"
+            };
             let _ = match self.condition(self.message.flexible) {
                 None => writeln!(out, "        {finish}"),
                 Some(_) => writeln!(out, "        if f {{ {finish} }}"),
@@ -194,7 +227,7 @@ impl Context<'_> {
         let f = if field.rigid { "false" } else { "f" };
         if !is_option(field) {
             let question = if fallible(&field.ty) { "?" } else { "" };
-            return self.write_value(&field.ty, &name, w, f, false) + question;
+            return write_value(&field.ty, &name, w, f, false) + question;
         }
         let value = match &field.ty {
             Type::Array(_) | Type::Primitive("bytes" | "records") => format!("{name}.as_deref()"),
@@ -214,27 +247,13 @@ impl Context<'_> {
                 Some(_) => panic!("{}: a struct that only some versions may null", field.name),
             },
             Type::Array(element) => {
-                let write = self.write_value(element, "e", "w", f, true);
-                let write = if fallible(element) { write } else { format!("Ok({write})") };
+                let write = write_value(element, "e", "w", f, true);
+                let write = if fallible(element) {
+                    write
+                } else {
+                    format!("Ok({write})")
+                };
                 format!("put::nullable_array({w}, {f}, {value}, |w, e| {write})?")
-            }
-        }
-    }
-
-    /// Writes a value that cannot be null. `by_ref`: the name is a reference already.
-    fn write_value(&self, ty: &Type, name: &str, w: &str, f: &str, by_ref: bool) -> String {
-        let reference = if by_ref { name.to_owned() } else { format!("&{name}") };
-        let copy = if by_ref { format!("*{name}") } else { name.to_owned() };
-        match ty {
-            Type::Primitive("string") => format!("put::str_({w}, {f}, {reference})"),
-            Type::Primitive("bytes" | "records") => format!("put::bytes({w}, {f}, {reference})"),
-            Type::Primitive("uuid") => format!("put::uuid({w}, {copy})"),
-            Type::Primitive(primitive) => format!("put::{}({w}, {copy})", number(primitive)),
-            Type::Struct(_) => format!("{name}.write({w}, v)"),
-            Type::Array(element) => {
-                let write = self.write_value(element, "e", "w", f, true);
-                let write = if fallible(element) { write } else { format!("Ok({write})") };
-                format!("put::array({w}, {f}, {reference}, |w, e| {write})")
             }
         }
     }
@@ -336,6 +355,36 @@ impl Context<'_> {
     }
 }
 
+/// Writes a value that cannot be null. `by_ref`: the name is a reference already.
+fn write_value(ty: &Type, name: &str, w: &str, f: &str, by_ref: bool) -> String {
+    let reference = if by_ref {
+        name.to_owned()
+    } else {
+        format!("&{name}")
+    };
+    let copy = if by_ref {
+        format!("*{name}")
+    } else {
+        name.to_owned()
+    };
+    match ty {
+        Type::Primitive("string") => format!("put::str_({w}, {f}, {reference})"),
+        Type::Primitive("bytes" | "records") => format!("put::bytes({w}, {f}, {reference})"),
+        Type::Primitive("uuid") => format!("put::uuid({w}, {copy})"),
+        Type::Primitive(primitive) => format!("put::{}({w}, {copy})", number(primitive)),
+        Type::Struct(_) => format!("{name}.write({w}, v)"),
+        Type::Array(element) => {
+            let write = write_value(element, "e", "w", f, true);
+            let write = if fallible(element) {
+                write
+            } else {
+                format!("Ok({write})")
+            };
+            format!("put::array({w}, {f}, {reference}, |w, e| {write})")
+        }
+    }
+}
+
 /// Whether writing the type can fail.
 fn fallible(ty: &Type) -> bool {
     !matches!(ty, Type::Primitive(name) if !matches!(*name, "string" | "bytes" | "records"))
@@ -360,5 +409,7 @@ fn not_default(field: &Field) -> String {
 
 /// `int32` -> `i32`, `bool` -> `bool`.
 fn number(name: &str) -> String {
-    name.replace("uint", "u").replace("int", "i").replace("float", "f")
+    name.replace("uint", "u")
+        .replace("int", "i")
+        .replace("float", "f")
 }

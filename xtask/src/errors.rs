@@ -27,9 +27,15 @@ pub(crate) fn generate() -> Result<String, String> {
         let [code, name, families, exception, message] = columns.as_slice() else {
             return Err(format!("bad row `{line}`"));
         };
-        let families: Vec<String> =
-            families.split(',').filter(|f| *f != "-").map(variant).collect();
-        let _ = writeln!(consts, "    /// {message}\n    pub const {name}: Self = Self({code});");
+        let families: Vec<String> = families
+            .split(',')
+            .filter(|f| *f != "-")
+            .map(variant)
+            .collect();
+        let _ = writeln!(
+            consts,
+            "    /// {message}\n    pub const {name}: Self = Self({code});"
+        );
         let _ = writeln!(
             rows,
             "    E {{ code: {code}, name: \"{name}\", exception: \"{}\", families: &[{}], \
@@ -46,5 +52,8 @@ pub(crate) fn generate() -> Result<String, String> {
 
 /// `invalid-metadata` -> `InvalidMetadata`.
 fn variant(family: &str) -> String {
-    family.split('-').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
+    family
+        .split('-')
+        .map(|word| word[..1].to_uppercase() + &word[1..])
+        .collect()
 }

@@ -43,7 +43,10 @@ fn convert(object: &Object, name: &str) -> Result<Option<Message>, String> {
     };
     Ok(Some(Message {
         kind,
-        api_key: object.get("apiKey").and_then(Value::as_i64).map(|key| key as i16),
+        api_key: object
+            .get("apiKey")
+            .and_then(Value::as_i64)
+            .map(|key| key as i16),
         name: name.to_owned(),
         versions,
         unstable,
@@ -55,7 +58,10 @@ fn convert(object: &Object, name: &str) -> Result<Option<Message>, String> {
 
 fn shared_struct(value: &Value) -> Result<Struct, String> {
     let object = value.as_object().ok_or("a struct is not an object")?;
-    Ok(Struct { name: string(object, "name")?.to_owned(), fields: fields(object)? })
+    Ok(Struct {
+        name: string(object, "name")?.to_owned(),
+        fields: fields(object)?,
+    })
 }
 
 fn fields(object: &Object) -> Result<Vec<Field>, String> {
@@ -83,7 +89,9 @@ fn field(value: &Value) -> Result<Field, String> {
     let versions = range("versions")?;
     let tagged = range("taggedVersions")?;
     if !tagged.is_empty() && tagged != versions {
-        return Err(format!("{name}: tagged in {tagged} but present in {versions}"));
+        return Err(format!(
+            "{name}: tagged in {tagged} but present in {versions}"
+        ));
     }
     let rigid = match object.get("flexibleVersions") {
         None => false,
@@ -95,8 +103,14 @@ fn field(value: &Value) -> Result<Field, String> {
         default: default(&ty, object.get("default"))?,
         versions,
         nullable: range("nullableVersions")?.intersect(versions),
-        tag: object.get("tag").and_then(Value::as_u64).map(|tag| tag as u32),
-        ignorable: object.get("ignorable").and_then(Value::as_bool).unwrap_or(false),
+        tag: object
+            .get("tag")
+            .and_then(Value::as_u64)
+            .map(|tag| tag as u32),
+        ignorable: object
+            .get("ignorable")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
         rigid,
         fields: Some(fields(object)?).filter(|fields| !fields.is_empty()),
         ty,
@@ -104,8 +118,20 @@ fn field(value: &Value) -> Result<Field, String> {
 }
 
 const KNOWN: [&str; 14] = [
-    "name", "type", "versions", "about", "fields", "default", "entityType", "nullableVersions",
-    "ignorable", "mapKey", "tag", "taggedVersions", "zeroCopy", "flexibleVersions",
+    "name",
+    "type",
+    "versions",
+    "about",
+    "fields",
+    "default",
+    "entityType",
+    "nullableVersions",
+    "ignorable",
+    "mapKey",
+    "tag",
+    "taggedVersions",
+    "zeroCopy",
+    "flexibleVersions",
 ];
 
 /// The default in canonical form; `None` where it is the type's own.
@@ -135,5 +161,8 @@ fn default(ty: &Type, value: Option<&Value>) -> Result<Option<String>, String> {
 }
 
 fn string<'a>(object: &'a Object, key: &str) -> Result<&'a str, String> {
-    object.get(key).and_then(Value::as_str).ok_or_else(|| format!("no {key}"))
+    object
+        .get(key)
+        .and_then(Value::as_str)
+        .ok_or_else(|| format!("no {key}"))
 }

@@ -14,7 +14,11 @@ pub(crate) fn read(folder: &Path, extension: &str) -> Result<Files, String> {
             if path.is_dir() {
                 walk(base, &path, extension, out)?;
             } else if path.extension().is_some_and(|e| e == extension) {
-                let name = path.strip_prefix(base).unwrap_or(&path).display().to_string();
+                let name = path
+                    .strip_prefix(base)
+                    .unwrap_or(&path)
+                    .display()
+                    .to_string();
                 out.insert(name, std::fs::read_to_string(&path)?);
             }
         }
@@ -41,13 +45,18 @@ pub(crate) fn write_or_check(
         .filter(|(name, text)| old.get(*name) != Some(*text))
         .map(|(name, _)| name)
         .collect();
-    let gone: Vec<&String> = old.keys().filter(|name| !files.contains_key(*name)).collect();
+    let gone: Vec<&String> = old
+        .keys()
+        .filter(|name| !files.contains_key(*name))
+        .collect();
     if check {
         changed.extend(gone);
         return match changed.as_slice() {
             [] => Ok(()),
-            names => Err(format!("{} differs from what would be generated: {names:?}",
-                folder.display())),
+            names => Err(format!(
+                "{} differs from what would be generated: {names:?}",
+                folder.display()
+            )),
         };
     }
     let io = |e: std::io::Error| format!("{}: {e}", folder.display());

@@ -1,5 +1,6 @@
 //! `xtask generate`: schema and error table -> `crates/protocol/src/generated`.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::files::{self, Files};
@@ -18,8 +19,10 @@ pub(crate) fn run(check: bool) -> Result<(), String> {
     files.insert("errors.rs".to_owned(), errors::generate()?);
     types::generate(&apis, &data, &mut files);
     let mods = "api_keys errors table";
-    let mods: Vec<String> =
-        mods.split(' ').map(|name| format!("pub(crate) mod {name};\n")).collect();
+    let mods: Vec<String> = mods
+        .split(' ')
+        .map(|name| format!("pub(crate) mod {name};\n"))
+        .collect();
     let index = format!("{NOTICE}\n{}pub mod messages;\n", mods.concat());
     files.insert("mod.rs".to_owned(), index);
     files::write_or_check(&folder(), "rs", &files, check)
@@ -41,7 +44,9 @@ fn pair_up(messages: Vec<Message>) -> Result<(Vec<Api>, Vec<Message>), String> {
         }
     }
     for request in requests {
-        let key = request.api_key.ok_or_else(|| format!("{} has no API key", request.name))?;
+        let key = request
+            .api_key
+            .ok_or_else(|| format!("{} has no API key", request.name))?;
         let name = request.name.trim_end_matches("Request").to_owned();
         let found = responses.iter().position(|r| r.api_key == Some(key));
         let at = found.ok_or_else(|| format!("{name} has no response"))?;
@@ -49,9 +54,16 @@ fn pair_up(messages: Vec<Message>) -> Result<(Vec<Api>, Vec<Message>), String> {
         // A version of the request that is not stable has no stable answer either.
         response.versions = response.versions.intersect(request.versions);
         if response.versions != request.versions {
-            return Err(format!("{name}: request and response have different versions"));
+            return Err(format!(
+                "{name}: request and response have different versions"
+            ));
         }
-        apis.push(Api { key, name, request, response });
+        apis.push(Api {
+            key,
+            name,
+            request,
+            response,
+        });
     }
     if let Some(response) = responses.first() {
         return Err(format!("{} has no request", response.name));
@@ -63,7 +75,12 @@ fn pair_up(messages: Vec<Message>) -> Result<(Vec<Api>, Vec<Message>), String> {
 fn api_keys(apis: &[Api]) -> String {
     let mut out = format!("{NOTICE}\nuse crate::ApiKey;\n\nimpl ApiKey {{\n");
     for api in apis {
-        out += &format!("    pub const {}: Self = Self({});\n", upper(&api.name), api.key);
+        let _ = writeln!(
+            out,
+            "    pub const {}: Self = Self({});",
+            upper(&api.name),
+            api.key
+        );
     }
     out + "}\n"
 }

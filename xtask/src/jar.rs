@@ -5,7 +5,10 @@ use std::process::Command;
 
 /// The repository's root: the folder above this crate.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository").into()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the repository")
+        .into()
 }
 
 /// The folder with Kafka 4.3's jars: `THALWEG_KAFKA_JARS`, else `.cache/kafka-4.3.0/libs`.
@@ -37,9 +40,14 @@ pub(crate) fn java(libs: &Path, program: &str) -> Command {
 
 /// Runs the command and returns what it printed.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|e| format!("cannot run java: {e}"))?;
+    let output = command
+        .output()
+        .map_err(|e| format!("cannot run java: {e}"))?;
     if !output.status.success() {
-        return Err(format!("java failed:\n{}", String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "java failed:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
     String::from_utf8(output.stdout).map_err(|e| e.to_string())
 }

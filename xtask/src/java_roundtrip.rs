@@ -14,7 +14,16 @@ pub(crate) fn run(seed: &str) -> Result<(), String> {
     let libs = jar::kafka_libs()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut cases = Command::new(cargo)
-        .args(["run", "--quiet", "-p", "thalweg-protocol", "--example", "wire_cases", "--", seed])
+        .args([
+            "run",
+            "--quiet",
+            "-p",
+            "thalweg-protocol",
+            "--example",
+            "wire_cases",
+            "--",
+            seed,
+        ])
         .current_dir(jar::root())
         .stdout(Stdio::piped())
         .spawn()

@@ -17,11 +17,20 @@ impl Versions {
         }
         let number = |s: &str| s.parse::<i16>().map_err(|_| bad());
         if let Some(min) = text.strip_suffix('+') {
-            return Ok(Self { min: number(min)?, max: i16::MAX });
+            return Ok(Self {
+                min: number(min)?,
+                max: i16::MAX,
+            });
         }
         match text.split_once('-') {
-            Some((min, max)) => Ok(Self { min: number(min)?, max: number(max)? }),
-            None => Ok(Self { min: number(text)?, max: number(text)? }),
+            Some((min, max)) => Ok(Self {
+                min: number(min)?,
+                max: number(max)?,
+            }),
+            None => Ok(Self {
+                min: number(text)?,
+                max: number(text)?,
+            }),
         }
     }
 
@@ -34,7 +43,10 @@ impl Versions {
     }
 
     pub(crate) fn intersect(self, other: Self) -> Self {
-        let both = Self { min: self.min.max(other.min), max: self.max.min(other.max) };
+        let both = Self {
+            min: self.min.max(other.min),
+            max: self.max.min(other.max),
+        };
         if both.is_empty() { Self::NONE } else { both }
     }
 }
@@ -55,7 +67,7 @@ pub(crate) enum Type {
     /// `bool`, `int8`, ... `string`, `bytes`, `records`, `uuid`: Kafka's own word.
     Primitive(&'static str),
     Struct(String),
-    Array(Box<Type>),
+    Array(Box<Self>),
 }
 
 pub(crate) const PRIMITIVES: [&str; 13] = [
@@ -98,7 +110,7 @@ pub(crate) struct Field {
     /// Written in the old form even in flexible versions (`RequestHeader.ClientId`).
     pub(crate) rigid: bool,
     /// The fields of a struct that is declared where it is used.
-    pub(crate) fields: Option<Vec<Field>>,
+    pub(crate) fields: Option<Vec<Self>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,7 +152,10 @@ impl Message {
                     while let Type::Array(element) = ty {
                         ty = element;
                     }
-                    out.push(Struct { name: ty.to_string(), fields: inner.clone() });
+                    out.push(Struct {
+                        name: ty.to_string(),
+                        fields: inner.clone(),
+                    });
                 }
             }
         }

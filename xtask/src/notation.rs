@@ -43,7 +43,11 @@ pub(crate) fn print(message: &Message) -> String {
 fn print_fields(fields: &[Field], depth: usize, out: &mut String) {
     for field in fields {
         let indent = "  ".repeat(depth);
-        let _ = write!(out, "{indent}{}: {} {}", field.name, field.ty, field.versions);
+        let _ = write!(
+            out,
+            "{indent}{}: {} {}",
+            field.name, field.ty, field.versions
+        );
         if !field.nullable.is_empty() {
             let _ = write!(out, " null {}", field.nullable);
         }
@@ -71,7 +75,10 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Message>, String> {
         .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
         .map(|(number, line)| Line::new(number + 1, line))
         .collect();
-    let mut cursor = Cursor { lines: &lines, next: 0 };
+    let mut cursor = Cursor {
+        lines: &lines,
+        next: 0,
+    };
     let mut messages = Vec::new();
     while cursor.next < lines.len() {
         messages.push(cursor.message()?);
@@ -88,7 +95,11 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn new(number: usize, line: &'a str) -> Self {
         let indent = line.len() - line.trim_start().len();
-        Self { number, depth: indent / 2, words: line.split_whitespace().collect() }
+        Self {
+            number,
+            depth: indent / 2,
+            words: line.split_whitespace().collect(),
+        }
     }
 
     fn error(&self, what: &str) -> String {
@@ -111,7 +122,10 @@ impl Cursor<'_> {
             Some(&"data") if line.depth == 0 => MessageKind::Data,
             _ => return Err(line.error("expected request, response or data")),
         };
-        let name = *line.words.get(1).ok_or_else(|| line.error("a message needs a name"))?;
+        let name = *line
+            .words
+            .get(1)
+            .ok_or_else(|| line.error("a message needs a name"))?;
         let mut message = Message {
             kind,
             api_key: None,
@@ -123,8 +137,14 @@ impl Cursor<'_> {
             structs: Vec::new(),
         };
         for pair in line.words[2..].chunks(2) {
-            let [word, value] = pair else { return Err(line.error("a word without its value")) };
-            let number = || value.parse::<i16>().map_err(|_| line.error("expected a number"));
+            let [word, value] = pair else {
+                return Err(line.error("a word without its value"));
+            };
+            let number = || {
+                value
+                    .parse::<i16>()
+                    .map_err(|_| line.error("expected a number"))
+            };
             match *word {
                 "api" => message.api_key = Some(number()?),
                 "versions" => message.versions = Versions::parse(value)?,
@@ -137,8 +157,14 @@ impl Cursor<'_> {
         while self.at(1).is_some_and(|line| line.words[0] == "struct") {
             let line = &self.lines[self.next];
             self.next += 1;
-            let name = *line.words.get(1).ok_or_else(|| line.error("a struct needs a name"))?;
-            message.structs.push(Struct { name: name.to_owned(), fields: self.fields(2)? });
+            let name = *line
+                .words
+                .get(1)
+                .ok_or_else(|| line.error("a struct needs a name"))?;
+            message.structs.push(Struct {
+                name: name.to_owned(),
+                fields: self.fields(2)?,
+            });
         }
         Ok(message)
     }
@@ -165,7 +191,10 @@ fn parse_field(line: &Line<'_>) -> Result<Field, String> {
         return Err(line.error("a field needs a name, a type and versions"));
     };
     let mut field = Field {
-        name: name.strip_suffix(':').ok_or_else(|| line.error("expected `Name:`"))?.to_owned(),
+        name: name
+            .strip_suffix(':')
+            .ok_or_else(|| line.error("expected `Name:`"))?
+            .to_owned(),
         ty: Type::parse(ty),
         versions: Versions::parse(versions)?,
         nullable: Versions::NONE,
@@ -177,7 +206,11 @@ fn parse_field(line: &Line<'_>) -> Result<Field, String> {
     };
     let mut words = rest.iter();
     while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or_else(|| line.error("a word without its value"));
+        let mut value = || {
+            words
+                .next()
+                .ok_or_else(|| line.error("a word without its value"))
+        };
         match *word {
             "null" => field.nullable = Versions::parse(value()?)?,
             "tag" => {

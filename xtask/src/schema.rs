@@ -19,11 +19,15 @@ pub(crate) fn folder() -> PathBuf {
 pub(crate) fn run(check: bool) -> Result<(), String> {
     let libs = jar::kafka_libs()?;
     let printed = jar::output(
-        jar::java(&libs, "Extract.java").arg("schema").arg(libs.join(jar::CLIENTS_JAR)),
+        jar::java(&libs, "Extract.java")
+            .arg("schema")
+            .arg(libs.join(jar::CLIENTS_JAR)),
     )?;
     let mut texts: BTreeMap<String, Vec<Message>> = BTreeMap::new();
     for part in printed.split("==> common/message/").skip(1) {
-        let (_, json) = part.split_once('\n').ok_or("the extractor's output is cut off")?;
+        let (_, json) = part
+            .split_once('\n')
+            .ok_or("the extractor's output is cut off")?;
         if let Some(message) = extract::message(json)? {
             texts.entry(file_name(&message)).or_default().push(message);
         }
@@ -37,7 +41,9 @@ pub(crate) fn run(check: bool) -> Result<(), String> {
             text.push_str(&notation::print(message));
         }
         if notation::parse(&text)? != messages {
-            return Err(format!("{name}: the notation does not read back what it wrote"));
+            return Err(format!(
+                "{name}: the notation does not read back what it wrote"
+            ));
         }
         files.insert(format!("{name}.schema"), text);
     }

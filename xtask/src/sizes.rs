@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use crate::model::{Field, Message, Struct, Type, Versions};
 
 /// The least size of a struct over all versions of `range`.
-pub(crate) fn struct_min(message: &Message, structs: &[Struct], name: &str, range: Versions) -> usize {
+pub(crate) fn struct_min(
+    message: &Message,
+    structs: &[Struct],
+    name: &str,
+    range: Versions,
+) -> usize {
     let fields = &find(structs, name).fields;
     (range.min..=range.max)
         .map(|version| fields_min(message, structs, fields, version))
@@ -14,7 +19,10 @@ pub(crate) fn struct_min(message: &Message, structs: &[Struct], name: &str, rang
 }
 
 pub(crate) fn find<'a>(structs: &'a [Struct], name: &str) -> &'a Struct {
-    structs.iter().find(|s| s.name == name).unwrap_or_else(|| panic!("no struct {name}"))
+    structs
+        .iter()
+        .find(|s| s.name == name)
+        .unwrap_or_else(|| panic!("no struct {name}"))
 }
 
 fn is_in(range: Versions, version: i16) -> bool {
@@ -23,8 +31,12 @@ fn is_in(range: Versions, version: i16) -> bool {
 
 fn fields_min(message: &Message, structs: &[Struct], fields: &[Field], version: i16) -> usize {
     let flexible = is_in(message.flexible, version);
-    let present = fields.iter().filter(|f| f.tag.is_none() && is_in(f.versions, version));
-    let sum: usize = present.map(|f| field_min(message, structs, f, version, flexible)).sum();
+    let present = fields
+        .iter()
+        .filter(|f| f.tag.is_none() && is_in(f.versions, version));
+    let sum: usize = present
+        .map(|f| field_min(message, structs, f, version, flexible))
+        .sum();
     sum + usize::from(flexible)
 }
 

@@ -38,7 +38,9 @@ fn message(message: &Message, out: &mut String) -> String {
     let structs = message.all_structs();
     let ranges = sizes::reachable(message, &structs);
     for one in &structs {
-        let Some(range) = ranges.get(&one.name) else { continue };
+        let Some(range) = ranges.get(&one.name) else {
+            continue;
+        };
         let size_min = sizes::struct_min(message, &structs, &one.name, *range);
         let ident = format!("{prefix}__{}", upper(&one.name));
         print_struct(message, &ident, &one.name, &one.fields, size_min, out);
@@ -53,9 +55,13 @@ fn message(message: &Message, out: &mut String) -> String {
 }
 
 fn range(versions: Versions) -> String {
-    match versions.is_empty() {
-        true => "Versions::NONE".to_owned(),
-        false => format!("Versions {{ min: {}, max: {} }}", versions.min, versions.max),
+    if versions.is_empty() {
+        "Versions::NONE".to_owned()
+    } else {
+        format!(
+            "Versions {{ min: {}, max: {} }}",
+            versions.min, versions.max
+        )
     }
 }
 

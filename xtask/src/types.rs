@@ -12,21 +12,57 @@ use crate::sizes;
 
 /// The APIs that have typed messages; all others are spoken by name.
 const TYPED: [&str; 42] = [
-    "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch",
-    "FindCoordinator", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup", "SaslHandshake",
-    "ApiVersions", "CreateTopics", "DeleteTopics", "DeleteRecords", "InitProducerId",
-    "OffsetForLeaderEpoch", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",
-    "DescribeConfigs", "SaslAuthenticate", "CreatePartitions", "IncrementalAlterConfigs",
-    "DescribeCluster", "DescribeTopicPartitions", "DescribeProducers", "ConsumerGroupHeartbeat",
-    "AlterConfigs", "ListGroups", "DescribeGroups", "DeleteGroups", "OffsetDelete",
-    "DescribeLogDirs", "ElectLeaders", "ListPartitionReassignments", "ListConfigResources",
-    "DescribeAcls", "DescribeTransactions", "ListTransactions",
+    "Produce",
+    "Fetch",
+    "ListOffsets",
+    "Metadata",
+    "OffsetCommit",
+    "OffsetFetch",
+    "FindCoordinator",
+    "JoinGroup",
+    "Heartbeat",
+    "LeaveGroup",
+    "SyncGroup",
+    "SaslHandshake",
+    "ApiVersions",
+    "CreateTopics",
+    "DeleteTopics",
+    "DeleteRecords",
+    "InitProducerId",
+    "OffsetForLeaderEpoch",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+    "DescribeConfigs",
+    "SaslAuthenticate",
+    "CreatePartitions",
+    "IncrementalAlterConfigs",
+    "DescribeCluster",
+    "DescribeTopicPartitions",
+    "DescribeProducers",
+    "ConsumerGroupHeartbeat",
+    "AlterConfigs",
+    "ListGroups",
+    "DescribeGroups",
+    "DeleteGroups",
+    "OffsetDelete",
+    "DescribeLogDirs",
+    "ElectLeaders",
+    "ListPartitionReassignments",
+    "ListConfigResources",
+    "DescribeAcls",
+    "DescribeTransactions",
+    "ListTransactions",
 ];
 
 const TYPED_DATA: [&str; 2] = ["RequestHeader", "ResponseHeader"];
 
 pub(crate) fn generate(apis: &[Api], data: &[Message], files: &mut Files) {
-    let typed: Vec<&Api> = apis.iter().filter(|api| TYPED.contains(&api.name.as_str())).collect();
+    let typed: Vec<&Api> = apis
+        .iter()
+        .filter(|api| TYPED.contains(&api.name.as_str()))
+        .collect();
     assert_eq!(typed.len(), TYPED.len(), "every typed API is in the schema");
     let mut index = NOTICE.to_owned();
     index.push_str("//! Typed messages: one module an API, named as Kafka names it.\n\n");
@@ -38,17 +74,23 @@ pub(crate) fn generate(apis: &[Api], data: &[Message], files: &mut Files) {
     }
     index.push_str("pub mod header;\n");
     let mut header = module_head();
-    for message in data.iter().filter(|message| TYPED_DATA.contains(&message.name.as_str())) {
+    for message in data
+        .iter()
+        .filter(|message| TYPED_DATA.contains(&message.name.as_str()))
+    {
         header += &message_code(message, &BTreeMap::new(), &[]);
         let _ = writeln!(header, "{}", message_impl(message));
     }
     files.insert("messages/header.rs".to_owned(), header);
     files.insert("messages/registry.rs".to_owned(), registry(&typed));
-    files.insert("messages/mod.rs".to_owned(), index.replacen(
-        &format!("{NOTICE}//! Typed messages: one module an API, named as Kafka names it.\n"),
-        &format!("//! Typed messages: one module an API, named as Kafka names it.\n{NOTICE}"),
-        1,
-    ));
+    files.insert(
+        "messages/mod.rs".to_owned(),
+        index.replacen(
+            &format!("{NOTICE}//! Typed messages: one module an API, named as Kafka names it.\n"),
+            &format!("//! Typed messages: one module an API, named as Kafka names it.\n{NOTICE}"),
+            1,
+        ),
+    );
 }
 
 fn module_head() -> String {
@@ -64,7 +106,10 @@ fn api_module(api: &Api) -> String {
         match request_structs.iter().find(|other| other.name == one.name) {
             Some(other) if other.fields == one.fields => shared.push(one.name),
             Some(_) => {
-                renames.insert(one.name.clone(), format!("{}{}", api.response.name, one.name));
+                renames.insert(
+                    one.name.clone(),
+                    format!("{}{}", api.response.name, one.name),
+                );
             }
             None => {}
         }
@@ -73,12 +118,19 @@ fn api_module(api: &Api) -> String {
     out += &message_code(&api.response, &renames, &shared);
     let _ = writeln!(out, "{}", message_impl(&api.request));
     let _ = writeln!(out, "{}", message_impl(&api.response));
-    let _ = writeln!(out, "request!({}, {}, {});", api.request.name, api.key, api.response.name);
+    let _ = writeln!(
+        out,
+        "request!({}, {}, {});",
+        api.request.name, api.key, api.response.name
+    );
     out
 }
 
 fn message_impl(message: &Message) -> String {
-    format!("message!({}, {}, {});", message.name, message.versions.min, message.versions.max)
+    format!(
+        "message!({}, {}, {});",
+        message.name, message.versions.min, message.versions.max
+    )
 }
 
 /// The structs of a message, but for those that its request has defined already.
@@ -90,7 +142,10 @@ fn message_code(
     let structs = message.all_structs();
     let ranges = sizes::reachable(message, &structs);
     let mut out = String::new();
-    let root = Struct { name: message.name.clone(), fields: message.fields.clone() };
+    let root = Struct {
+        name: message.name.clone(),
+        fields: message.fields.clone(),
+    };
     for one in std::iter::once(&root).chain(structs.iter().rev()) {
         if shared.contains(&one.name) {
             continue;

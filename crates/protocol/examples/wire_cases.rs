@@ -25,7 +25,10 @@ use thalweg_protocol::{Reader, frame};
 fn main() -> io::Result<()> {
     let mut words = std::env::args().skip(1);
     let seed = words.next().and_then(|word| word.parse().ok()).unwrap_or(1);
-    let rounds = words.next().and_then(|word| word.parse().ok()).unwrap_or(20);
+    let rounds = words
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(20);
     let mut random = Random::new(seed);
     let mut out = BufWriter::new(io::stdout().lock());
     for api in dynamic::schemas() {
@@ -36,11 +39,29 @@ fn main() -> io::Result<()> {
             let response = frame::response_header_version(key, version);
             writeln!(out, "header {} {version} {request} {response}", key.0)?;
         }
-        cases(&mut out, &format!("{} request", key.0), &api.request, rounds, &mut random)?;
-        cases(&mut out, &format!("{} response", key.0), &api.response, rounds, &mut random)?;
+        cases(
+            &mut out,
+            &format!("{} request", key.0),
+            &api.request,
+            rounds,
+            &mut random,
+        )?;
+        cases(
+            &mut out,
+            &format!("{} response", key.0),
+            &api.response,
+            rounds,
+            &mut random,
+        )?;
     }
     for schema in dynamic::data_schemas() {
-        cases(&mut out, &format!("data {}", schema.name), schema, rounds, &mut random)?;
+        cases(
+            &mut out,
+            &format!("data {}", schema.name),
+            schema,
+            rounds,
+            &mut random,
+        )?;
     }
     out.flush()
 }
@@ -60,7 +81,11 @@ fn cases(
             // From nearly empty to full.
             let set = u64::from(round % 5 + 1) * 20;
             let value = support::message(schema, version, set, random);
-            writeln!(out, "same {name} {version} {}", hex(schema, version, &value))?;
+            writeln!(
+                out,
+                "same {name} {version} {}",
+                hex(schema, version, &value)
+            )?;
         }
         for _ in 0..rounds.min(10) {
             let value = support::message(schema, version, 15, random);
@@ -70,7 +95,11 @@ fn cases(
                 .expect("what was just written can be read");
             for to in versions.clone() {
                 let from = hex(schema, version, &value);
-                writeln!(out, "cross {name} {version} {from} {to} {}", hex(schema, to, &read))?;
+                writeln!(
+                    out,
+                    "cross {name} {version} {from} {to} {}",
+                    hex(schema, to, &read)
+                )?;
             }
         }
     }
@@ -85,10 +114,16 @@ fn encode(schema: &MessageSchema, version: i16, value: &Value) -> Option<Vec<u8>
 
 /// The message's bytes, or `error` if the version cannot carry it.
 fn hex(schema: &MessageSchema, version: i16, value: &Value) -> String {
-    let Some(bytes) = encode(schema, version, value) else { return "error".to_owned() };
+    let Some(bytes) = encode(schema, version, value) else {
+        return "error".to_owned();
+    };
     let mut text = String::with_capacity(2 * bytes.len());
-    bytes.iter().for_each(|byte| {
+    for byte in bytes {
         let _ = write!(text, "{byte:02x}");
-    });
-    if text.is_empty() { "-".to_owned() } else { text }
+    }
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text
+    }
 }

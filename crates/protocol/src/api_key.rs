@@ -17,7 +17,10 @@ impl ApiKey {
 
     /// The key of an API by Kafka's name (`Fetch`).
     pub fn from_name(name: &str) -> Option<Self> {
-        dynamic::schemas().iter().find(|api| api.name == name).map(|api| api.key)
+        dynamic::schemas()
+            .iter()
+            .find(|api| api.name == name)
+            .map(|api| api.key)
     }
 
     /// The stable versions that Kafka 4.3 knows.

@@ -5,7 +5,11 @@
 #[non_exhaustive]
 pub enum DecodeError {
     #[error("cut off at offset {offset}: {needed} bytes needed, {remaining} remain")]
-    Truncated { offset: usize, needed: usize, remaining: usize },
+    Truncated {
+        offset: usize,
+        needed: usize,
+        remaining: usize,
+    },
     #[error("negative length {length} at offset {offset}")]
     NegativeLength { offset: usize, length: i64 },
     #[error("variable-length integer too long at offset {offset}")]
@@ -21,7 +25,11 @@ pub enum DecodeError {
     #[error("tag {tag} at offset {offset} is repeated or out of order")]
     TagOrder { offset: usize, tag: u32 },
     #[error("tagged field {tag} ends at offset {offset}, {unread} bytes short of its size")]
-    TagSize { offset: usize, tag: u32, unread: usize },
+    TagSize {
+        offset: usize,
+        tag: u32,
+        unread: usize,
+    },
     #[error("{count} bytes left over at offset {offset}")]
     TrailingBytes { offset: usize, count: usize },
     #[error("{message} has no version {version}")]
@@ -44,17 +52,33 @@ pub enum EncodeError {
     #[error("{field} must not be null in version {version}")]
     UnexpectedNull { field: &'static str, version: i16 },
     #[error("{what} of {length} is longer than {max}, the most the wire form can say")]
-    TooLong { what: &'static str, length: usize, max: usize },
+    TooLong {
+        what: &'static str,
+        length: usize,
+        max: usize,
+    },
     #[error("no schema for API key {0}")]
     UnknownApi(i16),
     #[error("{message} has no field `{field}`{}", did_you_mean(*nearest))]
-    UnknownField { message: &'static str, field: String, nearest: Option<&'static str> },
+    UnknownField {
+        message: &'static str,
+        field: String,
+        nearest: Option<&'static str>,
+    },
     #[error("{field} is given twice")]
     RepeatedField { field: &'static str },
     #[error("{field} takes {expected}, not {found}")]
-    WrongType { field: &'static str, expected: &'static str, found: &'static str },
+    WrongType {
+        field: &'static str,
+        expected: &'static str,
+        found: &'static str,
+    },
     #[error("{value} does not fit into {field}, {expected}")]
-    OutOfRange { field: &'static str, expected: &'static str, value: i64 },
+    OutOfRange {
+        field: &'static str,
+        expected: &'static str,
+        value: i64,
+    },
 }
 
 fn did_you_mean(nearest: Option<&str>) -> String {

@@ -45,7 +45,10 @@ impl ErrorCode {
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        ERRORS.iter().find(|row| row.name == name).map(|row| Self(row.code))
+        ERRORS
+            .iter()
+            .find(|row| row.name == name)
+            .map(|row| Self(row.code))
     }
 
     pub fn is_known(self) -> bool {
@@ -63,9 +66,10 @@ impl ErrorCode {
     }
 
     pub fn message(self) -> &'static str {
-        self.row().map_or("The server answered with an error code this client does not know.", |row| {
-            row.message
-        })
+        self.row().map_or(
+            "The server answered with an error code this client does not know.",
+            |row| row.message,
+        )
     }
 
     pub fn is_ok(self) -> bool {
@@ -118,6 +122,10 @@ impl fmt::Debug for ErrorCode {
 
 impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_known() { f.write_str(self.name()) } else { write!(f, "error code {}", self.0) }
+        if self.is_known() {
+            f.write_str(self.name())
+        } else {
+            write!(f, "error code {}", self.0)
+        }
     }
 }

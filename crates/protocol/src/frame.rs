@@ -5,7 +5,7 @@
 //! response: | length i32 | correlation id i32, (tags)                                  | body |
 //! ```
 //!
-//! The tags are there in flexible versions, with one exception: the header of an ApiVersions
+//! The tags are there in flexible versions, with one exception: the header of an `ApiVersions`
 //! response never has them, as a client must be able to read it before it knows the version.
 //! Readers in this module start behind the length.
 
@@ -88,8 +88,11 @@ pub fn request_head(
 fn put_length(frame: &mut [u8], more: usize) -> Result<(), EncodeError> {
     let length = frame.len() - 4 + more;
     let max = i32::MAX as usize;
-    let value = i32::try_from(length)
-        .map_err(|_| EncodeError::TooLong { what: "a frame", length, max })?;
+    let value = i32::try_from(length).map_err(|_| EncodeError::TooLong {
+        what: "a frame",
+        length,
+        max,
+    })?;
     frame[..4].copy_from_slice(&value.to_be_bytes());
     Ok(())
 }
@@ -106,7 +109,12 @@ pub fn decode_request_header(input: &mut Reader) -> Result<RequestHeader, Decode
     if request_header_version(ApiKey(request_api_key), request_api_version) >= 2 {
         input.skip_tagged_fields()?;
     }
-    Ok(RequestHeader { request_api_key, request_api_version, correlation_id, client_id })
+    Ok(RequestHeader {
+        request_api_key,
+        request_api_version,
+        correlation_id,
+        client_id,
+    })
 }
 
 /// The whole frame of a response, its length included. `version` is that of the request.

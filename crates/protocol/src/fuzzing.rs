@@ -81,15 +81,27 @@ pub fn fuzz_decode_response(data: &[u8]) {
 }
 
 fn decode(data: &[u8], response: bool) {
-    let [key, version, body @ ..] = data else { return };
+    let [key, version, body @ ..] = data else {
+        return;
+    };
     let (key, version) = (ApiKey(i16::from(*key)), i16::from(*version));
-    let Some(api) = dynamic::schema(key) else { return };
-    let schema = if response { &api.response } else { &api.request };
+    let Some(api) = dynamic::schema(key) else {
+        return;
+    };
+    let schema = if response {
+        &api.response
+    } else {
+        &api.request
+    };
     let by_name = check(schema, version, body);
     let typed = recode_typed(key, response, version, Bytes::copy_from_slice(body));
     if let Some(typed) = typed {
         let (typed, by_name) = (typed.ok(), by_name.ok());
-        assert_eq!(typed, by_name, "typed and by-name codec of {} differ", schema.name);
+        assert_eq!(
+            typed, by_name,
+            "typed and by-name codec of {} differ",
+            schema.name
+        );
     }
 }
 
@@ -99,7 +111,12 @@ fn check(schema: &MessageSchema, version: i16, body: &[u8]) -> Result<Vec<u8>, R
     match &once {
         Ok(bytes) => {
             let twice = recode_by_name(schema, version, Bytes::from(bytes.clone()));
-            assert_eq!(twice.as_ref(), Ok(bytes), "{} does not come back", schema.name);
+            assert_eq!(
+                twice.as_ref(),
+                Ok(bytes),
+                "{} does not come back",
+                schema.name
+            );
         }
         Err(RecodeError::Encode(error)) => panic!("{} was read: {error}", schema.name),
         Err(RecodeError::Decode(_)) => {}
@@ -110,7 +127,9 @@ fn check(schema: &MessageSchema, version: i16, body: &[u8]) -> Result<Vec<u8>, R
 /// Reads arbitrary bytes as a message that is neither request nor response: the first byte picks
 /// which, the second is the version.
 pub fn fuzz_decode_data(data: &[u8]) {
-    let [which, version, body @ ..] = data else { return };
+    let [which, version, body @ ..] = data else {
+        return;
+    };
     let schemas = dynamic::data_schemas();
     let schema = &schemas[usize::from(*which) % schemas.len()];
     // Whether the bytes were a message is all one here: `check` asserts what must hold.
@@ -132,7 +151,10 @@ pub fn fuzz_decode_headers(data: &[u8]) {
         let mut input = Reader::new(Bytes::copy_from_slice(header));
         let (key, version) = (ApiKey(i16::from(*key)), i16::from(*version));
         if let Ok(correlation_id) = frame::decode_response_header(&mut input, key, version) {
-            assert_eq!(Some(correlation_id.to_be_bytes().as_slice()), header.get(..4));
+            assert_eq!(
+                Some(correlation_id.to_be_bytes().as_slice()),
+                header.get(..4)
+            );
         }
     }
 }

@@ -60,7 +60,9 @@ impl Segments {
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
         out.extend_from_slice(&self.head);
-        self.segments.iter().for_each(|segment| out.extend_from_slice(segment));
+        self.segments
+            .iter()
+            .for_each(|segment| out.extend_from_slice(segment));
         out
     }
 }
@@ -77,10 +79,16 @@ impl ProduceBatches {
     /// The request's body, what comes after the header. The chunks are moved, not copied.
     pub fn encode(self, version: i16) -> Result<Segments, EncodeError> {
         if !ProduceRequest::VERSIONS.contains(&version) {
-            return Err(EncodeError::UnsupportedVersion { message: ProduceRequest::NAME, version });
+            return Err(EncodeError::UnsupportedVersion {
+                message: ProduceRequest::NAME,
+                version,
+            });
         }
         let compact = version >= 9;
-        let mut pieces = Pieces { written: Vec::with_capacity(256), batches: Vec::new() };
+        let mut pieces = Pieces {
+            written: Vec::with_capacity(256),
+            batches: Vec::new(),
+        };
         put::nullable_str(&mut pieces.written, compact, self.transactional_id.as_ref())?;
         put::i16(&mut pieces.written, self.acks);
         put::i32(&mut pieces.written, self.timeout_ms);
@@ -105,7 +113,9 @@ impl TopicBatches {
             let length = partition.records.iter().map(Bytes::len).sum();
             put::i32(&mut pieces.written, partition.index);
             put::array_length(&mut pieces.written, compact, Some(length))?;
-            pieces.batches.push((pieces.written.len(), partition.records));
+            pieces
+                .batches
+                .push((pieces.written.len(), partition.records));
             pieces.end_struct(compact);
         }
         pieces.end_struct(compact);
@@ -124,14 +134,19 @@ impl Pieces {
     fn finish(self) -> Segments {
         let mut head = self.written;
         let Some(head_length) = self.batches.first().map(|(at, _)| *at) else {
-            return Segments { head, segments: Vec::new() };
+            return Segments {
+                head,
+                segments: Vec::new(),
+            };
         };
         let rest = Bytes::from(head.split_off(head_length));
         let mut segments = Vec::with_capacity(2 * self.batches.len());
         let mut done = 0;
         for (at, chunks) in self.batches {
             push(&mut segments, rest.slice(done..at - head_length));
-            chunks.into_iter().for_each(|chunk| push(&mut segments, chunk));
+            for chunk in chunks {
+                push(&mut segments, chunk);
+            }
             done = at - head_length;
         }
         push(&mut segments, rest.slice(done..));

@@ -45,12 +45,17 @@ fn length(out: &mut Vec<u8>, compact: bool, wide: bool, value: Option<usize>) ->
         return Ok(());
     };
     // Strings keep to 16 bits in compact form too: Kafka refuses longer ones.
-    let (what, max) = match wide {
-        true => ("an array or byte field", i32::MAX as usize - 1),
-        false => ("a string", i16::MAX as usize),
+    let (what, max) = if wide {
+        ("an array or byte field", i32::MAX as usize - 1)
+    } else {
+        ("a string", i16::MAX as usize)
     };
     if count > max {
-        return Err(EncodeError::TooLong { what, length: count, max });
+        return Err(EncodeError::TooLong {
+            what,
+            length: count,
+            max,
+        });
     }
     match (compact, wide) {
         (true, _) => uvarint(out, count as u32 + 1),
@@ -110,7 +115,10 @@ pub(crate) fn nullable_array<T>(
     mut element: impl FnMut(&mut Vec<u8>, &T) -> Result,
 ) -> Result {
     array_length(out, compact, elements.map(<[T]>::len))?;
-    elements.unwrap_or_default().iter().try_for_each(|e| element(out, e))
+    elements
+        .unwrap_or_default()
+        .iter()
+        .try_for_each(|e| element(out, e))
 }
 
 /// A struct behind a marker byte: -1 for null, 1 for present.
@@ -131,11 +139,7 @@ pub(crate) struct TaggedFields {
 }
 
 impl TaggedFields {
-    pub(crate) fn put(
-        &mut self,
-        tag: u32,
-        write: impl FnOnce(&mut Vec<u8>) -> Result,
-    ) -> Result {
+    pub(crate) fn put(&mut self, tag: u32, write: impl FnOnce(&mut Vec<u8>) -> Result) -> Result {
         let mut value = Vec::new();
         write(&mut value)?;
         self.count += 1;
@@ -154,7 +158,11 @@ impl TaggedFields {
 fn array_size(out: &mut Vec<u8>, length: usize) -> Result {
     let max = i32::MAX as usize;
     if length > max {
-        return Err(EncodeError::TooLong { what: "a tagged field", length, max });
+        return Err(EncodeError::TooLong {
+            what: "a tagged field",
+            length,
+            max,
+        });
     }
     uvarint(out, length as u32);
     Ok(())

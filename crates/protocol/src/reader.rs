@@ -38,7 +38,11 @@ macro_rules! number {
 impl Reader {
     pub fn new(data: Bytes) -> Self {
         let end = data.len();
-        Self { data, position: 0, end }
+        Self {
+            data,
+            position: 0,
+            end,
+        }
     }
 
     pub fn position(&self) -> usize {
@@ -58,7 +62,10 @@ impl Reader {
     pub fn finish(&self) -> Result<()> {
         match self.remaining() {
             0 => Ok(()),
-            count => Err(DecodeError::TrailingBytes { offset: self.position, count }),
+            count => Err(DecodeError::TrailingBytes {
+                offset: self.position,
+                count,
+            }),
         }
     }
 
@@ -73,7 +80,11 @@ impl Reader {
     fn advance(&mut self, count: usize) -> Result<usize> {
         let remaining = self.remaining();
         if count > remaining {
-            return Err(DecodeError::Truncated { offset: self.position, needed: count, remaining });
+            return Err(DecodeError::Truncated {
+                offset: self.position,
+                needed: count,
+                remaining,
+            });
         }
         let start = self.position;
         self.position += count;
@@ -143,19 +154,24 @@ impl Reader {
     }
 
     pub fn nullable_string(&mut self, compact: bool) -> Result<Option<Str>> {
-        let Some(length) = self.length(compact, false)? else { return Ok(None) };
+        let Some(length) = self.length(compact, false)? else {
+            return Ok(None);
+        };
         let offset = self.position;
         if length > i16::MAX as usize {
             // Only the compact form could say so; Kafka's own reader refuses it too.
             return Err(DecodeError::StringTooLong { offset, length });
         }
         let bytes = self.take(length)?;
-        Str::from_utf8(bytes).map(Some).map_err(|_| DecodeError::NotUtf8 { offset })
+        Str::from_utf8(bytes)
+            .map(Some)
+            .map_err(|_| DecodeError::NotUtf8 { offset })
     }
 
     pub fn string(&mut self, compact: bool) -> Result<Str> {
         let offset = self.position;
-        self.nullable_string(compact)?.ok_or(DecodeError::UnexpectedNull { offset })
+        self.nullable_string(compact)?
+            .ok_or(DecodeError::UnexpectedNull { offset })
     }
 
     pub fn nullable_bytes(&mut self, compact: bool) -> Result<Option<Bytes>> {
@@ -167,17 +183,24 @@ impl Reader {
 
     pub fn bytes(&mut self, compact: bool) -> Result<Bytes> {
         let offset = self.position;
-        self.nullable_bytes(compact)?.ok_or(DecodeError::UnexpectedNull { offset })
+        self.nullable_bytes(compact)?
+            .ok_or(DecodeError::UnexpectedNull { offset })
     }
 
     /// The count of an array whose elements take at least `element_min` bytes each, checked
     /// against what remains.
     pub fn array_length(&mut self, compact: bool, element_min: usize) -> Result<Option<usize>> {
-        let Some(count) = self.length(compact, true)? else { return Ok(None) };
+        let Some(count) = self.length(compact, true)? else {
+            return Ok(None);
+        };
         let needed = count.saturating_mul(element_min.max(1));
         let remaining = self.remaining();
         if needed > remaining {
-            return Err(DecodeError::Truncated { offset: self.position, needed, remaining });
+            return Err(DecodeError::Truncated {
+                offset: self.position,
+                needed,
+                remaining,
+            });
         }
         Ok(Some(count))
     }
@@ -189,7 +212,9 @@ impl Reader {
         element_min: usize,
         mut element: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Option<Vec<T>>> {
-        let Some(count) = self.array_length(compact, element_min)? else { return Ok(None) };
+        let Some(count) = self.array_length(compact, element_min)? else {
+            return Ok(None);
+        };
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(element(self)?);
@@ -242,7 +267,11 @@ impl Reader {
             if known(self, tag)? {
                 let unread = self.remaining();
                 if unread > 0 {
-                    return Err(DecodeError::TagSize { offset: self.position, tag, unread });
+                    return Err(DecodeError::TagSize {
+                        offset: self.position,
+                        tag,
+                        unread,
+                    });
                 }
             }
             (self.position, self.end) = (field_end, end);

@@ -29,14 +29,20 @@ macro_rules! message {
 
             fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError> {
                 if !($min..=$max).contains(&version) {
-                    return Err(EncodeError::UnsupportedVersion { message: Self::NAME, version });
+                    return Err(EncodeError::UnsupportedVersion {
+                        message: Self::NAME,
+                        version,
+                    });
                 }
                 self.write(out, version)
             }
 
             fn decode(input: &mut Reader, version: i16) -> Result<Self, DecodeError> {
                 if !($min..=$max).contains(&version) {
-                    return Err(DecodeError::UnsupportedVersion { message: Self::NAME, version });
+                    return Err(DecodeError::UnsupportedVersion {
+                        message: Self::NAME,
+                        version,
+                    });
                 }
                 Self::read(input, version)
             }

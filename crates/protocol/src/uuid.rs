@@ -30,7 +30,11 @@ impl fmt::Display for Uuid {
         // 128 bits and four zero bits of padding: 22 digits of six bits.
         let bits = u128::from_be_bytes(self.0);
         for (i, digit) in text.iter_mut().enumerate() {
-            let value = if i == 21 { bits << 4 } else { bits >> (122 - 6 * i) };
+            let value = if i == 21 {
+                bits << 4
+            } else {
+                bits >> (122 - 6 * i)
+            };
             *digit = ALPHABET[(value & 63) as usize];
         }
         f.write_str(std::str::from_utf8(&text).expect("the alphabet is ASCII"))
@@ -56,7 +60,7 @@ impl FromStr for Uuid {
             let value = ALPHABET.iter().position(|c| *c == digit).ok_or_else(bad)? as u128;
             bits = if i < 21 {
                 (bits << 6) | value
-            } else if value & 15 == 0 {
+            } else if value.trailing_zeros() >= 4 {
                 (bits << 2) | (value >> 4)
             } else {
                 return Err(bad());

@@ -50,7 +50,11 @@ pub fn negotiate_transactional(
         }
         _ => i16::MAX,
     };
-    newest_common(&(*versions.start()..=cap.min(*versions.end())), broker_min, broker_max)
+    newest_common(
+        &(*versions.start()..=cap.min(*versions.end())),
+        broker_min,
+        broker_max,
+    )
 }
 
 fn newest_common(ours: &RangeInclusive<i16>, min: i16, max: i16) -> Option<i16> {

@@ -18,9 +18,15 @@ struct Form {
 /// Reads a message and leaves what follows it.
 pub fn decode_message(message: &MessageSchema, version: i16, input: &mut Reader) -> Result<Value> {
     if !message.versions.contains(version) {
-        return Err(DecodeError::UnsupportedVersion { message: message.name, version });
+        return Err(DecodeError::UnsupportedVersion {
+            message: message.name,
+            version,
+        });
     }
-    let form = Form { version, compact: message.flexible.contains(version) };
+    let form = Form {
+        version,
+        compact: message.flexible.contains(version),
+    };
     read_struct(message.root, form, input)
 }
 
@@ -29,7 +35,11 @@ fn read_struct(schema: &'static StructSchema, form: Form, input: &mut Reader) ->
     let mut fields = Vec::with_capacity(schema.fields.len());
     for field in schema.fields {
         let present = field.tag.is_none() && field.versions.contains(form.version);
-        let value = if present { read_field(field, form, input)? } else { default_of(field) };
+        let value = if present {
+            read_field(field, form, input)?
+        } else {
+            default_of(field)
+        };
         fields.push((field.name, value));
     }
     if form.compact {
@@ -37,7 +47,9 @@ fn read_struct(schema: &'static StructSchema, form: Form, input: &mut Reader) ->
             let known = |field: &FieldSchema| {
                 field.tag == Some(tag) && field.versions.contains(form.version)
             };
-            let Some(at) = schema.fields.iter().position(known) else { return Ok(false) };
+            let Some(at) = schema.fields.iter().position(known) else {
+                return Ok(false);
+            };
             fields[at].1 = read_field(&schema.fields[at], form, input)?;
             Ok(true)
         })?;
@@ -46,7 +58,10 @@ fn read_struct(schema: &'static StructSchema, form: Form, input: &mut Reader) ->
 }
 
 fn read_field(field: &FieldSchema, form: Form, input: &mut Reader) -> Result<Value> {
-    let form = Form { compact: form.compact && !field.rigid, ..form };
+    let form = Form {
+        compact: form.compact && !field.rigid,
+        ..form
+    };
     let nullable = field.nullable.contains(form.version);
     read_value(field.kind, nullable, form, input)
 }
@@ -64,10 +79,12 @@ fn read_value(kind: Kind, nullable: bool, form: Form, input: &mut Reader) -> Res
         Kind::Int64 => Value::Int(input.i64()?),
         Kind::Float64 => Value::Float(input.f64()?),
         Kind::Uuid => Value::Uuid(input.uuid()?),
-        Kind::String => input.nullable_string(compact)?.map_or(Value::Null, Value::Str),
-        Kind::Bytes | Kind::Records => {
-            input.nullable_bytes(compact)?.map_or(Value::Null, Value::Bytes)
-        }
+        Kind::String => input
+            .nullable_string(compact)?
+            .map_or(Value::Null, Value::Str),
+        Kind::Bytes | Kind::Records => input
+            .nullable_bytes(compact)?
+            .map_or(Value::Null, Value::Bytes),
         Kind::Struct(schema) if nullable => input
             .nullable_struct(|input| read_struct(schema, form, input))?
             .unwrap_or(Value::Null),
@@ -100,9 +117,13 @@ pub(super) fn default_of(field: &FieldSchema) -> Value {
         (DefaultValue::Zero, Kind::Bytes | Kind::Records) => Value::Bytes(Bytes::new()),
         (DefaultValue::Zero, Kind::Uuid) => Value::Uuid(Uuid::ZERO),
         (DefaultValue::Zero, Kind::Array(_)) => Value::Array(Vec::new()),
-        (DefaultValue::Zero, Kind::Struct(schema)) => {
-            Value::Struct(schema.fields.iter().map(|f| (f.name, default_of(f))).collect())
-        }
+        (DefaultValue::Zero, Kind::Struct(schema)) => Value::Struct(
+            schema
+                .fields
+                .iter()
+                .map(|f| (f.name, default_of(f)))
+                .collect(),
+        ),
         (DefaultValue::Zero, _) => Value::Int(0),
     }
 }

@@ -24,9 +24,15 @@ pub fn encode_message(
     out: &mut Vec<u8>,
 ) -> Result {
     if !message.versions.contains(version) {
-        return Err(EncodeError::UnsupportedVersion { message: message.name, version });
+        return Err(EncodeError::UnsupportedVersion {
+            message: message.name,
+            version,
+        });
     }
-    let form = Form { version, compact: message.flexible.contains(version) };
+    let form = Form {
+        version,
+        compact: message.flexible.contains(version),
+    };
     match value {
         Value::Struct(fields) => write_struct(message.root, fields, form, out),
         other => Err(EncodeError::WrongType {
@@ -60,8 +66,12 @@ fn write_struct(
             return Err(EncodeError::RepeatedField { field });
         }
     }
-    let value_of =
-        |field: &FieldSchema| given.iter().find(|(name, _)| *name == field.name).map(|(_, v)| v);
+    let value_of = |field: &FieldSchema| {
+        given
+            .iter()
+            .find(|(name, _)| *name == field.name)
+            .map(|(_, v)| v)
+    };
     let mut tagged: Vec<(u32, &FieldSchema, &Value)> = Vec::new();
     for field in schema.fields {
         let value = value_of(field);
@@ -69,7 +79,11 @@ fn write_struct(
             check_droppable(field, value, form.version)?;
         } else if let Some(tag) = field.tag {
             // At its default a tagged field is not sent.
-            tagged.extend(value.filter(|v| !is_default(field, v)).map(|v| (tag, field, v)));
+            tagged.extend(
+                value
+                    .filter(|v| !is_default(field, v))
+                    .map(|v| (tag, field, v)),
+            );
         } else {
             match value {
                 Some(value) => write_field(field, value, form, out)?,
@@ -92,7 +106,10 @@ fn write_struct(
 fn check_droppable(field: &'static FieldSchema, value: Option<&Value>, version: i16) -> Result {
     match value {
         Some(value) if !field.ignorable && !is_default(field, value) => {
-            Err(EncodeError::UnsupportedField { field: field.name, version })
+            Err(EncodeError::UnsupportedField {
+                field: field.name,
+                version,
+            })
         }
         _ => Ok(()),
     }
@@ -101,9 +118,9 @@ fn check_droppable(field: &'static FieldSchema, value: Option<&Value>, version: 
 fn is_default(field: &FieldSchema, value: &Value) -> bool {
     match (field.default, field.kind, value) {
         (DefaultValue::Null, _, value) => *value == Value::Null,
-        (DefaultValue::Zero, Kind::Struct(schema), Value::Struct(given)) => {
-            given.iter().all(|(name, value)| schema.field(name).is_some_and(|f| is_default(f, value)))
-        }
+        (DefaultValue::Zero, Kind::Struct(schema), Value::Struct(given)) => given
+            .iter()
+            .all(|(name, value)| schema.field(name).is_some_and(|f| is_default(f, value))),
         // An empty array of structs, for one, needs no default built to be compared with.
         (DefaultValue::Zero, Kind::Array(_), Value::Array(values)) => values.is_empty(),
         _ => *value == default_of(field),
@@ -116,7 +133,10 @@ fn write_field(
     form: Form,
     out: &mut Vec<u8>,
 ) -> Result {
-    let form = Form { compact: form.compact && !field.rigid, ..form };
+    let form = Form {
+        compact: form.compact && !field.rigid,
+        ..form
+    };
     let nullable = field.nullable.contains(form.version);
     write_value(field.name, field.kind, value, nullable, form, out)
 }
@@ -132,7 +152,10 @@ fn write_value(
     let compact = form.compact;
     match (kind, value) {
         (_, Value::Null) if !nullable => {
-            return Err(EncodeError::UnexpectedNull { field: name, version: form.version });
+            return Err(EncodeError::UnexpectedNull {
+                field: name,
+                version: form.version,
+            });
         }
         (Kind::Bool, Value::Bool(value)) => put::bool(out, *value),
         (Kind::Float64, Value::Float(value)) => put::f64(out, *value),
@@ -163,7 +186,11 @@ fn write_value(
 }
 
 fn write_int(name: &'static str, kind: Kind, value: i64, out: &mut Vec<u8>) -> Result {
-    let error = |_| EncodeError::OutOfRange { field: name, expected: kind.describe(), value };
+    let error = |_| EncodeError::OutOfRange {
+        field: name,
+        expected: kind.describe(),
+        value,
+    };
     match kind {
         Kind::Int8 => put::i8(out, value.try_into().map_err(error)?),
         Kind::Int16 => put::i16(out, value.try_into().map_err(error)?),
@@ -186,5 +213,9 @@ fn parse_uuid(name: &'static str, text: &str) -> Result<Uuid> {
 }
 
 fn wrong_type(field: &'static str, kind: Kind, value: &Value) -> EncodeError {
-    EncodeError::WrongType { field, expected: kind.describe(), found: value.describe() }
+    EncodeError::WrongType {
+        field,
+        expected: kind.describe(),
+        found: value.describe(),
+    }
 }

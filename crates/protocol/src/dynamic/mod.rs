@@ -38,7 +38,11 @@ pub fn encode_request_body(
     version: i16,
     value: &Value,
 ) -> Result<Vec<u8>, EncodeError> {
-    encode(&schema(key).ok_or(EncodeError::UnknownApi(key.0))?.request, version, value)
+    encode(
+        &schema(key).ok_or(EncodeError::UnknownApi(key.0))?.request,
+        version,
+        value,
+    )
 }
 
 /// A response's body: what comes after the header.
@@ -47,7 +51,11 @@ pub fn encode_response_body(
     version: i16,
     value: &Value,
 ) -> Result<Vec<u8>, EncodeError> {
-    encode(&schema(key).ok_or(EncodeError::UnknownApi(key.0))?.response, version, value)
+    encode(
+        &schema(key).ok_or(EncodeError::UnknownApi(key.0))?.response,
+        version,
+        value,
+    )
 }
 
 /// Reads a request's body, which must fill the rest of the frame.

@@ -12,7 +12,10 @@ pub(super) fn nearest(
 }
 
 fn plain(name: &str) -> Vec<char> {
-    name.chars().filter(|c| *c != '_').flat_map(char::to_lowercase).collect()
+    name.chars()
+        .filter(|c| *c != '_')
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
 /// Levenshtein's distance, one row of the table at a time.

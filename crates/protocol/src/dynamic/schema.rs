@@ -89,7 +89,7 @@ pub enum Kind {
     Records,
     Uuid,
     Struct(&'static StructSchema),
-    Array(&'static Kind),
+    Array(&'static Self),
 }
 
 impl Kind {
@@ -137,7 +137,9 @@ pub enum DefaultValue {
 
 /// The schema of an API, `None` if Kafka 4.3 does not know the key.
 pub fn schema(key: ApiKey) -> Option<&'static ApiSchema> {
-    APIS.binary_search_by_key(&key, |api| api.key).ok().map(|i| &APIS[i])
+    APIS.binary_search_by_key(&key, |api| api.key)
+        .ok()
+        .map(|i| &APIS[i])
 }
 
 /// All APIs, by key.

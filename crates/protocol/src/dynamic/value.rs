@@ -14,9 +14,9 @@ pub enum Value {
     Str(Str),
     Bytes(Bytes),
     Uuid(Uuid),
-    Array(Vec<Value>),
+    Array(Vec<Self>),
     /// Fields by Kafka's names (`ThrottleTimeMs`), in any order.
-    Struct(Vec<(&'static str, Value)>),
+    Struct(Vec<(&'static str, Self)>),
 }
 
 impl Value {

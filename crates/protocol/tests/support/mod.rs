@@ -4,7 +4,7 @@ use bytes::Bytes;
 use thalweg_protocol::dynamic::{FieldSchema, Kind, MessageSchema, StructSchema, Value};
 use thalweg_protocol::{Str, Uuid};
 
-/// SplitMix64.
+/// Steele and others, `SplitMix64`.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -31,7 +31,12 @@ impl Random {
 }
 
 /// A message that can be sent in this version. Of 100 fields about `set` are given.
-pub(crate) fn message(schema: &MessageSchema, version: i16, set: u64, random: &mut Random) -> Value {
+pub(crate) fn message(
+    schema: &MessageSchema,
+    version: i16,
+    set: u64,
+    random: &mut Random,
+) -> Value {
     structure(schema.root, version, set, random)
 }
 
@@ -72,7 +77,11 @@ fn kind_value(kind: Kind, version: i16, set: u64, random: &mut Random) -> Value 
         Kind::Struct(schema) => structure(schema, version, set, random),
         Kind::Array(element) => {
             let count = random.below(4);
-            Value::Array((0..count).map(|_| kind_value(*element, version, set, random)).collect())
+            Value::Array(
+                (0..count)
+                    .map(|_| kind_value(*element, version, set, random))
+                    .collect(),
+            )
         }
     }
 }
@@ -86,6 +95,8 @@ fn length(random: &mut Random) -> u64 {
 fn string(random: &mut Random) -> Str {
     const LETTERS: [char; 8] = ['a', 'Z', '0', '-', '.', 'ß', '水', '🌊'];
     let count = length(random);
-    let text: String = (0..count).map(|_| LETTERS[random.below(8) as usize]).collect();
+    let text: String = (0..count)
+        .map(|_| LETTERS[random.below(8) as usize])
+        .collect();
     Str::from(text)
 }
