@@ -1,1 +1,53 @@
-//! thalweg producer.
+//! The producer's core: records in, batches out, every outcome told once. No I/O, no clock.
+//!
+//! ```text
+//!   application threads                    the I/O thread
+//!   ───────────────────                    ──────────────
+//!   Accumulator::append ──▶ partition      Sender::poll: ready, drain, close, send
+//!        │   ▲              queues ──────▶      │        ▲
+//!        │   └ BufferPool ◀── chunks ───────────┤        │ answers, errors, codec jobs
+//!        ▼                                      ▼        │
+//!   BatchCompletion ◀────────── one outcome ── batches in flight
+//! ```
+//! [`Accumulator`] and [`BufferPool`] are shared (a mutex for each partition, the pool's own);
+//! [`Sender`] belongs to the I/O thread. They meet in a queue of ready partitions, in the metadata
+//! snapshot, and in completions.
+//!
+//! What it deliberately does not do: block, read a clock, open a socket, or know Python.
+#![forbid(unsafe_code)]
+
+mod accumulator;
+mod batch_completion;
+mod buffer_pool;
+mod bulk;
+mod chunk;
+mod compression_ratio;
+mod config;
+mod error;
+mod incomplete;
+mod metrics;
+mod murmur2;
+mod open_batch;
+mod partition_queue;
+mod partition_table;
+mod partitioner;
+mod random;
+mod ready_queue;
+mod record;
+mod sync;
+mod topic;
+
+pub use accumulator::{Accumulator, AppendRefusal, Appended};
+pub use batch_completion::{
+    Acknowledged, BatchCompletion, Callback, CompletionListener, Failure, Piece, Written,
+};
+pub use buffer_pool::{BufferPool, BufferWait};
+pub use bulk::{AppendedRows, BulkAppend, BulkStep, RecordSource};
+pub use chunk::{Chunk, Reservation};
+pub use config::{Acks, ProducerConfig};
+pub use error::ProducerError;
+pub use incomplete::FlushTicket;
+pub use metrics::{ProducerMetrics, Sum};
+pub use partitioner::{Partitioner, crc32, murmur2, partition_for_key, to_positive};
+pub use record::Record;
+pub use topic::TopicEntry;

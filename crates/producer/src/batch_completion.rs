@@ -1,0 +1,325 @@
+//! What becomes of a batch, told once to everyone who asked.
+//!
+//! ```text
+//!   append ──▶ (Arc<BatchCompletion>, index) ──▶ a future of the application
+//!                        ▲
+//!   answer, expiry, close: finish(piece) ──▶ all pieces known: wake, call back
+//! ```
+//! A batch that was split (KIP-126) is finished piece by piece; it counts as done with the last of
+//! them. A future that was dropped costs nothing: nobody knows of it here.
+//!
+//! Deliberately not here: any idea of what a callback is. It is a number that the listener knows.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Poll, Waker};
+
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::error::ProducerError;
+use crate::sync::lock;
+
+/// Where an acknowledged record went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// -1 if the broker did not say (acks=0, or a duplicate of a batch that it no longer knows).
+    pub offset: i64,
+    /// The broker's time, where the topic's timestamps are its own.
+    pub log_append_time_ms: Option<i64>,
+}
+
+/// A callback asked for: the record's index in the batch, and the listener's own number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Callback {
+    pub index: u32,
+    pub token: u64,
+}
+
+/// Hears of completed batches that have callbacks. Called on the I/O thread: it must only hand on.
+pub trait CompletionListener: Send + Sync {
+    fn completed(&self, completion: &Arc<BatchCompletion>, callbacks: Vec<Callback>);
+}
+
+/// The outcome of consecutive records of a batch: of all of them, unless the batch was split.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    pub first_index: u32,
+    pub records: u32,
+    pub result: Result<Written, Failure>,
+}
+
+/// A batch in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// -1 if unknown.
+    pub base_offset: i64,
+    pub log_append_time_ms: Option<i64>,
+}
+
+/// A batch that is not in the log, as far as one knows.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub error: ProducerError,
+    /// KIP-467: the records (relative to the piece) that caused it, with the broker's words.
+    pub invalid_records: Vec<(u32, Option<Str>)>,
+}
+
+impl From<ProducerError> for Failure {
+    fn from(error: ProducerError) -> Self {
+        Self { error, invalid_records: Vec::new() }
+    }
+}
+
+/// Shared by a batch and all futures of its records.
+pub struct BatchCompletion {
+    topic: Str,
+    partition: i32,
+    /// Its number among the incomplete batches of the producer.
+    pub(crate) id: u64,
+    /// Set when the batch is closed, 0 before.
+    records: AtomicU32,
+    result: OnceLock<Box<[Piece]>>,
+    pending: Mutex<Pending>,
+    listener: Option<Arc<dyn CompletionListener>>,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    finished: u32,
+    pieces: Vec<Piece>,
+    wakers: Vec<Waker>,
+    callbacks: Vec<Callback>,
+}
+
+impl std::fmt::Debug for BatchCompletion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchCompletion")
+            .field("topic", &self.topic)
+            .field("partition", &self.partition)
+            .field("result", &self.result.get())
+            .finish_non_exhaustive()
+    }
+}
+
+impl BatchCompletion {
+    pub(crate) fn new(
+        topic: Str,
+        partition: i32,
+        id: u64,
+        listener: Option<Arc<dyn CompletionListener>>,
+    ) -> Self {
+        Self {
+            topic,
+            partition,
+            id,
+            records: AtomicU32::new(0),
+            result: OnceLock::new(),
+            pending: Mutex::default(),
+            listener,
+        }
+    }
+
+    pub fn topic(&self) -> &Str {
+        &self.topic
+    }
+
+    pub fn partition(&self) -> i32 {
+        self.partition
+    }
+
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.result.get().is_some()
+    }
+
+    /// The outcomes of all records in ascending order, once the batch is done.
+    pub fn pieces(&self) -> Option<&[Piece]> {
+        self.result.get().map(|pieces| &**pieces)
+    }
+
+    /// The outcome of one record, once the batch is done.
+    pub fn outcome(&self, index: u32) -> Option<Result<Acknowledged, ProducerError>> {
+        let pieces = self.result.get()?;
+        let at = pieces.partition_point(|piece| piece.first_index + piece.records <= index);
+        let piece = pieces.get(at).expect("every record of a done batch is in one of its pieces");
+        Some(self.outcome_in(piece, index - piece.first_index))
+    }
+
+    fn outcome_in(&self, piece: &Piece, index: u32) -> Result<Acknowledged, ProducerError> {
+        let failure = match &piece.result {
+            Ok(written) => {
+                let known = written.base_offset >= 0;
+                let offset = if known { written.base_offset + i64::from(index) } else { -1 };
+                let log_append_time_ms = written.log_append_time_ms;
+                return Ok(Acknowledged { offset, log_append_time_ms });
+            }
+            Err(failure) => failure,
+        };
+        if failure.invalid_records.is_empty() {
+            return Err(failure.error.clone());
+        }
+        let (topic, partition) = (self.topic.clone(), self.partition);
+        let code = failure.error.code().unwrap_or(ErrorCode::INVALID_RECORD);
+        let culprit = failure.invalid_records.iter().find(|(at, _)| *at == index);
+        Err(match culprit {
+            Some((_, message)) => {
+                let message = message.clone().unwrap_or_else(|| Str::from(code.message()));
+                ProducerError::InvalidRecord { topic, partition, code, index, message }
+            }
+            None => ProducerError::OtherRecordsInvalid { topic, partition, code },
+        })
+    }
+
+    /// `waker` is woken when the batch is done; false if it is done already.
+    pub fn register(&self, waker: &Waker) -> bool {
+        let mut pending = lock(&self.pending);
+        // Checked under the lock: `finish` takes the wakers under it, after the result is set.
+        if self.is_done() {
+            return false;
+        }
+        if !pending.wakers.iter().any(|known| known.will_wake(waker)) {
+            pending.wakers.push(waker.clone());
+        }
+        true
+    }
+
+    pub fn poll_done(&self, waker: &Waker) -> Poll<()> {
+        if self.is_done() || !self.register(waker) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Waits until the batch is done.
+    pub async fn done(&self) {
+        poll_fn(|context| self.poll_done(context.waker())).await;
+    }
+
+    /// The listener hears of `token` when the batch is done; false if it is done already (then it
+    /// never will).
+    pub fn add_callback(&self, index: u32, token: u64) -> bool {
+        let mut pending = lock(&self.pending);
+        if self.is_done() {
+            return false;
+        }
+        pending.callbacks.push(Callback { index, token });
+        true
+    }
+
+    /// The batch is closed: it has this many records.
+    pub(crate) fn seal(&self, records: u32) {
+        self.records.store(records, Ordering::Release);
+    }
+
+    /// Takes the outcome of some records. True if those were the last ones.
+    pub(crate) fn finish(self: &Arc<Self>, piece: Piece) -> bool {
+        let records = self.records.load(Ordering::Acquire);
+        let mut pending = lock(&self.pending);
+        pending.finished += piece.records;
+        assert!(pending.finished <= records, "every record has exactly one outcome");
+        pending.pieces.push(piece);
+        if pending.finished < records {
+            return false;
+        }
+        let mut pieces = std::mem::take(&mut pending.pieces);
+        pieces.sort_by_key(|piece| piece.first_index);
+        let first = self.result.set(pieces.into_boxed_slice()).is_ok();
+        assert!(first, "a batch is done once");
+        let wakers = std::mem::take(&mut pending.wakers);
+        let callbacks = std::mem::take(&mut pending.callbacks);
+        drop(pending);
+        for waker in wakers {
+            waker.wake();
+        }
+        if let Some(listener) = self.listener.as_ref().filter(|_| !callbacks.is_empty()) {
+            listener.completed(self, callbacks);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<(u32, u64)>>);
+    impl CompletionListener for Heard {
+        fn completed(&self, completion: &Arc<BatchCompletion>, callbacks: Vec<Callback>) {
+            assert!(completion.is_done());
+            lock(&self.0).extend(callbacks.iter().map(|c| (c.index, c.token)));
+        }
+    }
+
+    fn completion(listener: Option<Arc<dyn CompletionListener>>) -> Arc<BatchCompletion> {
+        let completion = Arc::new(BatchCompletion::new(Str::from("t"), 3, 0, listener));
+        completion.seal(10);
+        completion
+    }
+
+    fn written(first_index: u32, records: u32, base_offset: i64) -> Piece {
+        let result = Ok(Written { base_offset, log_append_time_ms: None });
+        Piece { first_index, records, result }
+    }
+
+    #[test]
+    fn wakes_each_waiter_once_and_calls_back_once() {
+        let heard = Arc::new(Heard::default());
+        let completion = completion(Some(Arc::clone(&heard) as Arc<dyn CompletionListener>));
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(Arc::clone(&count));
+        assert!(completion.register(&waker));
+        assert!(completion.register(&waker));
+        assert!(completion.add_callback(4, 77));
+        assert!(completion.finish(written(0, 10, 100)));
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        assert_eq!(*lock(&heard.0), [(4, 77)]);
+        assert!(!completion.register(&waker));
+        assert!(!completion.add_callback(0, 1));
+        let outcome = completion.outcome(9).expect("done").expect("written");
+        assert_eq!(outcome.offset, 109);
+    }
+
+    #[test]
+    fn a_split_batch_is_done_with_its_last_piece() {
+        let completion = completion(None);
+        assert!(!completion.finish(written(4, 6, 50)));
+        assert!(completion.outcome(5).is_none());
+        assert!(completion.finish(written(0, 4, 20)));
+        let offsets: Vec<i64> =
+            (0..10).map(|at| completion.outcome(at).expect("done").expect("written").offset).collect();
+        assert_eq!(offsets, [20, 21, 22, 23, 50, 51, 52, 53, 54, 55]);
+    }
+
+    #[test]
+    fn errors_of_single_records_reach_them() {
+        let completion = completion(None);
+        let error = ProducerError::Broker {
+            topic: Str::from("t"),
+            partition: 3,
+            code: ErrorCode::INVALID_RECORD,
+            message: Str::from("bad"),
+            possibly_written: false,
+        };
+        let invalid_records = vec![(2, Some(Str::from("no key")))];
+        completion.finish(Piece { first_index: 0, records: 10, result: Err(Failure { error, invalid_records }) });
+        let outcome = |at| completion.outcome(at).expect("done").expect_err("failed");
+        assert!(matches!(outcome(2), ProducerError::InvalidRecord { index: 2, .. }));
+        assert!(matches!(outcome(3), ProducerError::OtherRecordsInvalid { .. }));
+    }
+
+    #[test]
+    fn an_unknown_base_offset_gives_minus_one() {
+        let completion = completion(None);
+        completion.finish(written(0, 10, -1));
+        assert_eq!(completion.outcome(7).expect("done").expect("written").offset, -1);
+    }
+}

@@ -1,0 +1,104 @@
+//! The producer's options, by Kafka's names, with the defaults of Kafka 4.3.
+//!
+//! A plain struct: names, types and contradictions are checked where options are read (the
+//! binding's table). What is left to this crate is what the core itself relies on.
+
+use std::time::Duration;
+
+use thalweg_records::Compression;
+
+use crate::partitioner::Partitioner;
+
+/// How many acknowledgements the leader waits for before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Acks {
+    /// No answer at all: a record is done when it was handed to the socket.
+    None,
+    /// The leader's own log.
+    Leader,
+    /// All in-sync replicas.
+    #[default]
+    All,
+}
+
+impl Acks {
+    /// The number in a Produce request.
+    pub const fn id(self) -> i16 {
+        match self {
+            Self::None => 0,
+            Self::Leader => 1,
+            Self::All => -1,
+        }
+    }
+}
+
+/// Options of one producer.
+#[derive(Debug, Clone)]
+pub struct ProducerConfig {
+    pub acks: Acks,
+    pub enable_idempotence: bool,
+    /// Bounds the compressed size of a batch; one record may be larger than that.
+    pub batch_size: usize,
+    pub linger: Duration,
+    /// Cap on all memory of records that are not acknowledged yet.
+    pub buffer_memory: usize,
+    pub max_request_size: usize,
+    pub max_in_flight_requests_per_connection: usize,
+    pub delivery_timeout: Duration,
+    pub request_timeout: Duration,
+    /// Tries after the first; `delivery_timeout` is the limit that counts.
+    pub retries: u32,
+    pub retry_backoff: Duration,
+    pub retry_backoff_max: Duration,
+    pub compression: Compression,
+    pub compression_level: Option<i32>,
+    /// Threads that run the compression jobs: each holds one output buffer.
+    pub codec_threads: usize,
+    pub partitioner: Partitioner,
+    pub partitioner_ignore_keys: bool,
+    /// Keyless records prefer partitions with short queues (KIP-794).
+    pub partitioner_adaptive_partitioning: bool,
+    /// Partitions whose broker takes nothing for this long get no keyless records; zero: never.
+    pub partitioner_availability_timeout: Duration,
+    pub transactional_id: Option<String>,
+    pub transaction_timeout: Duration,
+    /// Jitter and the choice of sticky partitions come from this.
+    pub seed: u64,
+}
+
+impl Default for ProducerConfig {
+    fn default() -> Self {
+        Self {
+            acks: Acks::All,
+            enable_idempotence: true,
+            batch_size: 16 * 1024,
+            linger: Duration::from_millis(5),
+            buffer_memory: 32 * 1024 * 1024,
+            max_request_size: 1024 * 1024,
+            max_in_flight_requests_per_connection: 5,
+            delivery_timeout: Duration::from_secs(120),
+            request_timeout: Duration::from_secs(30),
+            retries: u32::MAX,
+            retry_backoff: Duration::from_millis(100),
+            retry_backoff_max: Duration::from_secs(1),
+            compression: Compression::None,
+            compression_level: None,
+            codec_threads: 1,
+            partitioner: Partitioner::BuiltIn,
+            partitioner_ignore_keys: false,
+            partitioner_adaptive_partitioning: true,
+            partitioner_availability_timeout: Duration::ZERO,
+            transactional_id: None,
+            transaction_timeout: Duration::from_secs(60),
+            seed: 0,
+        }
+    }
+}
+
+impl ProducerConfig {
+    /// One batch of a partition at a time: with a single request in flight a later batch must not
+    /// overtake one that is retried.
+    pub(crate) fn guarantees_order_by_muting(&self) -> bool {
+        self.max_in_flight_requests_per_connection == 1
+    }
+}

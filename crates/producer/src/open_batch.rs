@@ -1,0 +1,87 @@
+//! The batch of a partition that still takes records.
+//!
+//! A record is encoded once, in wire form, straight into the batch's rope; its deltas are relative
+//! to the first record's timestamp. What the header needs besides is counted along the way.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use thalweg_records::record as wire;
+
+use crate::batch_completion::BatchCompletion;
+use crate::buffer_pool::BufferPool;
+use crate::chunk::{Reservation, Rope};
+use crate::record::Record;
+
+#[derive(Debug)]
+pub(crate) struct OpenBatch {
+    pub(crate) rope: Rope,
+    /// Bytes of records that it takes; the first record may be larger.
+    bytes_max: usize,
+    pub(crate) records: u32,
+    pub(crate) base_timestamp: i64,
+    pub(crate) max_timestamp: i64,
+    pub(crate) completion: Arc<BatchCompletion>,
+    /// When the first record came: linger and delivery timeout count from here.
+    pub(crate) created: Instant,
+}
+
+impl OpenBatch {
+    /// `reservation` must hold the record that is to come first.
+    pub(crate) fn new(
+        reservation: Reservation,
+        bytes_max: usize,
+        timestamp_ms: i64,
+        completion: Arc<BatchCompletion>,
+        created: Instant,
+    ) -> Self {
+        Self {
+            rope: Rope::new(reservation),
+            bytes_max,
+            records: 0,
+            base_timestamp: timestamp_ms,
+            max_timestamp: timestamp_ms,
+            completion,
+            created,
+        }
+    }
+
+    /// Appends if the batch has room for the record, or is empty, and memory can be had without
+    /// waiting. Gives the record's index; `None`: this batch takes no more.
+    #[inline]
+    pub(crate) fn try_append(&mut self, record: &Record<'_>, pool: &Arc<BufferPool>) -> Option<u32> {
+        let index = self.records;
+        // Java's cap as well: the offset delta is an i32.
+        if index >= i32::MAX as u32 {
+            return None;
+        }
+        let timestamp_delta = record.timestamp_ms.wrapping_sub(self.base_timestamp);
+        let fields = record.fields(index as i32, timestamp_delta);
+        let bound = record.len_bound();
+        if self.rope.len() + bound > self.bytes_max || self.rope.room_in_chunk() < bound {
+            // Close to one of the limits: now the exact length counts.
+            let len = wire::encoded_len(&fields);
+            if index > 0 && self.rope.len() + len > self.bytes_max {
+                return None;
+            }
+            if self.rope.room_in_chunk() < len && !self.rope.grow(pool, len) {
+                return None;
+            }
+        }
+        wire::encode(&fields, &mut self.rope);
+        self.records = index + 1;
+        self.max_timestamp = self.max_timestamp.max(record.timestamp_ms);
+        Some(index)
+    }
+
+    /// Not even the shortest record would fit.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.rope.len() + wire::RECORD_LEN_MIN > self.bytes_max
+    }
+
+    /// Bytes that this batch takes before it is full.
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+}

@@ -1,0 +1,112 @@
+//! The batches of one partition that the sender has not taken yet: Kafka's deque.
+//!
+//! ```text
+//!   sender ◀── front [closed][closed]...[open] back ◀── append
+//! ```
+//! Under its lock happens an append or a move of a batch, nothing else. Batches that were sent and
+//! come back for another try do not return here: the sender keeps them, in front of these.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::buffer_pool::BufferPool;
+use crate::open_batch::OpenBatch;
+use crate::record::Record;
+
+#[derive(Debug, Default)]
+pub(crate) struct PartitionQueue {
+    closed: VecDeque<OpenBatch>,
+    open: Option<OpenBatch>,
+    /// The sender knows that something is here, and when it lingers no longer.
+    pub(crate) listed: bool,
+    /// The sender knows that a batch is full.
+    pub(crate) full_listed: bool,
+    /// Bytes since this became the topic's sticky partition, in which generation.
+    pub(crate) sticky_bytes: usize,
+    pub(crate) sticky_generation: u32,
+}
+
+/// What the sender finds at the front.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Front {
+    pub(crate) created: std::time::Instant,
+    /// Estimated bytes of records.
+    pub(crate) bytes: usize,
+    /// It takes no more records.
+    pub(crate) closed: bool,
+}
+
+/// The result of [`PartitionQueue::try_append`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TryAppend {
+    /// The index in the open batch.
+    Appended(u32),
+    /// There is no open batch, or no longer: it was full.
+    NoOpenBatch,
+}
+
+impl PartitionQueue {
+    #[inline]
+    pub(crate) fn try_append(&mut self, record: &Record<'_>, pool: &Arc<BufferPool>) -> TryAppend {
+        let Some(open) = &mut self.open else { return TryAppend::NoOpenBatch };
+        match open.try_append(record, pool) {
+            Some(index) => TryAppend::Appended(index),
+            None => {
+                self.close_open();
+                TryAppend::NoOpenBatch
+            }
+        }
+    }
+
+    pub(crate) fn open(&self) -> Option<&OpenBatch> {
+        self.open.as_ref()
+    }
+
+    /// Adds a new batch at the back; the open one, if there is one, takes no more.
+    pub(crate) fn push_open(&mut self, batch: OpenBatch) -> &mut OpenBatch {
+        self.close_open();
+        self.open.insert(batch)
+    }
+
+    /// The open batch takes no more records.
+    pub(crate) fn close_open(&mut self) {
+        self.closed.extend(self.open.take());
+    }
+
+    #[inline]
+    pub(crate) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.closed.is_empty() && self.open.is_none()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.closed.len() + usize::from(self.open.is_some())
+    }
+
+    pub(crate) fn front(&self) -> Option<Front> {
+        let (batch, closed) = match self.closed.front() {
+            Some(batch) => (batch, true),
+            None => (self.open.as_ref()?, false),
+        };
+        Some(Front { created: batch.created, bytes: batch.rope.len(), closed })
+    }
+
+    /// Takes the front batch, open or not.
+    pub(crate) fn pop(&mut self) -> Option<OpenBatch> {
+        self.closed.pop_front().or_else(|| self.open.take())
+    }
+
+    /// Counts bytes for the sticky partition; gives the sum in this generation.
+    #[inline]
+    pub(crate) fn count_sticky(&mut self, generation: u32, bytes: usize) -> usize {
+        if self.sticky_generation != generation {
+            self.sticky_generation = generation;
+            self.sticky_bytes = 0;
+        }
+        self.sticky_bytes += bytes;
+        self.sticky_bytes
+    }
+}

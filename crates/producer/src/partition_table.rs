@@ -1,0 +1,129 @@
+//! The partitions of a topic, dense by index, found without a lock or a hash.
+//!
+//! Slots lie in segments that double in size, so none ever moves while others read. A partition is
+//! made when the first record goes there: one that is merely known costs a slot of a few bytes.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use crate::partition_queue::PartitionQueue;
+
+/// Slots of the first segment, as a power of two.
+const FIRST_BITS: u32 = 4;
+/// Enough for any partition index below 2^31.
+const SEGMENTS: usize = 28;
+
+type Segment = Box<[OnceLock<Box<PartitionEntry>>]>;
+
+/// One partition that records were appended to.
+#[derive(Debug)]
+pub(crate) struct PartitionEntry {
+    pub(crate) queue: Mutex<PartitionQueue>,
+    /// Batches not sent yet or to be sent again: the load of KIP-794.
+    depth: AtomicU32,
+    /// Its place in the sender's list. Only the sender uses it.
+    slot: AtomicU32,
+}
+
+const NO_SLOT: u32 = u32::MAX;
+
+impl Default for PartitionEntry {
+    fn default() -> Self {
+        Self {
+            queue: Mutex::default(),
+            depth: AtomicU32::new(0),
+            slot: AtomicU32::new(NO_SLOT),
+        }
+    }
+}
+
+impl PartitionEntry {
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_depth(&self, depth: usize) {
+        self.depth.store(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn slot(&self) -> Option<usize> {
+        let slot = self.slot.load(Ordering::Relaxed);
+        (slot != NO_SLOT).then_some(slot as usize)
+    }
+
+    pub(crate) fn set_slot(&self, slot: usize) {
+        self.slot.store(slot as u32, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct PartitionTable {
+    segments: [OnceLock<Segment>; SEGMENTS],
+}
+
+impl Default for PartitionTable {
+    fn default() -> Self {
+        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
+    }
+}
+
+#[inline]
+fn locate(index: u32) -> (usize, usize) {
+    let shifted = u64::from(index) + (1 << FIRST_BITS);
+    let bits = shifted.ilog2();
+    ((bits - FIRST_BITS) as usize, (shifted - (1 << bits)) as usize)
+}
+
+impl PartitionTable {
+    /// The partition, if it was used before.
+    #[inline]
+    pub(crate) fn get(&self, index: u32) -> Option<&PartitionEntry> {
+        let (segment, offset) = locate(index);
+        self.segments[segment].get()?[offset].get().map(|entry| &**entry)
+    }
+
+    /// The partition, made now if need be.
+    #[inline]
+    pub(crate) fn get_or_create(&self, index: u32) -> &PartitionEntry {
+        match self.get(index) {
+            Some(entry) => entry,
+            None => self.create(index),
+        }
+    }
+
+    #[cold]
+    fn create(&self, index: u32) -> &PartitionEntry {
+        let (segment, offset) = locate(index);
+        let slots = 1_usize << (segment as u32 + FIRST_BITS);
+        let segment = self.segments[segment].get_or_init(|| (0..slots).map(|_| OnceLock::new()).collect());
+        segment[offset].get_or_init(Box::default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_index_has_a_slot_of_its_own() {
+        let mut last = None;
+        for index in 0..5000 {
+            let at = locate(index);
+            assert!(at.1 < 1 << (at.0 as u32 + FIRST_BITS));
+            assert!(last < Some(at), "{index}");
+            last = Some(at);
+        }
+        assert_eq!(locate(i32::MAX as u32).0, SEGMENTS - 1);
+    }
+
+    #[test]
+    fn a_partition_stays_where_it_is() {
+        let table = PartitionTable::default();
+        assert!(table.get(40).is_none());
+        table.get_or_create(40).set_slot(7);
+        table.get_or_create(4000).set_slot(8);
+        assert_eq!(table.get(40).and_then(PartitionEntry::slot), Some(7));
+        assert!(table.get(41).is_none());
+        assert_eq!(table.get_or_create(41).slot(), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! Which partition a record goes to, when it does not say.
+//!
+//! Keyed: a hash of the key, as the client did that wrote the topic before (Java's murmur2, or the
+//! CRC-32 of librdkafka). Keyless: sticky, see [`crate::sticky`]; or one after the other.
+
+pub use crate::murmur2::{murmur2, to_positive};
+
+/// How partitions are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Partitioner {
+    /// Java's: murmur2 of the key; sticky without one (KIP-794).
+    #[default]
+    BuiltIn,
+    /// One after the other, keys or not.
+    RoundRobin,
+    /// librdkafka's `consistent_random`: CRC-32 of the key; sticky without one or if it is empty.
+    ConsistentRandom,
+}
+
+/// What a partitioner makes of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// A number for a modulo.
+    Hash(u32),
+    Sticky,
+    Next,
+}
+
+impl Partitioner {
+    #[inline]
+    pub(crate) fn choose(self, key: Option<&[u8]>, ignore_keys: bool) -> Choice {
+        let key = key.filter(|_| !ignore_keys);
+        match (self, key) {
+            (Self::RoundRobin, _) => Choice::Next,
+            (Self::BuiltIn, Some(key)) => Choice::Hash(to_positive(murmur2(key)).cast_unsigned()),
+            (Self::ConsistentRandom, Some(key)) if !key.is_empty() => Choice::Hash(crc32(key)),
+            _ => Choice::Sticky,
+        }
+    }
+}
+
+/// The partition that Java's default partitioner gives a key.
+pub fn partition_for_key(key: &[u8], partitions: u32) -> u32 {
+    to_positive(murmur2(key)).cast_unsigned() % partitions
+}
+
+const CRC32_TABLE: [u32; 256] = crc32_table();
+
+const fn crc32_table() -> [u32; 256] {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut value = index as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            value = if value & 1 == 0 { value >> 1 } else { (value >> 1) ^ 0xedb8_8320 };
+            bit += 1;
+        }
+        table[index] = value;
+        index += 1;
+    }
+    table
+}
+
+/// CRC-32 (IEEE) of a key. Keys are short: a table will do.
+pub fn crc32(data: &[u8]) -> u32 {
+    !data.iter().fold(!0, |crc, &byte| {
+        CRC32_TABLE[((crc ^ u32::from(byte)) & 0xff) as usize] ^ (crc >> 8)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn crc32_is_the_one_of_zlib() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!(crc32(b""), 0);
+    }
+
+    #[test]
+    fn each_partitioner_knows_its_keys() {
+        let built_in = Partitioner::BuiltIn;
+        assert_eq!(built_in.choose(Some(b""), false), Choice::Hash(275_646_681));
+        assert_eq!(built_in.choose(Some(b"k"), true), Choice::Sticky);
+        assert_eq!(built_in.choose(None, false), Choice::Sticky);
+        let consistent = Partitioner::ConsistentRandom;
+        assert_eq!(consistent.choose(Some(b""), false), Choice::Sticky);
+        assert_eq!(consistent.choose(Some(b"123456789"), false), Choice::Hash(0xcbf4_3926));
+        assert_eq!(Partitioner::RoundRobin.choose(Some(b"k"), false), Choice::Next);
+    }
+}

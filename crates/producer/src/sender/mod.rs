@@ -1,0 +1,1 @@
+//! The sender: takes batches from the accumulator and sees each to its outcome.

@@ -1,0 +1,206 @@
+//! What the appending side knows of a topic: its partitions, and which of them is sticky.
+//!
+//! Looked up once by name; who sends keeps the `Arc`. The built-in partitioner of KIP-794 lives
+//! here: all keyless records go to one partition until a batch's worth of bytes went there, then to
+//! another, chosen at random but less often the longer its queue is.
+//!
+//! Sticky partition and its generation are one word, so that an append can peek at it, lock that
+//! partition, and check that it is still the one. It is changed only under the lock of the partition
+//! that is sticky, so nobody who passed the check is overtaken.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use thalweg_cluster::{NodeId, Topic};
+use thalweg_protocol::{Str, Uuid};
+
+use crate::compression_ratio::CompressionRatio;
+use crate::partition_table::{PartitionEntry, PartitionTable};
+use crate::random::SplitMix;
+use crate::sync::lock;
+
+/// Draws of a partition before its load no longer counts: with more, almost all queues are long.
+const DRAWS_MAX: usize = 16;
+
+/// A topic that records are appended to.
+#[derive(Debug)]
+pub struct TopicEntry {
+    name: Str,
+    table: PartitionTable,
+    partitions: AtomicU32,
+    sticky: AtomicU64,
+    round_robin: AtomicU32,
+    /// The longest queue among its partitions, as last seen.
+    depth_max: AtomicU32,
+    pub(crate) ratio: CompressionRatio,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    metadata: Option<Arc<Topic>>,
+    /// Partitions with a leader, and that leader.
+    available: Arc<[(i32, NodeId)]>,
+    random: SplitMix,
+}
+
+/// The sticky partition as an append saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sticky(u64);
+
+impl Sticky {
+    fn new(generation: u32, partition: i32) -> Self {
+        // Partition 0 of generation 0 must differ from "none yet".
+        Self(u64::from(generation) << 32 | (u64::from(partition.cast_unsigned()) + 1))
+    }
+
+    #[inline]
+    pub(crate) fn partition(self) -> i32 {
+        (self.0 as u32 - 1).cast_signed()
+    }
+
+    #[inline]
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// How the next sticky partition is chosen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StickyRules<'a> {
+    /// Long queues make a partition less likely.
+    pub(crate) adaptive: bool,
+    /// Brokers that took nothing for too long.
+    pub(crate) unavailable: &'a BTreeSet<NodeId>,
+}
+
+impl TopicEntry {
+    pub(crate) fn new(name: Str, seed: u64) -> Self {
+        Self {
+            name,
+            table: PartitionTable::default(),
+            partitions: AtomicU32::new(0),
+            sticky: AtomicU64::new(0),
+            round_robin: AtomicU32::new(0),
+            depth_max: AtomicU32::new(0),
+            ratio: CompressionRatio::default(),
+            state: Mutex::new(State {
+                metadata: None,
+                available: Arc::default(),
+                random: SplitMix::new(seed),
+            }),
+        }
+    }
+
+    pub fn name(&self) -> &Str {
+        &self.name
+    }
+
+    /// Partitions known; 0 until the first metadata of the topic.
+    #[inline]
+    pub fn partition_count(&self) -> u32 {
+        self.partitions.load(Ordering::Acquire)
+    }
+
+    /// The topic's id as last told; zero if unknown.
+    pub fn id(&self) -> Uuid {
+        lock(&self.state).metadata.as_ref().map_or(Uuid::ZERO, |topic| topic.id)
+    }
+
+    /// Takes what the cluster tells now. A topic that is missing there stays as it was: a broker that
+    /// restarts tells less than it should.
+    pub(crate) fn update(&self, topic: &Arc<Topic>) {
+        let mut state = lock(&self.state);
+        if state.metadata.as_ref().is_some_and(|known| Arc::ptr_eq(known, topic)) {
+            return;
+        }
+        let leaders = topic.partitions.iter().filter_map(|p| Some((p.index, p.leader?)));
+        state.available = leaders.collect();
+        state.metadata = Some(Arc::clone(topic));
+        let count = topic.partitions.last().map_or(0, |last| last.index.saturating_add(1).max(0));
+        self.partitions.store(count.cast_unsigned(), Ordering::Release);
+    }
+
+    /// The partition; `index` must be below [`Self::partition_count`].
+    #[inline]
+    pub(crate) fn partition(&self, index: i32) -> &PartitionEntry {
+        self.table.get_or_create(index.cast_unsigned())
+    }
+
+    #[inline]
+    pub(crate) fn existing_partition(&self, index: i32) -> Option<&PartitionEntry> {
+        self.table.get(index.cast_unsigned())
+    }
+
+    #[inline]
+    pub(crate) fn sticky(&self) -> Option<Sticky> {
+        let word = self.sticky.load(Ordering::Acquire);
+        (word != 0).then_some(Sticky(word))
+    }
+
+    /// Is this still the sticky partition? Asked under its lock.
+    #[inline]
+    pub(crate) fn is_sticky(&self, seen: Sticky) -> bool {
+        self.sticky.load(Ordering::Relaxed) == seen.0
+    }
+
+    /// The first sticky partition; two threads that come at once agree on one.
+    pub(crate) fn first_sticky(&self, rules: StickyRules<'_>) -> Sticky {
+        let chosen = Sticky::new(0, self.choose(rules));
+        match self.sticky.compare_exchange(0, chosen.0, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => chosen,
+            Err(other) => Sticky(other),
+        }
+    }
+
+    /// Moves on to another partition. Only under the lock of the partition that is sticky now.
+    pub(crate) fn switch_sticky(&self, from: Sticky, rules: StickyRules<'_>) {
+        let next = Sticky::new(from.generation().wrapping_add(1), self.choose(rules));
+        let moved = self.sticky.compare_exchange(from.0, next.0, Ordering::AcqRel, Ordering::Relaxed);
+        debug_assert!(moved.is_ok(), "the lock of the sticky partition is held");
+    }
+
+    /// A partition among those with a leader; if none has one, among all.
+    fn choose(&self, rules: StickyRules<'_>) -> i32 {
+        let mut state = lock(&self.state);
+        let State { available, random, .. } = &mut *state;
+        if available.is_empty() {
+            return random.below(self.partition_count().max(1) as usize) as i32;
+        }
+        let depth_max = self.depth_max.load(Ordering::Relaxed);
+        let mut drawn = available[random.below(available.len())];
+        for _ in 0..DRAWS_MAX {
+            let depth = match self.existing_partition(drawn.0) {
+                Some(partition) if rules.adaptive => partition.depth().min(depth_max),
+                _ => 0,
+            };
+            // Accepted in proportion to Java's weight: longest queue + 1 - its own.
+            let by_load = random.below(depth_max as usize + 1) >= depth as usize;
+            if by_load && !rules.unavailable.contains(&drawn.1) {
+                break;
+            }
+            drawn = available[random.below(available.len())];
+        }
+        drawn.0
+    }
+
+    /// The next partition in turn, among those with a leader if there are any.
+    pub(crate) fn next_in_turn(&self) -> i32 {
+        let turn = self.round_robin.fetch_add(1, Ordering::Relaxed) as usize;
+        let available = Arc::clone(&lock(&self.state).available);
+        match available.len() {
+            0 => (turn % self.partition_count().max(1) as usize) as i32,
+            len => available[turn % len].0,
+        }
+    }
+
+    /// A queue has grown.
+    pub(crate) fn raise_depth_max(&self, depth: usize) {
+        self.depth_max.fetch_max(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_depth_max(&self, depth: u32) {
+        self.depth_max.store(depth, Ordering::Relaxed);
+    }
+}
