@@ -1,1 +1,24 @@
-//! thalweg columns.
+//! Records <-> Arrow columns.
+//!
+//! ```text
+//! Consumer::drain --> ArrowSink --take()--> RecordBatch --ffi--> PyCapsule --> pyarrow, polars, Spark
+//! any __arrow_c_stream__ --ffi--> ArrowSource --> producer (whole columns, no Python per row)
+//! ```
+//! Memory of columns comes out of a [`SlabPool`] and returns to it when Arrow releases it.
+//!
+//! Deliberately not here: schemas of the values themselves (to this crate they are bytes), and
+//! Python (the binding wraps the C structs in capsules). Unsafe code lives in `ffi` alone.
+#![deny(unsafe_code)]
+
+mod arrow_sink;
+mod column_builders;
+mod error;
+mod ffi;
+mod layout;
+mod slab;
+
+pub use arrow_sink::{ArrowSink, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TableLimits};
+pub use error::ColumnsError;
+pub use ffi::{ArrayExport, export_array, export_schema, export_stream, import_stream};
+pub use layout::{Column, Layout};
+pub use slab::SlabPool;

@@ -1,0 +1,342 @@
+//! [`ArrowSink`]: drained records become columns, without Python and without the GIL.
+//!
+//! ```text
+//! Consumer::drain --record--> key, value, offset, timestamp, headers   (one push each)
+//!                 --end_batch--> topic, partition, timestamp type, leader epoch (one fill a run)
+//! take() --> RecordBatch, buffers out of the pool
+//! ```
+//! The sink refuses a record when the table is full, in rows or in bytes; the first record is
+//! always taken, however large. It knows no Kafka beyond a record's fields.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, TimestampMicrosecondArray,
+    TimestampMillisecondArray,
+};
+use thalweg_consumer::{BatchInfo, Offer, RecordSink, TopicPartition};
+use thalweg_records::{RecordRef, TimestampType};
+
+use crate::column_builders::{BinaryBuilder, HeadersBuilder};
+use crate::error::ColumnsError;
+use crate::layout::{Column, Layout, TimestampUnit};
+use crate::slab::{SlabPool, scalars};
+
+/// Arrow's offsets are 32 bits wide; a table stays far enough below that, whatever is asked for.
+pub const TABLE_BYTES_MAX: usize = 1 << 30;
+/// With the longest topic name (249 bytes) a topic column stays below 2 GiB.
+pub const TABLE_ROWS_MAX: usize = 8_000_000;
+
+const US_PER_MS: i64 = 1000;
+
+/// How much a table may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct TableLimits {
+    pub rows_max: usize,
+    /// Counts the columns' own bytes. One record may exceed it.
+    pub bytes_max: usize,
+}
+
+/// Which columns exist and are being filled.
+#[derive(Debug)]
+struct Columns {
+    key: Option<BinaryBuilder>,
+    value: Option<BinaryBuilder>,
+    headers: Option<HeadersBuilder>,
+    offset: Option<Vec<i64>>,
+    timestamp: Option<Vec<i64>>,
+    topic: Option<BinaryBuilder>,
+    partition: Option<Vec<i32>>,
+    timestamp_type: Option<Vec<i32>>,
+    leader_epoch: Option<Vec<i32>>,
+}
+
+/// The run of records under way.
+#[derive(Debug)]
+struct Run {
+    partition: TopicPartition,
+    leader_epoch: i32,
+    timestamp_type: TimestampType,
+    rows_before: usize,
+}
+
+#[derive(Debug)]
+pub struct ArrowSink {
+    layout: Layout,
+    pool: Arc<SlabPool>,
+    rows_max: usize,
+    bytes_max: usize,
+    columns: Columns,
+    run: Option<Run>,
+    rows: usize,
+    bytes: usize,
+    /// Bytes of a row besides key, value and headers.
+    row_bytes: usize,
+    failure: Option<ColumnsError>,
+}
+
+impl ArrowSink {
+    pub fn new(layout: Layout, limits: TableLimits, pool: Arc<SlabPool>) -> Self {
+        let columns = Columns::new(&layout, &pool);
+        Self {
+            layout,
+            columns,
+            rows_max: limits.rows_max.min(TABLE_ROWS_MAX),
+            bytes_max: limits.bytes_max.min(TABLE_BYTES_MAX),
+            pool,
+            run: None,
+            rows: 0,
+            bytes: 0,
+            row_bytes: 0,
+            failure: None,
+        }
+    }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Bytes in the columns so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.rows >= self.rows_max || self.bytes >= self.bytes_max
+    }
+
+    /// What made the sink refuse a record, other than being full. The rows before it are good.
+    pub fn take_failure(&mut self) -> Option<ColumnsError> {
+        self.failure.take()
+    }
+
+    /// The table so far; the sink is empty again.
+    pub fn take(&mut self) -> Result<RecordBatch, ColumnsError> {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        let mut arrays = Vec::with_capacity(self.layout.columns().len());
+        for (index, &column) in self.layout.columns().iter().enumerate() {
+            let data_type = self.layout.schema().field(index).data_type();
+            let array =
+                self.columns
+                    .finish(column, data_type, self.layout.timestamp_unit, &self.pool)?;
+            arrays.push(array);
+        }
+        // The count is given, so that a table without columns still tells how many rows it stands for.
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(self.layout.schema());
+        Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+    }
+
+    /// The timestamp in the layout's unit.
+    #[inline]
+    fn timestamp(&self, ms: i64) -> Option<i64> {
+        match self.layout.timestamp_unit {
+            TimestampUnit::Millisecond => Some(ms),
+            TimestampUnit::Microsecond => ms.checked_mul(US_PER_MS),
+        }
+    }
+
+    #[cold]
+    fn refuse_timestamp(&mut self, record: &RecordRef<'_>) -> Offer {
+        let partition = self.run.as_ref().map(|run| run.partition.clone());
+        self.failure = Some(ColumnsError::MalformedTimestamp {
+            partition: partition.expect("a record comes within a run"),
+            offset: record.offset,
+            timestamp_ms: record.timestamp,
+        });
+        Offer::Refused
+    }
+}
+
+impl RecordSink for ArrowSink {
+    fn begin_batch(&mut self, batch: &BatchInfo<'_>) -> Offer {
+        if self.is_full() || self.failure.is_some() {
+            return Offer::Refused;
+        }
+        let topic_bytes = if self.columns.topic.is_some() {
+            batch.partition.topic.len()
+        } else {
+            0
+        };
+        self.row_bytes = topic_bytes + self.columns.fixed_row_bytes();
+        self.columns
+            .reserve(batch.records_max.min(self.rows_max - self.rows));
+        self.run = Some(Run {
+            partition: batch.partition.clone(),
+            leader_epoch: batch.leader_epoch,
+            timestamp_type: batch.timestamp_type,
+            rows_before: self.rows,
+        });
+        Offer::Taken
+    }
+
+    #[inline]
+    fn record(&mut self, record: &RecordRef<'_>) -> Offer {
+        let bytes = self.row_bytes + self.columns.payload_bytes(record);
+        if self.rows >= self.rows_max || (self.rows > 0 && self.bytes + bytes > self.bytes_max) {
+            return Offer::Refused;
+        }
+        let Some(timestamp) = self.timestamp(record.timestamp) else {
+            return self.refuse_timestamp(record);
+        };
+        let columns = &mut self.columns;
+        if let Some(key) = &mut columns.key {
+            key.push(record.key);
+        }
+        if let Some(value) = &mut columns.value {
+            value.push(record.value);
+        }
+        if let Some(headers) = &mut columns.headers {
+            headers.push(record.headers);
+        }
+        if let Some(offset) = &mut columns.offset {
+            offset.push(record.offset);
+        }
+        if let Some(timestamps) = &mut columns.timestamp {
+            timestamps.push(timestamp);
+        }
+        self.rows += 1;
+        self.bytes += bytes;
+        Offer::Taken
+    }
+
+    fn end_batch(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        let rows = self.rows - run.rows_before;
+        let columns = &mut self.columns;
+        if let Some(topic) = &mut columns.topic {
+            topic.push_run(run.partition.topic.as_bytes(), rows);
+        }
+        if let Some(partition) = &mut columns.partition {
+            partition.resize(self.rows, run.partition.partition);
+        }
+        if let Some(leader_epoch) = &mut columns.leader_epoch {
+            leader_epoch.resize(self.rows, run.leader_epoch);
+        }
+        if let Some(timestamp_type) = &mut columns.timestamp_type {
+            timestamp_type.resize(self.rows, i32::from(run.timestamp_type.id()));
+        }
+    }
+}
+
+impl Columns {
+    fn new(layout: &Layout, pool: &SlabPool) -> Self {
+        let binary = |column| layout.has(column).then(|| BinaryBuilder::new(pool));
+        let longs = |column| layout.has(column).then(|| pool.take());
+        let ints = |column| layout.has(column).then(|| pool.take());
+        Self {
+            key: binary(Column::Key),
+            value: binary(Column::Value),
+            headers: layout
+                .has(Column::Headers)
+                .then(|| HeadersBuilder::new(pool)),
+            offset: longs(Column::Offset),
+            timestamp: longs(Column::Timestamp),
+            topic: binary(Column::Topic),
+            partition: ints(Column::Partition),
+            timestamp_type: ints(Column::TimestampType),
+            leader_epoch: ints(Column::LeaderEpoch),
+        }
+    }
+
+    fn reserve(&mut self, rows: usize) {
+        for column in [&mut self.key, &mut self.value].into_iter().flatten() {
+            column.reserve(rows);
+        }
+        if let Some(headers) = &mut self.headers {
+            headers.reserve(rows);
+        }
+        for column in [&mut self.offset, &mut self.timestamp]
+            .into_iter()
+            .flatten()
+        {
+            column.reserve(rows);
+        }
+    }
+
+    /// Offsets and numbers of one row, in the columns that exist.
+    fn fixed_row_bytes(&self) -> usize {
+        let ints = [
+            self.key.is_some(),
+            self.value.is_some(),
+            self.headers.is_some(),
+            self.topic.is_some(),
+            self.partition.is_some(),
+            self.timestamp_type.is_some(),
+            self.leader_epoch.is_some(),
+        ];
+        let longs = [self.offset.is_some(), self.timestamp.is_some()];
+        size_of::<i32>() * ints.into_iter().filter(|exists| *exists).count()
+            + size_of::<i64>() * longs.into_iter().filter(|exists| *exists).count()
+    }
+
+    #[inline]
+    fn payload_bytes(&self, record: &RecordRef<'_>) -> usize {
+        let mut bytes = 0;
+        if self.key.is_some() {
+            bytes += record.key.map_or(0, <[u8]>::len);
+        }
+        if self.value.is_some() {
+            bytes += record.value.map_or(0, <[u8]>::len);
+        }
+        if self.headers.is_some() {
+            // The offsets of a header's key and value, and what their lengths took on the wire.
+            bytes += record.headers.as_bytes().len() + 2 * size_of::<i32>() * record.headers.len();
+        }
+        bytes
+    }
+
+    fn finish(
+        &mut self,
+        column: Column,
+        data_type: &arrow_schema::DataType,
+        unit: TimestampUnit,
+        pool: &Arc<SlabPool>,
+    ) -> Result<ArrayRef, ColumnsError> {
+        match column {
+            Column::Key => made(&mut self.key).finish_binary(pool),
+            Column::Value => made(&mut self.value).finish_binary(pool),
+            Column::Topic => made(&mut self.topic).finish_string(pool),
+            Column::Headers => made(&mut self.headers).finish(data_type, pool),
+            Column::Partition => Ok(ints(&mut self.partition, pool)),
+            Column::TimestampType => Ok(ints(&mut self.timestamp_type, pool)),
+            Column::LeaderEpoch => Ok(ints(&mut self.leader_epoch, pool)),
+            Column::Offset => {
+                let values = std::mem::replace(made(&mut self.offset), pool.take());
+                Ok(Arc::new(Int64Array::new(scalars(values, pool), None)))
+            }
+            Column::Timestamp => {
+                let values = std::mem::replace(made(&mut self.timestamp), pool.take());
+                let values = scalars(values, pool);
+                Ok(match unit {
+                    TimestampUnit::Millisecond => {
+                        Arc::new(TimestampMillisecondArray::new(values, None).with_timezone("UTC"))
+                    }
+                    TimestampUnit::Microsecond => {
+                        Arc::new(TimestampMicrosecondArray::new(values, None).with_timezone("UTC"))
+                    }
+                })
+            }
+        }
+    }
+}
+
+fn made<T>(column: &mut Option<T>) -> &mut T {
+    column
+        .as_mut()
+        .expect("a column of the layout was made with the sink")
+}
+
+fn ints(column: &mut Option<Vec<i32>>, pool: &Arc<SlabPool>) -> ArrayRef {
+    let values = std::mem::replace(made(column), pool.take());
+    Arc::new(Int32Array::new(scalars(values, pool), None))
+}

@@ -1,0 +1,48 @@
+//! What can be wrong with columns, with the name of the column in it.
+
+use thalweg_consumer::TopicPartition;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ColumnsError {
+    #[error("unknown column {name:?}; valid are {}", valid.join(", "))]
+    UnknownColumn { name: String, valid: Vec<String> },
+
+    #[error("column {name:?} appears more than once")]
+    DuplicateColumn { name: String },
+
+    #[error("there is no column \"value\"")]
+    NoValueColumn,
+
+    #[error("column {name:?} is {found}; it must be {expected}")]
+    ColumnType {
+        name: String,
+        found: String,
+        expected: &'static str,
+    },
+
+    #[error("row {row}: column {name:?}: {reason}")]
+    Row {
+        row: usize,
+        name: &'static str,
+        reason: String,
+    },
+
+    /// Milliseconds that microseconds in 64 bits cannot tell.
+    #[error("{partition}, offset {offset}: timestamp {timestamp_ms} ms is out of range")]
+    MalformedTimestamp {
+        partition: TopicPartition,
+        offset: i64,
+        timestamp_ms: i64,
+    },
+
+    /// Arrow itself refused something.
+    #[error("arrow: {0}")]
+    Arrow(String),
+}
+
+impl From<arrow_schema::ArrowError> for ColumnsError {
+    fn from(error: arrow_schema::ArrowError) -> Self {
+        Self::Arrow(error.to_string())
+    }
+}

@@ -1,0 +1,51 @@
+//! The Arrow C data interface: C structs out of record batches, record batches out of a C stream.
+//!
+//! The binding puts the structs into capsules (`arrow_schema`, `arrow_array`,
+//! `arrow_array_stream`) and takes them out; whoever releases a struct gives our buffers back to
+//! their pool. This is the only file of the crate that may use unsafe code.
+#![allow(unsafe_code)]
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, StructArray};
+use arrow_schema::{Schema, SchemaRef};
+
+use crate::error::ColumnsError;
+
+/// A record batch as the pair that `__arrow_c_array__` returns.
+#[derive(Debug)]
+pub struct ArrayExport {
+    pub schema: FFI_ArrowSchema,
+    pub array: FFI_ArrowArray,
+}
+
+/// For `__arrow_c_schema__`.
+pub fn export_schema(schema: &Schema) -> Result<FFI_ArrowSchema, ColumnsError> {
+    Ok(FFI_ArrowSchema::try_from(schema)?)
+}
+
+/// For `__arrow_c_array__`: a struct array, as the interface wants it. Shares the buffers.
+pub fn export_array(batch: &RecordBatch) -> Result<ArrayExport, ColumnsError> {
+    let schema = export_schema(&batch.schema())?;
+    let array = FFI_ArrowArray::new(&StructArray::from(batch.clone()).to_data());
+    Ok(ArrayExport { schema, array })
+}
+
+/// For `__arrow_c_stream__`: may be called any number of times for the same batches.
+pub fn export_stream(schema: SchemaRef, batches: Vec<RecordBatch>) -> FFI_ArrowArrayStream {
+    let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+    FFI_ArrowArrayStream::new(Box::new(reader))
+}
+
+/// Takes over the stream behind an `arrow_array_stream` capsule.
+///
+/// # Safety
+///
+/// `stream` must point to a valid, unreleased `ArrowArrayStream` that nobody else uses at the
+/// same time. It is moved out: the struct left behind is marked as released.
+pub unsafe fn import_stream(
+    stream: *mut FFI_ArrowArrayStream,
+) -> Result<ArrowArrayStreamReader, ColumnsError> {
+    // SAFETY: the caller's promise is exactly what `from_raw` asks for.
+    Ok(unsafe { ArrowArrayStreamReader::from_raw(stream) }?)
+}

@@ -1,0 +1,166 @@
+//! Buffers that come back: column memory is taken from a pool and returned by Arrow's release.
+//!
+//! ```text
+//! SlabPool --take--> Vec<T> --filled by a column--> Buffer --exported--> pyarrow, polars, Spark
+//!     ^                                                          |
+//!     '------------- Slab dropped (release callback) ------------'
+//! ```
+//! Fresh buffers of megabytes cost a page fault each 4 KiB, which is more than filling them. The
+//! pool keeps at most `limit_bytes` of idle memory; what comes back beyond it is freed. It does
+//! not limit what is in use: that is the sink's business.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer, ToByteSlice};
+use bytes::Bytes;
+
+/// A vector this small is not worth keeping.
+const SLAB_BYTES_MIN: usize = 4096;
+
+#[derive(Debug, Default)]
+struct Idle {
+    bytes: Vec<Vec<u8>>,
+    ints: Vec<Vec<i32>>,
+    longs: Vec<Vec<i64>>,
+    held_bytes: usize,
+}
+
+/// Idle column memory, shared by all tables of a consumer.
+#[derive(Debug)]
+pub struct SlabPool {
+    idle: Mutex<Idle>,
+    limit_bytes: usize,
+}
+
+impl SlabPool {
+    pub fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self {
+            idle: Mutex::default(),
+            limit_bytes,
+        })
+    }
+
+    /// Bytes lying idle.
+    pub fn idle_bytes(&self) -> usize {
+        self.lock().held_bytes
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        // A panic under this lock leaves whole vectors behind.
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An empty vector with the memory of an earlier one, if there is any.
+    pub(crate) fn take<T: SlabElement>(&self) -> Vec<T> {
+        let mut idle = self.lock();
+        let taken = T::shelf(&mut idle).pop().unwrap_or_default();
+        idle.held_bytes -= size_of::<T>() * taken.capacity();
+        taken
+    }
+
+    fn give<T: SlabElement>(&self, mut vec: Vec<T>) {
+        vec.clear();
+        let bytes = size_of::<T>() * vec.capacity();
+        if bytes < SLAB_BYTES_MIN {
+            return;
+        }
+        let mut idle = self.lock();
+        if idle.held_bytes + bytes <= self.limit_bytes {
+            idle.held_bytes += bytes;
+            // Sorted by capacity: the largest is taken first, so few of them grow.
+            let shelf = T::shelf(&mut idle);
+            let at = shelf.partition_point(|kept| kept.capacity() < vec.capacity());
+            shelf.insert(at, vec);
+        }
+    }
+}
+
+/// The three widths of which columns are made.
+pub(crate) trait SlabElement: ArrowNativeType {
+    #[expect(private_interfaces, reason = "the trait is sealed in this crate")]
+    fn shelf(idle: &mut Idle) -> &mut Vec<Vec<Self>>;
+}
+
+macro_rules! slab_element {
+    ($type:ty, $shelf:ident) => {
+        impl SlabElement for $type {
+            #[expect(private_interfaces, reason = "the trait is sealed in this crate")]
+            fn shelf(idle: &mut Idle) -> &mut Vec<Vec<Self>> {
+                &mut idle.$shelf
+            }
+        }
+    };
+}
+slab_element!(u8, bytes);
+slab_element!(i32, ints);
+slab_element!(i64, longs);
+
+/// A filled vector on its way through Arrow; goes back to the pool when the last array is gone.
+struct Slab<T: SlabElement> {
+    vec: Vec<T>,
+    pool: Arc<SlabPool>,
+}
+
+impl<T: SlabElement> AsRef<[u8]> for Slab<T> {
+    fn as_ref(&self) -> &[u8] {
+        self.vec.as_slice().to_byte_slice()
+    }
+}
+
+impl<T: SlabElement> Drop for Slab<T> {
+    fn drop(&mut self) {
+        self.pool.give(std::mem::take(&mut self.vec));
+    }
+}
+
+/// The vector as an Arrow buffer, without a copy.
+pub(crate) fn buffer<T: SlabElement + Send + 'static>(vec: Vec<T>, pool: &Arc<SlabPool>) -> Buffer {
+    if vec.capacity() * size_of::<T>() < SLAB_BYTES_MIN {
+        return Buffer::from(vec);
+    }
+    Buffer::from(Bytes::from_owner(Slab {
+        vec,
+        pool: Arc::clone(pool),
+    }))
+}
+
+pub(crate) fn scalars<T: SlabElement + Send + 'static>(
+    vec: Vec<T>,
+    pool: &Arc<SlabPool>,
+) -> ScalarBuffer<T> {
+    let len = vec.len();
+    ScalarBuffer::new(buffer(vec, pool), 0, len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_back_when_the_last_array_is_gone() {
+        let pool = SlabPool::new(1 << 20);
+        let filled = vec![7_i64; 1000];
+        let address = filled.as_ptr();
+        let scalars = scalars(filled, &pool);
+        let another = scalars.clone();
+        drop(scalars);
+        assert_eq!(pool.idle_bytes(), 0);
+        assert_eq!(another[999], 7);
+        drop(another);
+        assert_eq!(pool.idle_bytes(), 8000);
+        let again = pool.take::<i64>();
+        assert_eq!(
+            (again.as_ptr(), again.len(), pool.idle_bytes()),
+            (address, 0, 0)
+        );
+    }
+
+    #[test]
+    fn idle_memory_is_bounded_and_small_vectors_are_not_kept() {
+        let pool = SlabPool::new(10_000);
+        drop(buffer(vec![0_u8; 8000], &pool));
+        drop(buffer(vec![0_u8; 8000], &pool));
+        drop(buffer(vec![0_u8; 100], &pool));
+        assert_eq!(pool.idle_bytes(), 8000);
+    }
+}
