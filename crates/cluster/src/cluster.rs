@@ -393,6 +393,10 @@ impl Cluster {
         self.settle(now);
     }
 
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Hands completed requests on, and takes in what concerns the cluster itself.
     fn settle(&mut self, now: Instant) {
         while let Some(change) = self.connections.changes.pop_front() {

@@ -1,1 +1,40 @@
-//! thalweg network.
+//! The only client crate that does I/O: sockets, TLS, SASL, timers, threads.
+//!
+//! ```text
+//!  application threads                 the I/O thread (one a process)            codec threads
+//!  ───────────────────                 ──────────────────────────────            ─────────────
+//!  handle ── commands ──┐        ┌──────────── client actor ────────────┐
+//!  accumulator, ...     ├notify─▶│ Cluster  +  one Role (sender, ...)   │── jobs ──▶ run
+//!  SharedMetadata ──────┘        └──┬────────────▲──────────────────▲───┘             │
+//!        ▲                    frames│            │events             └── results ─────┘
+//!        └─ Parker (eventfd) ◀──────┼─ wakers    │
+//!                                   ▼            │
+//!                            connection tasks (one a socket: framing, vectored writes)
+//! ```
+//!
+//! It moves bytes and turns the crank; what to send where and when is decided in the cores. It
+//! deliberately knows nothing of Python: callers pass a closure where a wait must look for signals.
+
+mod client;
+mod clock;
+mod codec_pool;
+mod config;
+mod connection;
+mod error;
+pub mod log;
+mod runtime;
+pub mod sasl;
+mod signals;
+pub mod tls;
+pub mod transport;
+pub mod wait;
+
+pub mod admin;
+
+pub use client::{
+    Client, ClientView, Parts, Request, RequestTarget, Response, Ticket, VersionChoice,
+};
+pub use clock::WallClock;
+pub use config::{ClientConfig, SecurityProtocol};
+pub use error::ClientError;
+pub use runtime::Runtime;

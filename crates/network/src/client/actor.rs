@@ -1,0 +1,419 @@
+//! The client actor: one task that owns the cluster and the role and turns the crank.
+//!
+//! ```text
+//!   ┌▶ events ─▶ cluster.handle          commands ─▶ pending requests, closing
+//!   │  job results, responses ─▶ role    cluster.poll, role.poll
+//!   │  actions ─▶ sockets, jobs ─▶ pool  until nothing is left
+//!   └─ sleep until a notification or the next deadline
+//! ```
+
+use std::collections::BTreeMap;
+use std::future::{Future as _, poll_fn};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::{
+    Action, Address, Cluster, ConnectionId, Event, Job, Notifier, RequestId, Role,
+};
+use tokio::time::Sleep;
+
+use super::inbox::{Calls, Command, Inbox, JobResults};
+use super::pending::{Pending, Sent, Step};
+use super::request::Response;
+use crate::clock::{self, WallClock};
+use crate::config::ClientConfig;
+use crate::connection::{self, EventSink as _, Opener, Outbox};
+use crate::error::ClientError;
+use crate::log::{self, Level, Logger};
+use crate::runtime::Runtime;
+
+/// Rounds before the other tasks of the thread get their turn.
+const ROUNDS_MAX: usize = 8;
+
+/// Without any deadline the actor looks around this often; nothing depends on it.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+type Addresses = BTreeMap<(String, u16), Arc<Vec<SocketAddr>>>;
+type Results<R> = JobResults<Option<<<R as Role>::Job as Job>::Output>>;
+
+pub(super) struct Actor<R: Role> {
+    role: R,
+    cluster: Cluster,
+    inbox: Arc<Inbox>,
+    calls: Arc<Calls<R>>,
+    results: Arc<Results<R>>,
+    jobs_running: usize,
+    opener: Arc<Opener>,
+    wall_clock: WallClock,
+    /// Virtual time must not pass while a codec thread works: jobs run at once then.
+    inline_jobs: bool,
+    /// What each host name resolved to, for the attempts at its further addresses.
+    addresses: Arc<std::sync::Mutex<Addresses>>,
+    connections: BTreeMap<ConnectionId, Arc<Outbox>>,
+    pending: Vec<Pending>,
+    sent: BTreeMap<RequestId, Sent>,
+    closing: Option<Instant>,
+}
+
+impl<R: Role> Actor<R> {
+    pub(super) fn new(
+        role: R,
+        cluster: Cluster,
+        inbox: Arc<Inbox>,
+        calls: Arc<Calls<R>>,
+        opener: Opener,
+        config: &ClientConfig,
+        inline_jobs: bool,
+    ) -> Self {
+        Self {
+            role,
+            cluster,
+            inbox,
+            calls,
+            results: Arc::default(),
+            jobs_running: 0,
+            opener: Arc::new(opener),
+            wall_clock: config.wall_clock,
+            inline_jobs,
+            addresses: Arc::default(),
+            connections: BTreeMap::new(),
+            pending: Vec::new(),
+            sent: BTreeMap::new(),
+            closing: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        let notifier = Arc::clone(self.inbox.notifier());
+        let mut sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
+        loop {
+            notifier.unpark();
+            if self.turn() {
+                break;
+            }
+            let now = clock::now();
+            let deadline = self.next_deadline(now).unwrap_or(now + SLEEP_MAX);
+            if !park(&notifier, &mut sleep, deadline).await {
+                // Something came meanwhile. The connections' tasks must run all the same.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Does all that can be done now; true when the client is closed.
+    fn turn(&mut self) -> bool {
+        for _ in 0..ROUNDS_MAX {
+            let now = clock::now();
+            self.take_in(now);
+            self.cluster.poll(now);
+            let now_ms = self.wall_clock.now_ms(now);
+            self.hand_out_answers(now, now_ms);
+            self.role.poll(&mut self.cluster, now, now_ms);
+            self.advance_pending(now);
+            let acted = self.carry_out() | self.start_jobs();
+            if self
+                .closing
+                .is_some_and(|deadline| self.close_if_done(deadline, now))
+            {
+                return true;
+            }
+            if !acted && !self.cluster.has_responses() {
+                return false;
+            }
+        }
+        // Not finished: come back after the others.
+        self.inbox.notifier().notify();
+        false
+    }
+
+    fn take_in(&mut self, now: Instant) {
+        for event in self.inbox.take_events() {
+            self.note(&event);
+            self.cluster.handle(event, now);
+        }
+        for command in self.inbox.take_commands() {
+            match command {
+                Command::Request(pending) => self.pending.push(pending),
+                Command::Cluster(call) => call(&mut self.cluster, now),
+                Command::Close { deadline } => self.start_closing(deadline, now),
+            }
+        }
+        for call in self.calls.take() {
+            call(&mut self.role, &mut self.cluster, now);
+        }
+        for output in self.results.take() {
+            self.jobs_running -= 1;
+            if let Some(output) = output {
+                let now_ms = self.wall_clock.now_ms(now);
+                self.role.job_done(output, &mut self.cluster, now, now_ms);
+            }
+        }
+    }
+
+    /// Log lines and bookkeeping of connections.
+    fn note(&mut self, event: &Event) {
+        let (conn, what, error) = match event {
+            Event::ConnectFailed { conn, error } => (conn, "connecting failed", error),
+            Event::Disconnected { conn, error } => (conn, "connection lost", error),
+            _ => return,
+        };
+        self.connections.remove(conn);
+        let level = if error.is_fatal() {
+            Level::Error
+        } else {
+            Level::Warning
+        };
+        log::emit(Logger::Network, level, || format!("{what}: {error}"));
+    }
+
+    fn hand_out_answers(&mut self, now: Instant, now_ms: i64) {
+        while let Some((id, result)) = self.cluster.poll_response() {
+            let Some(sent) = self.sent.remove(&id) else {
+                self.role
+                    .on_response(id, result, &mut self.cluster, now, now_ms);
+                continue;
+            };
+            let response = result.map(|body| Response {
+                node: body.node,
+                api_key: body.api_key,
+                version: body.version,
+                reader: body.reader,
+            });
+            sent.reply.send(response.map_err(ClientError::from));
+        }
+    }
+
+    fn advance_pending(&mut self, now: Instant) {
+        for pending in std::mem::take(&mut self.pending) {
+            match pending.advance(&mut self.cluster, now) {
+                Step::Wait(pending) => self.pending.push(pending),
+                Step::Sent(id, sent) => {
+                    self.sent.insert(id, sent);
+                }
+                Step::Done => {}
+            }
+        }
+        // The caller's time may end before the connection's: the answer is then dropped.
+        let late: Vec<RequestId> = self
+            .sent
+            .iter()
+            .filter(|(_, sent)| now >= sent.deadline)
+            .map(|(&id, _)| id)
+            .collect();
+        for id in late {
+            if let Some(sent) = self.sent.remove(&id) {
+                self.forgotten(sent);
+            }
+        }
+    }
+
+    fn forgotten(&mut self, sent: Sent) {
+        sent.reply.send(Err(ClientError::TimedOut(format!(
+            "no answer to {}",
+            sent.what
+        ))));
+    }
+
+    /// Does what the cluster asks for; says whether there was anything.
+    fn carry_out(&mut self) -> bool {
+        let mut acted = false;
+        while let Some(action) = self.cluster.poll_action() {
+            acted = true;
+            match action {
+                Action::Connect {
+                    conn,
+                    host,
+                    port,
+                    address,
+                    ..
+                } => {
+                    self.connect(conn, Address { host, port }, address);
+                }
+                Action::Write { conn, frame } => {
+                    if let Some(outbox) = self.connections.get(&conn) {
+                        outbox.push(frame);
+                    }
+                }
+                Action::Close { conn } => {
+                    if let Some(outbox) = self.connections.remove(&conn) {
+                        outbox.close();
+                    }
+                }
+            }
+        }
+        acted
+    }
+
+    fn connect(&mut self, conn: ConnectionId, address: Address, index: usize) {
+        let outbox = Arc::new(Outbox::default());
+        self.connections.insert(conn, Arc::clone(&outbox));
+        let inbox = Arc::clone(&self.inbox);
+        let opener = Arc::clone(&self.opener);
+        let addresses = Arc::clone(&self.addresses);
+        log::emit(Logger::Network, Level::Debug, || {
+            format!("connecting to {address}")
+        });
+        tokio::spawn(async move {
+            let opening = async {
+                let found = lookup(&opener, &addresses, &address, index).await?;
+                inbox.push(Event::Resolved {
+                    conn,
+                    addresses: found.len(),
+                });
+                let socket = found[index % found.len()];
+                opener.open(&address, socket).await
+            };
+            // Closed while it is being opened: drop everything, nobody waits for an event.
+            let Some(opened) = outbox.until_closed(opening).await else {
+                return;
+            };
+            match opened {
+                Ok((stream, versions)) => {
+                    inbox.push(Event::Connected {
+                        conn,
+                        api_versions: Arc::new(versions),
+                    });
+                    let max = opener.receive_max;
+                    connection::run(conn, stream, outbox, inbox, max).await;
+                }
+                Err(error) => inbox.push(Event::ConnectFailed { conn, error }),
+            }
+        });
+    }
+
+    fn start_jobs(&mut self) -> bool {
+        let mut started = false;
+        let limit = if self.inline_jobs {
+            usize::MAX
+        } else {
+            Runtime::codec_jobs_max()
+        };
+        while self.jobs_running < limit {
+            let Some(job) = self.role.poll_job() else {
+                break;
+            };
+            started = true;
+            self.jobs_running += 1;
+            if self.inline_jobs {
+                self.results.push(Some(job.run()));
+                continue;
+            }
+            let results = Arc::clone(&self.results);
+            let notifier = Arc::clone(self.inbox.notifier());
+            Runtime::current().codec().submit(move || {
+                // A panic is a bug in a codec: its batch stays unanswered until its own deadline,
+                // but the pool and the other clients go on.
+                let output = catch_unwind(AssertUnwindSafe(|| job.run())).ok();
+                results.push(output);
+                notifier.notify();
+            });
+        }
+        started
+    }
+
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let pending = self.pending.iter().map(|pending| pending.deadline).min();
+        let sent = self.sent.values().map(|sent| sent.deadline).min();
+        [
+            self.cluster.next_deadline(now),
+            self.role.next_deadline(now),
+            pending,
+            sent,
+            self.closing,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn start_closing(&mut self, deadline: Instant, now: Instant) {
+        let deadline = self
+            .closing
+            .map_or(deadline, |earlier| earlier.min(deadline));
+        self.closing = Some(deadline);
+        self.role.close(deadline, &mut self.cluster, now);
+    }
+
+    /// Ends the client if the role is done or its time is over.
+    fn close_if_done(&mut self, deadline: Instant, now: Instant) -> bool {
+        let done = self.role.is_closed() && self.jobs_running == 0;
+        if !done && now < deadline {
+            return false;
+        }
+        self.shut_down(now);
+        true
+    }
+
+    fn shut_down(&mut self, now: Instant) {
+        self.cluster.close(now);
+        self.hand_out_answers(now, self.wall_clock.now_ms(now));
+        self.role.abort(now);
+        // Written frames are with the kernel; the tasks drop their sockets at their next poll.
+        for outbox in std::mem::take(&mut self.connections).into_values() {
+            outbox.close();
+        }
+        self.pending.clear();
+        self.sent.clear();
+    }
+}
+
+impl<R: Role> Drop for Actor<R> {
+    /// Also when the runtime is shut down under it: whoever waits must hear.
+    fn drop(&mut self) {
+        if !self.cluster.is_closed() {
+            self.shut_down(clock::now());
+        }
+        self.inbox.set_closed();
+        self.calls.clear();
+    }
+}
+
+/// Sleeps; false if there was no reason to.
+async fn park(notifier: &Notifier, sleep: &mut Pin<Box<Sleep>>, deadline: Instant) -> bool {
+    let deadline = tokio::time::Instant::from_std(deadline);
+    if sleep.deadline() != deadline {
+        sleep.as_mut().reset(deadline);
+    }
+    let mut parked = false;
+    poll_fn(|cx| {
+        if sleep.as_mut().poll(cx).is_ready() || parked {
+            return Poll::Ready(parked);
+        }
+        if !notifier.park(cx.waker()) {
+            return Poll::Ready(false);
+        }
+        parked = true;
+        Poll::Pending
+    })
+    .await
+}
+
+/// The host's addresses: resolved anew for its first one, remembered for the others.
+async fn lookup(
+    opener: &Opener,
+    known: &std::sync::Mutex<Addresses>,
+    address: &Address,
+    index: usize,
+) -> Result<Arc<Vec<SocketAddr>>, thalweg_cluster::ConnectionError> {
+    let key = (address.host.clone(), address.port);
+    let remembered = {
+        let known = known
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        known.get(&key).cloned()
+    };
+    if let Some(found) = remembered.filter(|_| index > 0) {
+        return Ok(found);
+    }
+    let found = connection::resolve(&*opener.transport, &address.host, address.port).await?;
+    let found = Arc::new(found);
+    let mut known = known
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    known.insert(key, Arc::clone(&found));
+    Ok(found)
+}

@@ -1,0 +1,142 @@
+//! What waits for the actor: events of its connections, commands of other threads, calls.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Event, Notifier};
+
+use super::pending::Pending;
+use crate::connection::EventSink;
+
+/// Asked of any client, whatever its role.
+pub(crate) enum Command {
+    Request(Pending),
+    Cluster(Box<dyn FnOnce(&mut Cluster, Instant) + Send>),
+    Close { deadline: Instant },
+}
+
+/// The actor's queues. The notifier wakes it at most once a sleep.
+pub(crate) struct Inbox {
+    notifier: Arc<Notifier>,
+    events: Mutex<Vec<Event>>,
+    commands: Mutex<Vec<Command>>,
+    closed: AtomicBool,
+    close_waiters: Mutex<Vec<Waker>>,
+}
+
+fn push<T>(queue: &Mutex<Vec<T>>, item: T) {
+    queue
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(item);
+}
+
+fn take<T>(queue: &Mutex<Vec<T>>) -> Vec<T> {
+    std::mem::take(&mut *queue.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Inbox {
+    pub(crate) fn new(notifier: Arc<Notifier>) -> Self {
+        Self {
+            notifier,
+            events: Mutex::default(),
+            commands: Mutex::default(),
+            closed: AtomicBool::new(false),
+            close_waiters: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn notifier(&self) -> &Arc<Notifier> {
+        &self.notifier
+    }
+
+    /// Dropped commands answer their tickets with "closed".
+    pub(crate) fn command(&self, command: Command) {
+        push(&self.commands, command);
+        if self.is_closed() {
+            drop(take(&self.commands));
+        }
+        self.notifier.notify();
+    }
+
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        take(&self.events)
+    }
+
+    pub(crate) fn take_commands(&self) -> Vec<Command> {
+        take(&self.commands)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The actor ends. Set before the last look at the queues, so that a command is seen either
+    /// there or by who queued it.
+    pub(crate) fn set_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+        drop(take(&self.commands));
+        for waiter in take(&self.close_waiters) {
+            waiter.wake();
+        }
+    }
+
+    /// Done, or `waker` is woken when it is.
+    pub(crate) fn poll_closed(&self, waker: &Waker) -> Option<()> {
+        push(&self.close_waiters, waker.clone());
+        self.is_closed().then_some(())
+    }
+}
+
+impl EventSink for Inbox {
+    fn push(&self, event: Event) {
+        push(&self.events, event);
+        self.notifier.notify();
+    }
+}
+
+type Call<R> = Box<dyn FnOnce(&mut R, &mut Cluster, Instant) + Send>;
+
+/// Calls into the role, from other threads.
+pub(crate) struct Calls<R>(Mutex<Vec<Call<R>>>);
+
+impl<R> Default for Calls<R> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<R> Calls<R> {
+    pub(crate) fn push(&self, call: Call<R>) {
+        push(&self.0, call);
+    }
+
+    pub(crate) fn take(&self) -> Vec<Call<R>> {
+        take(&self.0)
+    }
+
+    pub(crate) fn clear(&self) {
+        drop(self.take());
+    }
+}
+
+/// Results of codec jobs.
+pub(crate) struct JobResults<T>(Mutex<Vec<T>>);
+
+impl<T> Default for JobResults<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> JobResults<T> {
+    pub(crate) fn push(&self, result: T) {
+        push(&self.0, result);
+    }
+
+    pub(crate) fn take(&self) -> Vec<T> {
+        take(&self.0)
+    }
+}

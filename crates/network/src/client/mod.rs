@@ -1,0 +1,157 @@
+//! A client: one actor on the I/O thread, and handles for all other threads.
+
+mod actor;
+mod inbox;
+mod pending;
+mod request;
+mod ticket;
+mod view;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Notifier, Role, SharedMetadata};
+
+use crate::config::ClientConfig;
+use crate::connection::Opener;
+use crate::error::ClientError;
+use crate::runtime::Runtime;
+use crate::transport::{Tcp, Transport};
+use actor::Actor;
+use inbox::{Calls, Inbox};
+
+pub use request::{Request, RequestTarget, Response, VersionChoice};
+pub use ticket::Ticket;
+pub use view::ClientView;
+
+/// The parts of a client that exist before its actor runs: a role core is built around them.
+pub struct Parts {
+    pub notifier: Arc<Notifier>,
+    pub cluster: Cluster,
+    pub metadata: Arc<SharedMetadata>,
+    config: ClientConfig,
+    opener: Opener,
+}
+
+impl Parts {
+    /// Checks the configuration; opens nothing.
+    pub fn new(config: &ClientConfig) -> Result<Self, ClientError> {
+        let tcp = Tcp {
+            send_buffer_bytes: config.send_buffer_bytes,
+            receive_buffer_bytes: config.receive_buffer_bytes,
+        };
+        Self::with_transport(config, Arc::new(tcp))
+    }
+
+    pub fn with_transport(
+        config: &ClientConfig,
+        transport: Arc<dyn Transport>,
+    ) -> Result<Self, ClientError> {
+        config.check()?;
+        let tls = config
+            .security_protocol
+            .uses_tls()
+            .then(|| config.tls.build())
+            .transpose()?;
+        let opener = Opener {
+            transport,
+            tls,
+            sasl: config.sasl.clone(),
+            client_id: config.client_id.clone(),
+            receive_max: config.receive_message_max_bytes,
+        };
+        let notifier = Arc::new(Notifier::new());
+        let cluster = Cluster::new(config.cluster(), Arc::clone(&notifier));
+        let metadata = Arc::clone(cluster.shared_metadata());
+        Ok(Self {
+            notifier,
+            cluster,
+            metadata,
+            config: config.clone(),
+            opener,
+        })
+    }
+}
+
+/// A running client with role `R`. Dropping it closes the client at once.
+pub struct Client<R: Role> {
+    view: ClientView,
+    calls: Arc<Calls<R>>,
+}
+
+impl<R: Role> Client<R> {
+    /// Starts the actor on this process's I/O thread. Connecting begins at once, in the background.
+    pub fn start(parts: Parts, role: R) -> Self {
+        let (client, actor) = Self::prepare(parts, role, false);
+        Runtime::current().spawn(actor.run());
+        client
+    }
+
+    /// The same on the caller's own tokio runtime: tests and the simulation.
+    pub fn start_here(parts: Parts, role: R) -> Self {
+        let (client, actor) = Self::prepare(parts, role, true);
+        tokio::spawn(actor.run());
+        client
+    }
+
+    fn prepare(parts: Parts, role: R, inline_jobs: bool) -> (Self, Actor<R>) {
+        let Parts {
+            notifier,
+            cluster,
+            metadata,
+            config,
+            opener,
+        } = parts;
+        let inbox = Arc::new(Inbox::new(Arc::clone(&notifier)));
+        let calls = Arc::new(Calls::default());
+        let view = ClientView::new(Arc::clone(&inbox), metadata, &config);
+        let actor = Actor::new(
+            role,
+            cluster,
+            inbox,
+            Arc::clone(&calls),
+            opener,
+            &config,
+            inline_jobs,
+        );
+        (Self { view, calls }, actor)
+    }
+
+    /// Requests by name, metadata and waiting, without the role.
+    pub fn view(&self) -> &ClientView {
+        &self.view
+    }
+
+    /// Runs something on the actor's thread, with the role and the cluster at hand.
+    pub fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut R, &mut Cluster, Instant) -> T + Send + 'static,
+    ) -> Ticket<T> {
+        let (reply, ticket) = ticket::ticket();
+        self.calls.push(Box::new(move |role, cluster, now| {
+            reply.send(Ok(call(role, cluster, now)))
+        }));
+        self.view.inbox().notifier().notify();
+        if self.view.is_closed() {
+            // The actor may have gone without seeing the call: what it left is failed here.
+            self.calls.clear();
+        }
+        ticket
+    }
+
+    /// Takes nothing new and finishes what can be finished until `deadline`; then all that is left
+    /// fails. Returns when that is done, or at the deadline and a little more.
+    pub fn close(
+        &self,
+        deadline: Instant,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), ClientError> {
+        self.view.close(deadline, interrupted)
+    }
+}
+
+impl<R: Role> Drop for Client<R> {
+    fn drop(&mut self) {
+        self.view.close_now();
+    }
+}

@@ -1,0 +1,221 @@
+//! A single request until it is sent: finding its broker, waiting for the connection, versions.
+
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::{
+    Body, Cluster, Coordinator, NodeId, Outgoing, Purpose, RequestError, RequestId,
+    UnsupportedVersion,
+};
+use thalweg_protocol::{ErrorCode, versions};
+
+use super::request::{Request, RequestTarget, Response, VersionChoice};
+use super::ticket::Reply;
+use crate::error::ClientError;
+
+/// A request that is not sent yet.
+pub(crate) struct Pending {
+    pub(crate) request: Request,
+    pub(crate) reply: Reply<Response>,
+    pub(crate) deadline: Instant,
+    /// How long the answer may take on the wire before the connection is taken for dead.
+    pub(crate) wire_timeout: Duration,
+}
+
+/// A request that is sent: who waits for the answer, and how long.
+pub(crate) struct Sent {
+    pub(crate) reply: Reply<Response>,
+    pub(crate) deadline: Instant,
+    pub(crate) what: String,
+}
+
+pub(crate) enum Step {
+    Wait(Pending),
+    Sent(RequestId, Sent),
+    /// It was answered with an error.
+    Done,
+}
+
+enum Found {
+    Node(NodeId),
+    NotYet,
+    Never(ClientError),
+}
+
+impl Pending {
+    /// One try; call again after anything happened.
+    pub(crate) fn advance(self, cluster: &mut Cluster, now: Instant) -> Step {
+        let node = match find(&self.request.target, cluster, now) {
+            Found::Node(node) => node,
+            Found::Never(error) => return self.fail(error),
+            Found::NotYet => return self.wait(None, cluster, now),
+        };
+        let purpose = self.request.purpose();
+        if !cluster.is_ready(node, purpose, now) {
+            return self.wait(Some((node, purpose)), cluster, now);
+        }
+        let version = match choose_version(cluster, node, &self.request) {
+            Ok(version) => version,
+            Err(error) => return self.fail(error.into()),
+        };
+        let body = match (self.request.encode)(version) {
+            Ok(body) => Body::new(body),
+            Err(error) => return self.fail(error.into()),
+        };
+        let api_key = self.request.api_key;
+        let outgoing = Outgoing {
+            api_key,
+            version,
+            body,
+            timeout: self.wire_timeout,
+            expects_response: true,
+        };
+        let id = cluster.send(node, purpose, outgoing, now);
+        let what = format!("{} to node {node}", api_key.name());
+        Step::Sent(
+            id,
+            Sent {
+                reply: self.reply,
+                deadline: self.deadline,
+                what,
+            },
+        )
+    }
+
+    fn fail(self, error: ClientError) -> Step {
+        self.reply.send(Err(error));
+        Step::Done
+    }
+
+    fn wait(self, node: Option<(NodeId, Purpose)>, cluster: &Cluster, now: Instant) -> Step {
+        let cause = match node {
+            Some((node, purpose)) => cluster.connection_error(node, purpose),
+            None => cluster
+                .fatal_error()
+                .cloned()
+                .filter(|_| !cluster.is_connected()),
+        };
+        if let Some(cause) = cause.as_ref().filter(|cause| cause.is_fatal()) {
+            return self.fail(ClientError::Connection(cause.clone()));
+        }
+        if now < self.deadline {
+            return Step::Wait(self);
+        }
+        if !cluster.is_bootstrapped() {
+            return self.fail(no_brokers(cluster));
+        }
+        let what = match (&self.request.target, node) {
+            (_, Some((node, _))) => format!("no connection to node {node}"),
+            (RequestTarget::LeastLoaded, None) => "no connection to any node".to_owned(),
+            (target, None) => format!("{target:?} is not known"),
+        };
+        let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
+        let api = self.request.api_key.name();
+        self.fail(ClientError::TimedOut(format!("{api}: {what}{cause}")))
+    }
+}
+
+/// Each bootstrap address with what became of it.
+pub(crate) fn no_brokers(cluster: &Cluster) -> ClientError {
+    let causes = cluster
+        .bootstrap_errors()
+        .into_iter()
+        .map(|(address, error)| {
+            let cause = error.map_or_else(|| "no answer yet".to_owned(), |error| error.to_string());
+            (address, cause)
+        });
+    ClientError::NoBrokersAvailable(causes.collect())
+}
+
+fn find(target: &RequestTarget, cluster: &mut Cluster, now: Instant) -> Found {
+    if !cluster.is_bootstrapped() {
+        return Found::NotYet;
+    }
+    match target {
+        RequestTarget::LeastLoaded => cluster
+            .least_loaded_node(now)
+            .map_or(Found::NotYet, Found::Node),
+        &RequestTarget::Node(node) => match cluster.metadata().node(node) {
+            Some(_) => Found::Node(node),
+            None => Found::Never(ClientError::UnknownNode(node)),
+        },
+        RequestTarget::Controller => match cluster.metadata().controller {
+            Some(node) => Found::Node(node),
+            None => {
+                cluster.request_update();
+                Found::NotYet
+            }
+        },
+        RequestTarget::Coordinator { kind, key } => match cluster.coordinator(*kind, key) {
+            Coordinator::Known(node) => Found::Node(node),
+            Coordinator::Unknown => Found::NotYet,
+            Coordinator::Failed { error, message } => {
+                // Told once; the next request asks the brokers again.
+                cluster.invalidate_coordinator(*kind, key, now);
+                let about = message.filter(|text| !text.is_empty());
+                let context = about.map_or_else(|| key.to_string(), |text| text.to_string());
+                Found::Never(ClientError::Broker {
+                    code: error,
+                    context,
+                })
+            }
+        },
+        RequestTarget::Leader { topic, partition } => find_leader(topic, *partition, cluster, now),
+    }
+}
+
+fn find_leader(topic: &str, partition: i32, cluster: &mut Cluster, now: Instant) -> Found {
+    if let Err(error) = cluster.add_topic(topic, now) {
+        return Found::Never(error.into());
+    }
+    if let Some(node) = cluster.metadata().leader(topic, partition) {
+        return Found::Node(node);
+    }
+    if let Some(code) = cluster.metadata().topic_error(topic)
+        && !code.is_retriable()
+    {
+        return Found::Never(ClientError::Broker {
+            code,
+            context: topic.to_owned(),
+        });
+    }
+    if let Some(known) = cluster.metadata().topic(topic) {
+        if known.partition(partition).is_none() {
+            let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+            let context = format!("{topic} has no partition {partition}");
+            return Found::Never(ClientError::Broker { code, context });
+        }
+        cluster.request_update();
+    }
+    Found::NotYet
+}
+
+fn choose_version(cluster: &Cluster, node: NodeId, request: &Request) -> Result<i16, RequestError> {
+    let key = request.api_key;
+    let newest = cluster.require_version(node, key)?;
+    let theirs = cluster
+        .api_versions(node)
+        .and_then(|versions| versions.range(key));
+    let ours = versions::client_versions(key);
+    let both = |version: i16| {
+        theirs
+            .as_ref()
+            .is_some_and(|range| range.contains(&version))
+            && ours.as_ref().is_some_and(|range| range.contains(&version))
+    };
+    let chosen = match request.version {
+        VersionChoice::Newest => newest,
+        VersionChoice::AtMost(cap) => newest.min(cap),
+        VersionChoice::Exactly(version) => version,
+    };
+    if both(chosen) {
+        return Ok(chosen);
+    }
+    let ours = Some(chosen..=chosen);
+    Err(UnsupportedVersion {
+        node,
+        api: key,
+        ours,
+        theirs,
+    }
+    .into())
+}

@@ -1,0 +1,113 @@
+//! A single request of any API, as other threads ask for it.
+
+use std::fmt;
+use std::time::Duration;
+
+use thalweg_cluster::{Body, CoordinatorType, NodeId, Purpose};
+use thalweg_protocol::{ApiKey, EncodeError, Reader, Str};
+
+/// Which broker is meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestTarget {
+    Node(NodeId),
+    Controller,
+    /// Any broker; the one with the least to do.
+    LeastLoaded,
+    Coordinator {
+        kind: CoordinatorType,
+        key: Str,
+    },
+    Leader {
+        topic: Str,
+        partition: i32,
+    },
+}
+
+/// Which version is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum VersionChoice {
+    /// The newest that both sides speak.
+    Newest,
+    /// The newest of those, but none above this.
+    AtMost(i16),
+    /// This one, if the broker speaks it.
+    Exactly(i16),
+}
+
+/// Writes the body in the version that was agreed; may be called again after a lost connection.
+pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
+
+/// One request.
+pub struct Request {
+    pub target: RequestTarget,
+    pub api_key: ApiKey,
+    pub version: VersionChoice,
+    pub encode: EncodeBody,
+    /// Over all: finding the broker, connecting, the answer. None = `request_timeout` of the client.
+    pub timeout: Option<Duration>,
+    /// None = `Group` for coordinators, else `General`.
+    pub purpose: Option<Purpose>,
+}
+
+impl Request {
+    pub fn new(
+        target: RequestTarget,
+        api_key: ApiKey,
+        encode: impl Fn(i16) -> Result<Vec<u8>, EncodeError> + Send + 'static,
+    ) -> Self {
+        Self {
+            target,
+            api_key,
+            version: VersionChoice::Newest,
+            encode: Box::new(encode),
+            timeout: None,
+            purpose: None,
+        }
+    }
+
+    /// A typed request.
+    pub fn typed<R: thalweg_protocol::Request + Send + 'static>(
+        target: RequestTarget,
+        request: R,
+    ) -> Self {
+        Self::new(target, R::KEY, move |version| {
+            Ok(Body::encode(&request, version)?.head)
+        })
+    }
+
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.purpose.unwrap_or(match self.target {
+            RequestTarget::Coordinator { .. } => Purpose::Group,
+            _ => Purpose::General,
+        })
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("target", &self.target)
+            .field("api_key", &self.api_key)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Its answer, ready to be decoded.
+#[derive(Debug)]
+pub struct Response {
+    pub node: NodeId,
+    pub api_key: ApiKey,
+    pub version: i16,
+    pub reader: Reader,
+}
+
+impl Response {
+    /// Decodes the answer of request type `R`.
+    pub fn decode<R: thalweg_protocol::Request>(
+        mut self,
+    ) -> Result<R::Response, thalweg_protocol::DecodeError> {
+        debug_assert_eq!(R::KEY, self.api_key, "answer of another API");
+        <R::Response as thalweg_protocol::Message>::decode(&mut self.reader, self.version)
+    }
+}

@@ -1,0 +1,128 @@
+//! The answer to a request that another thread made: waited for, polled, or heard of by a waker.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::error::ClientError;
+use crate::wait::{Blocked, block_until};
+
+type Outcome<T> = Result<T, ClientError>;
+
+#[derive(Debug)]
+struct Slot<T> {
+    outcome: Option<Outcome<T>>,
+    done: bool,
+    waker: Option<Waker>,
+}
+
+/// The caller's end.
+#[derive(Debug)]
+pub struct Ticket<T> {
+    slot: Arc<Mutex<Slot<T>>>,
+}
+
+/// The actor's end; dropped without an answer it says that the client is closed.
+#[derive(Debug)]
+pub(crate) struct Reply<T> {
+    slot: Arc<Mutex<Slot<T>>>,
+}
+
+pub(crate) fn ticket<T>() -> (Reply<T>, Ticket<T>) {
+    let slot = Arc::new(Mutex::new(Slot {
+        outcome: None,
+        done: false,
+        waker: None,
+    }));
+    (
+        Reply {
+            slot: Arc::clone(&slot),
+        },
+        Ticket { slot },
+    )
+}
+
+fn lock<T>(slot: &Mutex<Slot<T>>) -> MutexGuard<'_, Slot<T>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn fill<T>(slot: &Mutex<Slot<T>>, outcome: Outcome<T>) {
+    let mut inner = lock(slot);
+    if inner.done {
+        return;
+    }
+    inner.done = true;
+    inner.outcome = Some(outcome);
+    let waker = inner.waker.take();
+    drop(inner);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+impl<T> Reply<T> {
+    pub(crate) fn send(self, outcome: Outcome<T>) {
+        fill(&self.slot, outcome);
+    }
+}
+
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        fill(&self.slot, Err(ClientError::Closed));
+    }
+}
+
+impl<T> Ticket<T> {
+    /// A ticket that is done from the start.
+    pub(crate) fn done(outcome: Outcome<T>) -> Self {
+        Self {
+            slot: Arc::new(Mutex::new(Slot {
+                outcome: Some(outcome),
+                done: true,
+                waker: None,
+            })),
+        }
+    }
+
+    pub fn is_done(&self) -> bool {
+        lock(&self.slot).done
+    }
+
+    /// Takes the outcome if it is there; else `waker` is woken when it is. One waker at a time.
+    pub fn poll(&self, waker: &Waker) -> Option<Outcome<T>> {
+        let mut slot = lock(&self.slot);
+        if !slot.done {
+            slot.waker = Some(waker.clone());
+        }
+        slot.outcome.take()
+    }
+
+    /// Takes the outcome if it is there (and was not taken before).
+    pub fn try_take(&self) -> Option<Outcome<T>> {
+        lock(&self.slot).outcome.take()
+    }
+
+    /// `waker` is woken once it is done; at once if it is.
+    pub fn on_done(&self, waker: Waker) {
+        let mut slot = lock(&self.slot);
+        if slot.done {
+            drop(slot);
+            waker.wake();
+        } else {
+            slot.waker = Some(waker);
+        }
+    }
+
+    /// Blocks this thread until it is done. `interrupted` is asked when a signal arrives.
+    pub fn wait(
+        &self,
+        deadline: Option<Instant>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Outcome<T> {
+        match block_until(deadline, interrupted, |waker| self.poll(waker)) {
+            Ok(outcome) => outcome,
+            Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
+            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("no answer in time".to_owned())),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The handle that every client has, whatever its role: requests, metadata, closing.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::metadata::TopicLookup;
+use thalweg_cluster::{ApiVersions, Cluster, CoordinatorType, NodeId, SharedMetadata, Topic};
+
+use super::inbox::{Command, Inbox};
+use super::pending::{Pending, no_brokers};
+use super::request::{Request, Response};
+use super::ticket::{Ticket, ticket};
+use crate::config::ClientConfig;
+use crate::error::ClientError;
+use crate::runtime::Generation;
+use crate::wait::{Blocked, block_until};
+
+/// After a close's deadline the actor gets this long to fail what is left.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+/// How long a question to the actor itself may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Cheap to clone; all clones are the same client. It does not keep the client open.
+#[derive(Clone)]
+pub struct ClientView {
+    inbox: Arc<Inbox>,
+    metadata: Arc<SharedMetadata>,
+    generation: Generation,
+    request_timeout: Duration,
+}
+
+impl ClientView {
+    pub(super) fn new(
+        inbox: Arc<Inbox>,
+        metadata: Arc<SharedMetadata>,
+        config: &ClientConfig,
+    ) -> Self {
+        let generation = Generation::current();
+        Self {
+            inbox,
+            metadata,
+            generation,
+            request_timeout: config.request_timeout,
+        }
+    }
+
+    pub(super) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// An error if the client is closed or was made before a fork. Cheap, takes no lock.
+    pub fn check(&self) -> Result<(), ClientError> {
+        if self.generation.is_inherited() {
+            // First of all: in a child the locks below may be held by threads that do not exist.
+            return Err(ClientError::Forked);
+        }
+        if self.inbox.is_closed() {
+            Err(ClientError::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.inbox.is_closed()
+    }
+
+    /// The client was made by the parent of this process.
+    pub fn is_inherited(&self) -> bool {
+        self.generation.is_inherited()
+    }
+
+    /// The snapshot of the cluster, and waiting for the next.
+    pub fn metadata(&self) -> &Arc<SharedMetadata> {
+        &self.metadata
+    }
+
+    /// Makes the actor take a turn; at most one wake-up a sleep.
+    pub fn wake(&self) {
+        self.inbox.notifier().notify();
+    }
+
+    /// Sends a request; the ticket has its answer.
+    pub fn request(&self, request: Request) -> Ticket<Response> {
+        if let Err(error) = self.check() {
+            return Ticket::done(Err(error));
+        }
+        let timeout = request.timeout.unwrap_or(self.request_timeout);
+        let (reply, ticket) = ticket();
+        self.inbox.command(Command::Request(Pending {
+            request,
+            reply,
+            deadline: crate::clock::now() + timeout,
+            // A caller who is in a hurry does not make a connection dead.
+            wire_timeout: timeout.max(self.request_timeout),
+        }));
+        ticket
+    }
+
+    /// Runs something on the actor's thread, with the cluster at hand.
+    pub fn with_cluster<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut Cluster, Instant) -> T + Send + 'static,
+    ) -> Ticket<T> {
+        if let Err(error) = self.check() {
+            return Ticket::done(Err(error));
+        }
+        let (reply, ticket) = ticket();
+        let run = move |cluster: &mut Cluster, now: Instant| reply.send(Ok(call(cluster, now)));
+        self.inbox.command(Command::Cluster(Box::new(run)));
+        ticket
+    }
+
+    /// Waits until a broker has named all brokers. `NoBrokersAvailable` tells each address's cause.
+    pub fn wait_bootstrapped(
+        &self,
+        timeout: Duration,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), ClientError> {
+        let look = |view: &Self| {
+            if view.metadata.version() > 0 {
+                return Some(Ok(()));
+            }
+            view.metadata
+                .fatal_error()
+                .map(|error| Err(ClientError::Connection(error)))
+        };
+        match self.wait_metadata(Instant::now() + timeout, interrupted, look) {
+            Err(ClientError::TimedOut(_)) => {
+                let causes = self.with_cluster(|cluster, _| no_brokers(cluster));
+                Err(causes.wait(Some(Instant::now() + ASK_TIMEOUT), interrupted)?)
+            }
+            other => other,
+        }
+    }
+
+    /// Waits until a topic is known. An answer that waiting cannot change ends it at once.
+    pub fn wait_topic(
+        &self,
+        name: &str,
+        deadline: Instant,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Arc<Topic>, ClientError> {
+        let mut last = None;
+        let look = |view: &Self| match view.metadata.lookup(name) {
+            TopicLookup::Known(topic) => Some(Ok(topic)),
+            TopicLookup::Invalid(error) => Some(Err(error.into())),
+            TopicLookup::Unreachable(error) => Some(Err(ClientError::Connection(error))),
+            TopicLookup::Refused(code) => Some(Err(ClientError::Broker {
+                code,
+                context: name.to_owned(),
+            })),
+            TopicLookup::Unknown(code) => {
+                last = code;
+                view.metadata
+                    .request_topic(name)
+                    .err()
+                    .map(|error| Err(error.into()))
+            }
+        };
+        let outcome = self.wait_metadata(deadline, interrupted, look);
+        outcome.map_err(|error| match error {
+            ClientError::TimedOut(_) => {
+                let cause = last.map_or_else(String::new, |code| format!(" ({})", code.name()));
+                ClientError::TimedOut(format!("topic {name} is not in the metadata{cause}"))
+            }
+            other => other,
+        })
+    }
+
+    /// Waits until the metadata satisfies `look`, which is asked again after each change.
+    pub fn wait_metadata<T>(
+        &self,
+        deadline: Instant,
+        interrupted: &mut dyn FnMut() -> bool,
+        mut look: impl FnMut(&Self) -> Option<Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let poll = |waker: &Waker| {
+            if let Err(error) = self.check() {
+                return Some(Err(error));
+            }
+            loop {
+                let seen = self.metadata.changes();
+                if let Some(found) = look(self) {
+                    return Some(found);
+                }
+                if self.metadata.wait_for_change(seen, waker) {
+                    return None;
+                }
+            }
+        };
+        match block_until(Some(deadline), interrupted, poll) {
+            Ok(outcome) => outcome,
+            Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
+            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("metadata did not arrive".into())),
+        }
+    }
+
+    /// Is any broker connected right now?
+    pub fn is_connected(&self) -> Ticket<bool> {
+        self.with_cluster(|cluster, _| cluster.is_connected())
+    }
+
+    /// What a node said it understands; None if it was never connected.
+    pub fn api_versions(&self, node: NodeId) -> Ticket<Option<Arc<ApiVersions>>> {
+        self.with_cluster(move |cluster, _| cluster.api_versions(node).cloned())
+    }
+
+    /// A coordinator said that it is none: the next request looks for it again.
+    pub fn forget_coordinator(&self, kind: CoordinatorType, key: &str) {
+        let key = key.to_owned();
+        // Nobody waits for the answer; if the client is closed there is nothing to forget.
+        drop(
+            self.with_cluster(move |cluster, now| cluster.invalidate_coordinator(kind, &key, now)),
+        );
+    }
+
+    /// Closes the client and waits for it. An interruption leaves it closing in the background.
+    pub fn close(
+        &self,
+        deadline: Instant,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), ClientError> {
+        match self.check() {
+            Err(ClientError::Closed) => return Ok(()),
+            other => other?,
+        }
+        self.inbox.command(Command::Close { deadline });
+        let last = deadline + CLOSE_GRACE;
+        match block_until(Some(last), interrupted, |waker| {
+            self.inbox.poll_closed(waker)
+        }) {
+            Ok(()) => Ok(()),
+            Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
+            Err(Blocked::TimedOut) => Err(ClientError::TimedOut("the client did not close".into())),
+        }
+    }
+
+    /// Closes without waiting: what is left fails.
+    pub(super) fn close_now(&self) {
+        if self.check().is_ok() {
+            self.inbox.command(Command::Close {
+                deadline: crate::clock::now(),
+            });
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A few threads for compression, checksums and decompression.
+//!
+//! One queue for all clients of the process. It is bounded by its users: a client hands in at most
+//! [`CodecPool::jobs_max_per_client`] jobs at a time and keeps the rest in its core.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use crate::signals::with_signals_blocked;
+
+type Task = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    tasks: VecDeque<Task>,
+    /// Threads that sleep on the condition; a task wakes one only if there is one.
+    idle: usize,
+    started: bool,
+    stopping: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    ready: Condvar,
+}
+
+/// Started at the first job.
+pub(crate) struct CodecPool {
+    shared: Arc<Shared>,
+    threads: usize,
+}
+
+impl CodecPool {
+    pub(crate) fn new(threads: usize) -> Self {
+        let shared = Shared {
+            queue: Mutex::default(),
+            ready: Condvar::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            threads: threads.max(1),
+        }
+    }
+
+    /// Enough to keep every thread busy while results travel back.
+    pub(crate) fn jobs_max_per_client(&self) -> usize {
+        self.threads * 2 + 2
+    }
+
+    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) {
+        let mut queue = self
+            .shared
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !queue.started {
+            queue.started = true;
+            self.start();
+        }
+        queue.tasks.push_back(Box::new(task));
+        if queue.idle > 0 {
+            self.shared.ready.notify_one();
+        }
+    }
+
+    fn start(&self) {
+        for index in 0..self.threads {
+            let shared = Arc::clone(&self.shared);
+            let builder = thread::Builder::new().name(format!("thalweg-codec-{index}"));
+            with_signals_blocked(|| builder.spawn(move || work(&shared)))
+                .expect("the system refuses to start a thread");
+        }
+    }
+
+    pub(crate) fn thread_names(&self) -> Vec<String> {
+        let queue = self
+            .shared
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let running = if queue.started && !queue.stopping {
+            self.threads
+        } else {
+            0
+        };
+        (0..running)
+            .map(|index| format!("thalweg-codec-{index}"))
+            .collect()
+    }
+
+    /// Ends the threads after the job that each has in hand.
+    pub(crate) fn stop(&self) {
+        let mut queue = self
+            .shared
+            .queue
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        queue.stopping = true;
+        queue.tasks.clear();
+        self.shared.ready.notify_all();
+    }
+}
+
+fn work(shared: &Shared) {
+    let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if queue.stopping {
+            return;
+        }
+        match queue.tasks.pop_front() {
+            Some(task) => {
+                drop(queue);
+                task();
+                queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            }
+            None => {
+                queue.idle += 1;
+                queue = shared
+                    .ready
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! What a client needs to know to reach its brokers, by Kafka's option names.
+
+use std::time::Duration;
+
+use thalweg_cluster::{Address, ClusterConfig};
+
+use crate::clock::WallClock;
+use crate::error::ClientError;
+use crate::sasl::SaslConfig;
+use crate::tls::TlsConfig;
+
+/// Kafka's `security.protocol`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SecurityProtocol {
+    #[default]
+    Plaintext,
+    Ssl,
+    SaslPlaintext,
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_uppercase().as_str() {
+            "PLAINTEXT" => Self::Plaintext,
+            "SSL" => Self::Ssl,
+            "SASL_PLAINTEXT" => Self::SaslPlaintext,
+            "SASL_SSL" => Self::SaslSsl,
+            _ => return None,
+        })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    pub fn uses_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    pub fn uses_sasl(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+}
+
+/// Options common to all clients. The defaults are Kafka's own.
+#[derive(Debug, Clone)]
+pub struct ClientConfig {
+    /// Parsed addresses: [`Address::parse_list`].
+    pub bootstrap_servers: Vec<Address>,
+    pub client_id: Option<String>,
+    pub security_protocol: SecurityProtocol,
+    pub tls: TlsConfig,
+    pub sasl: Option<SaslConfig>,
+    pub request_timeout: Duration,
+    pub bootstrap_timeout: Duration,
+    pub retry_backoff: Duration,
+    pub retry_backoff_max: Duration,
+    pub reconnect_backoff: Duration,
+    pub reconnect_backoff_max: Duration,
+    pub socket_connection_setup_timeout: Duration,
+    pub socket_connection_setup_timeout_max: Duration,
+    pub connections_max_idle: Duration,
+    pub max_in_flight_requests_per_connection: usize,
+    pub metadata_max_age: Duration,
+    pub metadata_max_idle: Duration,
+    pub metadata_recovery_rebootstrap: bool,
+    pub metadata_recovery_rebootstrap_trigger: Duration,
+    pub allow_auto_create_topics: bool,
+    pub receive_message_max_bytes: usize,
+    pub send_buffer_bytes: Option<u32>,
+    pub receive_buffer_bytes: Option<u32>,
+    /// None = a random one; set it to replay a run.
+    pub seed: Option<u64>,
+    pub wall_clock: WallClock,
+}
+
+impl Default for ClientConfig {
+    fn default() -> Self {
+        let cluster = ClusterConfig::default();
+        Self {
+            bootstrap_servers: Vec::new(),
+            client_id: None,
+            security_protocol: SecurityProtocol::Plaintext,
+            tls: TlsConfig::default(),
+            sasl: None,
+            request_timeout: cluster.request_timeout,
+            bootstrap_timeout: Duration::from_secs(30),
+            retry_backoff: cluster.retry_backoff,
+            retry_backoff_max: cluster.retry_backoff_max,
+            reconnect_backoff: cluster.reconnect_backoff,
+            reconnect_backoff_max: cluster.reconnect_backoff_max,
+            socket_connection_setup_timeout: cluster.socket_connection_setup_timeout,
+            socket_connection_setup_timeout_max: cluster.socket_connection_setup_timeout_max,
+            connections_max_idle: cluster.connections_max_idle,
+            max_in_flight_requests_per_connection: cluster.max_in_flight_requests_per_connection,
+            metadata_max_age: cluster.metadata_max_age,
+            metadata_max_idle: cluster.metadata_max_idle,
+            metadata_recovery_rebootstrap: cluster.rebootstrap,
+            metadata_recovery_rebootstrap_trigger: cluster.metadata_recovery_rebootstrap_trigger,
+            allow_auto_create_topics: cluster.allow_auto_create_topics,
+            receive_message_max_bytes: 100_000_000,
+            send_buffer_bytes: None,
+            receive_buffer_bytes: None,
+            seed: None,
+            wall_clock: WallClock::System,
+        }
+    }
+}
+
+impl ClientConfig {
+    /// A plaintext client of these addresses (`host:port,host:port`), everything else by default.
+    pub fn plaintext(bootstrap_servers: &str) -> Result<Self, ClientError> {
+        let bootstrap_servers = Address::parse_list(bootstrap_servers)
+            .map_err(|error| ClientError::Configuration(error.to_string()))?;
+        Ok(Self {
+            bootstrap_servers,
+            ..Self::default()
+        })
+    }
+
+    /// What the cluster core is told of it.
+    pub fn cluster(&self) -> ClusterConfig {
+        ClusterConfig {
+            bootstrap_servers: self.bootstrap_servers.clone(),
+            client_id: self.client_id.clone(),
+            request_timeout: self.request_timeout,
+            retry_backoff: self.retry_backoff,
+            retry_backoff_max: self.retry_backoff_max,
+            reconnect_backoff: self.reconnect_backoff,
+            reconnect_backoff_max: self.reconnect_backoff_max,
+            socket_connection_setup_timeout: self.socket_connection_setup_timeout,
+            socket_connection_setup_timeout_max: self.socket_connection_setup_timeout_max,
+            connections_max_idle: self.connections_max_idle,
+            max_in_flight_requests_per_connection: self.max_in_flight_requests_per_connection,
+            metadata_max_age: self.metadata_max_age,
+            metadata_max_idle: self.metadata_max_idle,
+            allow_auto_create_topics: self.allow_auto_create_topics,
+            rebootstrap: self.metadata_recovery_rebootstrap,
+            metadata_recovery_rebootstrap_trigger: self.metadata_recovery_rebootstrap_trigger,
+            seed: self.seed.unwrap_or_else(random_seed),
+        }
+    }
+
+    /// All contradictions at once, in the user's words.
+    pub fn check(&self) -> Result<(), ClientError> {
+        let mut problems = Vec::new();
+        if self.bootstrap_servers.is_empty() {
+            problems.push("bootstrap_servers is empty".to_owned());
+        }
+        let protocol = self.security_protocol.name();
+        if self.security_protocol.uses_sasl() && self.sasl.is_none() {
+            problems.push(format!("security_protocol {protocol} needs sasl_mechanism"));
+        }
+        if !self.security_protocol.uses_sasl() && self.sasl.is_some() {
+            problems.push(format!(
+                "sasl_mechanism is set but security_protocol is {protocol}"
+            ));
+        }
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(ClientError::Configuration(problems.join("; ")))
+    }
+}
+
+/// Different for each client of each process; only spreads jitter, so it need not be secret.
+fn random_seed() -> u64 {
+    use std::hash::{BuildHasher as _, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,54 @@
+//! Bytes that no Kafka broker sends, and what they probably mean.
+
+use thalweg_cluster::ConnectionError;
+
+/// Checks a frame's length before anything is allocated for it.
+pub(super) fn frame_length(prefix: [u8; 4], max: usize) -> Result<usize, ConnectionError> {
+    let length = i32::from_be_bytes(prefix);
+    match usize::try_from(length) {
+        Ok(length) if length <= max => Ok(length),
+        _ => Err(ConnectionError::Malformed(explain(prefix, length, max))),
+    }
+}
+
+fn explain(prefix: [u8; 4], length: i32, max: usize) -> String {
+    match prefix {
+        [0x14..=0x17, 0x03, ..] => {
+            "the port speaks TLS; set security_protocol to SSL or SASL_SSL".to_owned()
+        }
+        [b'H', b'T', b'T', b'P'] => "the port belongs to an HTTP server".to_owned(),
+        [b'S', b'S', b'H', b'-'] => "the port belongs to an SSH server".to_owned(),
+        _ if length < 0 => {
+            format!("a frame of negative length ({length}); is this a Kafka broker?")
+        }
+        _ => format!(
+            "a frame of {length} bytes, more than receive_message_max_bytes ({max}); is this a Kafka \
+             broker?"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(prefix: [u8; 4]) -> String {
+        frame_length(prefix, 1000)
+            .expect_err("a bad prefix")
+            .to_string()
+    }
+
+    #[test]
+    fn a_good_length_passes() {
+        assert_eq!(frame_length([0, 0, 3, 232], 1000), Ok(1000));
+        assert_eq!(frame_length([0; 4], 1000), Ok(0));
+    }
+
+    #[test]
+    fn foreign_protocols_are_named() {
+        assert!(reason(*b"HTTP").contains("HTTP server"));
+        assert!(reason([0x15, 3, 3, 0]).contains("security_protocol"));
+        assert!(reason([0xff; 4]).contains("negative"));
+        assert!(reason([0, 0, 3, 233]).contains("receive_message_max_bytes"));
+    }
+}

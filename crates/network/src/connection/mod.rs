@@ -1,0 +1,12 @@
+//! One connection: opened by [`open`], then driven by [`io`] until it breaks or is closed.
+
+mod hint;
+mod io;
+mod open;
+mod outbox;
+mod reader;
+mod writer;
+
+pub(crate) use io::{EventSink, run};
+pub(crate) use open::{Opener, resolve};
+pub(crate) use outbox::Outbox;

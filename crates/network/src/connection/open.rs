@@ -1,0 +1,373 @@
+//! Opening a connection: socket, TLS, `ApiVersions` (KIP-35, KIP-511), SASL (KIP-43, KIP-152).
+//!
+//! ```text
+//!   connect ─▶ [TLS] ─▶ ApiVersions ─▶ [SaslHandshake ─▶ SaslAuthenticate ...] ─▶ ready
+//! ```
+//! How long all of it may take is the cluster's affair: it closes what takes too long.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustls::pki_types::ServerName;
+use thalweg_cluster::{Address, ApiVersions, ConnectionError};
+use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
+use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
+use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio_rustls::TlsConnector;
+
+use super::hint::frame_length;
+use crate::sasl::SaslConfig;
+use crate::transport::{BoxStream, Transport};
+
+const SOFTWARE_NAME: &str = "thalweg";
+
+/// `SaslAuthenticate` messages of one exchange; SCRAM needs two, a hostile broker gets no more.
+const SASL_ROUNDS_MAX: usize = 10;
+
+/// All addresses of a host.
+pub(crate) async fn resolve(
+    transport: &dyn Transport,
+    host: &str,
+    port: u16,
+) -> Result<Vec<SocketAddr>, ConnectionError> {
+    let failed = |reason: String| ConnectionError::Dns {
+        host: host.to_owned(),
+        reason,
+    };
+    let found = transport
+        .resolve(host, port)
+        .await
+        .map_err(|error| failed(error.to_string()))?;
+    if found.is_empty() {
+        return Err(failed("the name has no address".to_owned()));
+    }
+    Ok(found)
+}
+
+/// How all connections of one client are opened.
+pub(crate) struct Opener {
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
+    pub(crate) sasl: Option<SaslConfig>,
+    pub(crate) client_id: Option<String>,
+    pub(crate) receive_max: usize,
+}
+
+impl Opener {
+    pub(crate) async fn open(
+        &self,
+        address: &Address,
+        socket: SocketAddr,
+    ) -> Result<(BoxStream, ApiVersions), ConnectionError> {
+        let label = label(address, socket);
+        let plain =
+            self.transport
+                .connect(socket)
+                .await
+                .map_err(|error| ConnectionError::Connect {
+                    address: label.clone(),
+                    reason: error.to_string(),
+                })?;
+        let stream = match &self.tls {
+            None => plain,
+            Some(tls) => start_tls(tls, plain, &address.host, &label).await?,
+        };
+        let mut handshake = Handshake {
+            stream,
+            label,
+            client_id: self.client_id.as_deref(),
+            receive_max: self.receive_max,
+            correlation_id: 0,
+            tls: self.tls.is_some(),
+        };
+        let versions = handshake.api_versions().await?;
+        if let Some(sasl) = &self.sasl {
+            handshake.authenticate(sasl, &versions).await?;
+        }
+        Ok((handshake.stream, versions))
+    }
+}
+
+/// "host:port", with the address in brackets if the host is a name.
+fn label(address: &Address, socket: SocketAddr) -> String {
+    if address.host.parse::<std::net::IpAddr>().is_ok() {
+        address.to_string()
+    } else {
+        format!("{address} ({})", socket.ip())
+    }
+}
+
+async fn start_tls(
+    tls: &Arc<rustls::ClientConfig>,
+    plain: BoxStream,
+    host: &str,
+    label: &str,
+) -> Result<BoxStream, ConnectionError> {
+    let name = ServerName::try_from(host.trim_end_matches('.').to_owned()).map_err(|_| {
+        let reason = format!("{host:?} cannot be a certificate's host name");
+        ConnectionError::Tls {
+            address: label.to_owned(),
+            reason,
+            fatal: true,
+        }
+    })?;
+    match TlsConnector::from(Arc::clone(tls))
+        .connect(name, plain)
+        .await
+    {
+        Ok(stream) => Ok(Box::new(stream)),
+        Err(error) => Err(tls_error(label, &error)),
+    }
+}
+
+/// The rustls error inside an I/O error, in words, and whether trying again can help.
+fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let (reason, fatal) = match inner {
+        Some(rustls::Error::InvalidMessage(_)) => (
+            "the port does not speak TLS; is it a plaintext port?".to_owned(),
+            true,
+        ),
+        Some(error @ (rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_))) => {
+            (error.to_string(), true)
+        }
+        Some(other) => (other.to_string(), false),
+        None if error.kind() == io::ErrorKind::UnexpectedEof => (
+            "the broker closed the connection in the handshake; is it a plaintext port?".to_owned(),
+            false,
+        ),
+        None => (error.to_string(), false),
+    };
+    ConnectionError::Tls {
+        address: label.to_owned(),
+        reason,
+        fatal,
+    }
+}
+
+/// Requests one at a time, before the connection is handed over.
+struct Handshake<'a> {
+    stream: BoxStream,
+    label: String,
+    client_id: Option<&'a str>,
+    receive_max: usize,
+    correlation_id: i32,
+    tls: bool,
+}
+
+impl Handshake<'_> {
+    async fn api_versions(&mut self) -> Result<ApiVersions, ConnectionError> {
+        let newest = ApiKey::API_VERSIONS
+            .valid_versions()
+            .map_or(0, |versions| *versions.end());
+        let answer = self.ask_versions(newest).await?;
+        if !ApiVersions::wants_older(&answer) {
+            return self.accept_versions(&answer);
+        }
+        // The broker is older; its answer (always in version 0) may name the range it knows.
+        let theirs = ApiVersions::from_response(&answer).range(ApiKey::API_VERSIONS);
+        let version = theirs.map_or(0, |range| (*range.end()).clamp(0, newest));
+        let answer = self.ask_versions(version).await?;
+        self.accept_versions(&answer)
+    }
+
+    fn accept_versions(
+        &self,
+        answer: &ApiVersionsResponse,
+    ) -> Result<ApiVersions, ConnectionError> {
+        let error = ErrorCode(answer.error_code);
+        if error == ErrorCode::NONE {
+            return Ok(ApiVersions::from_response(answer));
+        }
+        Err(ConnectionError::Unsupported {
+            address: self.label.clone(),
+            reason: format!("ApiVersions: {}", error.name()),
+        })
+    }
+
+    async fn ask_versions(&mut self, version: i16) -> Result<ApiVersionsResponse, ConnectionError> {
+        let request = ApiVersionsRequest {
+            client_software_name: Str::from(SOFTWARE_NAME),
+            client_software_version: Str::from(env!("CARGO_PKG_VERSION")),
+            ..ApiVersionsRequest::default()
+        };
+        let mut body = self.exchange(&request, version).await?;
+        // The error code leads in every version; with this one the rest is in version 0.
+        let error = body.clone().i16().map(ErrorCode);
+        let version = if error == Ok(ErrorCode::UNSUPPORTED_VERSION) {
+            0
+        } else {
+            version
+        };
+        ApiVersionsResponse::decode(&mut body, version).map_err(|error| malformed(&error))
+    }
+
+    async fn authenticate(
+        &mut self,
+        sasl: &SaslConfig,
+        versions: &ApiVersions,
+    ) -> Result<(), ConnectionError> {
+        let mut mechanism = sasl.mechanism();
+        self.sasl_handshake(mechanism.name(), versions).await?;
+        let mut message = mechanism.first().map_err(|reason| self.refused(reason))?;
+        for _ in 0..SASL_ROUNDS_MAX {
+            let challenge = self.sasl_authenticate(message, versions).await?;
+            match mechanism
+                .next(&challenge)
+                .map_err(|reason| self.refused(reason))?
+            {
+                Some(next) => message = next,
+                None => return Ok(()),
+            }
+        }
+        Err(self.refused("the exchange does not end".to_owned()))
+    }
+
+    async fn sasl_handshake(
+        &mut self,
+        mechanism: &str,
+        versions: &ApiVersions,
+    ) -> Result<(), ConnectionError> {
+        let version = self.require(versions, ApiKey::SASL_HANDSHAKE)?;
+        let request = SaslHandshakeRequest {
+            mechanism: Str::from(mechanism),
+            ..SaslHandshakeRequest::default()
+        };
+        let answer = self.ask(&request, version).await?;
+        let error = ErrorCode(answer.error_code);
+        if error == ErrorCode::NONE {
+            return Ok(());
+        }
+        let offered: Vec<&str> = answer.mechanisms.iter().map(|name| &**name).collect();
+        let offered = offered.join(", ");
+        Err(self.refused(format!(
+            "{mechanism}: {}; the broker offers {offered}",
+            error.name()
+        )))
+    }
+
+    async fn sasl_authenticate(
+        &mut self,
+        message: Vec<u8>,
+        versions: &ApiVersions,
+    ) -> Result<Bytes, ConnectionError> {
+        let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
+        let request = SaslAuthenticateRequest {
+            auth_bytes: Bytes::from(message),
+            ..SaslAuthenticateRequest::default()
+        };
+        let answer = self.ask(&request, version).await?;
+        let error = ErrorCode(answer.error_code);
+        if error == ErrorCode::NONE {
+            return Ok(answer.auth_bytes);
+        }
+        let said = answer
+            .error_message
+            .as_deref()
+            .filter(|text| !text.is_empty());
+        Err(self.refused(said.map_or_else(|| error.name().to_string(), str::to_owned)))
+    }
+
+    fn require(&self, versions: &ApiVersions, key: ApiKey) -> Result<i16, ConnectionError> {
+        versions
+            .negotiate(key)
+            .ok_or_else(|| ConnectionError::Unsupported {
+                address: self.label.clone(),
+                reason: format!(
+                    "the broker offers no version of {} that this client speaks",
+                    key.name()
+                ),
+            })
+    }
+
+    fn refused(&self, message: String) -> ConnectionError {
+        ConnectionError::Authentication {
+            address: self.label.clone(),
+            message,
+        }
+    }
+
+    async fn ask<R: Request>(
+        &mut self,
+        request: &R,
+        version: i16,
+    ) -> Result<R::Response, ConnectionError> {
+        let mut body = self.exchange(request, version).await?;
+        R::Response::decode(&mut body, version).map_err(|error| malformed(&error))
+    }
+
+    /// One request, one answer: its body.
+    async fn exchange<R: Request>(
+        &mut self,
+        request: &R,
+        version: i16,
+    ) -> Result<Reader, ConnectionError> {
+        let correlation_id = self.correlation_id;
+        self.correlation_id += 1;
+        let bytes = frame::encode_request(request, version, correlation_id, self.client_id)
+            .map_err(|error| malformed(&error))?;
+        let answer = match self.round_trip(&bytes).await {
+            Ok(prefix) => self.rest_of_frame(prefix).await?,
+            Err(error) => return Err(self.broken(&error)),
+        };
+        let mut reader = Reader::new(answer);
+        let got = frame::decode_response_header(&mut reader, R::KEY, version)
+            .map_err(|error| malformed(&error))?;
+        if got != correlation_id {
+            return Err(ConnectionError::WrongCorrelationId {
+                expected: correlation_id,
+                got,
+            });
+        }
+        Ok(reader)
+    }
+
+    async fn round_trip(&mut self, bytes: &[u8]) -> io::Result<[u8; 4]> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await?;
+        let mut prefix = [0; 4];
+        self.stream.read_exact(&mut prefix).await?;
+        Ok(prefix)
+    }
+
+    async fn rest_of_frame(&mut self, prefix: [u8; 4]) -> Result<Bytes, ConnectionError> {
+        let length = frame_length(prefix, self.receive_max)?;
+        let mut body = vec![0; length];
+        match self.stream.read_exact(&mut body).await {
+            Ok(_) => Ok(Bytes::from(body)),
+            Err(error) => Err(self.broken(&error)),
+        }
+    }
+
+    fn broken(&self, error: &io::Error) -> ConnectionError {
+        if error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<rustls::Error>())
+        {
+            return tls_error(&self.label, error);
+        }
+        let reason = match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset if !self.tls => {
+                "the broker closed the connection in the handshake; is this a TLS port?".to_owned()
+            }
+            io::ErrorKind::UnexpectedEof => {
+                "the broker closed the connection in the handshake".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        ConnectionError::Connect {
+            address: self.label.clone(),
+            reason,
+        }
+    }
+}
+
+fn malformed(error: &dyn std::fmt::Display) -> ConnectionError {
+    ConnectionError::Malformed(error.to_string())
+}

@@ -1,0 +1,78 @@
+//! Frames on their way from the actor to a connection's task.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use thalweg_cluster::Frame;
+
+/// Filled by the actor, emptied by the connection's task; both on the I/O thread, so the lock is
+/// never contended. Bounded by the cluster's limit on requests in flight.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    frames: Vec<Frame>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+impl Outbox {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn push(&self, frame: Frame) {
+        let mut inner = self.lock();
+        inner.frames.push(frame);
+        if let Some(waker) = inner.waker.take() {
+            drop(inner);
+            waker.wake();
+        }
+    }
+
+    /// The task drops its socket at its next poll.
+    pub(crate) fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.frames.clear();
+        if let Some(waker) = inner.waker.take() {
+            drop(inner);
+            waker.wake();
+        }
+    }
+
+    /// Runs a task of the connection unless it is closed before the task ends.
+    pub(crate) async fn until_closed<T>(&self, task: impl Future<Output = T>) -> Option<T> {
+        let mut task = pin!(task);
+        poll_fn(|cx| {
+            {
+                let mut inner = self.lock();
+                if inner.closed {
+                    return Poll::Ready(None);
+                }
+                inner.waker = Some(cx.waker().clone());
+            }
+            task.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+
+    /// Moves what is queued into `frames` and asks to be woken for more; false once closed.
+    pub(super) fn take(&self, frames: &mut Vec<Frame>, cx: &Context<'_>) -> bool {
+        let mut inner = self.lock();
+        frames.append(&mut inner.frames);
+        if !inner
+            .waker
+            .as_ref()
+            .is_some_and(|known| known.will_wake(cx.waker()))
+        {
+            inner.waker = Some(cx.waker().clone());
+        }
+        !inner.closed
+    }
+}

@@ -1,0 +1,62 @@
+//! What a caller of a client gets when it does not get what it asked for.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use thalweg_cluster::{Address, ConnectionError, InvalidTopic, RequestError};
+use thalweg_protocol::{DecodeError, EncodeError, ErrorCode};
+use thiserror::Error;
+
+/// Why a call on a client failed. Never carries a secret.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum ClientError {
+    /// No bootstrap address could be reached in time; each with its cause.
+    #[error("no brokers available: {}", causes(.0))]
+    NoBrokersAvailable(Vec<(Address, String)>),
+    /// The time is over; what it was waited for.
+    #[error("timed out: {0}")]
+    TimedOut(String),
+    /// Authentication, certificates, versions: trying again does not help.
+    #[error("{0}")]
+    Connection(Arc<ConnectionError>),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    #[error(transparent)]
+    InvalidTopic(#[from] InvalidTopic),
+    /// A broker's error code, with what it was about.
+    #[error("{context}: {}", code.name())]
+    Broker { code: ErrorCode, context: String },
+    #[error("there is no node {0}")]
+    UnknownNode(i32),
+    #[error("{0}")]
+    Configuration(String),
+    #[error("the client is closed")]
+    Closed,
+    /// The runtime's thread and the sockets stayed in the parent.
+    #[error(
+        "this client was made before fork(), in the parent process; make a new one in this process"
+    )]
+    Forked,
+    /// The caller's own check said stop (a signal).
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn causes(causes: &[(Address, String)]) -> String {
+    let mut text = String::new();
+    for (address, cause) in causes {
+        let separator = if text.is_empty() { "" } else { "; " };
+        // Most causes name their address already.
+        let named = cause.starts_with(&address.to_string());
+        let _ = if named {
+            write!(text, "{separator}{cause}")
+        } else {
+            write!(text, "{separator}{address}: {cause}")
+        };
+    }
+    text
+}

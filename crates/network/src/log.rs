@@ -1,0 +1,125 @@
+//! Events for the application's log: a level check, then a bounded queue that the binding empties.
+//!
+//! Emitting never blocks and never takes the GIL. When the queue is full the event is counted, and
+//! the next one that fits says how many were lost.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
+
+const EVENTS_MAX: usize = 1000;
+
+/// Python's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    Debug = 10,
+    Info = 20,
+    Warning = 30,
+    Error = 40,
+}
+
+/// The loggers `thalweg.<name>` that Rust code writes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Logger {
+    Producer,
+    Consumer,
+    Network,
+}
+
+impl Logger {
+    pub const ALL: [Self; 3] = [Self::Producer, Self::Consumer, Self::Network];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+            Self::Network => "network",
+        }
+    }
+}
+
+/// One line for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub logger: Logger,
+    pub level: Level,
+    pub message: String,
+}
+
+static LEVELS: [AtomicU8; 3] = [const { AtomicU8::new(Level::Warning as u8) }; 3];
+static QUEUE: Mutex<Queue> = Mutex::new(Queue {
+    events: VecDeque::new(),
+    lost: 0,
+    waker: None,
+});
+
+struct Queue {
+    events: VecDeque<Event>,
+    lost: u64,
+    waker: Option<Waker>,
+}
+
+/// The least level (Python's number) that is passed on for a logger.
+pub fn set_level(logger: Logger, level: u8) {
+    LEVELS[logger as usize].store(level, Ordering::Relaxed);
+}
+
+pub fn is_enabled(logger: Logger, level: Level) -> bool {
+    level as u8 >= LEVELS[logger as usize].load(Ordering::Relaxed)
+}
+
+/// Queues an event; the message is only made if somebody wants it.
+pub fn emit(logger: Logger, level: Level, message: impl FnOnce() -> String) {
+    if !is_enabled(logger, level) {
+        return;
+    }
+    push(Event {
+        logger,
+        level,
+        message: message(),
+    });
+}
+
+fn push(event: Event) {
+    let waker = {
+        let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.events.len() >= EVENTS_MAX {
+            queue.lost += 1;
+            return;
+        }
+        if queue.lost > 0 {
+            let lost = std::mem::take(&mut queue.lost);
+            let message = format!("{lost} messages were lost: the log queue was full");
+            queue.events.push_back(Event {
+                logger: event.logger,
+                level: Level::Warning,
+                message,
+            });
+        }
+        queue.events.push_back(event);
+        queue.waker.take()
+    };
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// Takes all events; if there are none, `waker` is woken by the next one.
+pub fn drain(waker: Option<&Waker>) -> Vec<Event> {
+    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+    if queue.events.is_empty() {
+        queue.waker = waker.cloned();
+    }
+    queue.events.drain(..).collect()
+}
+
+/// In a forked child the queue's lock may be held by a thread that does not exist.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "thalweg.{}: {}", self.logger.name(), self.message)
+    }
+}

@@ -1,0 +1,146 @@
+//! TLS settings, as Kafka names them, made into a rustls configuration.
+//!
+//! PEM comes from a file or inline (KIP-651). Without `ca` the system's roots are trusted.
+
+mod pem;
+mod verifier;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::error::ClientError;
+use verifier::AnyHostname;
+
+/// PEM text from a file or given inline; what it holds is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Pem {
+    File(PathBuf),
+    Inline(String),
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "File({})", path.display()),
+            Self::Inline(_) => f.write_str("Inline(..)"),
+        }
+    }
+}
+
+/// Kafka's `ssl.*` options.
+#[derive(Debug, Clone)]
+pub struct TlsConfig {
+    /// `ssl_cafile`: who signs brokers' certificates; None = the system's roots.
+    pub ca: Option<Pem>,
+    /// `ssl_certfile`: the client's own certificate chain.
+    pub cert: Option<Pem>,
+    /// `ssl_keyfile`: its key; None = in the same PEM as `cert`.
+    pub key: Option<Pem>,
+    /// `ssl_password` is set. Only its presence matters so far: encrypted keys are refused by name.
+    pub has_password: bool,
+    /// `ssl_check_hostname`.
+    pub check_hostname: bool,
+    /// `ssl_crlfile`: revocation lists for brokers' own certificates.
+    pub crl: Option<Pem>,
+}
+
+impl Default for TlsConfig {
+    fn default() -> Self {
+        Self {
+            ca: None,
+            cert: None,
+            key: None,
+            has_password: false,
+            check_hostname: true,
+            crl: None,
+        }
+    }
+}
+
+impl TlsConfig {
+    /// Reads files and checks everything now, so that a bad setting fails in the constructor.
+    pub(crate) fn build(&self) -> Result<Arc<ClientConfig>, ClientError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = self.verifier(&provider)?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| refuse("TLS versions", &error))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let config = match &self.cert {
+            None if self.key.is_some() => {
+                return Err(ClientError::Configuration(
+                    "ssl_keyfile is set without ssl_certfile".into(),
+                ));
+            }
+            None => builder.with_no_client_auth(),
+            Some(cert) => {
+                let chain = pem::certificates("ssl_certfile", cert)?;
+                let (name, source) = self
+                    .key
+                    .as_ref()
+                    .map_or(("ssl_certfile", cert), |key| ("ssl_keyfile", key));
+                let key = pem::private_key(name, source)?;
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| refuse(name, &error))?
+            }
+        };
+        Ok(Arc::new(config))
+    }
+
+    fn verifier(
+        &self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, ClientError> {
+        let mut builder = WebPkiServerVerifier::builder_with_provider(
+            Arc::new(self.roots()?),
+            Arc::clone(provider),
+        );
+        if let Some(crl) = &self.crl {
+            builder = builder
+                .with_crls(pem::revocation_lists("ssl_crlfile", crl)?)
+                .only_check_end_entity_revocation();
+        }
+        let verifier = builder
+            .build()
+            .map_err(|error| refuse("ssl_cafile", &error))?;
+        Ok(if self.check_hostname {
+            verifier
+        } else {
+            Arc::new(AnyHostname(verifier))
+        })
+    }
+
+    fn roots(&self) -> Result<RootCertStore, ClientError> {
+        let mut roots = RootCertStore::empty();
+        match &self.ca {
+            Some(ca) => {
+                for certificate in pem::certificates("ssl_cafile", ca)? {
+                    roots
+                        .add(certificate)
+                        .map_err(|error| refuse("ssl_cafile", &error))?;
+                }
+            }
+            None => {
+                // Some of a system's roots are always unreadable; no root at all is an error.
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                if roots.is_empty() {
+                    let problem = "this system has no trusted root certificates; set ssl_cafile";
+                    return Err(ClientError::Configuration(problem.to_owned()));
+                }
+            }
+        }
+        Ok(roots)
+    }
+}
+
+fn refuse(option: &str, error: &dyn fmt::Display) -> ClientError {
+    ClientError::Configuration(format!("{option}: {error}"))
+}

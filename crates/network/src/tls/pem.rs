@@ -1,0 +1,57 @@
+//! Reads certificates, keys and revocation lists from PEM; errors name the option.
+
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+
+use super::{Pem, refuse};
+use crate::error::ClientError;
+
+fn text(option: &str, pem: &Pem) -> Result<String, ClientError> {
+    match pem {
+        Pem::Inline(text) => Ok(text.clone()),
+        Pem::File(path) => std::fs::read_to_string(path)
+            .map_err(|error| refuse(option, &format!("{}: {error}", path.display()))),
+    }
+}
+
+pub(super) fn certificates(
+    option: &str,
+    pem: &Pem,
+) -> Result<Vec<CertificateDer<'static>>, ClientError> {
+    let text = text(option, pem)?;
+    let found = CertificateDer::pem_slice_iter(text.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| refuse(option, &error))?;
+    if found.is_empty() {
+        return Err(refuse(
+            option,
+            &"holds no PEM certificate (BEGIN CERTIFICATE)",
+        ));
+    }
+    Ok(found)
+}
+
+pub(super) fn revocation_lists(
+    option: &str,
+    pem: &Pem,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, ClientError> {
+    let text = text(option, pem)?;
+    CertificateRevocationListDer::pem_slice_iter(text.as_bytes())
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| refuse(option, &error))
+}
+
+pub(super) fn private_key(option: &str, pem: &Pem) -> Result<PrivateKeyDer<'static>, ClientError> {
+    let text = text(option, pem)?;
+    if text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED") {
+        let problem = "the private key is encrypted, which is not supported yet; decrypt it with \
+                       `openssl pkcs8 -topk8 -nocrypt`";
+        return Err(refuse(option, &problem));
+    }
+    PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| match error {
+        rustls_pki_types::pem::Error::NoItemsFound => {
+            refuse(option, &"holds no PEM private key (BEGIN PRIVATE KEY)")
+        }
+        other => refuse(option, &other),
+    })
+}

@@ -1,0 +1,30 @@
+//! Where bytes come from: TCP, or pipes in memory for tests and the simulation. TLS goes on top.
+
+mod memory;
+mod tcp;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use memory::{MemoryListener, MemoryNetwork};
+pub use tcp::Tcp;
+
+/// A connected byte stream.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+pub type BoxStream = Box<dyn Stream>;
+pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Finds and opens streams.
+pub trait Transport: Send + Sync {
+    /// All addresses of a host, in the order in which to try them.
+    fn resolve(&self, host: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>>;
+
+    fn connect(&self, address: SocketAddr) -> BoxFuture<io::Result<BoxStream>>;
+}
