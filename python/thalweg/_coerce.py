@@ -224,7 +224,9 @@ def _interceptor(value: Any) -> Any:
         try:
             value = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError, ValueError) as wrong:
-            raise ValueError(f"names a class that cannot be imported: {value!r} ({wrong})") from None
+            raise ValueError(
+                f"names a class that cannot be imported: {value!r} ({wrong})"
+            ) from None
     return value() if isinstance(value, type) else value
 
 

@@ -16,8 +16,6 @@ Conventions of the whole module:
   KeyboardInterrupt), and raises `IllegalStateError` after `close()` or in a forked child.
 """
 
-# ruff: noqa: D102, D105, D107, PYI021
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import (
@@ -195,7 +193,7 @@ class Producer(Generic[_K, _V]):
 
     def bootstrap_connected(self) -> bool: ...
     def metrics(self) -> dict[str, dict[str, float]]:
-        """{group: {metric name: value}}, Kafka's names ('producer-metrics', 'record-send-total')."""
+        """{group: {name: value}}, Kafka's names ('producer-metrics', 'record-send-total')."""
 
     @property
     def client(self) -> Client:
@@ -713,4 +711,6 @@ class ArrowBatch:
     def num_rows(self) -> int: ...
     def __len__(self) -> int: ...
     def __arrow_c_schema__(self) -> object: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...

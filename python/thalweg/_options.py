@@ -262,8 +262,7 @@ _CONNECTION: tuple[Option, ...] = (
         default=((6, 1, 1),),
         clients="pca",
         kafka=None,
-        doc="(level, option, value) for setsockopt on each connection; the default is"
-        " TCP_NODELAY.",
+        doc="(level, option, value) for setsockopt on each connection; the default is TCP_NODELAY.",
         annotation="Sequence[tuple[int, int, int]]",
     ),
     _ms(
@@ -461,9 +460,7 @@ _SECURITY: tuple[Option, ...] = (
         ignored=_KERBEROS,
         differs="kafka-python's default; without effect.",
     ),
-    _object(
-        "sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS
-    ),
+    _object("sasl_kerberos_domain_name", "pca", "Kerberos domain.", kafka=None, ignored=_KERBEROS),
 )
 
 _PRODUCER: tuple[Option, ...] = (
@@ -690,7 +687,9 @@ _CONSUMER: tuple[Option, ...] = (
         " 'earliest', 'latest', 'none' (raises), or 'by_duration:PnDTnHnMn.nS' (KIP-1106).",
         annotation="str | None",
     ),
-    _flag("enable_auto_commit", True, "c", "Whether poll() commits positions by itself.", core=False),
+    _flag(
+        "enable_auto_commit", True, "c", "Whether poll() commits positions by itself.", core=False
+    ),
     _ms(
         "auto_commit_interval_ms",
         5000,

@@ -156,8 +156,7 @@ class _Rules:
         if line is None:
             return
         entries = {
-            name: double or single or bare
-            for name, double, single, bare in _JAAS.findall(line)
+            name: double or single or bare for name, double, single, bare in _JAAS.findall(line)
         }
         for entry, option in (
             ("username", "sasl_plain_username"),
@@ -167,8 +166,7 @@ class _Rules:
                 self.values[option] = re.sub(r"\\(.)", r"\1", entries[entry])
         if "LoginModule" not in line or not {"username", "password"} <= entries.keys():
             self.found.problem(
-                "sasl_jaas_config must be '<LoginModule> required username=\"...\""
-                ' password="...";\''
+                'sasl_jaas_config must be \'<LoginModule> required username="..." password="...";\''
             )
 
     # -------------------------------------------------------------- producers
@@ -212,15 +210,14 @@ class _Rules:
         )
 
     def delivery(self) -> None:
-        """delivery_timeout_ms covers linger_ms and one try (KafkaProducer.configureDeliveryTimeout)."""
+        """delivery_timeout_ms covers linger and a try (KafkaProducer.configureDeliveryTimeout)."""
         least = self.values["linger_ms"] + self.values["request_timeout_ms"]
         if self.values["delivery_timeout_ms"] >= least:
             return
         text = f"linger_ms + request_timeout_ms ({least})"
         if "delivery_timeout_ms" in self.explicit:
-            self.found.problem(
-                f"delivery_timeout_ms ({self.values['delivery_timeout_ms']}) must be at least {text}"
-            )
+            given = self.values["delivery_timeout_ms"]
+            self.found.problem(f"delivery_timeout_ms ({given}) must be at least {text}")
             return
         self.values["delivery_timeout_ms"] = least
         self.found.warn(f"delivery_timeout_ms is raised to {text}")
@@ -233,7 +230,9 @@ class _Rules:
         if level is None and own in self.explicit:
             level = self.values[own] if self.values[own] != -1 or codec != "gzip" else None
         elif level is not None and own in self.explicit and self.values[own] != level:
-            self.found.problem(f"compression_level ({level}) contradicts {own} ({self.values[own]})")
+            self.found.problem(
+                f"compression_level ({level}) contradicts {own} ({self.values[own]})"
+            )
         self.values["compression_level"] = level
         if level is None:
             return

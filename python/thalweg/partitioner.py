@@ -66,7 +66,7 @@ class Partitioner(ABC):
                 (those with a leader), ...
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (optional)
         """Called when the producer is closed."""
 
 

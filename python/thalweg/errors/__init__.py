@@ -1,7 +1,7 @@
 """Every error that thalweg raises, under kafka-python's names.
 
     KafkaError (a RuntimeError, as in kafka-python 2.x)
-    ├── RetriableError ── InvalidMetadataError       what a retry (after a metadata refresh) may cure
+    ├── RetriableError ── InvalidMetadataError       what a retry may cure
     ├── BrokerResponseError                          one class per error code of Kafka's protocol
     │   └── AuthorizationError, OffsetOutOfRangeError, ...
     └── KafkaTimeoutError, KafkaConfigurationError,  what the client itself finds wrong
@@ -21,7 +21,7 @@ from thalweg.errors._broker import *  # noqa: F403
 from thalweg.errors._broker import kafka_errors
 from thalweg.errors._client import *  # noqa: F403
 
-__all__ = [*_base.__all__, *_broker.__all__, *_client.__all__, "for_code", "kafka_errors"]  # noqa: PLE0604
+__all__ = [*_base.__all__, *_broker.__all__, *_client.__all__, "for_code", "kafka_errors"]
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:

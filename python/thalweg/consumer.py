@@ -1,0 +1,645 @@
+"""KafkaConsumer: reads records; kafka-python's class on the native core.
+
+    poll(), poll_arrow(), for record in consumer ──> fetch buffer <── brokers            (Rust)
+      └─ before each: Driver.before_poll: topics' partitions, committed offsets,
+         auto-commit (later the group's membership)                                      (Python)
+
+Reading is the native core's own. This module turns kafka-python's calls into the core's, and
+keeps what a group needs: `coordinator/driver.py`.
+
+One thread at a time may use a consumer; `wakeup` may be called from any.
+
+What is deliberately absent: joining a group, which follows. `assign` with a group_id commits and
+finds committed offsets; topics without a group_id are read whole by this consumer, as in
+kafka-python.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
+
+from thalweg import _closing, _core, _logging, interceptor
+from thalweg._core import ConsumerRecord
+from thalweg.config import Config, options_of, resolve
+from thalweg.coordinator.driver import Driver
+from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
+from thalweg.errors import IllegalStateError
+from thalweg.serializer import Deserializer, deserialize_function
+from thalweg.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from thalweg.tables import RecordTable
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    from thalweg._config_types import ConsumerConfig
+
+    K = TypeVar("K", default=bytes | None)
+    V = TypeVar("V", default=bytes | None)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+__all__ = [
+    "AsyncConsumerRebalanceListener",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "KafkaConsumer",
+    "RecordTable",
+]
+
+_EARLIEST, _LATEST = -2, -1
+
+
+class _Hooks:
+    """The Python steps of `poll`, for the native core; see `_core.ConsumerHooks`."""
+
+    __slots__ = ("before_poll", "deserialize_key", "deserialize_value", "on_consume")
+
+    def __init__(self, config: Mapping[str, Any], before_poll: Any) -> None:
+        self.deserialize_key = deserialize_function(config["key_deserializer"])
+        self.deserialize_value = deserialize_function(config["value_deserializer"])
+        self.on_consume = interceptor.chain(config["interceptor_classes"], "on_consume")
+        self.before_poll = before_poll
+
+
+def _checked(partitions: Iterable[Any]) -> list[TopicPartition]:
+    found = list(partitions)
+    if not all(isinstance(each, TopicPartition) for each in found):
+        raise TypeError("partitions must be TopicPartition namedtuples")
+    return found
+
+
+class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
+    """Reads records of topics or partitions (`consumer.KafkaConsumer`).
+
+        with KafkaConsumer(bootstrap_servers="localhost:9092") as consumer:
+            consumer.assign([TopicPartition("topic", 0)])
+            for record in consumer:
+                print(record.offset, record.value)
+
+    Options are in docs/configuration.md; `K` and `V` are what the deserializers give, bytes or
+    None without them.
+
+    Args:
+        *topics: Topics to subscribe to.
+        **configs: Options.
+
+    Raises:
+        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+    """
+
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
+        name: row.default for name, row in options_of("c").items()
+    }
+
+    config: Config
+    _driver: Driver
+    _assign_native = _core.Consumer.assign
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: "KafkaConsumer[bytes | None, bytes | None]",
+            *topics: str,
+            key_deserializer: None = None,
+            value_deserializer: None = None,
+            **configs: Unpack[ConsumerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "KafkaConsumer[K, bytes | None]",
+            *topics: str,
+            key_deserializer: Deserializer[K] | Callable[[Any], K],
+            value_deserializer: None = None,
+            **configs: Unpack[ConsumerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "KafkaConsumer[bytes | None, V]",
+            *topics: str,
+            key_deserializer: None = None,
+            value_deserializer: Deserializer[V] | Callable[[Any], V],
+            **configs: Unpack[ConsumerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "KafkaConsumer[K, V]",
+            *topics: str,
+            key_deserializer: Deserializer[K] | Callable[[Any], K],
+            value_deserializer: Deserializer[V] | Callable[[Any], V],
+            **configs: Unpack[ConsumerConfig],
+        ) -> None: ...
+        def __init__(self, *topics: str, **configs: Any) -> None: ...
+
+    else:
+
+        def __init__(self, *topics, **configs):
+            self._start(topics, configs)
+
+    def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
+        config = resolve("c", given)
+        if topics and config["group_id"] is not None:
+            Driver.refuse_groups()
+        if config["client_id"] is None:
+            config["client_id"] = f"thalweg-consumer-{_closing.next_number('consumer')}"
+        self.config = config
+        for each in config["interceptor_classes"]:
+            if hasattr(each, "configure"):
+                each.configure(config.public())
+        _logging.refresh()
+        self._driver = Driver(self, config)
+        self._open(config.core(), _Hooks(config, self._driver.before_poll))
+        _closing.watch(self, _close_at_exit)
+        if topics:
+            self.subscribe(topics)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:
+        """A consumer from a mapping, for Kafka's dotted names and librdkafka's.
+
+        Args:
+            config: Options under any of their names: {"bootstrap.servers": ..., ...}.
+            *topics: Topics to subscribe to.
+
+        Raises:
+            KafkaConfigurationError: As the constructor.
+        """
+        return cls(*topics, **config)
+
+    # ------------------------------------------------------------------ what is read
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Reads these partitions from now on, and no others.
+
+        Partitions that stay keep their position and what is buffered.
+
+        Args:
+            partitions: TopicPartitions; none at all is `unsubscribe`.
+
+        Raises:
+            IllegalStateError: If topics are subscribed to.
+        """
+        self._driver.assign(_checked(partitions))
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | re.Pattern[str] | None = None,
+        listener: Any = None,
+    ) -> None:
+        """Reads topics by name or pattern, in place of those subscribed to before.
+
+        Without a group_id this consumer reads all their partitions, and new ones once it hears
+        of them.
+
+        Args:
+            topics: Names.
+            pattern: A regular expression that topics' names are matched with at their start.
+            listener: A ConsumerRebalanceListener; told of changes from within `poll`.
+
+        Raises:
+            IllegalStateError: If partitions are assigned, or both kinds are given.
+            ValueError: If neither is given.
+            TypeError: If topics is a str, or the listener is none.
+            UnsupportedOperationError: With a group_id: joining groups follows.
+        """
+        if isinstance(topics, str):
+            raise TypeError("topics must be a list of str, not one str")
+        self._driver.subscribe(list(topics), pattern, listener)
+
+    def subscription(self) -> set[str] | None:
+        """The topics subscribed to; None without subscription."""
+        return self._driver.subscription()
+
+    def unsubscribe(self) -> None:
+        """Reads nothing any more; commits first, if auto-commit is on."""
+        self._driver.unsubscribe()
+
+    # ------------------------------------------------------------------ records
+
+    def poll(
+        self,
+        timeout_ms: float | None = 0,
+        max_records: int | None = None,
+        update_offsets: bool = True,
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """Records that were fetched, by partition.
+
+        Args:
+            timeout_ms: How long to wait if there are none; None waits for ever.
+            max_records: Most of them; None: max_poll_records.
+            update_offsets: kafka-python's internal switch; must be True.
+
+        Returns:
+            {TopicPartition: [ConsumerRecord]}; {} when the time is over.
+
+        Raises:
+            NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
+            OffsetOutOfRangeError: If the position is gone and auto_offset_reset is none.
+            CorruptRecordError: If a batch's checksum is wrong; the position stays.
+            DeserializationError: If a deserializer raised; the position stays (KIP-334).
+            WakeupError: If `wakeup` was called.
+            ValueError: If an argument is out of range.
+        """
+        if timeout_ms is not None and timeout_ms < 0:
+            raise ValueError("Timeout must not be negative")
+        if max_records is not None:
+            if not isinstance(max_records, int):
+                raise TypeError("max_records must be an integer")
+            if max_records <= 0:
+                raise ValueError("max_records must be positive")
+        if not update_offsets:
+            raise ValueError("update_offsets=False is not offered: use seek()")
+        return super().poll(_whole(timeout_ms), max_records)
+
+    def poll_arrow(  # type: ignore[override]
+        self,
+        timeout_ms: float | None = 0,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+    ) -> RecordTable:
+        """Records as columns, without making an object of each.
+
+        Args:
+            timeout_ms: How long to wait if there are none; None waits for ever.
+            max_records: Most of them; None: all that is buffered (max_poll_records is not
+                applied).
+            max_bytes: Most bytes; None: poll_arrow_max_bytes.
+
+        Returns:
+            A table, empty when the time is over; raw bytes, so deserializers do not apply.
+
+        Raises:
+            IllegalStateError: If a deserializer is set: its values could not be columns.
+        """
+        for name in ("key_deserializer", "value_deserializer"):
+            if self.config[name] is not None:
+                raise IllegalStateError(f"poll_arrow() gives bytes, but {name} is set")
+        return RecordTable(super().poll_arrow(_whole(timeout_ms), max_records, max_bytes))
+
+    # ------------------------------------------------------------------ positions
+
+    def position(self, partition: tuple[str, int], timeout_ms: float | None = None) -> int:
+        """Offset of the next record to be handed out.
+
+        Args:
+            partition: An assigned TopicPartition.
+            timeout_ms: How long to wait until it is known; None: default_api_timeout_ms.
+
+        Raises:
+            TypeError: If it is no TopicPartition.
+            IllegalStateError: If it is not assigned.
+            KafkaTimeoutError: When the time is over.
+        """
+        self._assigned(partition)
+        return super().position(partition, self._limit(timeout_ms))
+
+    def seek(
+        self,
+        partition: tuple[str, int],
+        offset: "int | OffsetAndMetadata",
+        leader_epoch: int = -1,
+    ) -> None:
+        """Reads on from an offset.
+
+        Args:
+            partition: An assigned TopicPartition.
+            offset: The next offset to read, or an OffsetAndMetadata with its leader epoch.
+            leader_epoch: Of the record before, for truncation detection (KIP-320).
+
+        Raises:
+            TypeError: If it is no TopicPartition.
+            ValueError: If the offset is negative, or the partition is not assigned.
+        """
+        if isinstance(offset, OffsetAndMetadata):
+            leader_epoch = offset.leader_epoch
+            offset = offset.offset
+        if not isinstance(partition, TopicPartition):
+            raise TypeError("partition must be a TopicPartition namedtuple")
+        if type(offset) is bool or not hasattr(offset, "__index__") or offset < 0:
+            raise ValueError("Offset must be int >= 0")
+        if partition not in self.assignment():
+            raise ValueError(f"Unassigned partition: {partition}")
+        super().seek(partition, offset, leader_epoch)
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Reads on from the first offset there is; looked up when it is needed.
+
+        Args:
+            *partitions: Assigned ones; none: all.
+
+        Raises:
+            TypeError: If one is no TopicPartition.
+            ValueError: If one is not assigned, or nothing is.
+        """
+        self.seek_to(self._chosen(partitions), "earliest")
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Reads on from the end; see `seek_to_beginning`."""
+        self.seek_to(self._chosen(partitions), "latest")
+
+    def seek_to_committed(
+        self, *partitions: TopicPartition, timeout_ms: float | None = None
+    ) -> None:
+        """Reads on from the committed offsets (aiokafka); where there is none, by reset policy.
+
+        Raises:
+            IllegalStateError: Without group_id.
+            KafkaTimeoutError: When the time is over.
+        """
+        chosen = self._chosen(partitions)
+        for where, found in self._driver.fetch(chosen, self._limit(timeout_ms)).items():
+            if found is not None:
+                self.seek(where, found)
+            else:
+                reset = self.config["auto_offset_reset"]
+                self.seek_to([where], "earliest" if reset == "earliest" else "latest")
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hands out nothing of these partitions until `resume`; what is buffered stays.
+
+        Raises:
+            TypeError: If one is no TopicPartition.
+            IllegalStateError: If one is not assigned.
+        """
+        self.pause_partitions(_checked(partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undoes `pause`."""
+        self.resume_partitions(_checked(partitions))
+
+    def highwater(self, partition: tuple[str, int]) -> int | None:
+        """Offset after the partition's last record, as of the last fetch; None before one.
+
+        Raises:
+            TypeError: If it is no TopicPartition.
+            IllegalStateError: If it is not assigned.
+        """
+        self._assigned(partition)
+        return super().highwater(partition)
+
+    # ------------------------------------------------------------------ lookups
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """First offset of each partition; they need not be assigned.
+
+        Raises:
+            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+        """
+        return self._ends(partitions, _EARLIEST, timeout_ms)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Offset after each partition's last record; the last stable one under read_committed.
+
+        Raises:
+            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+        """
+        return self._ends(partitions, _LATEST, timeout_ms)
+
+    def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after a timestamp (KIP-79).
+
+        Args:
+            timestamps: {TopicPartition: Unix ms}.
+            timeout_ms: None: default_api_timeout_ms.
+
+        Returns:
+            {TopicPartition: OffsetAndTimestamp, or None if there is no such record}.
+
+        Raises:
+            ValueError: If a timestamp is negative.
+            KafkaTimeoutError: When the time is over.
+        """
+        for where, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise ValueError(
+                    f"The target time for partition {where} is {timestamp}. The target time"
+                    " cannot be negative."
+                )
+        targets = [(*where, int(timestamp)) for where, timestamp in timestamps.items()]
+        return {
+            TopicPartition(topic, partition): None
+            if offset < 0
+            else OffsetAndTimestamp(offset, timestamp, epoch)
+            for topic, partition, offset, timestamp, epoch in self.list_offsets(
+                targets, self._limit(timeout_ms)
+            )
+        }
+
+    def topics(self, timeout_ms: float | None = None) -> set[str]:
+        """Names of all topics that this client may see; asks the cluster.
+
+        Raises:
+            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+        """
+        answer = self.client.metadata(None, self._limit(timeout_ms))
+        hidden = self.config["exclude_internal_topics"]
+        return {
+            row["Name"]
+            for row in answer["Topics"]
+            if row["ErrorCode"] == 0 and not (hidden and row["IsInternal"])
+        }
+
+    def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
+        """Partition ids of a topic; asks the cluster if it is not known yet.
+
+        Returns:
+            The ids; none if there is no such topic.
+
+        Raises:
+            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+        """
+        known = self.client.cluster().partitions_for_topic(topic)
+        if known:
+            return known
+        answer = self.client.metadata([topic], self._limit(timeout_ms))
+        return {row["PartitionIndex"] for found in answer["Topics"] for row in found["Partitions"]}
+
+    # ------------------------------------------------------------------ committed offsets
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commits offsets for the group, and waits until it is done.
+
+        Args:
+            offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}; None: the positions.
+            timeout_ms: How long to retry; None: default_api_timeout_ms.
+
+        Raises:
+            IllegalStateError: Without group_id.
+            CommitFailedError: If the group has moved on.
+            KafkaTimeoutError: When the time is over.
+        """
+        self._driver.commit(offsets, self._limit(timeout_ms))
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        callback: Callable[[Any, Any], object] | None = None,
+    ) -> Any:
+        """Commits offsets without waiting and without retries.
+
+        Args:
+            offsets: As for `commit`.
+            callback: Called as f(offsets, answer or exception) from a later `poll`, `commit` or
+                `close`, in the order of the calls; default_offset_commit_callback if None.
+
+        Returns:
+            A future with is_done, value, exception, succeeded() and failed().
+
+        Raises:
+            IllegalStateError: Without group_id.
+        """
+        return self._driver.commit_async(offsets, callback)
+
+    def committed(
+        self,
+        partition: TopicPartition,
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> int | OffsetAndMetadata | None:
+        """The group's committed offset of a partition; asks the coordinator.
+
+        Args:
+            partition: Any TopicPartition.
+            metadata: Whether to return the whole OffsetAndMetadata.
+            timeout_ms: None: default_api_timeout_ms.
+
+        Returns:
+            The offset; None if nothing is committed.
+
+        Raises:
+            IllegalStateError: Without group_id.
+            TypeError: If it is no TopicPartition.
+            KafkaTimeoutError: When the time is over.
+        """
+        if not isinstance(partition, TopicPartition):
+            raise TypeError("partition must be a TopicPartition namedtuple")
+        found = self._driver.fetch([partition], self._limit(timeout_ms))[partition]
+        return found if found is None or metadata else found.offset
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """A snapshot of the membership, for transactions (KIP-447)."""
+        return self._driver.group_metadata()
+
+    # ------------------------------------------------------------------ the client itself
+
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
+        """kafka-python 3's: the constructor has bootstrapped; `refresh` asks for metadata again.
+
+        Raises:
+            KafkaTimeoutError: When the time is over.
+        """
+        if refresh:
+            self.client.metadata([], self._limit(timeout_ms))
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Figures of this consumer under Kafka's names (monitoring page of Kafka's docs).
+
+        Args:
+            raw: False: {group: {name: value}}; True: {(group, name): value}.
+
+        Returns:
+            The figures; None with metrics_enabled=False.
+        """
+        if not self.config["metrics_enabled"]:
+            return None
+        groups = super().metrics()
+        if not raw:
+            return groups
+        return {(group, name): rows[name] for group, rows in groups.items() for name in rows}
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Commits, if auto-commit is on, and gives everything up; a second call does nothing.
+
+        Args:
+            autocommit: False leaves the commit out.
+            timeout_ms: Limit of it all; None: default_api_timeout_ms.
+        """
+        if self.closed:
+            return
+        try:
+            self._driver.close(autocommit, self._limit(timeout_ms))
+        finally:
+            self.shutdown(self._limit(timeout_ms))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # What was in work when an exception left the block may not be done: do not commit it.
+        self.close(autocommit=exc_type is None)
+
+    def __repr__(self) -> str:
+        config = getattr(self, "config", {})
+        return (
+            f"<KafkaConsumer client_id={config.get('client_id')} group_id={config.get('group_id')}>"
+        )
+
+    # ------------------------------------------------------------------ helpers
+
+    def _limit(self, timeout_ms: float | None) -> int:
+        found = self.config["default_api_timeout_ms"] if timeout_ms is None else timeout_ms
+        return max(0, int(found))
+
+    def _assigned(self, partition: Any) -> None:
+        if not isinstance(partition, TopicPartition):
+            raise TypeError("partition must be a TopicPartition namedtuple")
+        if partition not in self.assignment():
+            raise IllegalStateError("Partition is not assigned")
+
+    def _chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        assigned = self.assignment()
+        chosen = _checked(partitions) or sorted(assigned)
+        if not chosen:
+            raise ValueError("No partitions are currently assigned")
+        for each in chosen:
+            if each not in assigned:
+                raise ValueError(f"Unassigned partition: {each}")
+        return chosen
+
+    def _ends(
+        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
+    ) -> dict[TopicPartition, int]:
+        targets = [(*where, timestamp) for where in partitions]
+        return {
+            TopicPartition(topic, partition): offset
+            for topic, partition, offset, _, _ in self.list_offsets(
+                targets, self._limit(timeout_ms)
+            )
+        }
+
+
+def _whole(timeout_ms: float | None) -> int | None:
+    """Whole milliseconds for the core; infinite is None."""
+    if timeout_ms is None or timeout_ms == float("inf"):
+        return None
+    return int(timeout_ms)
+
+
+def _close_at_exit(consumer: Any) -> None:
+    consumer.close(timeout_ms=_closing.AT_EXIT_SECONDS * 1000)

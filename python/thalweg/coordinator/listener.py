@@ -1,0 +1,43 @@
+"""What an application hears of changes to a consumer's partitions (ConsumerRebalanceListener)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+
+from thalweg.structs import TopicPartition
+
+__all__ = ["AsyncConsumerRebalanceListener", "ConsumerRebalanceListener"]
+
+
+class ConsumerRebalanceListener(ABC):
+    """Called from within `poll`, in the application's thread (`ConsumerRebalanceListener`).
+
+    The callbacks may seek, pause and commit.
+    """
+
+    @abstractmethod
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Partitions are about to be given up; the time to commit."""
+
+    @abstractmethod
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Partitions are this consumer's from now on."""
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        """Partitions are someone else's already; too late to commit (KIP-429)."""
+        self.on_partitions_revoked(lost)
+
+
+class AsyncConsumerRebalanceListener(ABC):
+    """The same with coroutines, for asyncio clients."""
+
+    @abstractmethod
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Partitions are about to be given up; the time to commit."""
+
+    @abstractmethod
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Partitions are this consumer's from now on."""
+
+    async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        """Partitions are someone else's already; too late to commit (KIP-429)."""
+        await self.on_partitions_revoked(lost)

@@ -1,0 +1,139 @@
+"""Committed offsets: the requests' bodies and what the answers say. Pure: no I/O, no clock.
+
+    commit_body(...) ──> OffsetCommit ──> commit_errors(answer) ──> {partition: error class}
+    fetch_body(...)  ──> OffsetFetch  ──> fetched(answer, ...)  ──> {partition: offset or None}
+
+Bodies name topics, so OffsetCommit and OffsetFetch are capped at version 9 (10 has topic ids).
+A consumer outside a group commits with generation -1 and an empty member id, as Java does.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from thalweg.errors import BrokerResponseError, NoError, for_code
+from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "COMMIT_VERSION_MAX",
+    "FETCH_VERSION_MAX",
+    "commit_body",
+    "commit_errors",
+    "fetch_body",
+    "fetched",
+]
+
+COMMIT_VERSION_MAX: Final = 9
+FETCH_VERSION_MAX: Final = 9
+_BATCHED_FETCH: Final = 8  # from here on OffsetFetch asks for several groups
+
+
+def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+def commit_body(
+    group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> dict[str, Any]:
+    """The body of an OffsetCommit request."""
+    return {
+        "GroupId": group.group_id,
+        "GenerationIdOrMemberEpoch": group.generation_id,
+        "MemberId": group.member_id,
+        "GroupInstanceId": group.group_instance_id,
+        "Topics": [
+            {
+                "Name": topic,
+                "Partitions": [
+                    {
+                        "PartitionIndex": partition,
+                        "CommittedOffset": at.offset,
+                        "CommittedLeaderEpoch": at.leader_epoch,
+                        "CommittedMetadata": at.metadata or "",
+                    }
+                    for partition in partitions
+                    for at in (offsets[TopicPartition(topic, partition)],)
+                ],
+            }
+            for topic, partitions in _by_topic(offsets).items()
+        ],
+    }
+
+
+def commit_errors(answer: Mapping[str, Any]) -> dict[TopicPartition, type[BrokerResponseError]]:
+    """The partitions whose offsets were not committed, with their errors."""
+    return {
+        TopicPartition(topic["Name"], partition["PartitionIndex"]): for_code(partition["ErrorCode"])
+        for topic in answer["Topics"]
+        for partition in topic["Partitions"]
+        if partition["ErrorCode"] != NoError.errno
+    }
+
+
+def fetch_body(
+    group: ConsumerGroupMetadata,
+    partitions: Iterable[tuple[str, int]] | None,
+    version: int,
+    require_stable: bool = True,
+) -> dict[str, Any]:
+    """The body of an OffsetFetch request; partitions None asks for all of the group.
+
+    `require_stable` has the broker answer UNSTABLE_OFFSET_COMMIT for offsets of open
+    transactions (KIP-447), from version 7 on.
+    """
+    topics = None
+    if partitions is not None:
+        topics = [
+            {"Name": topic, "PartitionIndexes": indexes}
+            for topic, indexes in _by_topic(partitions).items()
+        ]
+    body: dict[str, Any] = {"RequireStable": require_stable} if version >= 7 else {}
+    if version < _BATCHED_FETCH:
+        return body | {"GroupId": group.group_id, "Topics": topics}
+    asked: dict[str, Any] = {"GroupId": group.group_id, "Topics": topics}
+    if group.member_id and version >= 9:
+        asked |= {"MemberId": group.member_id, "MemberEpoch": group.generation_id}
+    return body | {"Groups": [asked]}
+
+
+def fetched(
+    answer: Mapping[str, Any], partitions: Iterable[tuple[str, int]] = ()
+) -> tuple[
+    dict[TopicPartition, OffsetAndMetadata | None],
+    dict[TopicPartition, type[BrokerResponseError]],
+]:
+    """What an OffsetFetch answer says.
+
+    Args:
+        answer: The answer, of any version.
+        partitions: The partitions asked for; what the answer leaves out counts as None.
+
+    Returns:
+        The committed offsets (None: nothing committed), and the errors by partition.
+
+    Raises:
+        BrokerResponseError: If the whole request failed.
+    """
+    part = answer["Groups"][0] if answer.get("Groups") else answer
+    if part.get("ErrorCode", 0) != NoError.errno:
+        raise for_code(part["ErrorCode"])()
+    offsets: dict[TopicPartition, OffsetAndMetadata | None] = {
+        TopicPartition(*each): None for each in partitions
+    }
+    errors: dict[TopicPartition, type[BrokerResponseError]] = {}
+    for topic in part["Topics"]:
+        for row in topic["Partitions"]:
+            where = TopicPartition(topic["Name"], row["PartitionIndex"])
+            if row["ErrorCode"] != NoError.errno:
+                errors[where] = for_code(row["ErrorCode"])
+            elif row["CommittedOffset"] >= 0:
+                offsets[where] = OffsetAndMetadata(
+                    row["CommittedOffset"],
+                    row.get("Metadata") or "",
+                    row.get("CommittedLeaderEpoch", -1),
+                )
+            else:
+                offsets[where] = None
+    return offsets, errors

@@ -1,0 +1,309 @@
+"""KafkaProducer: sends records; kafka-python's class on the native core.
+
+    send() ──────────────────────────────> accumulator ──> batches ──> brokers      (Rust)
+      └─ only where set: interceptors ─> serializers ─> partitioner                 (Python)
+
+`send`, `send_many`, `send_arrow`, `flush`, `partitions_for` and the futures are the native
+core's own: with no serializer, partitioner or interceptor set in Python, no Python runs per
+record. This module makes the core out of the options, and closes it.
+
+What is deliberately absent: transactions, which follow; a transactional_id is refused.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, overload
+
+from thalweg import _closing, _core, _logging, interceptor
+from thalweg._core import (
+    BatchMetadata,
+    FutureBatchMetadata,
+    FutureRecordMetadata,
+)
+from thalweg.config import Config, options_of, resolve
+from thalweg.errors import IllegalStateError, KafkaConfigurationError, UnsupportedOperationError
+from thalweg.partitioner import partition_function
+from thalweg.serializer import SerializeFunction, Serializer, serialize_function
+from thalweg.structs import RecordMetadata
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    from thalweg._config_types import ProducerConfig
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+__all__ = [
+    "BatchMetadata",
+    "FutureBatchMetadata",
+    "FutureRecordMetadata",
+    "KafkaProducer",
+    "RecordMetadata",
+]
+
+log = logging.getLogger(__name__)
+
+
+class _Hooks:
+    """The Python steps of `send`, for the native core; see `_core.ProducerHooks`."""
+
+    __slots__ = ("on_acknowledgement", "on_new_batch", "on_send", "partition", "serialize")
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        chain = config["interceptor_classes"]
+        self.on_send = interceptor.chain(chain, "on_send")
+        self.on_acknowledgement = interceptor.notify(chain, "on_acknowledgement")
+        self.serialize = _serialize_both(
+            serialize_function(config["key_serializer"]),
+            serialize_function(config["value_serializer"]),
+        )
+        self.partition = partition_function(config["partitioner"])
+        self.on_new_batch: Callable[..., None] | None = None
+        if self.partition is not None:
+            self.on_new_batch = getattr(config["partitioner"], "on_new_batch", None)
+
+    def any(self) -> bool:
+        """Whether one of them is set."""
+        return any(getattr(self, name) is not None for name in self.__slots__)
+
+
+def _serialize_both(
+    key_serializer: SerializeFunction | None, value_serializer: SerializeFunction | None
+) -> Callable[..., tuple[Any, Any]] | None:
+    """(topic, headers, key, value) -> (key bytes, value bytes); None if neither is set."""
+    if key_serializer is None and value_serializer is None:
+        return None
+
+    def run(topic: str, headers: list[tuple[str, bytes]], key: Any, value: Any) -> tuple[Any, Any]:
+        part = "key"
+        try:
+            if key_serializer is not None:
+                key = key_serializer(topic, headers, key)
+            part = "value"
+            if value_serializer is not None:
+                value = value_serializer(topic, headers, value)
+        except Exception as error:
+            error.add_note(f"while serializing the {part} of a record for topic {topic!r}")
+            raise
+        return key, value
+
+    return run
+
+
+def _close_quietly(things: list[Any]) -> None:
+    """Calls close() of the user's own objects that have one; what they raise is logged."""
+    for each in things:
+        close = getattr(each, "close", None)
+        if close is None:
+            continue
+        try:
+            close()
+        except Exception:
+            log.exception("close() of %r raised", each)
+
+
+class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
+    """Sends records to topics; may be shared by threads (`producer.KafkaProducer`).
+
+        with KafkaProducer(bootstrap_servers="localhost:9092") as producer:
+            future = producer.send("topic", b"value", key=b"key")
+            future.get(timeout=10).offset
+
+    Idempotent and acks='all' by default (KIP-98, KIP-679). `send` only appends to a batch; the
+    record's outcome is its future. Options are in docs/configuration.md; `K` and `V` are what
+    the serializers take, bytes without them.
+
+    Raises:
+        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+    """
+
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
+        name: row.default for name, row in options_of("p").items()
+    }
+
+    config: Config
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: "KafkaProducer[bytes, bytes]",
+            *,
+            key_serializer: None = None,
+            value_serializer: None = None,
+            **configs: Unpack[ProducerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "KafkaProducer[K, bytes]",
+            *,
+            key_serializer: Serializer[K] | Callable[[K], bytes | None],
+            value_serializer: None = None,
+            **configs: Unpack[ProducerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "KafkaProducer[bytes, V]",
+            *,
+            key_serializer: None = None,
+            value_serializer: Serializer[V] | Callable[[V], bytes | None],
+            **configs: Unpack[ProducerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "KafkaProducer[K, V]",
+            *,
+            key_serializer: Serializer[K] | Callable[[K], bytes | None],
+            value_serializer: Serializer[V] | Callable[[V], bytes | None],
+            **configs: Unpack[ProducerConfig],
+        ) -> None: ...
+        def __init__(self, **configs: Any) -> None: ...
+
+    else:
+
+        def __init__(self, **configs):
+            self._start(configs)
+
+    def _start(self, given: Mapping[str, Any]) -> None:
+        config = resolve("p", given)
+        if config["transactional_id"] is not None:
+            text = "transactional_id: transactions are not offered by this version"
+            raise KafkaConfigurationError(f"KafkaProducer: {text}", problems=[text])
+        if config["client_id"] is None:
+            config["client_id"] = f"thalweg-producer-{_closing.next_number('producer')}"
+        self.config = config
+        for each in config["interceptor_classes"]:
+            if hasattr(each, "configure"):
+                each.configure(config.public())
+        _logging.refresh()
+        hooks = _Hooks(config)
+        self._open(config.core(), hooks if hooks.any() else None)
+        _closing.watch(self, _close_at_exit)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """A producer from a mapping, for Kafka's dotted names and librdkafka's.
+
+        Args:
+            config: Options under any of their names: {"bootstrap.servers": ..., ...}.
+
+        Raises:
+            KafkaConfigurationError: As the constructor.
+        """
+        return cls(**config)
+
+    def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
+        """Sends what is buffered, then gives everything up.
+
+        Args:
+            timeout: Seconds to wait for acknowledgements; None waits, 0 gives up at once. What
+                is left fails with a KafkaTimeoutError, and is counted in a logged warning.
+            null_logger: kafka-python's; without effect.
+
+        Raises:
+            ValueError: If the timeout is negative.
+        """
+        if timeout is not None and timeout < 0:
+            raise ValueError(f"Invalid timeout: {timeout}")
+        was_open = not self.closed
+        super().close(timeout)
+        if was_open:
+            config = self.config
+            _close_quietly(
+                [
+                    config["key_serializer"],
+                    config["value_serializer"],
+                    config["partitioner"],
+                    *config["interceptor_classes"],
+                ]
+            )
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Figures of this producer under Kafka's names (monitoring page of Kafka's docs).
+
+        Args:
+            raw: False: {group: {name: value}}; True: {(group, name): value}.
+
+        Returns:
+            The figures; None with metrics_enabled=False.
+        """
+        if not self.config["metrics_enabled"]:
+            return None
+        groups = super().metrics()
+        if not raw:
+            return groups
+        return {(group, name): rows[name] for group, rows in groups.items() for name in rows}
+
+    @classmethod
+    def max_usable_produce_magic(cls, api_version: tuple[int, ...]) -> int:
+        """kafka-python's: the batch format of a broker version; thalweg always writes 2."""
+        if api_version >= (0, 11):
+            return 2
+        return 1 if api_version >= (0, 10, 0) else 0
+
+    def init_transactions(self) -> None:
+        """Transactions are not offered yet.
+
+        Raises:
+            IllegalStateError: Without transactional_id, as in kafka-python.
+        """
+        self._no_transactions()
+
+    def begin_transaction(self) -> None:
+        """See init_transactions."""
+        self._no_transactions()
+
+    def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
+        """See init_transactions."""
+        self._no_transactions()
+
+    def commit_transaction(self) -> None:
+        """See init_transactions."""
+        self._no_transactions()
+
+    def abort_transaction(self) -> None:
+        """See init_transactions."""
+        self._no_transactions()
+
+    def _no_transactions(self) -> NoReturn:
+        if self.config["transactional_id"] is None:
+            raise IllegalStateError("transactions need the option transactional_id")
+        raise UnsupportedOperationError("transactions are not offered by this version")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        # As kafka-python does: records of a producer that nobody holds any more are still sent.
+        if not getattr(self, "config", None) or self.closed:
+            return
+        warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+        _close_at_exit(self)
+
+    def __repr__(self) -> str:
+        config = getattr(self, "config", {})
+        return (
+            f"<KafkaProducer client_id={config.get('client_id')}"
+            f" transactional_id={config.get('transactional_id')}>"
+        )
+
+
+def _close_at_exit(producer: Any) -> None:
+    producer.close(timeout=_closing.AT_EXIT_SECONDS)
