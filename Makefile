@@ -134,12 +134,12 @@ $(STAMPS)/peers: requirements/peers.txt
 	@touch $@
 
 # kafka-python as people have it deployed, to compare names and signatures with.
-COMPAT := 2.3.3 3.0.12
+COMPAT := 2.3.0 3.0.12
 compat: $(COMPAT:%=$(STAMPS)/kafka-python-%)
 $(STAMPS)/kafka-python-%: $(STAMPS)/venv
 	$(say) "kafka-python $* into .cache/compat"
-	@rm -rf .cache/compat/kafka-python-$*
-	$(PY) -m pip install --quiet --no-deps --target .cache/compat/kafka-python-$* kafka-python==$*
+	@rm -rf .cache/compat/kafka_python-$*
+	$(PY) -m pip install --quiet --no-deps --target .cache/compat/kafka_python-$* kafka-python==$*
 	@touch $@
 
 COPY_JARS := dependency:copy-dependencies -DincludeScope=runtime

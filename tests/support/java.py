@@ -85,6 +85,7 @@ def command(
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
         *log_options(version),
+        "-Dthalweg.kafka.log.level=ERROR",
         "-cp",
         path,
         main_class,

@@ -71,12 +71,14 @@ class Node:
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def log_tail(self, lines: int = 60) -> str:
+    def log_tail(self, lines: int = 40) -> str:
+        """The log's last warnings and errors with what follows them, and its last lines."""
         if not self.log.exists():
             return "(no log)"
-        return "\n".join(
-            self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
-        )
+        found = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+        marks = "] WARN ", "] ERROR ", "] FATAL ", "Exception", "Caused by", "\tat "
+        quiet = [line for line in found[:-10] if any(mark in line for mark in marks)][-lines:]
+        return "\n".join(line[:400] for line in [*quiet, *found[-10:]])
 
 
 class RealKafka:
@@ -196,7 +198,7 @@ class RealKafka:
         """Runs one of Kafka's command line tools (4.3's, whatever the broker is)."""
         return java.run(main_class, *arguments, stdin=stdin, timeout=timeout)
 
-    def logs(self, lines: int = 60) -> str:
+    def logs(self, lines: int = 40) -> str:
         """The end of every node's log, for a failure's report."""
         parts = [
             f"--- kafka {self.version} node {n.node_id} ---\n{n.log_tail(lines)}"

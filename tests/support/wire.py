@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -21,6 +21,7 @@ from tests.support.waiting import wait_until
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA = 0, 1, 2, 3
 CREATE_TOPICS, DELETE_TOPICS = 19, 20
+LATEST, EARLIEST = -1, -2
 TOPIC_ALREADY_EXISTS = 36
 FRAME_BYTES_MAX = 256 << 20
 
@@ -77,6 +78,24 @@ class Reader:
         piece = self.data[self.at : self.at + length]
         self.at += length
         return piece
+
+
+@dataclass(frozen=True)
+class BatchHeader:
+    """What the first 61 bytes of a record batch (v2) tell."""
+
+    base_offset: int
+    length: int
+    attributes: int
+    last_offset_delta: int
+    records: int
+    producer_id: int
+    base_sequence: int
+
+    @property
+    def codec(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & 7
 
 
 @dataclass
@@ -204,7 +223,7 @@ class Wire:
 
     def end_offsets(self, topic: str) -> dict[int, int]:
         """The next offset to be written, by partition."""
-        return self.offsets(topic, -1)
+        return self.offsets(topic, LATEST)
 
     def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
         """Offsets by partition: -1 latest, -2 earliest, else the first at or after a timestamp."""
@@ -215,6 +234,22 @@ class Wire:
             with Connection(host, port, self.timeout) as connection:
                 found[partition.index] = list_offset(connection, topic, partition.index, timestamp)
         return found
+
+    def batches(self, topic: str, partition: int) -> Iterator[BatchHeader]:
+        """The headers of all batches of a partition, from its beginning to its end."""
+        topology = self.metadata(topic)
+        host, port = topology.nodes[topology.topics[topic][partition].leader]
+        with Connection(host, port, self.timeout) as connection:
+            offset = list_offset(connection, topic, partition, EARLIEST)
+            end = list_offset(connection, topic, partition, LATEST)
+            while offset < end:
+                found = list(
+                    batch_headers(fetch(connection, topic, {partition: offset})[partition])
+                )
+                if not found:
+                    raise WireError(f"{topic}-{partition}: no batch at {offset} of {end}")
+                yield from found
+                offset = found[-1].base_offset + found[-1].last_offset_delta + 1
 
     def _has_leaders(self, name: str, num_partitions: int) -> bool:
         partitions = self.metadata(name).topics.get(name, [])
@@ -293,3 +328,68 @@ def list_offset(connection: Connection, topic: str, partition: int, timestamp: i
     if code:
         raise WireError(f"ListOffsets of {topic}-{partition}: error {code}")
     return answer.int("q")
+
+
+def fetch(
+    connection: Connection,
+    topic: str,
+    offsets: Mapping[int, int],
+    *,
+    partition_bytes_max: int = 1 << 20,
+    bytes_max: int = 50 << 20,
+) -> dict[int, memoryview]:
+    """Fetch version 4 from the leader of all these partitions: records, still in batches."""
+    send_fetch(connection, topic, offsets, partition_bytes_max, bytes_max)
+    return parse_fetch(connection.receive())
+
+
+def send_fetch(
+    connection: Connection,
+    topic: str,
+    offsets: Mapping[int, int],
+    partition_bytes_max: int,
+    bytes_max: int,
+) -> None:
+    """The request of `fetch`, without waiting for its response."""
+    body = Writer().int("iiiib", -1, 500, 1, bytes_max, 0).int("i", 1).string(topic)
+    body.int("i", len(offsets))
+    for partition, offset in offsets.items():
+        body.int("iqi", partition, offset, partition_bytes_max)
+    connection.send(FETCH, 4, body.out)
+
+
+def parse_fetch(response: memoryview) -> dict[int, memoryview]:
+    """The records of a Fetch response, version 4, by partition (of its one topic)."""
+    answer = Reader(response)
+    answer.int("i")  # throttle_time_ms
+    found: dict[int, memoryview] = {}
+    for _ in range(answer.int("i")):
+        topic = answer.string()
+        for _ in range(answer.int("i")):
+            partition, code = answer.int("i"), answer.int("h")
+            answer.int("q")  # high_watermark
+            answer.int("q")  # last_stable_offset
+            for _ in range(answer.int("i")):  # aborted_transactions
+                answer.int("q")
+                answer.int("q")
+            if code:
+                raise WireError(f"Fetch of {topic}-{partition}: error {code}")
+            found[partition] = answer.blob() or memoryview(b"")
+    return found
+
+
+_BATCH = struct.Struct(">qiibIhiqqqhii")
+
+
+def batch_headers(data: memoryview) -> Iterator[BatchHeader]:
+    """Walks whole batches by their headers; a torn one at the end is left out."""
+    at = 0
+    while at + _BATCH.size <= len(data):
+        fields = _BATCH.unpack_from(data, at)
+        length = 12 + fields[1]
+        if at + length > len(data):
+            return
+        yield BatchHeader(
+            fields[0], length, fields[5], fields[6], fields[12], fields[9], fields[11]
+        )
+        at += length

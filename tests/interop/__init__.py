@@ -1,0 +1,1 @@
+"""Other clients and thalweg, through the same brokers."""

@@ -1,0 +1,24 @@
+"""aiokafka against every broker; the other clients meet it in test_exchange."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import peers
+from tests.support.records import read_records, records, write_records
+from tests.support.scale import scaled
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4"])
+def test_aiokafka_reads_what_it_wrote(broker, tmp_path, codec):
+    count = scaled(100_000, minimum=500)
+    topic = broker.create_topic("aiokafka", 2)
+    sent, got = tmp_path / "sent", tmp_path / "got"
+    mix = list(records(count, partitions=2, null_header_values=False, neither=False))
+    write_records(sent, mix)
+    peers.produce("aiokafka", broker.bootstrap_servers, topic, sent, codec=codec)
+    peers.consume("aiokafka", broker.bootstrap_servers, topic, got, count=count)
+    found = list(read_records(got))
+    for partition in range(2):
+        wanted = [each for each in mix if each.partition == partition]
+        assert [each._replace(offset=-1) for each in found if each.partition == partition] == wanted

@@ -1,0 +1,8 @@
+"""Small programs, one for each client: produce a file of records, consume a topic into one.
+
+    P="python -m tests.support.clients.confluent"
+    $P produce --bootstrap HOST:PORT --topic T --file F --codec lz4
+    $P consume --bootstrap HOST:PORT --topic T --file F --count N
+
+Each runs as a process of its own, in the environment where its client is installed.
+"""

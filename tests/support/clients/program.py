@@ -1,0 +1,57 @@
+"""The command line that all these programs share."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from tests.support.records import Record, read_records, write_records
+
+IDLE_LIMIT_S = 60.0
+
+
+def main(
+    produce: Callable[[argparse.Namespace, Iterable[Record]], None],
+    consume: Callable[[argparse.Namespace], Iterator[Record]],
+) -> None:
+    """Runs one of the two functions on what the command line says.
+
+    `produce` sends all records and returns when all are acknowledged; `consume` yields
+    `options.count` records from all partitions of the topic, from the beginning.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=["produce", "consume"])
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--file", type=Path, required=True)
+    parser.add_argument("--codec", default="none")
+    parser.add_argument("--count", type=int, default=0)
+    options = parser.parse_args()
+    if options.role == "produce":
+        produce(options, read_records(options.file))
+    else:
+        count = write_records(options.file, consume(options))
+        if count != options.count:
+            raise SystemExit(f"{count} records of {options.count}")
+
+
+class Patience:
+    """Ends a wait for records that do not come."""
+
+    def __init__(self, limit: float = IDLE_LIMIT_S) -> None:
+        self.limit = limit
+        self.last = time.monotonic()
+
+    def note(self, got: object) -> None:
+        """Tells whether the last poll gave something.
+
+        Raises:
+            TimeoutError: nothing has come for too long.
+        """
+        now = time.monotonic()
+        if got:
+            self.last = now
+        elif now - self.last > self.limit:
+            raise TimeoutError(f"no record for {self.limit} s")

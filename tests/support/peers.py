@@ -1,0 +1,88 @@
+"""Running a client on a file of records, each as a process of its own.
+
+produce("confluent-kafka", broker.bootstrap_servers, topic, file, codec="lz4")
+consume("java", broker.bootstrap_servers, topic, file, count=20_000)
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support import java
+from tests.support.paths import PEERS_PYTHON, ROOT, made
+
+CLIENTS = ("thalweg", "confluent-kafka", "kafka-python", "java")
+_MODULES = {
+    "thalweg": "thalweg_client",
+    "confluent-kafka": "confluent",
+    "kafka-python": "kafka_python",
+    "aiokafka": "aiokafka_client",
+}
+# Kafka knows headers with a null value and records with neither key nor value. Some clients refuse
+# to send them; all read them.
+SENDS_NULL_HEADER_VALUES = {"thalweg", "confluent-kafka", "java"}
+SENDS_NEITHER_KEY_NOR_VALUE = {"confluent-kafka", "java"}
+
+
+def produce(client: str, bootstrap: str, topic: str, file: Path, *, codec: str = "none") -> None:
+    """Produces all records of a file; returns when they are acknowledged.
+
+    Raises:
+        RuntimeError: the client failed; the message holds what it printed.
+    """
+    if client == "java":
+        _java("produce", bootstrap, topic, str(file), codec)
+    else:
+        _python(client, "produce", bootstrap, topic, file, "--codec", codec)
+
+
+def consume(client: str, bootstrap: str, topic: str, file: Path, *, count: int) -> None:
+    """Consumes `count` records of a topic, from its beginning, into a file.
+
+    Raises:
+        RuntimeError: the client failed; the message holds what it printed.
+    """
+    if client == "java":
+        _java("consume", bootstrap, topic, str(file), str(count))
+    else:
+        _python(client, "consume", bootstrap, topic, file, "--count", str(count))
+
+
+def python_of(client: str) -> Path:
+    """The interpreter of the environment that a client is installed in."""
+    return Path(sys.executable) if client == "thalweg" else made(PEERS_PYTHON, "peers")
+
+
+def run_module(client: str, module: str, *arguments: str, timeout: float = 1800) -> str:
+    """Runs a module of this tree where a client is installed; returns what it printed.
+
+    Raises:
+        RuntimeError: it failed; the message holds what it printed.
+    """
+    command = [str(python_of(client)), "-m", module, *arguments]
+    answer = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    if answer.returncode:
+        output = f"{answer.stdout[-4000:]}\n{answer.stderr[-4000:]}"
+        raise RuntimeError(f"{client}: {module} exited with {answer.returncode}:\n{output}")
+    return answer.stdout
+
+
+def _python(client: str, role: str, bootstrap: str, topic: str, file: Path, *more: str) -> None:
+    module = f"tests.support.clients.{_MODULES[client]}"
+    where = "--bootstrap", bootstrap, "--topic", topic, "--file", str(file)
+    run_module(client, module, role, *where, *more)
+
+
+def _java(*arguments: str) -> None:
+    java.run("RecordPipe", *arguments, classes=java.compiled("RecordPipe"), timeout=1800)
