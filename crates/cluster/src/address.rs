@@ -23,6 +23,13 @@ pub struct AddressError {
 }
 
 impl Address {
+    pub fn new(host: impl Into<String>, port: u16) -> Self {
+        Self {
+            host: host.into(),
+            port,
+        }
+    }
+
     /// Reads one address.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let refuse = |reason| AddressError {

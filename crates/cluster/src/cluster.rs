@@ -59,6 +59,7 @@ pub struct Cluster {
 impl Cluster {
     /// `notifier` wakes the actor when other threads ask for metadata.
     pub fn new(config: ClusterConfig, notifier: Arc<Notifier>) -> Self {
+        let config = config.clamped();
         Self {
             nodes: Nodes::new(config.bootstrap_servers.clone(), config.seed ^ 5),
             connections: Connections::new(&config),

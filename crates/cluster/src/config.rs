@@ -30,6 +30,31 @@ pub struct ClusterConfig {
     pub seed: u64,
 }
 
+/// "For ever": far enough, and still addable to any instant.
+const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
+impl ClusterConfig {
+    /// Every time is one that can be added to now.
+    pub(crate) fn clamped(mut self) -> Self {
+        for time in [
+            &mut self.request_timeout,
+            &mut self.retry_backoff,
+            &mut self.retry_backoff_max,
+            &mut self.reconnect_backoff,
+            &mut self.reconnect_backoff_max,
+            &mut self.socket_connection_setup_timeout,
+            &mut self.socket_connection_setup_timeout_max,
+            &mut self.connections_max_idle,
+            &mut self.metadata_max_age,
+            &mut self.metadata_max_idle,
+            &mut self.metadata_recovery_rebootstrap_trigger,
+        ] {
+            *time = (*time).min(DURATION_MAX);
+        }
+        self
+    }
+}
+
 impl Default for ClusterConfig {
     fn default() -> Self {
         Self {

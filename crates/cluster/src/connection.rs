@@ -51,7 +51,7 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) state: State,
-    /// Attempts in a row that failed on all addresses.
+    /// Attempts in a row that failed on all addresses, or broke before any answer.
     pub(crate) failures: u32,
     /// No attempt before this.
     pub(crate) retry_at: Option<Instant>,
@@ -63,6 +63,7 @@ pub(crate) struct Connection {
     /// Requests that expect no answer and are not completely written yet.
     pub(crate) unwritten: VecDeque<InFlight>,
     pub(crate) last_used: Instant,
+    /// Kept until an answer arrives: a broker that accepts and then closes is no success.
     pub(crate) last_error: Option<Arc<ConnectionError>>,
     next_correlation_id: i32,
 }

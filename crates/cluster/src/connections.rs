@@ -230,10 +230,8 @@ impl Connections {
             conn,
             api_versions: Arc::clone(&api_versions),
         };
-        connection.failures = 0;
         connection.wanted = false;
         connection.throttled_until = None;
-        connection.last_error = None;
         connection.last_used = now;
         self.versions.insert(key.0, api_versions);
         self.changes.push_back(Change::Up);
@@ -280,8 +278,15 @@ impl Connections {
         let Some(connection) = self.by_key.get_mut(&key) else {
             return;
         };
+        // Still set: nothing was answered on this connection either.
+        let unproven = connection.last_error.is_some();
         connection.state = State::Disconnected;
-        connection.retry_at = Some(now + self.reconnect.after(0));
+        connection.retry_at = Some(now + self.reconnect.after(connection.failures));
+        connection.failures = if unproven {
+            connection.failures.saturating_add(1)
+        } else {
+            0
+        };
         connection.throttled_until = None;
         let cause = Arc::new(error);
         connection.last_error = Some(Arc::clone(&cause));
@@ -403,6 +408,8 @@ impl Connections {
         let id = request.id;
         connection.in_flight.pop_front();
         connection.last_used = now;
+        connection.failures = 0;
+        connection.last_error = None;
         let wait = throttle::throttle_time(api_key, version, &reader);
         if !wait.is_zero() {
             connection.throttled_until = connection.throttled_until.max(Some(now + wait));

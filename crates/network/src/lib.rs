@@ -30,11 +30,13 @@ pub mod transport;
 pub mod wait;
 
 pub mod admin;
+pub mod consumer;
 
 pub use client::{
-    Client, ClientView, Parts, Request, RequestTarget, Response, Ticket, VersionChoice,
+    Client, ClientView, EncodeBody, Parts, Request, RequestTarget, Response, Ticket, VersionChoice,
 };
 pub use clock::WallClock;
 pub use config::{ClientConfig, SecurityProtocol};
 pub use error::ClientError;
 pub use runtime::Runtime;
+pub use signals::block_signals;

@@ -15,6 +15,12 @@ pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     spawn()
 }
 
+/// Blocks all signals in this thread for good: the first thing in a thread that others start.
+pub fn block_signals() {
+    #[cfg(unix)]
+    std::mem::forget(mask::Mask::block_all());
+}
+
 #[cfg(unix)]
 pub(crate) mod mask {
     use std::mem::MaybeUninit;

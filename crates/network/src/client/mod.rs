@@ -20,7 +20,7 @@ use crate::transport::{Tcp, Transport};
 use actor::Actor;
 use inbox::{Calls, Inbox};
 
-pub use request::{Request, RequestTarget, Response, VersionChoice};
+pub use request::{EncodeBody, Request, RequestTarget, Response, VersionChoice};
 pub use ticket::Ticket;
 pub use view::ClientView;
 
