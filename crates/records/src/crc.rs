@@ -1,4 +1,8 @@
 //! CRC-32C, the checksum of v2 batches, over bytes that lie in several chunks.
+//!
+//! crc-fast, because on an AVX-512 machine (one core of an EPYC) it computes 1 KiB in 21 ns
+//! (48 GB/s) and 16 to 128 KiB at 60 GB/s, where the crate crc32c takes 37 ns (28 GB/s) and stays
+//! at 25 to 29 GB/s; at 100 bytes both take about 10 ns.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

@@ -136,10 +136,11 @@ fn rewrite(wrapper: &BatchHeader, messages: &[Message<'_>]) -> Result<DecodedBat
             "a compressed message holds no messages",
         ));
     };
-    // Magic 1: relative, so shift them to end at the wrapper's. Magic 0: absolute already.
+    // Magic 1: relative, so shift them to end at the wrapper's. Magic 0: absolute already. As in
+    // Java, a wrapper whose offset no broker has set yet shifts nothing.
     let shift = match wrapper.magic {
         0 => 0,
-        _ => wrapper.base_offset.wrapping_sub(last.offset),
+        _ => wrapper.base_offset.wrapping_sub(last.offset).max(0),
     };
     let append_time = wrapper.attributes.timestamp_type() == TimestampType::LogAppendTime;
     let base_timestamp = if append_time {

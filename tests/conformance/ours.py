@@ -1,0 +1,77 @@
+"""The record batches that the records crate writes, for other clients to decode."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.support import java
+from tests.support.paths import PEERS_PYTHON, ROOT, made
+
+RECORDS = ROOT / "tests" / "conformance" / "records"
+
+
+@functools.cache
+def written() -> Path:
+    """A folder of our batches, each with the text of what it holds."""
+    folder = Path(tempfile.mkdtemp(prefix="thalweg-batches-"))
+    example = ["--package", "thalweg-records", "--example", "write_golden"]
+    subprocess.run(["cargo", "run", "--quiet", *example, "--", str(folder)], cwd=ROOT, check=True)
+    return folder
+
+
+def texts(folder: Path, *kinds: str) -> dict[str, list[str]]:
+    """What each file of a folder holds, by the name of the batches' file.
+
+    `kinds` picks lines by their first word ("batch", "record", "marker"): those a client shows.
+    """
+    return {
+        path.with_suffix(".bin").name: [
+            line
+            for line in path.read_text().splitlines()
+            if not kinds or line.split(maxsplit=1)[0] in kinds
+        ]
+        for path in sorted(folder.glob("*.txt"))
+    }
+
+
+def dumped(command: list[str], folder: Path) -> dict[str, list[str]]:
+    """What a client's program says that each file of a folder holds.
+
+    Raises:
+        RuntimeError: the client refused a batch; the message holds what it printed.
+    """
+    files = sorted(str(path) for path in folder.glob("*.bin"))
+    answer = subprocess.run(
+        [*command, "dump", *files], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if answer.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{answer.stdout[-1000:]}\n{answer.stderr}")
+    found: dict[str, list[str]] = {}
+    for line in answer.stdout.splitlines():
+        if line.startswith("file "):
+            lines = found[line.removeprefix("file ")] = []
+        else:
+            lines.append(line)
+    return found
+
+
+def java_command() -> list[str]:
+    """Kafka's own client code; THALWEG_KAFKA_JARS names another folder of jars."""
+    given = os.environ.get("THALWEG_KAFKA_JARS")
+    jars = made(Path(given), "kafka") if given else java.kafka_libs()
+    program = RECORDS / "java" / "RecordBatches.java"
+    return [java.tool("java"), "-Xmx256m", "-cp", str(jars / "*"), str(program)]
+
+
+def peers_command(module: str) -> list[str]:
+    """A module beside this one, run where the other clients are installed.
+
+    THALWEG_PEERS_PYTHON names another interpreter that has them.
+    """
+    given = os.environ.get("THALWEG_PEERS_PYTHON")
+    python = made(Path(given) if given else PEERS_PYTHON, "peers")
+    return [str(python), "-m", f"tests.conformance.records.{module}"]
