@@ -11,11 +11,11 @@ pub(crate) fn root() -> PathBuf {
         .into()
 }
 
-/// The folder with Kafka 4.3's jars: `THALWEG_KAFKA_JARS`, else `.cache/kafka-4.3.0/libs`.
+/// The folder with Kafka 4.3's jars: `THALWEG_KAFKA_JARS`, else `.cache/kafka-4.3/libs`.
 pub(crate) fn kafka_libs() -> Result<PathBuf, String> {
     let libs = match std::env::var_os("THALWEG_KAFKA_JARS") {
         Some(path) => PathBuf::from(path),
-        None => root().join(".cache/kafka-4.3.0/libs"),
+        None => root().join(".cache/kafka-4.3/libs"),
     };
     if libs.join(CLIENTS_JAR).is_file() {
         return Ok(libs);
