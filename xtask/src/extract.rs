@@ -166,3 +166,48 @@ fn string<'a>(object: &'a Object, key: &str) -> Result<&'a str, String> {
         .and_then(Value::as_str)
         .ok_or_else(|| format!("no {key}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notation;
+
+    #[test]
+    fn a_definition_becomes_notation() {
+        let json = r#"
+            // A comment.
+            { "apiKey": 22, "type": "request", "name": "XRequest",
+              "latestVersionUnstable": true, "validVersions": "0-6", "flexibleVersions": "2+",
+              "fields": [
+                // Another.
+                { "name": "A", "type": "int32", "versions": "0+", "default": "0x7fffffff" },
+                { "name": "B", "type": "bool", "versions": "0+", "default": "False" },
+                { "name": "C", "type": "[]D", "versions": "1-3", "nullableVersions": "0+",
+                  "ignorable": true, "fields": [
+                    { "name": "E", "type": "string", "versions": "1+", "taggedVersions": "1+",
+                      "tag": 3, "about": "See http://localhost", "nullableVersions": "1+",
+                      "default": "null" } ] } ] }"#;
+        let message = message(json).expect("valid").expect("has versions");
+        assert_eq!(
+            notation::print(&message),
+            "request XRequest api 22 versions 0-5 unstable 6 flexible 2+\n\
+             \x20 A: int32 0+ = 2147483647\n\
+             \x20 B: bool 0+\n\
+             \x20 C: []D 1-3 null 1-3 ignorable\n\
+             \x20   E: string 1+ null 1+ tag 3 = null\n"
+        );
+    }
+
+    #[test]
+    fn what_is_withdrawn_or_unknown_is_not_guessed_at() {
+        let withdrawn = r#"{ "type": "request", "name": "X", "validVersions": "none" }"#;
+        assert_eq!(message(withdrawn), Ok(None));
+        let unknown = r#"{ "type": "data", "name": "X", "validVersions": "0",
+            "flexibleVersions": "none",
+            "fields": [ { "name": "A", "type": "int8", "versions": "0", "new": 1 } ] }"#;
+        assert_eq!(
+            message(unknown),
+            Err("X: A: unknown attribute new".to_owned())
+        );
+    }
+}

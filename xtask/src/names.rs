@@ -28,3 +28,21 @@ pub(crate) fn upper(name: &str) -> String {
 const KEYWORDS: [&str; 12] = [
     "type", "match", "ref", "use", "move", "where", "loop", "in", "as", "final", "box", "static",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_rusts() {
+        for (kafka, rust) in [
+            ("BaseOffset", "base_offset"),
+            ("Type", "type_"),
+            ("Enable2Pc", "enable2_pc"),
+            ("HMACKey", "hmac_key"),
+        ] {
+            assert_eq!(snake(kafka), rust);
+        }
+        assert_eq!(upper("OffsetForLeaderEpoch"), "OFFSET_FOR_LEADER_EPOCH");
+    }
+}

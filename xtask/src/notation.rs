@@ -224,3 +224,51 @@ fn parse_field(line: &Line<'_>) -> Result<Field, String> {
     }
     Ok(field)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+request FetchRequest api 1 versions 4-18 unstable 19 flexible 12+
+  ClusterId: string 12+ null 12+ tag 0 = null ignorable
+  Topics: []FetchTopic 0+ null 1-3
+    Topic: string 0-12 rigid
+    Ids: []int32 5
+  Last: Shared 7+
+  struct Shared
+    Value: bool 7+ = true
+";
+
+    #[test]
+    fn what_is_read_is_printed_again() {
+        let messages = parse(TEXT).expect("valid");
+        assert_eq!(messages.len(), 1);
+        assert_eq!(print(&messages[0]), TEXT);
+        let message = &messages[0];
+        assert_eq!(message.versions, Versions { min: 4, max: 18 });
+        assert_eq!((message.api_key, message.unstable), (Some(1), Some(19)));
+        let names: Vec<String> = message.all_structs().into_iter().map(|s| s.name).collect();
+        assert_eq!(names, ["Shared", "FetchTopic"]);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line() {
+        for (text, message) in [
+            ("fields X", "line 1: expected request, response or data"),
+            ("data X version 1", "line 1: unknown word `version`"),
+            ("data X versions 1\n  A int8 1", "line 2: expected `Name:`"),
+            (
+                "data X versions 1\n  A: int8 1 nul 2",
+                "line 2: unknown word `nul`",
+            ),
+            ("data X versions 1\n  A: int8 x", "bad version range `x`"),
+            (
+                "data X versions 1\n  A: int8 1 tag",
+                "line 2: a word without its value",
+            ),
+        ] {
+            assert_eq!(parse(text), Err(message.to_owned()));
+        }
+    }
+}

@@ -9,8 +9,9 @@
 //! response never has them, as a client must be able to read it before it knows the version.
 //! Readers in this module start behind the length.
 
+use crate::messages::api_versions::ApiVersionsResponse;
 use crate::messages::header::RequestHeader;
-use crate::{ApiKey, DecodeError, EncodeError, Message, Reader, Request, dynamic, put};
+use crate::{ApiKey, DecodeError, EncodeError, ErrorCode, Message, Reader, Request, dynamic, put};
 
 /// The version of the header in front of a request: 2 in flexible versions, else 1.
 pub fn request_header_version(key: ApiKey, version: i16) -> i16 {
@@ -165,4 +166,15 @@ pub fn decode_response_header(
         input.skip_tagged_fields()?;
     }
     Ok(correlation_id)
+}
+
+/// Reads the body of an `ApiVersions` response, which is in the form of version 0 if the broker
+/// does not know the version that was asked for (KIP-511); it then lists what it does know.
+pub fn decode_api_versions(
+    input: &mut Reader,
+    version: i16,
+) -> Result<ApiVersionsResponse, DecodeError> {
+    // In every version the error code comes first.
+    let refused = input.clone().i16()? == ErrorCode::UNSUPPORTED_VERSION.0;
+    ApiVersionsResponse::decode(input, if refused { 0 } else { version })
 }
