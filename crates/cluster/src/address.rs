@@ -55,12 +55,9 @@ impl Address {
                 ),
             }
         } else {
-            match bare.matches(':').count() {
-                0 => (bare, None),
-                1 => bare
-                    .split_once(':')
-                    .map_or((bare, None), |(host, port)| (host, Some(port))),
-                // More than one colon and no brackets: a bare IPv6 address.
+            // More than one colon and no brackets: a bare IPv6 address.
+            match bare.split_once(':') {
+                Some((host, port)) if !port.contains(':') => (host, Some(port)),
                 _ => (bare, None),
             }
         };

@@ -14,7 +14,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Request, Str};
 use crate::address::Address;
 use crate::api_versions::ApiVersions;
 use crate::config::ClusterConfig;
-use crate::connection::State;
+use crate::connection::{Connection, State};
 use crate::connections::{Change, Completed, Connections};
 use crate::coordinators::{self, Coordinator, CoordinatorKey, CoordinatorType, Coordinators};
 use crate::error::{ConnectionError, RequestError};
@@ -154,7 +154,7 @@ impl Cluster {
     pub fn in_flight(&self, node: NodeId, purpose: Purpose) -> usize {
         self.connections
             .get((node, purpose))
-            .map_or(0, |c| c.in_flight_count())
+            .map_or(0, Connection::in_flight_count)
     }
 
     /// Why the connection is not there; None if it is or was never tried.
@@ -408,7 +408,7 @@ impl Cluster {
                 None => self.responses.push_back((id, result)),
                 Some(Internal::Metadata(query)) => self.metadata_answered(&query, result, now),
                 Some(Internal::FindCoordinator(key)) => {
-                    self.coordinator_answered(&key, result, now)
+                    self.coordinator_answered(&key, result, now);
                 }
             }
         }

@@ -66,7 +66,11 @@ impl Connections {
     pub(crate) fn new(config: &ClusterConfig) -> Self {
         let backoff = |initial, max, salt| Backoff::new(initial, max, config.seed ^ salt);
         Self {
-            client_id: config.client_id.clone(),
+            // A header has 16 bits for its length; nobody sees the difference.
+            client_id: config
+                .client_id
+                .clone()
+                .filter(|id| i16::try_from(id.len()).is_ok()),
             produce_in_flight_max: config.max_in_flight_requests_per_connection.max(1),
             max_idle: config.connections_max_idle,
             reconnect: backoff(config.reconnect_backoff, config.reconnect_backoff_max, 2),

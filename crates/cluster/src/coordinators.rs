@@ -223,6 +223,5 @@ pub(crate) fn request(key: &CoordinatorKey, version: i16) -> FindCoordinatorRequ
         } else {
             Vec::new()
         },
-        ..FindCoordinatorRequest::default()
     }
 }

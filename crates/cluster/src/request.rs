@@ -143,32 +143,23 @@ pub(crate) fn frame_request(
     client_id: Option<&str>,
     notify: Option<RequestId>,
 ) -> Frame {
-    let id_bytes = client_id.map_or(0, str::len).min(i16::MAX as usize);
-    let mut head = Vec::with_capacity(4 + 11 + id_bytes + outgoing.body.head.len());
+    let Outgoing {
+        api_key,
+        version,
+        body,
+        ..
+    } = outgoing;
+    let mut head = Vec::with_capacity(64 + client_id.map_or(0, str::len) + body.head.len());
     head.extend_from_slice(&[0; 4]);
-    head.extend_from_slice(&outgoing.api_key.0.to_be_bytes());
-    head.extend_from_slice(&outgoing.version.to_be_bytes());
-    head.extend_from_slice(&correlation_id.to_be_bytes());
-    let header_version = frame::request_header_version(outgoing.api_key, outgoing.version);
-    if header_version >= 1 {
-        match client_id {
-            None => head.extend_from_slice(&(-1_i16).to_be_bytes()),
-            Some(id) => {
-                head.extend_from_slice(&(id_bytes as i16).to_be_bytes());
-                head.extend_from_slice(&id.as_bytes()[..id_bytes]);
-            }
-        }
-    }
-    if header_version >= 2 {
-        head.push(0); // no tagged fields
-    }
-    head.extend_from_slice(&outgoing.body.head);
-    let length = head.len() - 4 + outgoing.body.segments.iter().map(Bytes::len).sum::<usize>();
-    let prefix = i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes();
-    head[..4].copy_from_slice(&prefix);
+    frame::put_request_header(&mut head, api_key, version, correlation_id, client_id)
+        .expect("a client id that is too long for a header was left out at the start");
+    head.extend_from_slice(&body.head);
+    let length = head.len() - 4 + body.segments.iter().map(Bytes::len).sum::<usize>();
+    let prefix = i32::try_from(length).expect("roles keep requests below 2 GiB");
+    head[..4].copy_from_slice(&prefix.to_be_bytes());
     Frame {
         head: Bytes::from(head),
-        segments: outgoing.body.segments,
+        segments: body.segments,
         notify,
     }
 }

@@ -20,8 +20,8 @@ pub trait Job: Send + 'static {
 pub enum NoJob {}
 
 impl Job for NoJob {
-    type Output = NoJob;
-    fn run(self) -> NoJob {
+    type Output = Self;
+    fn run(self) -> Self {
         self
     }
 }

@@ -12,8 +12,6 @@ mod name;
 mod requests;
 mod shared;
 mod snapshot;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use merge::{merge, with_leader};
 pub use name::{InvalidTopic, validate_topic_name};

@@ -70,28 +70,25 @@ impl Requests {
 
     /// Marks a topic as used; `known` says whether the snapshot has it.
     pub(crate) fn add_topic(&mut self, name: &str, known: bool, now: Instant) {
-        match self.wanted.get_mut(name) {
-            Some(used) => {
-                used.last = now;
-                if !known && !self.asked_for(name) {
-                    // Asked before and still unknown: again, but not before the backoff is over.
-                    self.new_topics.insert(Str::from(name));
-                }
+        if let Some(used) = self.wanted.get_mut(name) {
+            used.last = now;
+            if !known && !self.asked_for(name) {
+                // Asked before and still unknown: again, but not before the backoff is over.
+                self.new_topics.insert(Str::from(name));
             }
-            None => {
-                self.wanted.insert(
-                    Str::from(name),
-                    Use {
-                        last: now,
-                        pinned: false,
-                    },
-                );
-                if !known {
-                    self.new_topics.insert(Str::from(name));
-                    if self.failures == 0 {
-                        self.next_allowed = None;
-                    }
-                }
+            return;
+        }
+        self.wanted.insert(
+            Str::from(name),
+            Use {
+                last: now,
+                pinned: false,
+            },
+        );
+        if !known {
+            self.new_topics.insert(Str::from(name));
+            if self.failures == 0 {
+                self.next_allowed = None;
             }
         }
     }

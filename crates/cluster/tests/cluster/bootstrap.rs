@@ -1,0 +1,241 @@
+//! The first metadata, causes of failure, and starting again from the bootstrap addresses.
+
+use std::time::Duration;
+
+use thalweg_cluster::{ConnectionError, Event, Purpose};
+use thalweg_protocol::ErrorCode;
+
+use crate::support::{Bench, brokers, config};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn connects_to_a_bootstrap_address_at_once_and_asks_for_the_brokers() {
+    let mut bench = Bench::new(config("boot:9092"));
+    let attempt = bench.accept_next();
+    assert_eq!((attempt.node, attempt.to.as_str()), (-1, "boot:9092"));
+    assert!(!bench.cluster.is_bootstrapped());
+    let asked = bench.answer_metadata(&brokers(3, &[]));
+    assert_eq!(asked.topics, Some(vec![]), "brokers only");
+    assert!(bench.cluster.is_bootstrapped());
+    let hosts: Vec<_> = bench
+        .cluster
+        .metadata()
+        .nodes()
+        .map(|n| n.host.to_string())
+        .collect();
+    assert_eq!(hosts, ["n1", "n2", "n3"]);
+    assert_eq!(bench.cluster.metadata().controller, Some(1));
+}
+
+#[test]
+fn tries_the_other_bootstrap_addresses_when_one_refuses() {
+    let mut bench = Bench::new(config("a:1,b:2,c:3"));
+    let mut tried = Vec::new();
+    for _ in 0..3 {
+        let attempt = bench.take_attempt();
+        tried.push(attempt.to.clone());
+        bench.refuse(&attempt);
+    }
+    tried.sort();
+    assert_eq!(tried, ["a:1", "b:2", "c:3"]);
+    assert!(bench.attempts.is_empty(), "all are in their backoff now");
+    bench.advance_to_deadline(Duration::from_millis(60));
+    assert_eq!(bench.attempts.len(), 1, "and one is tried again after it");
+}
+
+#[test]
+fn an_address_that_is_silent_is_hedged_by_another() {
+    let mut bench = Bench::new(config("a:1,b:2"));
+    let silent = bench.take_attempt();
+    bench.advance(Duration::from_millis(500));
+    assert!(bench.attempts.is_empty(), "one attempt is enough at first");
+    bench.advance_to_deadline(Duration::from_secs(1));
+    let second = bench.accept_next();
+    assert_ne!(silent.to, second.to);
+    bench.answer_metadata(&brokers(1, &[]));
+    assert!(bench.cluster.is_bootstrapped());
+}
+
+#[test]
+fn tells_each_address_with_its_cause() {
+    let mut bench = Bench::new(config("a:1,b:2"));
+    let attempt = bench.take_attempt();
+    bench.refuse(&attempt);
+    let errors = bench.cluster.bootstrap_errors();
+    let told: Vec<String> = errors
+        .iter()
+        .map(|(address, error)| match error {
+            Some(error) => error.to_string(),
+            None => format!("{address}: nothing yet"),
+        })
+        .collect();
+    assert!(
+        told.contains(&format!("{}: Connection refused", attempt.to)),
+        "{told:?}"
+    );
+    assert_eq!(told.len(), 2);
+}
+
+#[test]
+fn a_wrong_password_is_fatal_at_once_and_cured_by_a_success() {
+    let mut bench = Bench::new(config("a:1"));
+    let attempt = bench.take_attempt();
+    let error = ConnectionError::Authentication {
+        address: "a:1".to_owned(),
+        message: "Invalid username or password".to_owned(),
+    };
+    bench.event(Event::ConnectFailed {
+        conn: attempt.conn,
+        error: error.clone(),
+    });
+    assert_eq!(
+        bench.cluster.fatal_error().map(|e| (**e).clone()),
+        Some(error)
+    );
+    assert!(bench.cluster.shared_metadata().fatal_error().is_some());
+    bench.advance_to_deadline(Duration::from_millis(60));
+    bench.accept_next();
+    bench.answer_metadata(&brokers(1, &[]));
+    assert!(bench.cluster.fatal_error().is_none());
+    assert!(bench.cluster.shared_metadata().fatal_error().is_none());
+}
+
+#[test]
+fn a_broker_that_accepts_and_closes_is_backed_off_from() {
+    let mut bench = Bench::new(config("a:1"));
+    let mut waits = Vec::new();
+    for _ in 0..6 {
+        let attempt = bench.accept_next();
+        let error = ConnectionError::ClosedByPeer;
+        bench.event(Event::Disconnected {
+            conn: attempt.conn,
+            error,
+        });
+        let start = bench.now;
+        while bench.attempts.is_empty() {
+            bench.advance_to_deadline(MINUTE);
+        }
+        bench.writes.clear();
+        waits.push(bench.now - start);
+    }
+    assert!(waits[5] > waits[1] * 3, "{waits:?}");
+    let errors = bench.cluster.bootstrap_errors();
+    assert!(
+        errors[0].1.is_some(),
+        "the cause is still known while it tries again"
+    );
+}
+
+#[test]
+fn the_bootstrap_connection_goes_on_as_the_node_it_leads_to() {
+    let mut bench = Bench::new(config("n1:9092"));
+    bench.accept_next();
+    bench.answer_metadata(&brokers(2, &[]));
+    assert!(
+        bench.cluster.is_ready(1, Purpose::General, bench.now),
+        "no second connection"
+    );
+    bench.collect();
+    assert!(bench.attempts.is_empty());
+}
+
+#[test]
+fn goes_back_to_the_bootstrap_addresses_when_all_known_nodes_are_gone() {
+    let mut bench = Bench::bootstrapped(2);
+    let boot = bench.cluster.bootstrap_errors()[0].0.to_string();
+    // The metadata is stale, and neither node can be reached.
+    bench.advance(Duration::from_secs(1));
+    bench.cluster.request_update();
+    bench.turn();
+    let mut tried = Vec::new();
+    for _ in 0..2 {
+        let attempt = bench.take_attempt();
+        tried.push(attempt.node);
+        bench.refuse(&attempt);
+    }
+    tried.sort_unstable();
+    assert_eq!(tried, [1, 2]);
+    // KIP-899: the connection to the bootstrap address still lives; the question goes there.
+    let asked = bench.take_write(thalweg_protocol::ApiKey::METADATA);
+    bench.answer::<thalweg_protocol::messages::metadata::MetadataRequest>(&asked, &brokers(3, &[]));
+    assert_eq!(bench.cluster.metadata().nodes().len(), 3);
+    assert_eq!(boot, "boot:9092");
+}
+
+#[test]
+fn starts_again_when_no_metadata_comes_for_the_trigger_time() {
+    let mut bench = Bench::new(config("boot:9092"));
+    bench.accept_next();
+    bench.answer_metadata(&brokers(1, &[]));
+    let group = bench.ready(1, Purpose::Group);
+    bench.advance(Duration::from_secs(1));
+    bench.cluster.request_update();
+    bench.turn();
+    // The node accepts, and never answers metadata.
+    let trigger = bench.cluster.config().metadata_recovery_rebootstrap_trigger;
+    let start = bench.now;
+    while bench.now - start < trigger + Duration::from_secs(1) {
+        while let Some(attempt) = bench.attempts.pop() {
+            bench.accept(&attempt);
+        }
+        bench.writes.clear();
+        bench.advance_to_deadline(MINUTE);
+    }
+    assert!(
+        bench.closes.contains(&group.conn),
+        "all connections were given up"
+    );
+    let asked_again =
+        bench.attempts.iter().any(|a| a.to == "boot:9092") || !bench.writes.is_empty();
+    assert!(asked_again, "and the bootstrap address is asked");
+}
+
+#[test]
+fn starts_again_when_a_broker_says_so() {
+    let mut bench = Bench::bootstrapped(1);
+    bench.cluster.is_ready(1, Purpose::General, bench.now);
+    bench.collect();
+    bench.accept_next();
+    bench.advance(Duration::from_secs(1));
+    bench.cluster.request_update();
+    bench.turn();
+    let mut answer = brokers(1, &[]);
+    answer.error_code = ErrorCode::REBOOTSTRAP_REQUIRED.0;
+    bench.answer_metadata(&answer);
+    assert!(bench.closes.len() >= 2, "both connections are given up");
+    bench.advance(Duration::from_secs(1));
+    assert!(bench.attempts.iter().any(|attempt| attempt.node == -1));
+}
+
+#[test]
+fn rebootstrap_can_be_switched_off() {
+    let mut settings = config("boot:9092");
+    settings.rebootstrap = false;
+    let mut bench = Bench::new(settings);
+    let boot = bench.accept_next();
+    bench.answer_metadata(&brokers(1, &[]));
+    bench.event(Event::Disconnected {
+        conn: boot.conn,
+        error: ConnectionError::ClosedByPeer,
+    });
+    for _ in 0..20 {
+        while let Some(attempt) = bench.attempts.pop() {
+            assert_eq!(attempt.node, 1, "only the known node is tried");
+            bench.refuse(&attempt);
+        }
+        bench.advance_to_deadline(MINUTE);
+    }
+}
+
+#[test]
+fn metadata_without_brokers_is_a_failed_update() {
+    let mut bench = Bench::new(config("boot:9092"));
+    bench.accept_next();
+    bench.answer_metadata(&brokers(0, &[]));
+    assert!(!bench.cluster.is_bootstrapped());
+    assert!(bench.writes.is_empty(), "not asked again at once");
+    bench.advance_to_deadline(Duration::from_millis(130));
+    bench.answer_metadata(&brokers(1, &[]));
+    assert!(bench.cluster.is_bootstrapped());
+}

@@ -1,0 +1,8 @@
+//! The cluster core in virtual time: every rule by the events and actions that show it.
+
+mod bootstrap;
+mod connections;
+mod coordinators;
+mod metadata;
+mod requests;
+mod support;
