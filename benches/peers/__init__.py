@@ -1,0 +1,1 @@
+"""Every client in turn against the same real broker; see benches/README.md."""

@@ -1,0 +1,153 @@
+"""`python -m benches.peers`: every client in turn against one real broker.
+
+--quick            small runs, one round: does everything work?
+--cases produce    only cases whose name starts so (several: separated by commas)
+--clients thalweg  only these clients (several: separated by commas), and the baseline
+--rounds 5         A B A B ...; the median counts
+--scale 0.5        of each case's number of records
+--bootstrap H:P    a broker that runs already, instead of one started here
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from benches.peers.equal import check_written
+from benches.peers.report import Results, table, write_chart, write_json
+from benches.peers.runner import run
+from benches.peers.settings import BASELINE, CASES, ENTRANTS, PARTITIONS, Case, Entrant
+from tests.support.kafka import RealKafka
+from tests.support.paths import ROOT
+from tests.support.wire import Wire
+
+QUICK_SCALE = 0.05
+RECORDS_MIN = 10_000
+LATENCY_RECORDS_MIN = 500
+_numbers = itertools.count(1)
+
+
+def main() -> None:
+    options = parse()
+    cases = [each for each in CASES if chosen(each.name, options.cases)]
+    with ExitStack() as stack:
+        bootstrap = options.bootstrap
+        if not bootstrap:
+            print("starting a broker ...", flush=True)
+            bootstrap = stack.enter_context(RealKafka("4.3", heap="1500m")).bootstrap_servers
+        warm_up(bootstrap)
+        all_results = []
+        for case in cases:
+            results = measure(scaled(case, options.scale), bootstrap, options)
+            all_results.append(results)
+            print("\n" + table(results) + "\n", flush=True)
+            write_json(options.out.with_suffix(".json"), all_results)
+    write_chart(options.out.with_suffix(".png"), all_results)
+    print(f"written: {options.out.with_suffix('.json')}, {options.out.with_suffix('.png')}")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benches.peers", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--cases", default="")
+    parser.add_argument("--clients", default="")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--scale", type=float)
+    parser.add_argument("--bootstrap", default="")
+    name = time.strftime("peers-%Y%m%d-%H%M%S")
+    parser.add_argument("--out", type=Path, default=ROOT / "artifacts" / "benches" / name)
+    options = parser.parse_args()
+    options.rounds = options.rounds or (1 if options.quick else 5)
+    options.scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
+    return options
+
+
+def chosen(name: str, wanted: str) -> bool:
+    return not wanted or any(name.startswith(each) for each in wanted.split(","))
+
+
+def scaled(case: Case, scale: float) -> Case:
+    if case.role == "start":
+        return case
+    least = LATENCY_RECORDS_MIN if case.role == "latency" else RECORDS_MIN
+    return replace(case, records=max(least, int(case.records * scale)))
+
+
+def warm_up(bootstrap: str) -> None:
+    """A cold broker halves the first figures: its compilers and its caches come first."""
+    print("warming the broker up ...", flush=True)
+    for codec in ("none", "lz4", "zstd"):
+        topic = fresh_topic(bootstrap, "warm-up")
+        case = Case("produce", 500_000, 100, codec).at(bootstrap, topic, "", 500_000)
+        run(BASELINE, case)
+        run(BASELINE, replace(case, role="consume"))
+        Wire(bootstrap).delete_topic(topic)
+
+
+def measure(case: Case, bootstrap: str, options: argparse.Namespace) -> Results:
+    """All rounds of a case; an entrant that fails is named and left out of further rounds."""
+    results = Results(case)
+    entrants = [
+        each
+        for each in ENTRANTS[case.role]
+        if each == BASELINE or not options.clients or each.client in options.clients.split(",")
+    ]
+    filled = fill(case, bootstrap) if case.role == "consume" else ""
+    for number in range(1, options.rounds + 1):
+        for entrant in entrants:
+            if entrant in results.failures:
+                continue
+            print(
+                f"  {case.name} round {number}/{options.rounds}: {entrant.name:26}",
+                end="",
+                flush=True,
+            )
+            try:
+                one(results, entrant, bootstrap, filled)
+                print(f"{results.runs[entrant][-1].rate:>14,.0f} rec/s", flush=True)
+            except (RuntimeError, ValueError) as error:
+                results.failures[entrant] = " / ".join(str(error).strip().splitlines()[-2:])
+                print(f"  failed\n{error}", flush=True)
+    if filled:
+        Wire(bootstrap).delete_topic(filled)
+    return results
+
+
+def one(results: Results, entrant: Entrant, bootstrap: str, filled: str) -> None:
+    """One run of one entrant, and the check of what it wrote."""
+    case = results.case
+    records = case.records
+    if case.role in ("produce", "consume"):
+        records = max(min(RECORDS_MIN, case.records), int(case.records * entrant.factor))
+    topic = filled or fresh_topic(bootstrap, case.name)
+    here = case.at(bootstrap, topic, entrant.variant, records)
+    found = run(entrant, here)
+    if case.role == "produce":
+        sent = int(found.more.get("sent", records))
+        written = check_written(replace(here, records=sent), idempotent=entrant.client != "ceiling")
+        results.written[entrant] = written
+    results.runs.setdefault(entrant, []).append(found)
+    if not filled:
+        Wire(bootstrap).delete_topic(topic)
+
+
+def fill(case: Case, bootstrap: str) -> str:
+    """A topic to consume, written with the settings of the produce cases."""
+    topic = fresh_topic(bootstrap, case.name)
+    run(BASELINE, replace(case, role="produce").at(bootstrap, topic, "", case.records))
+    return topic
+
+
+def fresh_topic(bootstrap: str, name: str) -> str:
+    topic = f"bench-{name}-{next(_numbers)}-{time.time_ns() % 10**9}"
+    Wire(bootstrap).create_topic(topic, PARTITIONS)
+    return topic
+
+
+if __name__ == "__main__":
+    main()

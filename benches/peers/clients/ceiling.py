@@ -1,0 +1,95 @@
+"""No client at all: what the broker and a bare socket give, the ceiling of every client.
+
+Producing sends batches that were encoded before the clock started, five requests in flight;
+consuming fetches as fast as responses come and reads nothing but batch headers.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from benches.peers.clients.program import Stopwatch, main
+from benches.peers.equal import CODEC_IDS
+from benches.peers.settings import PARTITIONS, Case, payloads
+from tests.support.wire import (
+    PRODUCE,
+    Connection,
+    Wire,
+    Writer,
+    batch_headers,
+    parse_fetch,
+    send_fetch,
+)
+
+BATCH_BYTES = 950_000
+IN_FLIGHT = 5
+PARTITION_FETCH_BYTES = 16 << 20
+FETCH_BYTES = 64 << 20
+
+
+def batch_of(case: Case) -> tuple[bytes, int]:
+    """A batch as large as the broker takes, and its number of records."""
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=CODEC_IDS[case.codec],
+        is_transactional=False,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        batch_size=BATCH_BYTES,
+    )
+    values = payloads(case.size)
+    count = 0
+    while builder.append(count, None, None, values[count % len(values)], []) is not None:
+        count += 1
+    return bytes(builder.build()), count
+
+
+def produce(case: Case) -> dict[str, Any]:
+    batch, per_batch = batch_of(case)
+    bodies = []
+    for partition in range(PARTITIONS):
+        body = Writer().string(None).int("hi", -1, 30_000).int("i", 1).string(case.topic)
+        bodies.append(bytes(body.int("ii", 1, partition).bytes(batch).out))
+    host, port = Wire(case.bootstrap).addresses[0]
+    requests = -(-case.records // per_batch)
+    with Connection(host, port) as connection:
+        connection.send(PRODUCE, 3, bodies[0])
+        check(connection.receive())
+        with Stopwatch() as watch:
+            for number in range(requests):
+                if number >= IN_FLIGHT:
+                    check(connection.receive())
+                connection.send(PRODUCE, 3, bodies[number % PARTITIONS])
+            for _ in range(min(requests, IN_FLIGHT)):
+                check(connection.receive())
+    return watch.result(requests * per_batch, sent=(requests + 1) * per_batch)
+
+
+def check(response: memoryview) -> None:
+    """Raises unless a Produce response of one partition has no error."""
+    (topic_length,) = struct.unpack_from(">h", response, 4)
+    (code,) = struct.unpack_from(">h", response, 4 + 2 + topic_length + 4 + 4)
+    if code:
+        raise SystemExit(f"Produce: error {code}")
+
+
+def consume(case: Case) -> dict[str, Any]:
+    host, port = Wire(case.bootstrap).addresses[0]
+    offsets = dict.fromkeys(range(PARTITIONS), 0)
+    count = 0
+    with Connection(host, port) as connection, Stopwatch() as watch:
+        while count < case.records:
+            send_fetch(connection, case.topic, offsets, PARTITION_FETCH_BYTES, FETCH_BYTES)
+            for partition, data in parse_fetch(connection.receive()).items():
+                for header in batch_headers(data):
+                    offsets[partition] = header.base_offset + header.last_offset_delta + 1
+                    count += header.records
+    return watch.result(count)
+
+
+if __name__ == "__main__":
+    main(produce=produce, consume=consume)

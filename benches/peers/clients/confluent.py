@@ -1,0 +1,115 @@
+"""confluent-kafka; for consuming tuned, as its defaults stall on small queues."""
+
+from __future__ import annotations
+
+import time
+
+_started = time.perf_counter()
+import confluent_kafka as ck  # noqa: E402
+
+_import_s = time.perf_counter() - _started
+
+from typing import Any  # noqa: E402
+
+from benches.peers.clients.program import (  # noqa: E402
+    WARM_UP_RECORDS,
+    Stopwatch,
+    Waiting,
+    main,
+    percentiles,
+)
+from benches.peers.equal import consumer_options, producer_options  # noqa: E402
+from benches.peers.settings import PARTITIONS, Case, payloads  # noqa: E402
+
+TUNED = {
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 262_144,
+    "fetch.queue.backoff.ms": 5,
+}
+
+
+def producer_of(case: Case) -> Any:
+    options = producer_options("confluent-kafka", case)
+    # Its own limit of 10,000 records a batch would come before the batch size.
+    more = {"batch.num.messages": 1_000_000, "queue.buffering.max.messages": 1_000_000}
+    return ck.Producer({"bootstrap.servers": case.bootstrap, **more, **options})
+
+
+def produce(case: Case) -> dict[str, Any]:
+    values, producer = payloads(case.size), producer_of(case)
+    failed: list[Any] = []
+
+    def done(error: Any, message: Any) -> None:
+        if error:
+            failed.append(error)
+
+    def send(count: int) -> None:
+        topic, mask, send_one, poll = case.topic, len(values) - 1, producer.produce, producer.poll
+        for number in range(count):
+            try:
+                send_one(topic, values[number & mask], on_delivery=done)
+            except BufferError:
+                poll(0.05)
+                send_one(topic, values[number & mask], on_delivery=done)
+            if not number & 8191:
+                poll(0)
+        producer.flush()
+
+    send(WARM_UP_RECORDS)
+    with Stopwatch() as watch:
+        send(case.records - WARM_UP_RECORDS)
+    if failed:
+        raise SystemExit(f"{len(failed)} failed: {failed[0]}")
+    return watch.result(case.records - WARM_UP_RECORDS)
+
+
+def consume(case: Case) -> dict[str, Any]:
+    options = consumer_options("confluent-kafka", case)
+    if case.variant != "defaults":
+        options |= TUNED
+    consumer = ck.Consumer(
+        {"bootstrap.servers": case.bootstrap, "group.id": case.topic, **options}
+        | {"enable.auto.commit": False}
+    )
+    consumer.list_topics(case.topic, 30)
+    consumer.assign([ck.TopicPartition(case.topic, each, 0) for each in range(PARTITIONS)])
+    count = size = 0
+    waiting = Waiting()
+    with Stopwatch() as watch:
+        while count < case.records:
+            messages = consumer.consume(10_000, 0.1)
+            waiting.got(messages)
+            for message in messages:
+                size += len(message.value())
+            count += len(messages)
+    consumer.close()
+    return watch.result(count, value_bytes=size)
+
+
+def latency(case: Case) -> dict[str, Any]:
+    producer, value = producer_of(case), payloads(case.size)[0]
+    took: list[float] = []
+    for number in range(case.records + 500):
+        acknowledged: list[Any] = []
+        begin = time.perf_counter()
+        producer.produce(case.topic, value, on_delivery=lambda *a, to=acknowledged: to.append(a))
+        while not acknowledged:
+            producer.poll(1)
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+
+
+def start(case: Case) -> dict[str, Any]:
+    begin = time.perf_counter()
+    producer = producer_of(case)
+    producer.produce(case.topic, b"first")
+    left = producer.flush(30)
+    first = time.perf_counter() - begin
+    if left:
+        raise SystemExit("not acknowledged")
+    return {"records": 1, "seconds": first, "import_ms": _import_s * 1000, "first_ms": first * 1000}
+
+
+if __name__ == "__main__":
+    main(produce=produce, consume=consume, latency=latency, start=start)

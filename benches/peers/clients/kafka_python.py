@@ -1,0 +1,85 @@
+"""kafka-python."""
+
+from __future__ import annotations
+
+import time
+
+_started = time.perf_counter()
+import kafka  # noqa: E402
+
+_import_s = time.perf_counter() - _started
+
+from typing import Any  # noqa: E402
+
+from benches.peers.clients.program import (  # noqa: E402
+    WARM_UP_RECORDS,
+    Stopwatch,
+    Waiting,
+    main,
+    percentiles,
+)
+from benches.peers.equal import consumer_options, producer_options  # noqa: E402
+from benches.peers.settings import PARTITIONS, Case, payloads  # noqa: E402
+
+
+def producer_of(case: Case) -> Any:
+    options = producer_options("kafka-python", case)
+    return kafka.KafkaProducer(bootstrap_servers=case.bootstrap, **options)
+
+
+def produce(case: Case) -> dict[str, Any]:
+    values, producer = payloads(case.size), producer_of(case)
+    mask = len(values) - 1
+
+    def send(count: int) -> None:
+        futures = [producer.send(case.topic, values[n & mask]) for n in range(count)]
+        producer.flush()
+        if not all(future.succeeded() for future in futures):
+            raise SystemExit("a record failed")
+
+    send(WARM_UP_RECORDS)
+    with Stopwatch() as watch:
+        send(case.records - WARM_UP_RECORDS)
+    return watch.result(case.records - WARM_UP_RECORDS)
+
+
+def consume(case: Case) -> dict[str, Any]:
+    options = consumer_options("kafka-python", case)
+    consumer = kafka.KafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+    partitions = [kafka.TopicPartition(case.topic, each) for each in range(PARTITIONS)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    count = size = 0
+    waiting = Waiting()
+    with Stopwatch() as watch:
+        while count < case.records:
+            batches = consumer.poll(timeout_ms=100, max_records=10_000)
+            waiting.got(batches)
+            for batch in batches.values():
+                for record in batch:
+                    size += len(record.value)
+                count += len(batch)
+    return watch.result(count, value_bytes=size)
+
+
+def latency(case: Case) -> dict[str, Any]:
+    producer, value = producer_of(case), payloads(case.size)[0]
+    took: list[float] = []
+    for number in range(case.records + 500):
+        begin = time.perf_counter()
+        producer.send(case.topic, value).get(timeout=10)
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+
+
+def start(case: Case) -> dict[str, Any]:
+    begin = time.perf_counter()
+    producer = producer_of(case)
+    producer.send(case.topic, b"first").get(timeout=30)
+    first = time.perf_counter() - begin
+    return {"records": 1, "seconds": first, "import_ms": _import_s * 1000, "first_ms": first * 1000}
+
+
+if __name__ == "__main__":
+    main(produce=produce, consume=consume, latency=latency, start=start)

@@ -1,0 +1,69 @@
+"""What the clients' programs share: the case in, what was measured out.
+
+The clock runs from the first record to the last acknowledgement (or from the first poll to the
+last record); imports, construction and warm-up lie before it.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benches.peers.settings import Case, from_json
+
+WARM_UP_RECORDS = 2_000
+IDLE_LIMIT_S = 30.0
+
+
+class Stopwatch:
+    """Wall and CPU time of a `with` block, all threads of the process counted."""
+
+    def __enter__(self) -> Stopwatch:
+        self.cpu = -_cpu()
+        self.seconds = -time.perf_counter()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.perf_counter()
+        self.cpu += _cpu()
+
+    def result(self, records: int, **more: Any) -> dict[str, Any]:
+        return {"records": records, "seconds": self.seconds, "cpu_seconds": self.cpu, **more}
+
+
+def _cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main(**roles: Callable[[Case], dict[str, Any]]) -> None:
+    """Runs the role that the case on the command line names, and prints its result."""
+    case = from_json(sys.argv[1])
+    print(json.dumps(roles[case.role](case)))
+
+
+class Waiting:
+    """Raises if nothing comes for too long, so that a lost record ends a run."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def got(self, anything: object) -> None:
+        now = time.monotonic()
+        if anything:
+            self.last = now
+        elif now - self.last > IDLE_LIMIT_S:
+            raise TimeoutError(f"nothing for {IDLE_LIMIT_S} s")
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    """p50 and p99 of a list of latencies, in milliseconds."""
+    ordered = sorted(seconds)
+    return {
+        "p50_ms": ordered[len(ordered) // 2] * 1000,
+        "p99_ms": ordered[len(ordered) * 99 // 100] * 1000,
+    }

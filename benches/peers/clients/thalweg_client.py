@@ -1,0 +1,162 @@
+"""thalweg, by the record, by the list and by the column."""
+
+from __future__ import annotations
+
+import time
+
+_started = time.perf_counter()
+from thalweg import KafkaConsumer, KafkaProducer, TopicPartition  # noqa: E402
+
+_import_s = time.perf_counter() - _started
+
+from typing import Any  # noqa: E402
+
+from benches.peers.clients.program import (  # noqa: E402
+    WARM_UP_RECORDS,
+    Stopwatch,
+    Waiting,
+    main,
+    percentiles,
+)
+from benches.peers.equal import consumer_options, producer_options  # noqa: E402
+from benches.peers.settings import PARTITIONS, Case, payloads  # noqa: E402
+
+PIECE = 65_536
+
+
+def producer_of(case: Case) -> Any:
+    options = producer_options("thalweg", case)
+    return KafkaProducer(bootstrap_servers=case.bootstrap, **options)
+
+
+def produce(case: Case) -> dict[str, Any]:
+    values, producer = payloads(case.size), producer_of(case)
+    send = {"send": _send, "send_many": _send_many, "send_arrow": _send_arrow}[case.variant]
+    send(producer, case.topic, values, WARM_UP_RECORDS)
+    count = case.records - WARM_UP_RECORDS
+    prepared = send(None, case.topic, values, count)
+    with Stopwatch() as watch:
+        prepared(producer)
+    producer.close()
+    return watch.result(count)
+
+
+def _send(producer: Any, topic: str, values: list[bytes], count: int) -> Any:
+    mask = len(values) - 1
+
+    def run(producer: Any) -> None:
+        send = producer.send
+        for number in range(count):
+            last = send(topic, values[number & mask])
+        producer.flush()
+        last.get(timeout=0)
+
+    return run(producer) if producer else run
+
+
+def _send_many(producer: Any, topic: str, values: list[bytes], count: int) -> Any:
+    piece = (values * (PIECE // len(values)))[:PIECE]
+    tail = piece[: count % PIECE]
+
+    def run(producer: Any) -> None:
+        futures = [producer.send_many(topic, piece) for _ in range(count // PIECE)]
+        if tail:
+            futures.append(producer.send_many(topic, tail))
+        producer.flush()
+        for future in futures:
+            future.get(timeout=0)
+
+    return run(producer) if producer else run
+
+
+def _send_arrow(producer: Any, topic: str, values: list[bytes], count: int) -> Any:
+    import pyarrow as pa
+
+    column = pa.array((values * (PIECE // len(values)))[:PIECE], pa.binary())
+    piece = pa.record_batch({"value": column})
+    tail = piece.slice(0, count % PIECE)
+
+    def run(producer: Any) -> None:
+        futures = [producer.send_arrow(topic, piece) for _ in range(count // PIECE)]
+        if len(tail):
+            futures.append(producer.send_arrow(topic, tail))
+        producer.flush()
+        for future in futures:
+            future.get(timeout=0)
+
+    return run(producer) if producer else run
+
+
+def consumer_of(case: Case) -> Any:
+    options = consumer_options("thalweg", case)
+    consumer = KafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+    partitions = [TopicPartition(case.topic, each) for each in range(PARTITIONS)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning(*partitions)
+    return consumer
+
+
+def consume(case: Case) -> dict[str, Any]:
+    consumer = consumer_of(case)
+    read = {"poll": _poll, "iterate": _iterate, "poll_arrow": _poll_arrow}[case.variant]
+    with Stopwatch() as watch:
+        count = read(consumer, case.records)
+    consumer.close()
+    return watch.result(count)
+
+
+def _poll(consumer: Any, records: int) -> int:
+    count = size = 0
+    waiting = Waiting()
+    while count < records:
+        batches = consumer.poll(timeout_ms=100, max_records=10_000)
+        waiting.got(batches)
+        for batch in batches.values():
+            for record in batch:
+                size += len(record.value)
+            count += len(batch)
+    return count
+
+
+def _iterate(consumer: Any, records: int) -> int:
+    size = 0
+    for count, record in enumerate(consumer, 1):
+        size += len(record.value)
+        if count == records:
+            break
+    return records
+
+
+def _poll_arrow(consumer: Any, records: int) -> int:
+    count = 0
+    waiting = Waiting()
+    while count < records:
+        table = consumer.poll_arrow(timeout_ms=100)
+        waiting.got(table.num_rows)
+        count += table.num_rows
+    return count
+
+
+def latency(case: Case) -> dict[str, Any]:
+    producer, value = producer_of(case), payloads(case.size)[0]
+    took: list[float] = []
+    for number in range(case.records + 500):
+        begin = time.perf_counter()
+        producer.send(case.topic, value).get(timeout=10)
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    producer.close()
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+
+
+def start(case: Case) -> dict[str, Any]:
+    begin = time.perf_counter()
+    producer = producer_of(case)
+    producer.send(case.topic, b"first").get(timeout=30)
+    first = time.perf_counter() - begin
+    producer.close()
+    return {"records": 1, "seconds": first, "import_ms": _import_s * 1000, "first_ms": first * 1000}
+
+
+if __name__ == "__main__":
+    main(produce=produce, consume=consume, latency=latency, start=start)

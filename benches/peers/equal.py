@@ -1,0 +1,118 @@
+"""Equal settings, checked in code.
+
+Before a run: every client's options come from the tables below and from nowhere else, and a
+table that lacks a setting is an error. After a run: the batches that the client wrote are read
+back from the broker, and codec, idempotence and record count must be what the case says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from benches.peers.settings import Case
+from tests.support.wire import Wire
+
+PRODUCER_SETTINGS = ("linger_ms", "batch_bytes", "acks", "idempotence", "codec", "level")
+CONSUMER_SETTINGS = ("check_crcs", "isolation")
+CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+SAMPLE_BATCHES = 200
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a client spells a setting; `fixed` says why it has no option for it."""
+
+    key: str = ""
+    values: dict[Any, Any] | None = None
+    fixed: str = ""
+
+    def of(self, value: Any) -> Any:
+        return value if self.values is None else self.values[value]
+
+
+_NO_CODEC = {"none": None, "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
+_PYTHON = {
+    "linger_ms": Spelling("linger_ms"),
+    "batch_bytes": Spelling("batch_size"),
+    "acks": Spelling("acks"),
+    "idempotence": Spelling("enable_idempotence"),
+    "codec": Spelling("compression_type", _NO_CODEC),
+    "level": Spelling(fixed="no option; its default for zstd is 3"),
+    "check_crcs": Spelling("check_crcs"),
+    "isolation": Spelling("isolation_level"),
+}
+_JAVA = {
+    "linger_ms": Spelling("linger.ms"),
+    "batch_bytes": Spelling("batch.size"),
+    "acks": Spelling("acks"),
+    "idempotence": Spelling("enable.idempotence", {True: "true", False: "false"}),
+    "codec": Spelling("compression.type"),
+    "level": Spelling("compression.zstd.level"),
+    "check_crcs": Spelling("check.crcs", {True: "true", False: "false"}),
+    "isolation": Spelling("isolation.level"),
+}
+SPELLINGS: dict[str, dict[str, Spelling]] = {
+    "confluent-kafka": {
+        **_JAVA,
+        "idempotence": Spelling("enable.idempotence"),
+        "level": Spelling("compression.level"),
+        "check_crcs": Spelling("check.crcs"),
+    },
+    "java": _JAVA,
+    "kafka-python": _PYTHON,
+    "aiokafka": {**_PYTHON, "batch_bytes": Spelling("max_batch_size")},
+    "thalweg": {**_PYTHON, "level": Spelling("compression_level")},
+}
+
+
+def producer_options(client: str, case: Case) -> dict[str, Any]:
+    """The case's settings of a producer in the client's own words."""
+    return _options(client, case, PRODUCER_SETTINGS)
+
+
+def consumer_options(client: str, case: Case) -> dict[str, Any]:
+    """The case's settings of a consumer in the client's own words."""
+    return _options(client, case, CONSUMER_SETTINGS)
+
+
+def _options(client: str, case: Case, settings: tuple[str, ...]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for setting in settings:
+        spelling = SPELLINGS[client][setting]
+        value = getattr(case, setting)
+        if spelling.key and value is not None:
+            found[spelling.key] = spelling.of(value)
+    return found
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a producer left on the broker."""
+
+    records: int
+    bytes_per_record: float
+    records_per_batch: float
+
+
+def check_written(case: Case, *, idempotent: bool) -> Written:
+    """Reads back what a producer wrote.
+
+    Raises:
+        ValueError: it is not what the case asked for.
+    """
+    wire = Wire(case.bootstrap)
+    ends = wire.end_offsets(case.topic)
+    if sum(ends.values()) != case.records:
+        raise ValueError(f"{case.name}: {sum(ends.values())} records written, {case.records} sent")
+    size = records = batches = 0
+    for partition in ends:
+        for number, header in enumerate(wire.batches(case.topic, partition)):
+            if number == SAMPLE_BATCHES:
+                break
+            if header.codec != CODEC_IDS[case.codec]:
+                raise ValueError(f"{case.name}: a batch has codec {header.codec}, not {case.codec}")
+            if idempotent and (header.producer_id >= 0) != case.idempotence:
+                raise ValueError(f"{case.name}: a batch has producer id {header.producer_id}")
+            size, records, batches = size + header.length, records + header.records, batches + 1
+    return Written(sum(ends.values()), size / records, records / batches)

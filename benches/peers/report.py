@@ -1,0 +1,149 @@
+"""A case's runs as a table, as JSON and as a chart. Ratios are medians of ratios within a round."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benches.peers.equal import Written
+from benches.peers.runner import Run
+from benches.peers.settings import BASELINE, Case, Entrant
+
+
+@dataclass
+class Results:
+    """All runs of a case: a list for each entrant, a run for each round."""
+
+    case: Case
+    runs: dict[Entrant, list[Run]] = field(default_factory=dict)
+    written: dict[Entrant, Written] = field(default_factory=dict)
+    failures: dict[Entrant, str] = field(default_factory=dict)
+
+    def median(self, entrant: Entrant, what: str) -> float | None:
+        values = [_value(run, what) for run in self.runs[entrant]]
+        known = [value for value in values if value is not None]
+        return statistics.median(known) if known else None
+
+    def ratio(self, entrant: Entrant, what: str = "rate") -> float | None:
+        """Against the baseline, round by round; less is better for everything but the rate."""
+        pairs = zip(self.runs[entrant], self.runs.get(BASELINE, ()), strict=False)
+        ratios = [(_value(a, what), _value(b, what)) for a, b in pairs]
+        known = [a / b for a, b in ratios if a and b]
+        return statistics.median(known) if known else None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "case": self.case.__dict__,
+            "entrants": {
+                entrant.name: {
+                    "rate": self.median(entrant, "rate"),
+                    "rates": [run.rate for run in runs],
+                    "cpu_us_per_record": self.median(entrant, "cpu_us"),
+                    "peak_rss_bytes": self.median(entrant, "rss_bytes"),
+                    "ratio_to_confluent_kafka": self.ratio(entrant),
+                    "written": self.written[entrant].__dict__ if entrant in self.written else None,
+                    "more": [run.more for run in runs],
+                }
+                for entrant, runs in self.runs.items()
+            },
+            "failures": {entrant.name: text for entrant, text in self.failures.items()},
+        }
+
+
+def _value(run: Run, what: str) -> float | None:
+    found = getattr(run, what) if hasattr(run, what) else run.more.get(what)
+    return None if found is None else float(found)
+
+
+def table(results: Results) -> str:
+    """The case's table, the columns fitting its role."""
+    case = results.case
+    columns = {
+        "latency": ("p50_ms", "p99_ms"),
+        "start": ("import_ms", "first_ms"),
+    }.get(case.role)
+    lines = [
+        f"{case.name}: {case.records:,} records, {len(next(iter(results.runs.values())))} rounds"
+    ]
+    if columns:
+        lines.append(f"  {'':24}" + "".join(f"{name:>12}{'ratio':>8}" for name in columns))
+        for entrant in results.runs:
+            cells = [
+                f"{_number(results.median(entrant, name), '.2f'):>12}"
+                f"{_number(results.ratio(entrant, name), '.2f'):>8}"
+                for name in columns
+            ]
+            lines.append(f"  {entrant.name:24}" + "".join(cells))
+    else:
+        head = "rec/s", "MB/s", "CPU us/rec", "RSS MB", "wire B/rec", "rec/batch", "ratio"
+        lines.append(f"  {'':24}" + "".join(f"{name:>12}" for name in head))
+        lines += [_throughput_line(results, entrant) for entrant in results.runs]
+    lines += [f"  {entrant.name:24}  FAILED: {text}" for entrant, text in results.failures.items()]
+    return "\n".join(lines)
+
+
+def _throughput_line(results: Results, entrant: Entrant) -> str:
+    rate = results.median(entrant, "rate") or 0.0
+    written = results.written.get(entrant)
+    cells = (
+        _number(rate, ",.0f"),
+        _number(rate * results.case.size / 1e6, ",.1f"),
+        _number(results.median(entrant, "cpu_us"), ".2f"),
+        _number((results.median(entrant, "rss_bytes") or 0) / 1e6, ",.0f"),
+        _number(written.bytes_per_record if written else None, ".1f"),
+        _number(written.records_per_batch if written else None, ",.0f"),
+        _number(results.ratio(entrant), ".2f"),
+    )
+    return f"  {entrant.name:24}" + "".join(f"{cell:>12}" for cell in cells)
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def write_json(path: Path, all_results: list[Results]) -> None:
+    found = {
+        "machine": {
+            "cpu": platform.processor() or platform.machine(),
+            "system": platform.platform(),
+        },
+        "cases": [results.as_dict() for results in all_results],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+def write_chart(path: Path, all_results: list[Results]) -> None:
+    """A bar for each entrant of each throughput case."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    shown = [each for each in all_results if each.case.role in ("produce", "consume") and each.runs]
+    if not shown:
+        return
+    figure, axes = plt.subplots(
+        len(shown), 1, figsize=(9, 2.6 * len(shown)), squeeze=False, layout="constrained"
+    )
+    for axis, results in zip(axes[:, 0], shown, strict=True):
+        names = [entrant.name for entrant in results.runs][::-1]
+        rates = [(results.median(entrant, "rate") or 0) / 1e6 for entrant in results.runs][::-1]
+        colours = [
+            "#1f6feb"
+            if name.startswith("thalweg")
+            else "#c9d1d9"
+            if name == "ceiling"
+            else "#8b949e"
+            for name in names
+        ]
+        bars = axis.barh(names, rates, color=colours)
+        axis.bar_label(bars, fmt="%.2f", padding=3, fontsize=8)
+        axis.set_title(f"{results.case.name}: million records/s", fontsize=10, loc="left")
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

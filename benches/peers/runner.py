@@ -1,0 +1,134 @@
+"""Runs one client on one case as a process of its own and measures it from outside, too."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benches.peers.equal import consumer_options, producer_options
+from benches.peers.settings import Case, Entrant, payloads
+from tests.support import java, peers
+from tests.support.paths import ROOT
+
+LIMIT_S = 1800
+_MODULES = {
+    "ceiling": "ceiling",
+    "confluent-kafka": "confluent",
+    "kafka-python": "kafka_python",
+    "aiokafka": "aiokafka_client",
+    "thalweg": "thalweg_client",
+}
+
+
+@dataclass
+class Run:
+    """What one run gave: the client's own figures, and what was seen of its process."""
+
+    rate: float
+    records: int
+    cpu_us: float | None
+    rss_bytes: int
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def run(entrant: Entrant, case: Case) -> Run:
+    """Runs a client.
+
+    Raises:
+        RuntimeError: it failed; the message holds what it printed.
+    """
+    if entrant.client == "java":
+        return _run_java(case)
+    # Confluent's interpreter is the peers' one; the ceiling borrows kafka-python's encoder.
+    python = peers.python_of("thalweg" if entrant.client == "thalweg" else "kafka-python")
+    module = f"benches.peers.clients.{_MODULES[entrant.client]}"
+    output, rss, _ = _watch([str(python), "-m", module, case.to_json()])
+    found = json.loads(output.splitlines()[-1])
+    records, cpu = found.pop("records"), found.pop("cpu_seconds", None)
+    seconds = found.pop("seconds")
+    cpu_us = None if cpu is None else cpu / records * 1e6
+    return Run(records / seconds, records, cpu_us, rss, found)
+
+
+def _watch(command: list[str]) -> tuple[str, int, float]:
+    """Runs a command; returns its output, its peak resident size and its CPU seconds."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        timer = threading.Timer(LIMIT_S, process.kill)
+        timer.start()
+        peak = 0
+        while True:
+            peak = max(peak, _peak_now(process.pid))
+            done, status, used = os.wait4(process.pid, os.WNOHANG)
+            if done:
+                break
+            time.sleep(0.02)
+        timer.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read()
+    if process.returncode:
+        raise RuntimeError(f"{text[-3000:]}\n{command[2]} exited with {process.returncode}")
+    return text, peak or used.ru_maxrss * 1024, used.ru_utime + used.ru_stime
+
+
+def _peak_now(pid: int) -> int:
+    """VmHWM of a process (its ru_maxrss would count what this process held at the fork)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) * 1024 if found else 0
+
+
+def _run_java(case: Case) -> Run:
+    return _java_produce(case) if case.role == "produce" else _java_consume(case)
+
+
+def _java_produce(case: Case) -> Run:
+    options = [f"{key}={value}" for key, value in producer_options("java", case).items()]
+    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
+        file.write(b"\n".join(payloads(case.size)))
+        file.flush()
+        where = "--topic", case.topic, "--bootstrap-server", case.bootstrap
+        what = "--num-records", str(case.records), "--payload-file", file.name, "--throughput", "-1"
+        command = _java("ProducerPerformance", *where, *what, "--command-property", *options)
+        output, rss, cpu = _watch(command)
+    found = re.findall(r"(\d+) records sent, ([\d.]+) records/sec", output)
+    if not found or int(found[-1][0]) != case.records:
+        raise RuntimeError(f"ProducerPerformance: {output[-2000:]}")
+    # Its CPU is that of the whole process: the JVM's start and its compilers are in it.
+    return Run(float(found[-1][1]), case.records, cpu / case.records * 1e6, rss)
+
+
+def _java_consume(case: Case) -> Run:
+    options = [f"{key}={value}" for key, value in consumer_options("java", case).items()]
+    where = "--topic", case.topic, "--bootstrap-server", case.bootstrap, "--hide-header"
+    what = "--num-records", str(case.records), "--command-property", *options
+    output, rss, cpu = _watch(_java("ConsumerPerformance", *where, *what))
+    line = next(line for line in reversed(output.splitlines()) if line.count(",") >= 9)
+    # start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, fetch MB/s, fetch records/s
+    cells = [cell.strip() for cell in line.split(",")]
+    records = int(float(cells[4]))
+    return Run(float(cells[9]), records, cpu / records * 1e6, rss)
+
+
+def _java(tool: str, *arguments: str) -> list[str]:
+    command = java.command(f"org.apache.kafka.tools.{tool}", *arguments, heap="1g")
+    return [part for part in command if part != "-XX:+UseSerialGC"]
