@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, StructArray};
 use arrow_schema::{Schema, SchemaRef};
 
@@ -45,7 +45,7 @@ pub fn export_stream(schema: SchemaRef, batches: Vec<RecordBatch>) -> FFI_ArrowA
 /// same time. It is moved out: the struct left behind is marked as released.
 pub unsafe fn import_stream(
     stream: *mut FFI_ArrowArrayStream,
-) -> Result<ArrowArrayStreamReader, ColumnsError> {
+) -> Result<RecordBatchStreamReader, ColumnsError> {
     // SAFETY: the caller's promise is exactly what `from_raw` asks for.
-    Ok(unsafe { ArrowArrayStreamReader::from_raw(stream) }?)
+    Ok(unsafe { RecordBatchStreamReader::from_raw(stream) }?)
 }

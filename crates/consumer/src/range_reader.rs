@@ -1,0 +1,316 @@
+//! One bounded range of one partition, to its end and not further: what a Spark task reads.
+//!
+//! ```text
+//! [start, end) --resolve -2/-1--> assign, seek --> drain ... drain --> position >= end: done
+//!                                                   | out of range, log cut
+//!                                                   '--> data loss: error, or skip and count
+//! ```
+//! It ends by offsets, never by waiting for a record: batches, control batches and compacted holes
+//! all move the position, so a range of nothing but markers ends as soon as it was fetched. A hole
+//! inside of the log is no loss; offsets below the log's start, or beyond its end, are.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use thalweg_records::RecordRef;
+
+use crate::consumer::Consumer;
+use crate::error::ConsumerError;
+use crate::list_offsets::ListedOffset;
+use crate::offset_spec::{IsolationLevel, OffsetSpec};
+use crate::pending::Pending;
+use crate::sink::{BatchInfo, Offer, RecordSink};
+use crate::topic_partition::TopicPartition;
+
+/// Stands for the log start offset where a start or end is asked for.
+pub const RANGE_EARLIEST: i64 = -2;
+/// Stands for the high watermark, or the last stable offset under `read_committed`.
+pub const RANGE_LATEST: i64 = -1;
+
+#[derive(Clone, Debug)]
+pub struct Range {
+    pub partition: TopicPartition,
+    /// First offset wanted, [`RANGE_EARLIEST`] or [`RANGE_LATEST`].
+    pub start: i64,
+    /// First offset not wanted, or one of the two.
+    pub end: i64,
+    pub fail_on_data_loss: bool,
+    /// Without any progress for this long, reading fails.
+    pub timeout: Duration,
+}
+
+/// What one step brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeStep {
+    /// This many records went into the sink; there may be more at once.
+    Records(usize),
+    /// Nothing now: wait for the waker, or until [`RangeReader::deadline`].
+    Pending,
+    /// The sink is full: empty it and go on.
+    SinkFull,
+    Done,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Both ends of the log are looked up; `Some` offset: go on from there if it is lost.
+    Resolving {
+        pending: Pending<Vec<ListedOffset>>,
+        lost_at: Option<i64>,
+    },
+    Reading,
+    Done,
+}
+
+/// Reads a range. The consumer must be its own: no group, `auto_offset_reset` none.
+#[derive(Debug)]
+pub struct RangeReader {
+    consumer: Arc<Consumer>,
+    range: Range,
+    stage: Stage,
+    position: i64,
+    progress_at: Instant,
+    /// Offsets skipped because they are gone (only if loss is tolerated).
+    lost: Vec<(i64, i64)>,
+}
+
+impl RangeReader {
+    pub fn new(consumer: Arc<Consumer>, range: Range, now: Instant) -> Self {
+        consumer.assign(std::slice::from_ref(&range.partition));
+        let mut reader = Self {
+            consumer,
+            stage: Stage::Reading,
+            position: range.start,
+            range,
+            progress_at: now,
+            lost: Vec::new(),
+        };
+        if reader.range.start < 0 || reader.range.end < 0 {
+            reader.resolve(None, now);
+        } else {
+            reader.begin(reader.range.start);
+        }
+        reader
+    }
+
+    /// Ranges of offsets that were gone and skipped.
+    pub fn lost(&self) -> &[(i64, i64)] {
+        &self.lost
+    }
+
+    /// The range with its ends resolved, once reading has begun.
+    pub fn offsets(&self) -> (i64, i64) {
+        (self.range.start, self.range.end)
+    }
+
+    /// When reading fails if nothing comes.
+    pub fn deadline(&self) -> Instant {
+        self.progress_at + self.range.timeout
+    }
+
+    fn resolve(&mut self, lost_at: Option<i64>, now: Instant) {
+        let partition = &self.range.partition;
+        let targets = vec![
+            (partition.clone(), OffsetSpec::Earliest),
+            (partition.clone(), OffsetSpec::Latest),
+        ];
+        let pending = self
+            .consumer
+            .list_offsets(targets, now + self.range.timeout);
+        self.stage = Stage::Resolving { pending, lost_at };
+    }
+
+    fn begin(&mut self, offset: i64) {
+        self.position = offset;
+        self.stage = if offset >= self.range.end {
+            Stage::Done
+        } else {
+            Stage::Reading
+        };
+        if let Stage::Reading = self.stage {
+            self.consumer
+                .seek(&self.range.partition, offset, -1)
+                .expect("the reader has assigned the partition itself");
+        }
+    }
+
+    /// Drains what is there into `sink`, up to the range's end. Leaves `waker` behind for when
+    /// there is nothing.
+    pub fn poll<S: RecordSink>(
+        &mut self,
+        sink: &mut S,
+        waker: &Waker,
+        now: Instant,
+    ) -> Result<RangeStep, ConsumerError> {
+        self.consumer.register(waker);
+        if let Stage::Resolving { .. } = self.stage {
+            self.resolved(waker, now)?;
+        }
+        match self.stage {
+            Stage::Done => Ok(RangeStep::Done),
+            Stage::Resolving { .. } => Ok(RangeStep::Pending),
+            Stage::Reading => self.read(sink, waker, now),
+        }
+    }
+
+    fn read<S: RecordSink>(
+        &mut self,
+        sink: &mut S,
+        waker: &Waker,
+        now: Instant,
+    ) -> Result<RangeStep, ConsumerError> {
+        let mut bounded = Bounded {
+            sink,
+            end: self.range.end,
+            reached: false,
+        };
+        let drained = match self.consumer.drain(usize::MAX, &mut bounded) {
+            Ok(drained) => drained,
+            Err(
+                ConsumerError::OffsetOutOfRange { offset, .. }
+                | ConsumerError::LogTruncation { offset, .. },
+            ) => {
+                self.resolve(Some(offset), now);
+                self.resolved(waker, now)?;
+                return Ok(RangeStep::Pending);
+            }
+            Err(error) => return Err(error),
+        };
+        let reached = bounded.reached;
+        let position = self
+            .consumer
+            .subscription()
+            .position(&self.range.partition)?;
+        if let Some(position) = position
+            && position.offset > self.position
+        {
+            self.position = position.offset;
+            self.progress_at = now;
+        }
+        if reached || self.position >= self.range.end {
+            self.stage = Stage::Done;
+        }
+        Ok(match drained.records {
+            0 if drained.refused && !reached => RangeStep::SinkFull,
+            0 if matches!(self.stage, Stage::Done) => RangeStep::Done,
+            0 => return self.stalled(now),
+            records => RangeStep::Records(records),
+        })
+    }
+
+    /// Nothing came: wait, or give up.
+    fn stalled(&mut self, now: Instant) -> Result<RangeStep, ConsumerError> {
+        if now < self.deadline() {
+            return Ok(RangeStep::Pending);
+        }
+        let log_end = self.log_end()?;
+        match log_end {
+            // Asked at the position, the leader said for all that time that its log ends there.
+            Some(log_end) if log_end <= self.position => {
+                self.lose(self.position, self.range.end, "the log ends before them")?;
+                self.stage = Stage::Done;
+                Ok(RangeStep::Done)
+            }
+            _ => Err(ConsumerError::Timeout {
+                what: "reading a range",
+                last: Some(format!(
+                    "{} stands at offset {}",
+                    self.range.partition, self.position
+                )),
+            }),
+        }
+    }
+
+    fn log_end(&self) -> Result<Option<i64>, ConsumerError> {
+        let subscription = self.consumer.subscription();
+        if subscription.fetched_at(&self.range.partition)? != Some(self.position) {
+            return Ok(None);
+        }
+        match self.consumer.config().isolation_level {
+            IsolationLevel::ReadUncommitted => subscription.high_watermark(&self.range.partition),
+            IsolationLevel::ReadCommitted => subscription.last_stable_offset(&self.range.partition),
+        }
+    }
+
+    /// The ends of the log are known: begin, or go on behind what is lost.
+    fn resolved(&mut self, waker: &Waker, now: Instant) -> Result<(), ConsumerError> {
+        let Stage::Resolving { pending, lost_at } = &self.stage else {
+            return Ok(());
+        };
+        let Poll::Ready(listed) = pending.poll(waker) else {
+            return Ok(());
+        };
+        let lost_at = *lost_at;
+        let listed = listed?;
+        let [earliest, latest] = listed.as_slice() else {
+            // Two were asked, and a look-up answers all or fails.
+            return Err(ConsumerError::Closed);
+        };
+        let (earliest, latest) = (earliest.offset, latest.offset);
+        self.progress_at = now;
+        let Some(lost_at) = lost_at else {
+            let named = |offset| match offset {
+                RANGE_EARLIEST => earliest,
+                RANGE_LATEST => latest,
+                offset => offset,
+            };
+            (self.range.start, self.range.end) = (named(self.range.start), named(self.range.end));
+            self.begin(self.range.start);
+            return Ok(());
+        };
+        if lost_at < earliest {
+            let to = earliest.min(self.range.end);
+            self.lose(lost_at, to, "they have aged out")?;
+            self.begin(to);
+        } else {
+            self.lose(
+                lost_at,
+                self.range.end,
+                "the log was cut or the topic made anew",
+            )?;
+            self.stage = Stage::Done;
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, from: i64, to: i64, reason: &'static str) -> Result<(), ConsumerError> {
+        if self.range.fail_on_data_loss {
+            let partition = self.range.partition.clone();
+            return Err(ConsumerError::DataLoss {
+                partition,
+                from,
+                to,
+                reason,
+            });
+        }
+        self.lost.push((from, to));
+        Ok(())
+    }
+}
+
+/// Refuses what lies beyond the range.
+struct Bounded<'a, S> {
+    sink: &'a mut S,
+    end: i64,
+    reached: bool,
+}
+
+impl<S: RecordSink> RecordSink for Bounded<'_, S> {
+    fn begin_batch(&mut self, batch: &BatchInfo<'_>) -> Offer {
+        self.sink.begin_batch(batch)
+    }
+
+    #[inline]
+    fn record(&mut self, record: &RecordRef<'_>) -> Offer {
+        if record.offset >= self.end {
+            self.reached = true;
+            return Offer::Refused;
+        }
+        self.sink.record(record)
+    }
+
+    fn end_batch(&mut self) {
+        self.sink.end_batch();
+    }
+}

@@ -1,0 +1,335 @@
+//! A consumer, a cluster and a scripted broker in one thread, on virtual time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thalweg_cluster::{
+    Action, Address, ApiVersions, Cluster, ClusterConfig, ConnectionError, ConnectionId, Event,
+    Job, NodeId, Notifier, Role,
+};
+use thalweg_consumer::{
+    BatchInfo, Consumer, ConsumerConfig, ConsumerError, DecodeJob, Drained, Fetcher, Offer,
+    OffsetReset, RecordSink, TopicPartition,
+};
+use thalweg_protocol::ApiKey;
+use thalweg_records::RecordRef;
+
+use crate::broker::Broker;
+
+pub(crate) const NOW_MS: i64 = 1_700_000_000_000;
+
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) consumer: Arc<Consumer>,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) cluster: Cluster,
+    pub(crate) broker: Broker,
+    pub(crate) connections: BTreeMap<ConnectionId, NodeId>,
+    /// By which connection a node was last asked to fetch.
+    fetch_connections: BTreeMap<NodeId, ConnectionId>,
+    /// Decode jobs are left in `jobs` until `run_jobs`.
+    pub(crate) hold_jobs: bool,
+    pub(crate) jobs: VecDeque<DecodeJob>,
+    /// Answers are left in `answers` until `deliver`.
+    pub(crate) hold_answers: bool,
+    pub(crate) answers: VecDeque<(ConnectionId, Bytes)>,
+}
+
+pub(crate) fn tp(partition: i32) -> TopicPartition {
+    TopicPartition::new("t", partition)
+}
+
+pub(crate) fn config() -> ConsumerConfig {
+    ConsumerConfig {
+        auto_offset_reset: OffsetReset::Earliest,
+        ..ConsumerConfig::default()
+    }
+}
+
+impl World {
+    pub(crate) fn new(config: ConsumerConfig, broker: Broker) -> Self {
+        let notifier = Arc::new(Notifier::new());
+        let (consumer, fetcher) = Consumer::new(config, Arc::clone(&notifier));
+        let cluster_config = ClusterConfig {
+            bootstrap_servers: vec![Address {
+                host: "broker".into(),
+                port: 9000,
+            }],
+            ..ClusterConfig::default()
+        };
+        Self {
+            now: Instant::now(),
+            consumer,
+            fetcher,
+            cluster: Cluster::new(cluster_config, notifier),
+            broker,
+            connections: BTreeMap::new(),
+            fetch_connections: BTreeMap::new(),
+            hold_jobs: false,
+            jobs: VecDeque::new(),
+            hold_answers: false,
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// One topic "t" on node 1, all partitions assigned and positions found.
+    pub(crate) fn with_topic(
+        config: ConsumerConfig,
+        partitions: i32,
+        fill: impl FnOnce(&mut Broker),
+    ) -> Self {
+        let mut broker = Broker::new(&[1]);
+        broker.create("t", partitions, 1);
+        fill(&mut broker);
+        let mut world = Self::new(config, broker);
+        world.assign_all(partitions);
+        world
+    }
+
+    pub(crate) fn assign_all(&mut self, partitions: i32) {
+        let all: Vec<_> = (0..partitions).map(tp).collect();
+        self.consumer.assign(&all);
+        self.run();
+    }
+
+    /// Turns the crank until nothing is left to do at this moment.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..10_000 {
+            if !self.turn() {
+                return;
+            }
+        }
+        panic!("the client never comes to rest");
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut busy = false;
+        self.cluster.poll(self.now);
+        self.fetcher.poll(&mut self.cluster, self.now, NOW_MS);
+        while let Some((id, result)) = self.cluster.poll_response() {
+            self.fetcher
+                .on_response(id, result, &mut self.cluster, self.now, NOW_MS);
+            busy = true;
+        }
+        while let Some(job) = self.fetcher.poll_job() {
+            self.jobs.push_back(job);
+            busy = true;
+            if !self.hold_jobs {
+                break;
+            }
+        }
+        if !self.hold_jobs {
+            self.run_jobs();
+        }
+        while let Some(action) = self.cluster.poll_action() {
+            self.act(action);
+            busy = true;
+        }
+        for (node, frame) in self.broker.release(self.now) {
+            let conn = self.fetch_connection(node);
+            self.answers.push_back((conn, frame));
+        }
+        if !self.hold_answers {
+            busy |= self.deliver();
+        }
+        busy
+    }
+
+    pub(crate) fn run_jobs(&mut self) {
+        while let Some(job) = self.jobs.pop_front() {
+            let done = job.run();
+            self.fetcher
+                .job_done(done, &mut self.cluster, self.now, NOW_MS);
+        }
+    }
+
+    pub(crate) fn deliver(&mut self) -> bool {
+        let mut any = false;
+        while let Some((conn, frame)) = self.answers.pop_front() {
+            self.cluster.handle(Event::Frame { conn, frame }, self.now);
+            any = true;
+        }
+        any
+    }
+
+    fn fetch_connection(&self, node: NodeId) -> ConnectionId {
+        // The newest connection to a node with a held fetch is the one that it came by.
+        *self
+            .fetch_connections
+            .get(&node)
+            .expect("a held fetch came by a connection")
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Connect { conn, port, .. } => {
+                let node = NodeId::from(port) - 9000;
+                let node = if node == 0 {
+                    self.broker.nodes[0]
+                } else {
+                    node
+                };
+                self.connections.insert(conn, node);
+                let api_versions = Arc::new(self.api_versions());
+                self.cluster
+                    .handle(Event::Connected { conn, api_versions }, self.now);
+            }
+            Action::Write { conn, frame } => {
+                let mut bytes = frame.head.to_vec();
+                for segment in &frame.segments {
+                    bytes.extend_from_slice(segment);
+                }
+                let node = self.connections[&conn];
+                if i16::from_be_bytes([bytes[4], bytes[5]]) == ApiKey::FETCH.0 {
+                    self.fetch_connections.insert(node, conn);
+                }
+                let request = Bytes::from(bytes).slice(4..);
+                if let Some(answer) = self.broker.answer(node, request, self.now) {
+                    self.answers.push_back((conn, answer));
+                }
+            }
+            Action::Close { conn } => {
+                self.connections.remove(&conn);
+            }
+        }
+    }
+
+    fn api_versions(&self) -> ApiVersions {
+        let keys = [
+            ApiKey::FETCH,
+            ApiKey::LIST_OFFSETS,
+            ApiKey::METADATA,
+            ApiKey::OFFSET_FOR_LEADER_EPOCH,
+        ];
+        ApiVersions::new(keys.into_iter().map(|key| {
+            let versions = key.valid_versions().expect("a known API");
+            let max = self.broker.max_versions.get(&key.0).copied();
+            (key, *versions.start(), max.unwrap_or(*versions.end()))
+        }))
+    }
+
+    /// Breaks every connection.
+    pub(crate) fn disconnect(&mut self) {
+        self.broker.held.clear();
+        self.answers.clear();
+        for conn in std::mem::take(&mut self.connections).into_keys() {
+            let error = ConnectionError::ClosedByPeer;
+            self.cluster
+                .handle(Event::Disconnected { conn, error }, self.now);
+        }
+    }
+
+    /// Lets time pass in small steps, doing what it brings.
+    pub(crate) fn advance(&mut self, by: Duration) {
+        let end = self.now + by;
+        while self.now < end {
+            self.run();
+            let next = [
+                self.cluster.next_deadline(self.now),
+                self.fetcher.next_deadline(self.now),
+                self.broker.held.iter().map(|held| held.until).min(),
+            ];
+            let next = next.into_iter().flatten().filter(|at| *at > self.now).min();
+            self.now = next.unwrap_or(end).min(end);
+        }
+        self.run();
+    }
+
+    pub(crate) fn drain(&mut self, max: usize) -> Result<Collected, ConsumerError> {
+        let mut collected = Collected::default();
+        let drained = self.consumer.drain(max, &mut collected)?;
+        assert_eq!(drained.records, collected.records.len());
+        collected.drained = drained;
+        Ok(collected)
+    }
+
+    /// Drains and fetches until nothing comes any more.
+    pub(crate) fn drain_all(&mut self) -> Vec<Taken> {
+        let mut all = Vec::new();
+        loop {
+            self.run();
+            let got = self.drain(usize::MAX).expect("nothing is wrong here");
+            if got.records.is_empty() {
+                self.advance(Duration::from_millis(100));
+                let got = self.drain(usize::MAX).expect("nothing is wrong here");
+                if got.records.is_empty() {
+                    return all;
+                }
+                all.extend(got.records);
+            }
+            all.extend(got.records);
+        }
+    }
+
+    pub(crate) fn position(&self, partition: i32) -> i64 {
+        let position = self
+            .consumer
+            .subscription()
+            .position(&tp(partition))
+            .expect("assigned");
+        position.expect("a position is known").offset
+    }
+
+    pub(crate) fn buffered(&self) -> Vec<i32> {
+        self.consumer
+            .buffered()
+            .iter()
+            .map(|tp| tp.partition)
+            .collect()
+    }
+}
+
+/// A record that was handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) leader_epoch: i32,
+    pub(crate) value: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    pub(crate) records: Vec<Taken>,
+    pub(crate) drained: Drained,
+    pub(crate) limit: Option<usize>,
+    pub(crate) current: Option<(i32, i32)>,
+}
+
+impl Collected {
+    pub(crate) fn offsets(&self, partition: i32) -> Vec<i64> {
+        self.records
+            .iter()
+            .filter(|r| r.partition == partition)
+            .map(|r| r.offset)
+            .collect()
+    }
+}
+
+impl RecordSink for Collected {
+    fn begin_batch(&mut self, batch: &BatchInfo<'_>) -> Offer {
+        self.current = Some((batch.partition.partition, batch.leader_epoch));
+        Offer::Taken
+    }
+
+    fn record(&mut self, record: &RecordRef<'_>) -> Offer {
+        if self.limit.is_some_and(|limit| self.records.len() >= limit) {
+            return Offer::Refused;
+        }
+        let (partition, leader_epoch) = self.current.expect("a run was begun");
+        self.records.push(Taken {
+            partition,
+            offset: record.offset,
+            leader_epoch,
+            value: record.value.unwrap_or_default().to_vec(),
+        });
+        Offer::Taken
+    }
+}
+
+pub(crate) fn noop() -> &'static Waker {
+    Waker::noop()
+}
