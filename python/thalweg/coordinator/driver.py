@@ -121,7 +121,7 @@ class Driver:
         self._assigned_by_user = False
         self._offset_fetch: tuple[Any, list[TopicPartition]] | None = None
         self._offset_fetch_due_ms = 0.0
-        self._auto_commit_due_ms = _now_ms() + config["auto_commit_interval_ms"]
+        self._auto_commit_due_ms: float = _now_ms() + config["auto_commit_interval_ms"]
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._commits: deque[tuple[Any, Any, CommitFuture, Any]] = deque()
         self._on_commit = notify(config["interceptor_classes"], "on_commit")

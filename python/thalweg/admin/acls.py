@@ -1,0 +1,294 @@
+"""Access control lists: who may do what (KIP-11, KIP-290)."""
+
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Any
+
+from thalweg.admin.requests import Requests, first_error
+from thalweg.errors import BrokerResponseError, IllegalArgumentError, NoError, for_code
+
+__all__ = [
+    "ACL",
+    "ACLFilter",
+    "ACLOperation",
+    "ACLPermissionType",
+    "ACLResourcePatternType",
+    "AclRequests",
+    "ResourcePattern",
+    "ResourcePatternFilter",
+    "ResourceType",
+    "operation_names",
+]
+
+_NOT_ASKED = -(2**31)  # of authorized operations: the broker was not asked for them
+
+
+class ResourceType(IntEnum):
+    """What an ACL is about; ANY only in filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class ACLOperation(IntEnum):
+    """What may be done; ANY only in filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class ACLPermissionType(IntEnum):
+    """Whether it is allowed; ANY only in filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class ACLResourcePatternType(IntEnum):
+    """How a resource's name is meant (KIP-290); ANY and MATCH only in filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class _Value:
+    """Compares, hashes and shows itself by its attributes."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({fields})"
+
+
+class ResourcePatternFilter(_Value):
+    """Which resources a filter is about; a name of None is any name."""
+
+    def __init__(
+        self,
+        resource_type: ResourceType,
+        resource_name: str | None,
+        pattern_type: ACLResourcePatternType,
+    ) -> None:
+        self.resource_type = resource_type
+        self.resource_name = resource_name
+        self.pattern_type = pattern_type
+        self.validate()
+
+    def validate(self) -> None:
+        """Raises IllegalArgumentError if a field has a wrong type."""
+        if not isinstance(self.resource_type, ResourceType):
+            raise IllegalArgumentError("resource_type must be a ResourceType object")
+        if not isinstance(self.pattern_type, ACLResourcePatternType):
+            raise IllegalArgumentError("pattern_type must be an ACLResourcePatternType object")
+
+
+class ResourcePattern(ResourcePatternFilter):
+    """Which resources an ACL is about."""
+
+    def __init__(
+        self,
+        resource_type: ResourceType,
+        resource_name: str,
+        pattern_type: ACLResourcePatternType = ACLResourcePatternType.LITERAL,
+    ) -> None:
+        super().__init__(resource_type, resource_name, pattern_type)
+
+    def validate(self) -> None:
+        """Raises IllegalArgumentError if a field makes sense in filters only."""
+        super().validate()
+        if self.resource_type == ResourceType.ANY:
+            raise IllegalArgumentError("resource_type cannot be ANY")
+        if self.pattern_type in (ACLResourcePatternType.ANY, ACLResourcePatternType.MATCH):
+            raise IllegalArgumentError(
+                f"pattern_type cannot be {self.pattern_type.name} on a concrete ResourcePattern"
+            )
+
+
+class ACLFilter(_Value):
+    """Which ACLs are meant; None is any principal or host."""
+
+    def __init__(
+        self,
+        principal: str | None,
+        host: str | None,
+        operation: ACLOperation,
+        permission_type: ACLPermissionType,
+        resource_pattern: ResourcePatternFilter,
+    ) -> None:
+        self.principal = principal
+        self.host = host
+        self.operation = operation
+        self.permission_type = permission_type
+        self.resource_pattern = resource_pattern
+        self.validate()
+
+    def validate(self) -> None:
+        """Raises IllegalArgumentError if a field has a wrong type."""
+        if not isinstance(self.operation, ACLOperation):
+            raise IllegalArgumentError("operation must be an ACLOperation object")
+        if not isinstance(self.permission_type, ACLPermissionType):
+            raise IllegalArgumentError("permission_type must be an ACLPermissionType object")
+        if not isinstance(self.resource_pattern, ResourcePatternFilter):
+            raise IllegalArgumentError("resource_pattern must be a ResourcePatternFilter object")
+
+
+class ACL(ACLFilter):
+    """One entry: this principal from this host may, or may not, do this."""
+
+    def __init__(
+        self,
+        principal: str,
+        host: str,
+        operation: ACLOperation,
+        permission_type: ACLPermissionType,
+        resource_pattern: ResourcePattern,
+    ) -> None:
+        super().__init__(principal, host, operation, permission_type, resource_pattern)
+
+    def validate(self) -> None:
+        """Raises IllegalArgumentError if a field makes sense in filters only."""
+        super().validate()
+        if self.operation == ACLOperation.ANY:
+            raise IllegalArgumentError("operation cannot be ANY")
+        if self.permission_type == ACLPermissionType.ANY:
+            raise IllegalArgumentError("permission_type cannot be ANY")
+        if not isinstance(self.resource_pattern, ResourcePattern):
+            raise IllegalArgumentError("resource_pattern must be a ResourcePattern object")
+
+
+def operation_names(bits: int | None) -> list[str] | None:
+    """Names of the operations of a bit field; None if the broker was not asked (KIP-430)."""
+    if bits is None or bits == _NOT_ASKED:
+        return None
+    return [each.name for each in ACLOperation if each > ACLOperation.ALL and bits >> each & 1]
+
+
+def _filter_body(acl: ACLFilter) -> dict[str, Any]:
+    return {
+        "ResourceTypeFilter": int(acl.resource_pattern.resource_type),
+        "ResourceNameFilter": acl.resource_pattern.resource_name,
+        "PatternTypeFilter": int(acl.resource_pattern.pattern_type),
+        "PrincipalFilter": acl.principal,
+        "HostFilter": acl.host,
+        "Operation": int(acl.operation),
+        "PermissionType": int(acl.permission_type),
+    }
+
+
+def _acl_of(resource: dict[str, Any], acl: dict[str, Any]) -> ACL:
+    return ACL(
+        acl["Principal"],
+        acl["Host"],
+        ACLOperation(acl["Operation"]),
+        ACLPermissionType(acl["PermissionType"]),
+        ResourcePattern(
+            ResourceType(resource["ResourceType"]),
+            resource["ResourceName"],
+            ACLResourcePatternType(resource["PatternType"]),
+        ),
+    )
+
+
+class AclRequests(Requests):
+    """Calls about ACLs; they raise SecurityDisabledError where no authorizer is set."""
+
+    def describe_acls(self, acl_filter: ACLFilter) -> tuple[list[ACL], type[BrokerResponseError]]:
+        """ACLs that a filter matches (DescribeAcls).
+
+        Returns:
+            ([ACL], NoError), as kafka-python.
+        """
+        answer = self._call(
+            "DescribeAcls",
+            _filter_body(acl_filter),
+            codes=lambda answer: [(answer["ErrorCode"], answer["ErrorMessage"], "DescribeAcls")],
+        )
+        found = [_acl_of(row, acl) for row in answer["Resources"] for acl in row["Acls"]]
+        return found, NoError
+
+    def create_acls(self, acls: Sequence[ACL]) -> dict[str, list[Any]]:
+        """Adds ACLs (CreateAcls).
+
+        Returns:
+            {"succeeded": [ACL], "failed": [error class]}.
+
+        Raises:
+            IllegalArgumentError: If one is no ACL.
+        """
+        if not all(isinstance(each, ACL) for each in acls):
+            raise IllegalArgumentError("acls must contain ACL objects")
+        creations = [
+            {
+                "ResourceType": int(each.resource_pattern.resource_type),
+                "ResourceName": each.resource_pattern.resource_name,
+                "ResourcePatternType": int(each.resource_pattern.pattern_type),
+                "Principal": each.principal,
+                "Host": each.host,
+                "Operation": int(each.operation),
+                "PermissionType": int(each.permission_type),
+            }
+            for each in acls
+        ]
+        answer = self._call("CreateAcls", {"Creations": creations}, "controller")
+        results: dict[str, list[Any]] = {"succeeded": [], "failed": []}
+        for acl, row in zip(acls, answer["Results"], strict=True):
+            if row["ErrorCode"] == 0:
+                results["succeeded"].append(acl)
+            else:
+                results["failed"].append(for_code(row["ErrorCode"]))
+        return results
+
+    def delete_acls(
+        self, acl_filters: Iterable[ACLFilter]
+    ) -> list[tuple[ACLFilter, list[ACL], type[BrokerResponseError]]]:
+        """Removes the ACLs that filters match (DeleteAcls).
+
+        Returns:
+            [(filter, [removed ACL], error class)], in the order of the filters.
+
+        Raises:
+            IllegalArgumentError: If one is no ACLFilter.
+        """
+        filters = list(acl_filters)
+        if not all(isinstance(each, ACLFilter) for each in filters):
+            raise IllegalArgumentError("acl_filters must contain ACLFilter type objects")
+        answer = self._call(
+            "DeleteAcls", {"Filters": [_filter_body(each) for each in filters]}, "controller"
+        )
+        results = []
+        for given, row in zip(filters, answer["FilterResults"], strict=True):
+            matched = row["MatchingAcls"]
+            error = first_error((acl["ErrorCode"], acl["ErrorMessage"], "ACL") for acl in matched)
+            kind = for_code(row["ErrorCode"]) if row["ErrorCode"] else type(error or NoError())
+            results.append((given, [_acl_of(acl, acl) for acl in matched], kind))
+        return results

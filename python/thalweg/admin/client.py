@@ -1,0 +1,100 @@
+"""KafkaAdminClient: all groups of admin calls on one native client."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from thalweg import _closing, _core, _logging
+from thalweg.admin.acls import AclRequests
+from thalweg.admin.cluster import ClusterRequests
+from thalweg.admin.configs import ConfigRequests
+from thalweg.admin.groups import GroupRequests
+from thalweg.admin.topics import TopicRequests
+from thalweg.admin.transactions import TransactionRequests
+from thalweg.admin.users import UserRequests
+from thalweg.config import options_of, resolve
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from thalweg._config_types import AdminConfig
+
+__all__ = ["KafkaAdminClient"]
+
+
+class KafkaAdminClient(
+    AclRequests,
+    ClusterRequests,
+    ConfigRequests,
+    GroupRequests,
+    TopicRequests,
+    TransactionRequests,
+    UserRequests,
+):
+    """Administers a cluster (`org.apache.kafka.clients.admin.Admin`); may be shared by threads.
+
+        with KafkaAdminClient(bootstrap_servers="localhost:9092") as admin:
+            admin.create_topics(["topic"])
+
+    Options are in docs/configuration.md. Calls raise a BrokerResponseError of the error's own
+    class, and KafkaTimeoutError if no broker answers in time.
+
+    Raises:
+        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+    """
+
+    DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
+        name: row.default for name, row in options_of("a").items()
+    }
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **configs: Unpack[AdminConfig]) -> None: ...
+
+    else:
+
+        def __init__(self, **configs):
+            config = resolve("a", configs)
+            if config["client_id"] is None:
+                config["client_id"] = f"thalweg-admin-{_closing.next_number('admin')}"
+            self.config = config
+            _logging.refresh()
+            self._client = _core.Client(config.core())
+            _closing.watch(self, KafkaAdminClient.close)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """An admin client from a mapping, for Kafka's dotted names and librdkafka's.
+
+        Raises:
+            KafkaConfigurationError: As the constructor.
+        """
+        return cls(**config)
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._client.closed
+
+    def bootstrap_connected(self) -> bool:
+        """Whether a broker is connected."""
+        return self._client.bootstrap_connected()
+
+    def close(self) -> None:
+        """Gives all connections up; a second call does nothing."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<KafkaAdminClient client_id={getattr(self, 'config', {}).get('client_id')}>"

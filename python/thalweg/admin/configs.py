@@ -1,0 +1,366 @@
+"""Options of topics, brokers, groups and clients' metrics: describe and alter."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from thalweg.admin.naming import FlexibleEnum, snake_keys
+from thalweg.admin.requests import Requests
+from thalweg.errors import UnsupportedVersionError, for_code
+
+__all__ = [
+    "AlterConfigOp",
+    "ConfigFilterType",
+    "ConfigRequests",
+    "ConfigResource",
+    "ConfigResourceType",
+    "ConfigSourceType",
+    "ConfigType",
+    "describe_entry",
+]
+
+
+class ConfigResourceType(FlexibleEnum, IntEnum):
+    """What options belong to."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSourceType(FlexibleEnum, IntEnum):
+    """Where an option's value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+    def is_modified(self) -> bool:
+        """Whether someone set it at run time."""
+        kept = (self.UNKNOWN, self.STATIC_BROKER_CONFIG, self.DEFAULT_CONFIG)
+        return self not in kept
+
+
+class ConfigType(FlexibleEnum, IntEnum):
+    """The type of an option's value."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class AlterConfigOp(FlexibleEnum, IntEnum):
+    """What to do with an option (KIP-339)."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigFilterType(FlexibleEnum, IntEnum):
+    """Which options describe_configs leaves in."""
+
+    ALL = 0
+    DYNAMIC = 1
+    MODIFIED = 2
+    DEFAULT = 3
+    STATIC = 4
+
+    def keeps(self, source: ConfigSourceType, read_only: bool) -> bool:
+        """Whether an option is left in."""
+        if self is self.DYNAMIC:
+            return not read_only
+        if self is self.MODIFIED:
+            return source.is_modified()
+        if self is self.DEFAULT:
+            return not source.is_modified()
+        if self is self.STATIC:
+            return source is ConfigSourceType.STATIC_BROKER_CONFIG
+        return True
+
+
+class ConfigResource:
+    """Something that has options, and which of them are meant.
+
+    Args:
+        resource_type: A ConfigResourceType, or its name.
+        name: A topic's name, a broker's node id as str, ...
+        configs: Names of options for describe_configs (None: all), {name: value} or
+            {name: (AlterConfigOp, value)} for alter_configs.
+    """
+
+    def __init__(
+        self, resource_type: ConfigResourceType | str | int, name: str, configs: Any = None
+    ) -> None:
+        self.resource_type = ConfigResourceType.build_from(resource_type)
+        self.name = name
+        self.configs = configs
+
+    def __repr__(self) -> str:
+        return f"ConfigResource {self.resource_type!s}={self.name}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ConfigResource) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def describe_entry(row: Mapping[str, Any], resource_type: str) -> tuple[str, dict[str, Any]]:
+    """(name, the rest) of one described option, with names for its numbers."""
+    entry = dict(row)
+    name = entry.pop("name")
+    for field, kind in (("config_source", ConfigSourceType), ("config_type", ConfigType)):
+        if field in entry:
+            number = entry[field]
+            entry[field] = kind(number).name if number in kind._value2member_map_ else "UNKNOWN"
+    for synonym in entry.get("synonyms", ()):
+        synonym["source"] = ConfigSourceType(synonym["source"]).name
+    return name, entry
+
+
+def _pairs(configs: Any) -> list[tuple[str, AlterConfigOp, str | None]]:
+    if not configs:
+        return []
+    if not isinstance(configs, Mapping):
+        raise TypeError("alter_configs requires configs as a dict of {key: (op, value)} or value")
+    found = []
+    for name, given in configs.items():
+        op, value = given if isinstance(given, tuple) else (AlterConfigOp.SET, given)
+        op = AlterConfigOp.build_from(op)
+        wanted = None if op is AlterConfigOp.DELETE or value is None else str(value)
+        found.append((name, op, wanted))
+    return found
+
+
+class ConfigRequests(Requests):
+    """Calls about options."""
+
+    def _by_node(self, resources: Iterable[ConfigResource]) -> dict[Any, list[ConfigResource]]:
+        """Options of one broker are asked of that broker; all others of any."""
+        found: dict[Any, list[ConfigResource]] = defaultdict(list)
+        own = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
+        for each in resources:
+            node: Any = "any"
+            if each.resource_type in own and each.name != "":
+                try:
+                    node = int(each.name)
+                except ValueError:
+                    raise ValueError(
+                        f"a broker's name must be its node id: {each.name!r}"
+                    ) from None
+            found[node].append(each)
+        return found
+
+    def describe_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        include_synonyms: bool = False,
+        config_filter: ConfigFilterType | str = "modified",
+    ) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
+        """Options and their values (DescribeConfigs).
+
+        Args:
+            config_resources: What to ask about; their configs name the options, None: all.
+            include_synonyms: Whether to tell where else a value could come from.
+            config_filter: 'all', 'modified', 'dynamic', 'default' or 'static'.
+
+        Returns:
+            {resource type: {name: {option: {value, read_only, is_sensitive, config_source,
+            config_type, ...}}}}.
+
+        Raises:
+            BrokerResponseError: If a resource cannot be described.
+        """
+        kept = ConfigFilterType.build_from(config_filter)
+        found: dict[str, dict[str, dict[str, dict[str, Any]]]] = defaultdict(dict)
+        for node, resources in self._by_node(config_resources).items():
+            answer = self._call(
+                "DescribeConfigs",
+                {
+                    "Resources": [
+                        {
+                            "ResourceType": int(each.resource_type),
+                            "ResourceName": each.name,
+                            "ConfigurationKeys": None
+                            if each.configs is None
+                            else list(each.configs),
+                        }
+                        for each in resources
+                    ],
+                    "IncludeSynonyms": include_synonyms,
+                },
+                node,
+                codes=lambda answer: (
+                    (row["ErrorCode"], row["ErrorMessage"], f"options of {row['ResourceName']!r}")
+                    for row in answer["Results"]
+                ),
+            )
+            for row in answer["Results"]:
+                kind = ConfigResourceType(row["ResourceType"]).name.lower()
+                entries = {}
+                for config in row["Configs"]:
+                    source = ConfigSourceType.build_from(max(0, config["ConfigSource"]))
+                    if kept.keeps(source, config["ReadOnly"]):
+                        name, entry = describe_entry(snake_keys(config), kind)
+                        entries[name] = entry
+                found[kind][row["ResourceName"]] = entries
+        return dict(found)
+
+    def list_config_resources(
+        self, resource_types: Iterable[ConfigResourceType | str] | None = None
+    ) -> dict[str, list[str]]:
+        """Resources that have options (ListConfigResources, KIP-1142).
+
+        Args:
+            resource_types: Only these; None: all. Brokers before 4.1 know CLIENT_METRICS only.
+
+        Returns:
+            {resource type: [name]}.
+        """
+        kinds = [int(ConfigResourceType.build_from(each)) for each in resource_types or ()]
+        answer = self._call(
+            "ListConfigResources",
+            {"ResourceTypes": kinds},
+            codes=lambda answer: [(answer["ErrorCode"], None, "ListConfigResources")],
+        )
+        found: dict[str, list[str]] = defaultdict(list)
+        for row in answer["ConfigResources"]:
+            kind = ConfigResourceType(row["ResourceType"]).name.lower()
+            found[kind].append(row["ResourceName"])
+        return dict(found)
+
+    def alter_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        validate_only: bool = False,
+        raise_on_unknown: bool = True,
+        incremental: bool | None = None,
+    ) -> dict[str, dict[str, str]]:
+        """Sets options (IncrementalAlterConfigs, KIP-339; AlterConfigs on old brokers).
+
+        Args:
+            config_resources: With configs {name: value} or {name: (AlterConfigOp, value)}.
+            validate_only: Only check whether it would work.
+            raise_on_unknown: Whether names that no resource has are a ValueError.
+            incremental: None: incremental wherever the brokers know it. False: AlterConfigs;
+                options that are set and not named are then sent along, as it would reset them.
+
+        Returns:
+            {resource type: {name: "OK", or the error}}.
+        """
+        resources = list(config_resources)
+        if raise_on_unknown:
+            self._check_names(resources)
+        if incremental is None:
+            incremental = self._incremental()
+        if not incremental:
+            resources = [self._with_what_is_set(each) for each in resources]
+        return self._alter(resources, validate_only, incremental)
+
+    def reset_configs(
+        self,
+        config_resources: Iterable[ConfigResource],
+        validate_only: bool = False,
+        raise_on_unknown: bool = True,
+        incremental: bool | None = None,
+    ) -> dict[str, dict[str, str]]:
+        """Sets options back to their defaults.
+
+        Args:
+            config_resources: With the options' names as configs; none: all that are set.
+            validate_only: Only check whether it would work.
+            raise_on_unknown: Whether names that no resource has are a ValueError.
+            incremental: See alter_configs.
+
+        Returns:
+            {resource type: {name: "OK", or the error}}.
+        """
+        resources = list(config_resources)
+        if raise_on_unknown:
+            self._check_names(resources)
+        if incremental is None:
+            incremental = self._incremental()
+        made = []
+        for each in resources:
+            is_set = self._what_is_set(each)
+            names = list(each.configs or is_set)
+            if incremental:
+                configs: dict[str, Any] = dict.fromkeys(names, (AlterConfigOp.DELETE, None))
+            else:
+                configs = {name: value for name, value in is_set.items() if name not in names}
+            made.append(ConfigResource(each.resource_type, each.name, configs))
+        return self._alter(made, validate_only, incremental)
+
+    def _incremental(self) -> bool:
+        try:
+            self._client.negotiate("IncrementalAlterConfigs")
+        except UnsupportedVersionError:
+            return False
+        return True
+
+    def _entries(self, resource: ConfigResource, config_filter: str) -> dict[str, dict[str, Any]]:
+        asked = ConfigResource(resource.resource_type, resource.name)
+        answer = self.describe_configs([asked], config_filter=config_filter)
+        return answer[resource.resource_type.name.lower()][resource.name]
+
+    def _check_names(self, resources: Iterable[ConfigResource]) -> None:
+        for each in resources:
+            unknown = set(each.configs or ()) - set(self._entries(each, "dynamic"))
+            if unknown:
+                raise ValueError(f"Unrecognized configs: {sorted(unknown)}")
+
+    def _what_is_set(self, resource: ConfigResource) -> dict[str, str]:
+        entries = self._entries(resource, "modified")
+        return {
+            name: entry["value"] for name, entry in entries.items() if entry["value"] is not None
+        }
+
+    def _with_what_is_set(self, resource: ConfigResource) -> ConfigResource:
+        configs = self._what_is_set(resource) | dict(resource.configs or {})
+        return ConfigResource(resource.resource_type, resource.name, configs)
+
+    def _alter(
+        self, resources: list[ConfigResource], validate_only: bool, incremental: bool
+    ) -> dict[str, dict[str, str]]:
+        found: dict[str, dict[str, str]] = defaultdict(dict)
+        api = "IncrementalAlterConfigs" if incremental else "AlterConfigs"
+        for node, theirs in self._by_node(resources).items():
+            body = []
+            for each in theirs:
+                rows: list[dict[str, Any]] = []
+                for name, op, value in _pairs(each.configs):
+                    if not incremental and op is not AlterConfigOp.SET:
+                        raise ValueError(f"AlterConfigs cannot {op.name}; it can only SET")
+                    row = {"Name": name, "Value": value}
+                    rows.append(row | {"ConfigOperation": int(op)} if incremental else row)
+                body.append(
+                    {
+                        "ResourceType": int(each.resource_type),
+                        "ResourceName": each.name,
+                        "Configs": rows,
+                    }
+                )
+            answer = self._call(api, {"Resources": body, "ValidateOnly": validate_only}, node)
+            for row in answer["Responses"]:
+                kind = ConfigResourceType(row["ResourceType"]).name.lower()
+                wrong = for_code(row["ErrorCode"])(row["ErrorMessage"])
+                found[kind][row["ResourceName"]] = "OK" if row["ErrorCode"] == 0 else str(wrong)
+        return dict(found)

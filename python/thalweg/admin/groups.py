@@ -1,0 +1,483 @@
+"""Groups: list, describe, delete, their members and their committed offsets."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from thalweg.admin.acls import operation_names
+from thalweg.admin.naming import FlexibleEnum, snake_keys
+from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
+from thalweg.admin.partitions import PartitionRequests
+from thalweg.coordinator import offsets as wire
+from thalweg.coordinator.protocol import Assignment, Subscription
+from thalweg.errors import (
+    BrokerResponseError,
+    IncompatibleBrokerVersion,
+    KafkaProtocolError,
+    for_code,
+)
+from thalweg.structs import (
+    ConsumerGroupMetadata,
+    GroupInformation,
+    MemberInformation,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+
+__all__ = ["GroupRequests", "GroupState", "GroupType", "MemberToRemove"]
+
+log = logging.getLogger(__name__)
+_BATCHED_LEAVE = 3  # LeaveGroup with several members, static ones too (KIP-345)
+
+
+class GroupState(FlexibleEnum, StrEnum):
+    """States that brokers tell of (KIP-518, KIP-848)."""
+
+    UNKNOWN = "Unknown"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+
+
+class GroupType(FlexibleEnum, StrEnum):
+    """Protocols of groups (KIP-848, KIP-932)."""
+
+    UNKNOWN = "Unknown"
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+
+
+class MemberToRemove:
+    """A member of a group, by the id it was given or by its static id.
+
+    Args:
+        member_id: Of a dynamic member.
+        group_instance_id: Of a static member (KIP-345).
+        reason: For the broker's log (KIP-800).
+    """
+
+    def __init__(
+        self,
+        member_id: str | None = None,
+        group_instance_id: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.reason = reason
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemberToRemove) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((self.member_id, self.group_instance_id, self.reason))
+
+    def __repr__(self) -> str:
+        return (
+            f"<MemberToRemove member_id={self.member_id},"
+            f" group_instance_id={self.group_instance_id}, reason={self.reason}>"
+        )
+
+
+def _decoded(kind: Any, data: bytes) -> Any:
+    """What a member put into its byte field; the bytes themselves if they are something else."""
+    if not data:
+        return data
+    try:
+        return kind.decode(data)
+    except (KafkaProtocolError, UnicodeDecodeError):
+        return data
+
+
+class GroupRequests(PartitionRequests):
+    """Calls about groups."""
+
+    def list_groups(
+        self,
+        broker_ids: Iterable[int] | None = None,
+        states_filter: Iterable[GroupState | str] | None = None,
+        types_filter: Iterable[GroupType | str] | None = None,
+    ) -> list[dict[str, Any]]:
+        """All groups (ListGroups).
+
+        Args:
+            broker_ids: Only groups that these nodes coordinate; None: all nodes.
+            states_filter: Only these states (brokers of 2.6 and newer, KIP-518).
+            types_filter: Only these types (brokers of 3.8 and newer, KIP-848).
+
+        Returns:
+            [{group_id, protocol_type, group_state, group_type}].
+        """
+        body: dict[str, Any] = {}
+        if states_filter:
+            body["StatesFilter"] = [GroupState.value_for(each) for each in states_filter]
+        if types_filter:
+            body["TypesFilter"] = [GroupType.value_for(each) for each in types_filter]
+        found: list[dict[str, Any]] = []
+        for node in self._node_ids() if broker_ids is None else broker_ids:
+            answer = self._call(
+                "ListGroups",
+                body,
+                node,
+                codes=lambda answer: [(answer["ErrorCode"], None, "ListGroups")],
+            )
+            found += snake_keys(answer["Groups"])
+        return found
+
+    def describe_groups(
+        self,
+        group_ids: Iterable[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+    ) -> dict[str, dict[str, Any]]:
+        """Groups of the classic protocol with their members (DescribeGroups).
+
+        Args:
+            group_ids: Names.
+            group_coordinator_id: The node that coordinates all of them; None: looked up.
+            include_authorized_operations: Whether to tell what the caller may do.
+
+        Returns:
+            {group: {group_id, group_state, protocol_type, protocol_data, members, error,
+            authorized_operations}}; a member's member_metadata is a Subscription and its
+            member_assignment an Assignment.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for group_id in group_ids:
+            node = self._coordinator(group_id, group_coordinator_id)
+            body: dict[str, Any] = {"Groups": [group_id]}
+            if include_authorized_operations:
+                body["IncludeAuthorizedOperations"] = True
+            answer = self._call(
+                "DescribeGroups",
+                body,
+                node,
+                codes=lambda answer: (
+                    (row["ErrorCode"], row.get("ErrorMessage"), f"group {row['GroupId']!r}")
+                    for row in answer["Groups"]
+                ),
+                raise_errors=False,
+            )
+            group = snake_keys(answer["Groups"][0])
+            code, message = group.pop("error_code"), group.pop("error_message", None)
+            group["error"] = str(for_code(code)(message or "")) if code else None
+            group["authorized_operations"] = operation_names(group.get("authorized_operations"))
+            for member in group["members"]:
+                for field, kind in (("metadata", Subscription), ("assignment", Assignment)):
+                    name = f"member_{field}"
+                    member[name] = _decoded(kind, member[name])
+            found[group_id] = group
+        return found
+
+    def delete_groups(
+        self, group_ids: Iterable[str], group_coordinator_id: int | None = None
+    ) -> dict[str, str]:
+        """Deletes groups without members, and their offsets (DeleteGroups).
+
+        Returns:
+            {group: "OK", or the name of its error's class}.
+        """
+        found = {}
+        for group_id in group_ids:
+            answer = self._call(
+                "DeleteGroups",
+                {"GroupsNames": [group_id]},
+                self._coordinator(group_id, group_coordinator_id),
+                codes=lambda answer: (
+                    (row["ErrorCode"], None, f"group {row['GroupId']!r}")
+                    for row in answer["Results"]
+                ),
+                raise_errors=False,
+            )
+            code = answer["Results"][0]["ErrorCode"]
+            found[group_id] = for_code(code).__name__ if code else "OK"
+        return found
+
+    def remove_group_members(
+        self,
+        group_id: str,
+        members: Iterable[MemberToRemove],
+        group_coordinator_id: int | None = None,
+    ) -> dict[str | None, type[BrokerResponseError]]:
+        """Has members leave their group (LeaveGroup).
+
+        Returns:
+            {member id, or static id: error class}; NoError where it went well.
+
+        Raises:
+            IncompatibleBrokerVersion: For static members on brokers before 2.4.
+        """
+        chosen = list(members)
+        if not chosen:
+            return {}
+        node = self._coordinator(group_id, group_coordinator_id)
+        if self._client.negotiate("LeaveGroup") < _BATCHED_LEAVE:
+            return {each.member_id: self._leave_one(group_id, each, node) for each in chosen}
+        body = {
+            "GroupId": group_id,
+            "Members": [
+                {
+                    "MemberId": each.member_id or "",
+                    "GroupInstanceId": each.group_instance_id,
+                    "Reason": each.reason,
+                }
+                for each in chosen
+            ],
+        }
+        answer = self._call(
+            "LeaveGroup",
+            body,
+            node,
+            codes=lambda answer: [(answer["ErrorCode"], None, f"group {group_id!r}")],
+        )
+        return {
+            row["MemberId"] or row["GroupInstanceId"]: for_code(row["ErrorCode"])
+            for row in answer["Members"]
+        }
+
+    def _leave_one(
+        self, group_id: str, member: MemberToRemove, node: Any
+    ) -> type[BrokerResponseError]:
+        if member.group_instance_id is not None or not member.member_id:
+            raise IncompatibleBrokerVersion("removing static members needs LeaveGroup 3 (2.4)")
+        body = {"GroupId": group_id, "MemberId": member.member_id}
+        answer = self._call("LeaveGroup", body, node, max_version=2)
+        return for_code(answer["ErrorCode"])
+
+    # ------------------------------------------------------------------ committed offsets
+
+    def list_group_offsets(
+        self, group_specs: Any
+    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Committed offsets of groups (OffsetFetch).
+
+        Args:
+            group_specs: {group: [TopicPartition], or None for all}, [group], or a group.
+
+        Returns:
+            {group: {TopicPartition: OffsetAndMetadata}}, without partitions that have none.
+
+        Raises:
+            BrokerResponseError: If a group or partition fails.
+        """
+        if isinstance(group_specs, str):
+            group_specs = [group_specs]
+        if not isinstance(group_specs, Mapping):
+            group_specs = dict.fromkeys(group_specs)
+        if not group_specs:
+            raise ValueError("Empty group_specs!")
+        found = {}
+        for group_id, partitions in group_specs.items():
+            version = self._client.negotiate("OffsetFetch", "any", wire.FETCH_VERSION_MAX)
+            body = wire.fetch_body(ConsumerGroupMetadata(group_id), partitions, version)
+            answer = self._call(
+                "OffsetFetch",
+                body,
+                self._coordinator(group_id, None),
+                codes=lambda answer: [
+                    (
+                        (answer.get("Groups") or [answer])[0].get("ErrorCode", 0),
+                        None,
+                        "committed offsets",
+                    )
+                ],
+                max_version=version,
+            )
+            offsets, errors = wire.fetched(answer)
+            for where, kind in errors.items():
+                raise kind(f"the committed offset of {where.topic}-{where.partition}")
+            found[group_id] = {where: at for where, at in offsets.items() if at is not None}
+        return found
+
+    def alter_group_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        group_coordinator_id: int | None = None,
+    ) -> dict[TopicPartition, type[BrokerResponseError]]:
+        """Commits offsets for a group without members (OffsetCommit).
+
+        Returns:
+            {TopicPartition: error class}; NoError where it went well.
+        """
+        if not offsets:
+            return {}
+        answer = self._call(
+            "OffsetCommit",
+            wire.commit_body(ConsumerGroupMetadata(group_id), offsets),
+            self._coordinator(group_id, group_coordinator_id),
+            codes=lambda answer: (
+                (row["ErrorCode"], None, topic["Name"])
+                for topic in answer["Topics"]
+                for row in topic["Partitions"]
+            ),
+            raise_errors=False,
+            max_version=wire.COMMIT_VERSION_MAX,
+        )
+        return {
+            TopicPartition(topic["Name"], row["PartitionIndex"]): for_code(row["ErrorCode"])
+            for topic in answer["Topics"]
+            for row in topic["Partitions"]
+        }
+
+    def reset_group_offsets(
+        self,
+        group_id: str,
+        offset_specs: Mapping[TopicPartition, OffsetSpec | OffsetTimestamp | int],
+        group_coordinator_id: int | None = None,
+    ) -> dict[TopicPartition, dict[str, Any]]:
+        """Commits offsets that are looked up, kept within what the partitions have.
+
+        Args:
+            group_id: A group without members.
+            offset_specs: {TopicPartition: OffsetSpec, OffsetTimestamp, or an offset}.
+            group_coordinator_id: The node that coordinates it; None: looked up.
+
+        Returns:
+            {TopicPartition: {"error": error class, "offset": what was committed}}.
+        """
+        if not offset_specs:
+            return {}
+        for where, spec in offset_specs.items():
+            if not isinstance(spec, int):
+                raise TypeError(f"Unsupported reset target for {where}: {spec!r}")
+        looked_up = {
+            where: spec
+            for where, spec in offset_specs.items()
+            if isinstance(spec, OffsetSpec | OffsetTimestamp)
+        }
+        found = self.list_partition_offsets(looked_up) if looked_up else {}
+        first = self.list_partition_offsets(dict.fromkeys(offset_specs, OffsetSpec.EARLIEST))
+        last = self.list_partition_offsets(dict.fromkeys(offset_specs, OffsetSpec.LATEST))
+        current = self.list_group_offsets({group_id: list(offset_specs)})[group_id]
+        wanted = {}
+        for where, spec in offset_specs.items():
+            offset = found[where].offset if where in found else int(spec)
+            if offset < 0 or offset > last[where].offset:
+                offset = last[where].offset
+            offset = max(offset, first[where].offset)
+            metadata = current[where].metadata if where in current else ""
+            wanted[where] = OffsetAndMetadata(offset, metadata)
+        errors = self.alter_group_offsets(group_id, wanted, group_coordinator_id)
+        return {
+            where: {"error": kind, "offset": wanted[where].offset} for where, kind in errors.items()
+        }
+
+    def delete_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        group_coordinator_id: int | None = None,
+    ) -> dict[TopicPartition, type[BrokerResponseError]]:
+        """Deletes committed offsets (OffsetDelete, KIP-496).
+
+        Returns:
+            {TopicPartition: error class}; GroupSubscribedToTopicError while members read it.
+
+        Raises:
+            BrokerResponseError: If the whole group fails (GroupIdNotFoundError, ...).
+        """
+        topics: dict[str, list[dict[str, int]]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append({"PartitionIndex": partition})
+        if not topics:
+            return {}
+        answer = self._call(
+            "OffsetDelete",
+            {
+                "GroupId": group_id,
+                "Topics": [{"Name": name, "Partitions": rows} for name, rows in topics.items()],
+            },
+            self._coordinator(group_id, group_coordinator_id),
+            codes=lambda answer: [(answer["ErrorCode"], None, f"group {group_id!r}")],
+        )
+        return {
+            TopicPartition(topic["Name"], row["PartitionIndex"]): for_code(row["ErrorCode"])
+            for topic in answer["Topics"]
+            for row in topic["Partitions"]
+        }
+
+    # ------------------------------------------------------------------ kafka-python 2's names
+
+    def list_consumer_groups(
+        self, broker_ids: Iterable[int] | None = None
+    ) -> list[tuple[str, str]]:
+        """kafka-python 2's: [(group, protocol type)]; see list_groups."""
+        return [(row["group_id"], row["protocol_type"]) for row in self.list_groups(broker_ids)]
+
+    def describe_consumer_groups(
+        self,
+        group_ids: Iterable[str],
+        group_coordinator_id: int | None = None,
+        include_authorized_operations: bool = False,
+    ) -> list[GroupInformation]:
+        """kafka-python 2's: [GroupInformation]; see describe_groups.
+
+        Raises:
+            BrokerResponseError: The first group's error.
+        """
+        described = self.describe_groups(
+            group_ids, group_coordinator_id, include_authorized_operations
+        )
+        found = []
+        for group in described.values():
+            if group["error"] is not None:
+                raise BrokerResponseError(group["error"])
+            operations = group["authorized_operations"]
+            found.append(
+                GroupInformation(
+                    0,
+                    group["group_id"],
+                    group["group_state"],
+                    group["protocol_type"],
+                    group["protocol_data"],
+                    [_member_information(each) for each in group["members"]],
+                    None if operations is None else set(operations),
+                )
+            )
+        return found
+
+    def delete_consumer_groups(
+        self, group_ids: Sequence[str], group_coordinator_id: int | None = None
+    ) -> list[tuple[str, type[BrokerResponseError]]]:
+        """kafka-python 2's: [(group, error class)]; see delete_groups."""
+        found = []
+        for group_id in group_ids:
+            answer = self._call(
+                "DeleteGroups",
+                {"GroupsNames": [group_id]},
+                self._coordinator(group_id, group_coordinator_id),
+            )
+            found.append((group_id, for_code(answer["Results"][0]["ErrorCode"])))
+        return found
+
+    def list_consumer_group_offsets(
+        self,
+        group_id: str,
+        group_coordinator_id: int | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """kafka-python 2's: offsets of one group; see list_group_offsets.
+
+        Partitions that are asked for and have none are in it with offset -1.
+        """
+        asked = None if partitions is None else list(partitions)
+        found = self.list_group_offsets({group_id: asked})[group_id]
+        missing = {where: OffsetAndMetadata(-1) for where in asked or () if where not in found}
+        return found | missing
+
+
+def _member_information(member: Mapping[str, Any]) -> MemberInformation:
+    return MemberInformation(
+        member["member_id"],
+        member["client_id"],
+        member["client_host"],
+        member["member_metadata"],
+        member["member_assignment"],
+    )

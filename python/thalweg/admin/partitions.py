@@ -1,0 +1,470 @@
+"""Partitions: add, delete records, look offsets up, elect leaders, move replicas."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from thalweg.admin.acls import operation_names
+from thalweg.admin.naming import snake_keys
+from thalweg.admin.offsets import IsolationLevel, OffsetSpec
+from thalweg.admin.requests import Requests, first_error
+from thalweg.errors import (
+    BrokerResponseError,
+    ElectionNotNeededError,
+    InvalidMetadataError,
+    NoError,
+    NotLeaderForPartitionError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
+from thalweg.structs import OffsetAndTimestamp, TopicPartition
+
+__all__ = ["NewPartitions", "PartitionRequests"]
+
+# The least version of ListOffsets for each named offset (KIP-734, KIP-405, KIP-1005).
+_SPEC_VERSIONS: dict[int, int] = {
+    OffsetSpec.MAX_TIMESTAMP: 7,
+    OffsetSpec.EARLIEST_LOCAL: 8,
+    OffsetSpec.LATEST_TIERED: 9,
+}
+
+
+class NewPartitions:
+    """A topic's partitions as they are to be.
+
+    Args:
+        total_count: How many there are to be.
+        new_assignments: The node ids of each new one; None lets the controller choose.
+    """
+
+    def __init__(
+        self, total_count: int, new_assignments: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        self.total_count = total_count
+        self.new_assignments = new_assignments
+
+
+def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        found[topic].append(partition)
+    return found
+
+
+def _new_partitions(name: str, given: Any) -> dict[str, Any]:
+    """A count, NewPartitions, or {"count": int, "assignments": [[node ids]]}."""
+    if isinstance(given, int):
+        given = NewPartitions(given)
+    elif isinstance(given, Mapping):
+        given = NewPartitions(given["count"], given.get("assignments"))
+    assignments = given.new_assignments
+    return {
+        "Name": name,
+        "Count": given.total_count,
+        "Assignments": None
+        if assignments is None
+        else [{"BrokerIds": list(nodes)} for nodes in assignments],
+    }
+
+
+class PartitionRequests(Requests):
+    """Calls about partitions."""
+
+    def create_partitions(
+        self,
+        topic_partitions: Mapping[str, Any],
+        timeout_ms: float | None = None,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+    ) -> dict[str, Any]:
+        """Adds partitions to topics (CreatePartitions).
+
+        Args:
+            topic_partitions: {topic: total count}, or NewPartitions, or {"count": int,
+                "assignments": [[node ids]]} in place of the count.
+            timeout_ms: How long the controller may take; None: request_timeout_ms.
+            validate_only: Only check whether it would work.
+            raise_errors: Whether the first topic's error is raised; else see error_code.
+
+        Returns:
+            {"results": [{name, error_code, error_message}]}.
+
+        Raises:
+            InvalidPartitionsError: If there are that many already; and others.
+        """
+        answer = self._call(
+            "CreatePartitions",
+            {
+                "Topics": [_new_partitions(*each) for each in topic_partitions.items()],
+                "TimeoutMs": self._timeout(timeout_ms),
+                "ValidateOnly": validate_only,
+            },
+            "controller",
+            codes=lambda answer: (
+                (row["ErrorCode"], row["ErrorMessage"], f"topic {row['Name']!r}")
+                for row in answer["Results"]
+            ),
+            raise_errors=raise_errors,
+        )
+        found: dict[str, Any] = snake_keys(answer)
+        return found
+
+    def _leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, set[TopicPartition]]:
+        """{leader: its partitions}, from fresh metadata.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a partition does not exist.
+        """
+        wanted = set(partitions)
+        found: dict[int, set[TopicPartition]] = defaultdict(set)
+        answer = self._client.metadata(sorted({each.topic for each in wanted}))
+        for topic in answer["Topics"]:
+            for row in topic["Partitions"]:
+                where = TopicPartition(topic["Name"], row["PartitionIndex"])
+                if where in wanted:
+                    found[row["LeaderId"]].add(where)
+                    wanted.discard(where)
+        if wanted:
+            names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(wanted))
+            raise UnknownTopicOrPartitionError(f"The following partitions are not known: {names}")
+        return found
+
+    def _by_leader(
+        self,
+        partitions: Iterable[TopicPartition],
+        ask: Any,
+        timeout_ms: float | None,
+        node: int | None = None,
+    ) -> None:
+        """Asks each partition's leader, and again after a change of leaders, within the limit.
+
+        `ask(node, partitions)` gives the partitions that moved away.
+        """
+        deadline = time.monotonic() + self._timeout(timeout_ms) / 1000
+        backoff = self.config["retry_backoff_ms"] / 1000
+        pending = set(partitions)
+        while pending:
+            leaders = {node: pending} if node is not None else self._leaders(pending)
+            moved: set[TopicPartition] = set()
+            for leader, theirs in leaders.items():
+                moved |= theirs if leader < 0 else ask(leader, sorted(theirs))
+            if moved and (node is not None or time.monotonic() + backoff > deadline):
+                raise NotLeaderForPartitionError(f"no leader found in time for {sorted(moved)}")
+            pending = moved
+            if pending:
+                time.sleep(backoff)
+
+    def delete_records(
+        self,
+        records_to_delete: Mapping[TopicPartition, int],
+        timeout_ms: float | None = None,
+        partition_leader_id: int | None = None,
+    ) -> dict[TopicPartition, dict[str, Any]]:
+        """Deletes the records before an offset (DeleteRecords, KIP-107).
+
+        Args:
+            records_to_delete: {TopicPartition: first offset to stay}; -1: all there are.
+            timeout_ms: How long to go on after changes of leaders; None: request_timeout_ms.
+            partition_leader_id: The node to ask instead of each partition's leader.
+
+        Returns:
+            {TopicPartition: {partition_index, low_watermark, error_code}}.
+
+        Raises:
+            BrokerResponseError: If a partition fails.
+        """
+        found: dict[TopicPartition, dict[str, Any]] = {}
+        errors: list[tuple[int, str | None, str]] = []
+
+        def ask(leader: int, theirs: list[TopicPartition]) -> set[TopicPartition]:
+            moved = set()
+            body = {
+                "Topics": [
+                    {
+                        "Name": topic,
+                        "Partitions": [
+                            {
+                                "PartitionIndex": partition,
+                                "Offset": records_to_delete[TopicPartition(topic, partition)],
+                            }
+                            for partition in partitions
+                        ],
+                    }
+                    for topic, partitions in _by_topic(theirs).items()
+                ],
+                "TimeoutMs": self._timeout(timeout_ms),
+            }
+            for topic in self._call("DeleteRecords", body, leader)["Topics"]:
+                for row in topic["Partitions"]:
+                    where = TopicPartition(topic["Name"], row["PartitionIndex"])
+                    if for_code(row["ErrorCode"]) is NotLeaderForPartitionError:
+                        moved.add(where)
+                        continue
+                    found[where] = snake_keys(row)
+                    errors.append((row["ErrorCode"], None, f"{where.topic}-{where.partition}"))
+            return moved
+
+        self._by_leader(records_to_delete, ask, timeout_ms, partition_leader_id)
+        error = first_error(errors)
+        if error is not None:
+            raise error
+        return found
+
+    def list_partition_offsets(
+        self,
+        topic_partition_specs: Mapping[TopicPartition, OffsetSpec | int],
+        isolation_level: IsolationLevel | int | str = IsolationLevel.READ_UNCOMMITTED,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Looks offsets up at the leaders (ListOffsets).
+
+        Args:
+            topic_partition_specs: {TopicPartition: OffsetSpec, or a timestamp in Unix ms}.
+            isolation_level: Whether LATEST is the last stable offset.
+            timeout_ms: How long to go on after changes of leaders; None: request_timeout_ms.
+
+        Returns:
+            {TopicPartition: OffsetAndTimestamp}; offset -1 where there is no such record.
+
+        Raises:
+            UnknownTopicOrPartitionError: If a partition does not exist.
+            UnsupportedVersionError: If a broker does not know a named offset.
+        """
+        level = IsolationLevel.build_from(isolation_level)
+        for spec in topic_partition_specs.values():
+            if not isinstance(spec, int):
+                raise TypeError(f"Unsupported ts type {type(spec)}, expected int or OffsetSpec")
+        found: dict[TopicPartition, OffsetAndTimestamp] = {}
+
+        def ask(leader: int, theirs: list[TopicPartition]) -> set[TopicPartition]:
+            moved = set()
+            least = max(
+                (_SPEC_VERSIONS.get(topic_partition_specs[each], 0) for each in theirs),
+                default=0,
+            )
+            version = self._client.negotiate("ListOffsets", leader)
+            body = {
+                "ReplicaId": -1,
+                "IsolationLevel": int(level),
+                "Topics": [
+                    {
+                        "Name": topic,
+                        "Partitions": [
+                            {
+                                "PartitionIndex": partition,
+                                "Timestamp": int(
+                                    topic_partition_specs[TopicPartition(topic, partition)]
+                                ),
+                            }
+                            for partition in partitions
+                        ],
+                    }
+                    for topic, partitions in _by_topic(theirs).items()
+                ],
+            }
+            answer = self._call("ListOffsets", body, leader, version=max(version, least))
+            for topic in answer["Topics"]:
+                for row in topic["Partitions"]:
+                    where = TopicPartition(topic["Name"], row["PartitionIndex"])
+                    kind = for_code(row["ErrorCode"])
+                    if issubclass(kind, InvalidMetadataError):
+                        moved.add(where)
+                    elif kind is not NoError:
+                        raise kind(f"the offset of {where.topic}-{where.partition}")
+                    else:
+                        found[where] = OffsetAndTimestamp(
+                            row["Offset"], row["Timestamp"], row.get("LeaderEpoch", -1)
+                        )
+            return moved
+
+        self._by_leader(topic_partition_specs, ask, timeout_ms)
+        return found
+
+    def describe_topic_partitions(
+        self,
+        topics: Iterable[str],
+        response_partition_limit: int = 2000,
+        cursor: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Topics with their partitions, page by page (DescribeTopicPartitions, KIP-966).
+
+        Args:
+            topics: Names.
+            response_partition_limit: Most partitions of one answer.
+            cursor: next_cursor of the page before.
+
+        Returns:
+            {"topics": [...], "next_cursor": None or {topic_name, partition_index}}; partitions
+            have eligible_leader_replicas and last_known_elr.
+
+        Raises:
+            IncompatibleBrokerVersion: On brokers before 3.7.
+        """
+        where = None
+        if cursor is not None:
+            where = {"TopicName": cursor["topic_name"], "PartitionIndex": cursor["partition_index"]}
+        answer = self._call(
+            "DescribeTopicPartitions",
+            {
+                "Topics": [{"Name": name} for name in sorted(topics)],
+                "ResponsePartitionLimit": response_partition_limit,
+                "Cursor": where,
+            },
+        )
+        found = snake_keys(answer)
+        for topic in found["topics"]:
+            topic["topic_authorized_operations"] = operation_names(
+                topic["topic_authorized_operations"]
+            )
+        return {"topics": found["topics"], "next_cursor": found["next_cursor"]}
+
+    def _chosen_partitions(self, given: Any) -> list[dict[str, Any]] | None:
+        """{topic: [partitions]}, [topics] (all of their partitions), [TopicPartition] or None."""
+        if given is None:
+            return None
+        if not isinstance(given, Mapping):
+            given = list(given)
+            if given and all(isinstance(each, str) for each in given):
+                answer = self._client.metadata(given)
+                given = {
+                    topic["Name"]: [row["PartitionIndex"] for row in topic["Partitions"]]
+                    for topic in answer["Topics"]
+                }
+            else:
+                given = _by_topic(given)
+        return [{"Topic": topic, "Partitions": list(ids)} for topic, ids in given.items()]
+
+    def elect_leaders(
+        self,
+        election_type: int,
+        topic_partitions: Any = None,
+        timeout_ms: float | None = None,
+        raise_errors: bool = True,
+    ) -> dict[str, Any]:
+        """Has leaders elected (ElectLeaders, KIP-460).
+
+        Args:
+            election_type: 0: the preferred replica; 1: any replica, losing records.
+            topic_partitions: {topic: [partitions]}, [topics], or None for all partitions.
+            timeout_ms: How long the controller may take; None: request_timeout_ms.
+            raise_errors: Whether the first error is raised; ElectionNotNeededError is none.
+
+        Returns:
+            {"error_code", "replica_election_results": [{topic, partition_result: [...]}]}.
+        """
+
+        def codes(answer: dict[str, Any]) -> list[tuple[int, str | None, str]]:
+            rows: list[tuple[int, str | None, str]] = [
+                (answer.get("ErrorCode", 0), None, "ElectLeaders")
+            ]
+            for topic in answer["ReplicaElectionResults"]:
+                for row in topic["PartitionResult"]:
+                    about = f"{topic['Topic']}-{row['PartitionId']}"
+                    rows.append((row["ErrorCode"], row["ErrorMessage"], about))
+            return rows
+
+        answer = self._call(
+            "ElectLeaders",
+            {
+                "ElectionType": int(election_type),
+                "TopicPartitions": self._chosen_partitions(topic_partitions),
+                "TimeoutMs": self._timeout(timeout_ms),
+            },
+            "controller",
+            codes=codes,
+            raise_errors=raise_errors,
+            ignored=(ElectionNotNeededError,),
+        )
+        found: dict[str, Any] = snake_keys(answer)
+        return found
+
+    def perform_leader_election(
+        self, election_type: int, topic_partitions: Any = None, timeout_ms: float | None = None
+    ) -> dict[str, Any]:
+        """kafka-python 2's name of elect_leaders."""
+        return self.elect_leaders(election_type, topic_partitions, timeout_ms)
+
+    def alter_partition_reassignments(
+        self,
+        reassignments: Mapping[TopicPartition, Sequence[int] | None],
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, type[BrokerResponseError] | None]:
+        """Moves replicas to other brokers (AlterPartitionReassignments, KIP-455).
+
+        Args:
+            reassignments: {TopicPartition: [node ids], or None to cancel}.
+            timeout_ms: How long the controller may take; None: request_timeout_ms.
+
+        Returns:
+            {TopicPartition: None, or its error class}.
+
+        Raises:
+            ValueError: If a list is empty or has something else than ints.
+        """
+        topics: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for where, nodes in reassignments.items():
+            if nodes is not None and not (nodes and all(isinstance(each, int) for each in nodes)):
+                raise ValueError(
+                    f"Replica list for {where} must be non-empty, of int; use None to cancel"
+                )
+            topics[where[0]].append(
+                {"PartitionIndex": where[1], "Replicas": None if nodes is None else list(nodes)}
+            )
+        answer = self._call(
+            "AlterPartitionReassignments",
+            {
+                "TimeoutMs": self._timeout(timeout_ms),
+                "Topics": [{"Name": name, "Partitions": rows} for name, rows in topics.items()],
+            },
+            "controller",
+            codes=lambda answer: [
+                (answer["ErrorCode"], answer["ErrorMessage"], "AlterPartitionReassignments")
+            ],
+        )
+        return {
+            TopicPartition(topic["Name"], row["PartitionIndex"]): for_code(row["ErrorCode"])
+            if row["ErrorCode"]
+            else None
+            for topic in answer["Responses"]
+            for row in topic["Partitions"]
+        }
+
+    def list_partition_reassignments(
+        self, topic_partitions: Any = None, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, dict[str, list[int]]]:
+        """Replicas on the move (ListPartitionReassignments, KIP-455).
+
+        Args:
+            topic_partitions: {topic: [partitions]}, [TopicPartition], or None for all.
+            timeout_ms: How long the controller may take; None: request_timeout_ms.
+
+        Returns:
+            {TopicPartition: {replicas, adding_replicas, removing_replicas}}.
+        """
+        chosen = self._chosen_partitions(topic_partitions)
+        answer = self._call(
+            "ListPartitionReassignments",
+            {
+                "TimeoutMs": self._timeout(timeout_ms),
+                "Topics": None
+                if chosen is None
+                else [
+                    {"Name": each["Topic"], "PartitionIndexes": each["Partitions"]}
+                    for each in chosen
+                ],
+            },
+            "controller",
+            codes=lambda answer: [
+                (answer["ErrorCode"], answer["ErrorMessage"], "ListPartitionReassignments")
+            ],
+        )
+        return {
+            TopicPartition(topic["Name"], row["PartitionIndex"]): {
+                "replicas": row["Replicas"],
+                "adding_replicas": row["AddingReplicas"],
+                "removing_replicas": row["RemovingReplicas"],
+            }
+            for topic in answer["Topics"]
+            for row in topic["Partitions"]
+        }

@@ -1,0 +1,282 @@
+"""Topics: list, describe, create, delete."""
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from thalweg.admin.acls import operation_names
+from thalweg.admin.configs import describe_entry
+from thalweg.admin.naming import snake_keys, to_base64
+from thalweg.admin.requests import Requests
+from thalweg.errors import KafkaError, KafkaTimeoutError, for_code
+
+__all__ = ["NewTopic", "TopicRequests"]
+
+_ID_DESCRIBE_VERSION = 12  # Metadata by topic id
+_OPERATIONS_VERSION = 8  # Metadata tells what the caller may do (KIP-430)
+_ID_DELETE_VERSION = 6  # DeleteTopics by topic id
+_POLL_SECONDS = 0.1
+
+
+class NewTopic:
+    """A topic to be made.
+
+    Args:
+        name: Its name.
+        num_partitions: Number of partitions; -1: the brokers' default (KIP-464).
+        replication_factor: Replicas of each partition; -1: the brokers' default.
+        replica_assignments: {partition: [node ids]} instead of the two numbers.
+        topic_configs: {option: value} of the topic.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        num_partitions: int = -1,
+        replication_factor: int = -1,
+        replica_assignments: Mapping[int, Sequence[int]] | None = None,
+        topic_configs: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self.name = name
+        self.num_partitions = num_partitions
+        self.replication_factor = replication_factor
+        self.replica_assignments = dict(replica_assignments or {})
+        self.topic_configs = dict(topic_configs or {})
+
+    def __repr__(self) -> str:
+        return (
+            f"NewTopic({self.name!r}, num_partitions={self.num_partitions},"
+            f" replication_factor={self.replication_factor})"
+        )
+
+
+def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
+    """Names, NewTopics, or {name: {num_partitions, replication_factor, assignments, configs}}."""
+    if isinstance(new_topics, str):
+        raise TypeError("new_topics must be a list or dict, not one str")
+    found: list[NewTopic] = []
+    if isinstance(new_topics, Mapping):
+        for name, data in new_topics.items():
+            found.append(
+                NewTopic(
+                    name,
+                    data.get("num_partitions", -1),
+                    data.get("replication_factor", -1),
+                    data.get("assignments"),
+                    data.get("configs"),
+                )
+            )
+    else:
+        found += [each if isinstance(each, NewTopic) else NewTopic(each) for each in new_topics]
+    if not found:
+        raise ValueError(f"No valid topics found in new_topics: {new_topics}")
+    return [
+        {
+            "Name": topic.name,
+            "NumPartitions": -1 if topic.replica_assignments else topic.num_partitions,
+            "ReplicationFactor": -1 if topic.replica_assignments else topic.replication_factor,
+            "Assignments": [
+                {"PartitionIndex": partition, "BrokerIds": list(nodes)}
+                for partition, nodes in topic.replica_assignments.items()
+            ],
+            "Configs": [
+                {"Name": name, "Value": None if value is None else str(value)}
+                for name, value in topic.topic_configs.items()
+            ],
+        }
+        for topic in found
+    ]
+
+
+def _described(topic: dict[str, Any]) -> dict[str, Any]:
+    """A topic of a Metadata answer, under kafka-python 3's names and 2's."""
+    topic = snake_keys(topic)
+    operations = operation_names(topic.pop("topic_authorized_operations", None))
+    topic["topic_authorized_operations"] = topic["authorized_operations"] = operations
+    topic["topic"] = topic["name"]
+    for row in topic["partitions"]:
+        row["partition"], row["leader"] = row["partition_index"], row["leader_id"]
+        row["replicas"], row["isr"] = row["replica_nodes"], row["isr_nodes"]
+    return topic
+
+
+class TopicRequests(Requests):
+    """Calls about topics."""
+
+    def list_topics(self) -> list[str]:
+        """Names of all topics, internal ones too (Metadata).
+
+        Raises:
+            KafkaError: If the cluster cannot be asked.
+        """
+        return [topic["Name"] for topic in self._client.metadata(None)["Topics"]]
+
+    def describe_topics(
+        self, topics: Iterable[str | uuid.UUID] | None = None
+    ) -> list[dict[str, Any]]:
+        """Topics with their partitions (Metadata); creates none.
+
+        Args:
+            topics: Names, or topic ids (KIP-516); None: all.
+
+        Returns:
+            A dict for each: error_code, name, topic_id, is_internal, partitions (each with
+            partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
+            offline_replicas, error_code) and authorized_operations; under kafka-python 2's
+            keys (topic, partition, leader, replicas, isr) as well. An unknown topic has
+            error_code 3.
+        """
+        asked: list[dict[str, Any]] | None = None
+        by_id = False
+        if topics is not None:
+            asked = []
+            for each in topics:
+                by_id = by_id or isinstance(each, uuid.UUID)
+                asked.append(
+                    {"Name": None, "TopicId": to_base64(each)}
+                    if isinstance(each, uuid.UUID)
+                    else {"Name": each}
+                )
+        version = self._client.negotiate("Metadata")
+        if by_id:
+            version = max(_ID_DESCRIBE_VERSION, version)
+        body: dict[str, Any] = {"Topics": asked, "AllowAutoTopicCreation": False}
+        if version >= _OPERATIONS_VERSION:
+            body["IncludeTopicAuthorizedOperations"] = True
+        answer = self._call("Metadata", body, version=version)
+        return [_described(topic) for topic in answer["Topics"]]
+
+    def create_topics(
+        self,
+        new_topics: Any,
+        timeout_ms: float | None = None,
+        validate_only: bool = False,
+        raise_errors: bool = True,
+        wait_for_metadata: bool = False,
+    ) -> dict[str, Any]:
+        """Makes topics (CreateTopics).
+
+        Args:
+            new_topics: Names, NewTopics, or {name: {"num_partitions": int,
+                "replication_factor": int, "assignments": {partition: [node ids]},
+                "configs": {option: value}}}, all keys optional.
+            timeout_ms: How long the controller may take; None: request_timeout_ms.
+            validate_only: Only check whether it would work.
+            raise_errors: Whether the first topic's error is raised; else see error_code.
+            wait_for_metadata: Return once every partition has a leader.
+
+        Returns:
+            {"topics": [{name, topic_id, error_code, error_message, num_partitions,
+            replication_factor, configs: {option: {...}}}]}.
+
+        Raises:
+            TopicAlreadyExistsError: If one exists; and the other errors of CreateTopics.
+            ValueError: If no topic is given.
+        """
+        if validate_only and wait_for_metadata:
+            raise ValueError("validate_only and wait_for_metadata are mutually exclusive")
+        topics = _new_topics(new_topics)
+        answer = self._call(
+            "CreateTopics",
+            {
+                "Topics": topics,
+                "timeoutMs": self._timeout(timeout_ms),
+                "validateOnly": validate_only,
+            },
+            "controller",
+            codes=lambda answer: (
+                (row["ErrorCode"], row.get("ErrorMessage"), f"topic {row['Name']!r}")
+                for row in answer["Topics"]
+            ),
+            raise_errors=raise_errors,
+        )
+        if wait_for_metadata:
+            self.wait_for_topics([topic["Name"] for topic in topics])
+        found: dict[str, Any] = snake_keys(answer)
+        for topic in found["topics"]:
+            rows = topic.pop("configs", None)
+            if rows:
+                topic["configs"] = dict(describe_entry(row, "topic") for row in rows)
+        return found
+
+    def wait_for_topics(self, topic_names: Iterable[str], timeout_ms: float = 10000) -> None:
+        """Waits until topics are known and all of their partitions have leaders.
+
+        Raises:
+            KafkaTimeoutError: When the time is over; says what is missing.
+        """
+        names = list(topic_names)
+        deadline = time.monotonic() + timeout_ms / 1000
+        while names:
+            try:
+                by_name = {each["name"]: each for each in self.describe_topics(names)}
+            except KafkaError:
+                by_name = {}
+            reasons = {name: _not_ready(by_name.get(name)) for name in names}
+            pending = {name: reason for name, reason in reasons.items() if reason}
+            if not pending:
+                return
+            if time.monotonic() >= deadline:
+                raise KafkaTimeoutError(f"Topics not ready after {timeout_ms} ms: {pending}")
+            time.sleep(_POLL_SECONDS)
+
+    def delete_topics(
+        self,
+        topics: Iterable[str | uuid.UUID],
+        timeout_ms: float | None = None,
+        raise_errors: bool = True,
+    ) -> dict[str, Any]:
+        """Deletes topics (DeleteTopics).
+
+        Args:
+            topics: Names, or topic ids (brokers of 2.8 and newer).
+            timeout_ms: How long the controller may take; None: request_timeout_ms.
+            raise_errors: Whether the first topic's error is raised; else see error_code.
+
+        Returns:
+            {"topics": [{name, topic_id, error_code, error_message}]}.
+
+        Raises:
+            UnknownTopicOrPartitionError: If one does not exist; and other errors of DeleteTopics.
+        """
+        if isinstance(topics, str):
+            raise TypeError("topics must be a list of names, not one str")
+        names = list(topics)
+        body: dict[str, Any] = {"TimeoutMs": self._timeout(timeout_ms)}
+        if self._client.negotiate("DeleteTopics", "controller") >= _ID_DELETE_VERSION:
+            body["Topics"] = [
+                {"Name": None, "TopicId": to_base64(each)}
+                if isinstance(each, uuid.UUID)
+                else {"Name": each}
+                for each in names
+            ]
+        else:
+            body["TopicNames"] = [str(each) for each in names]
+        answer = self._call(
+            "DeleteTopics",
+            body,
+            "controller",
+            codes=lambda answer: (
+                (row["ErrorCode"], row.get("ErrorMessage"), f"topic {row['Name']!r}")
+                for row in answer["Responses"]
+            ),
+            raise_errors=raise_errors,
+        )
+        found = snake_keys(answer)
+        return {"topics": found["responses"]}
+
+
+def _not_ready(topic: Mapping[str, Any] | None) -> str | None:
+    if topic is None:
+        return "missing from metadata response"
+    if topic["error_code"]:
+        return for_code(topic["error_code"]).__name__
+    if not topic["partitions"]:
+        return "no partitions reported"
+    bad = [
+        f"p{row['partition_index']}=no leader"
+        for row in topic["partitions"]
+        if row["leader_id"] < 0
+    ]
+    return ",".join(bad) or None

@@ -1,0 +1,304 @@
+"""Transactions as an administrator sees them (KIP-664)."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from thalweg.admin.naming import FlexibleEnum
+from thalweg.admin.partitions import PartitionRequests
+from thalweg.errors import for_code
+from thalweg.structs import TopicPartition
+
+__all__ = [
+    "AbortTransactionSpec",
+    "PartitionProducerState",
+    "ProducerState",
+    "TransactionDescription",
+    "TransactionListing",
+    "TransactionRequests",
+    "TransactionState",
+]
+
+_SLACK_MS = 5 * 60 * 1000  # kafka-transactions.sh waits so much longer than the timeout
+
+
+class TransactionState(FlexibleEnum, StrEnum):
+    """States that coordinators tell of."""
+
+    EMPTY = "Empty"
+    ONGOING = "Ongoing"
+    PREPARE_COMMIT = "PrepareCommit"
+    PREPARE_ABORT = "PrepareAbort"
+    COMPLETE_COMMIT = "CompleteCommit"
+    COMPLETE_ABORT = "CompleteAbort"
+    DEAD = "Dead"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    UNKNOWN = "Unknown"
+
+
+_OVER = (
+    TransactionState.EMPTY,
+    TransactionState.COMPLETE_COMMIT,
+    TransactionState.COMPLETE_ABORT,
+    TransactionState.DEAD,
+)
+
+
+class TransactionListing(NamedTuple):
+    """A transactional id that a coordinator knows."""
+
+    transactional_id: str
+    producer_id: int
+    state: TransactionState
+
+
+class TransactionDescription(NamedTuple):
+    """A transactional id in full."""
+
+    coordinator_id: int
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    transaction_timeout_ms: int
+    transaction_start_time_ms: int
+    topic_partitions: set[TopicPartition]
+
+
+class ProducerState(NamedTuple):
+    """A producer that a partition remembers; current_transaction_start_offset -1 outside one."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_transaction_start_offset: int
+
+
+class PartitionProducerState(NamedTuple):
+    """The producers that a partition remembers."""
+
+    active_producers: list[ProducerState]
+
+
+class AbortTransactionSpec(NamedTuple):
+    """An open transaction on a partition; coordinator_epoch -1 leaves that check out."""
+
+    topic_partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int = -1
+
+
+class TransactionRequests(PartitionRequests):
+    """Calls about transactions."""
+
+    def list_transactions(
+        self,
+        broker_ids: Iterable[int] | None = None,
+        producer_id_filters: Iterable[int] | None = None,
+        state_filters: Iterable[TransactionState | str] | None = None,
+        duration_filter_ms: float | None = None,
+        transactional_id_pattern: str | None = None,
+    ) -> dict[int, list[TransactionListing]]:
+        """Transactional ids by coordinator (ListTransactions).
+
+        Args:
+            broker_ids: Nodes to ask; None: all.
+            producer_id_filters: Only these producer ids.
+            state_filters: Only these states.
+            duration_filter_ms: Only transactions open for longer (brokers of 3.8 and newer).
+            transactional_id_pattern: Only ids that match (brokers of 4.1 and newer, KIP-1152).
+
+        Returns:
+            {node id: [TransactionListing]}.
+
+        Raises:
+            UnsupportedVersionError: If a broker is too old for a filter.
+        """
+        body: dict[str, Any] = {
+            "StateFilters": [TransactionState.value_for(each) for each in state_filters or ()],
+            "ProducerIdFilters": list(producer_id_filters or ()),
+        }
+        if duration_filter_ms is not None:
+            body["DurationFilter"] = int(duration_filter_ms)
+        if transactional_id_pattern is not None:
+            body["TransactionalIdPattern"] = transactional_id_pattern
+        found = {}
+        for node in self._node_ids() if broker_ids is None else broker_ids:
+            answer = self._call(
+                "ListTransactions",
+                body,
+                node,
+                codes=lambda answer: [(answer["ErrorCode"], None, "ListTransactions")],
+            )
+            found[node] = [
+                TransactionListing(
+                    row["TransactionalId"],
+                    row["ProducerId"],
+                    TransactionState(row["TransactionState"]),
+                )
+                for row in answer["TransactionStates"]
+            ]
+        return found
+
+    def describe_transactions(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, TransactionDescription]:
+        """Transactional ids in full (DescribeTransactions).
+
+        Raises:
+            TransactionalIdNotFoundError: If a coordinator does not know one.
+        """
+        found = {}
+        for name in transactional_ids:
+            where = ("coordinator", "transaction", name)
+            answer = self._call(
+                "DescribeTransactions",
+                {"TransactionalIds": [name]},
+                where,
+                codes=lambda answer: (
+                    (row["ErrorCode"], None, f"transactional id {row['TransactionalId']!r}")
+                    for row in answer["TransactionStates"]
+                ),
+            )
+            row = answer["TransactionStates"][0]
+            found[name] = TransactionDescription(
+                self._coordinator_id(name),
+                TransactionState(row["TransactionState"]),
+                row["ProducerId"],
+                row["ProducerEpoch"],
+                row["TransactionTimeoutMs"],
+                row["TransactionStartTimeMs"],
+                {
+                    TopicPartition(topic["Topic"], partition)
+                    for topic in row["Topics"]
+                    for partition in topic["Partitions"]
+                },
+            )
+        return found
+
+    def _coordinator_id(self, transactional_id: str) -> int:
+        batched = self._client.negotiate("FindCoordinator") >= 4
+        key = {"CoordinatorKeys": [transactional_id]} if batched else {"Key": transactional_id}
+        answer = self._call("FindCoordinator", {"KeyType": 1, **key})
+        row = answer["Coordinators"][0] if batched else answer
+        found: int = row["NodeId"]
+        return found
+
+    def describe_producers(
+        self, partitions: Iterable[TopicPartition], broker_id: int | None = None
+    ) -> dict[TopicPartition, PartitionProducerState]:
+        """The producers that partitions remember (DescribeProducers).
+
+        Args:
+            partitions: TopicPartitions.
+            broker_id: A replica to ask; None: each partition's leader.
+
+        Raises:
+            BrokerResponseError: If a partition fails.
+        """
+        chosen = list(partitions)
+        if not chosen:
+            return {}
+        leaders = self._leaders(chosen) if broker_id is None else {broker_id: set(chosen)}
+        found = {}
+        for node, theirs in leaders.items():
+            topics: dict[str, list[int]] = defaultdict(list)
+            for topic, partition in sorted(theirs):
+                topics[topic].append(partition)
+            answer = self._call(
+                "DescribeProducers",
+                {
+                    "Topics": [
+                        {"Name": name, "PartitionIndexes": ids} for name, ids in topics.items()
+                    ]
+                },
+                node,
+                codes=lambda answer: (
+                    (
+                        row["ErrorCode"],
+                        row["ErrorMessage"],
+                        f"{each['Name']}-{row['PartitionIndex']}",
+                    )
+                    for each in answer["Topics"]
+                    for row in each["Partitions"]
+                ),
+            )
+            for each in answer["Topics"]:
+                for row in each["Partitions"]:
+                    found[TopicPartition(each["Name"], row["PartitionIndex"])] = (
+                        PartitionProducerState(
+                            [ProducerState(*_fields(state)) for state in row["ActiveProducers"]]
+                        )
+                    )
+        return found
+
+    def abort_transaction(self, spec: AbortTransactionSpec) -> None:
+        """Writes an abort marker for an open transaction (WriteTxnMarkers).
+
+        Raises:
+            BrokerResponseError: If the partition's leader refuses.
+        """
+        where = TopicPartition(*spec.topic_partition)
+        marker = {
+            "ProducerId": spec.producer_id,
+            "ProducerEpoch": spec.producer_epoch,
+            "TransactionResult": False,
+            "Topics": [{"Name": where.topic, "PartitionIndexes": [where.partition]}],
+            "CoordinatorEpoch": spec.coordinator_epoch,
+        }
+        answer = self._call(
+            "WriteTxnMarkers", {"Markers": [marker]}, next(iter(self._leaders([where])))
+        )
+        for topic in (topic for row in answer["Markers"] for topic in row["Topics"]):
+            for row in topic["Partitions"]:
+                if row["ErrorCode"]:
+                    raise for_code(row["ErrorCode"])(f"aborting the transaction on {where}")
+
+    def find_hanging_transactions(
+        self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900000
+    ) -> list[dict[str, Any]]:
+        """Transactions open for longer than brokers allow, as kafka-transactions.sh finds them.
+
+        Args:
+            broker_ids: Nodes to ask; None: all.
+            max_transaction_timeout_ms: The brokers' transaction.max.timeout.ms.
+
+        Returns:
+            [{transactional_id, producer_id, producer_epoch, state, age_ms, coordinator_id,
+            topic_partitions}].
+        """
+        listings = self.list_transactions(broker_ids)
+        names = sorted({row.transactional_id for rows in listings.values() for row in rows})
+        now_ms = int(time.time() * 1000)
+        found = []
+        for name, row in self.describe_transactions(names).items():
+            age_ms = now_ms - row.transaction_start_time_ms
+            started = row.state not in _OVER and row.transaction_start_time_ms >= 0
+            if started and age_ms >= max_transaction_timeout_ms + _SLACK_MS:
+                found.append(
+                    {
+                        "transactional_id": name,
+                        "producer_id": row.producer_id,
+                        "producer_epoch": row.producer_epoch,
+                        "state": row.state.value,
+                        "age_ms": age_ms,
+                        "coordinator_id": row.coordinator_id,
+                        "topic_partitions": sorted(row.topic_partitions),
+                    }
+                )
+        return found
+
+
+def _fields(state: dict[str, Any]) -> tuple[int, ...]:
+    return (
+        state["ProducerId"],
+        state["ProducerEpoch"],
+        state["LastSequence"],
+        state["LastTimestamp"],
+        state["CoordinatorEpoch"],
+        state["CurrentTxnStartOffset"],
+    )

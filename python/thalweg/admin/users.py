@@ -1,0 +1,156 @@
+"""Users' SCRAM credentials (KIP-554)."""
+
+import hashlib
+import os
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Any
+
+from thalweg.admin.naming import FlexibleEnum
+from thalweg.admin.requests import Requests
+from thalweg.errors import IllegalArgumentError
+
+__all__ = [
+    "ScramMechanism",
+    "UserRequests",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
+]
+
+
+class ScramMechanism(FlexibleEnum, IntEnum):
+    """The hash of a SCRAM credential."""
+
+    UNKNOWN = 0
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def hash_name(self) -> str:
+        """Hashlib's name of it."""
+        return {1: "sha256", 2: "sha512"}[int(self)]
+
+
+class UserScramCredentialDeletion:
+    """Takes a credential away."""
+
+    def __init__(self, user: str, mechanism: ScramMechanism | str | int) -> None:
+        self.user = user
+        self.mechanism = ScramMechanism.build_from(mechanism)
+
+
+class UserScramCredentialUpsertion:
+    """Sets a credential; only the salted hash is sent, and the password is not kept.
+
+    Args:
+        user: Whose it is.
+        mechanism: Its hash.
+        password: str or bytes.
+        iterations: At least 4096, which None stands for.
+        salt: None: a random one.
+
+    Raises:
+        IllegalArgumentError: If the mechanism is UNKNOWN.
+    """
+
+    DEFAULT_ITERATIONS = 4096
+
+    def __init__(
+        self,
+        user: str,
+        mechanism: ScramMechanism | str | int,
+        password: str | bytes,
+        iterations: int | None = None,
+        salt: bytes | None = None,
+    ) -> None:
+        self.user = user
+        self.mechanism = ScramMechanism.build_from(mechanism)
+        if self.mechanism is ScramMechanism.UNKNOWN:
+            raise IllegalArgumentError("SCRAM mechanism must not be UNKNOWN")
+        self.iterations = self.DEFAULT_ITERATIONS if iterations is None else iterations
+        self.salt = os.urandom(24) if salt is None else salt
+        secret = password.encode() if isinstance(password, str) else password
+        self.salted_password = hashlib.pbkdf2_hmac(
+            self.mechanism.hash_name, secret, self.salt, self.iterations
+        )
+
+    def __repr__(self) -> str:
+        return f"UserScramCredentialUpsertion({self.user!r}, {self.mechanism.name}, <hidden>)"
+
+
+class UserRequests(Requests):
+    """Calls about users."""
+
+    def alter_user_scram_credentials(
+        self, alterations: Iterable[UserScramCredentialDeletion | UserScramCredentialUpsertion]
+    ) -> dict[str, str | None]:
+        """Sets and deletes credentials (AlterUserScramCredentials).
+
+        Returns:
+            {user: None, or the error's message}.
+
+        Raises:
+            IllegalArgumentError: If an alteration is neither.
+        """
+        deletions: list[dict[str, Any]] = []
+        upsertions: list[dict[str, Any]] = []
+        for each in alterations:
+            if isinstance(each, UserScramCredentialDeletion):
+                deletions.append({"Name": each.user, "Mechanism": int(each.mechanism)})
+            elif isinstance(each, UserScramCredentialUpsertion):
+                upsertions.append(
+                    {
+                        "Name": each.user,
+                        "Mechanism": int(each.mechanism),
+                        "Iterations": each.iterations,
+                        "Salt": each.salt,
+                        "SaltedPassword": each.salted_password,
+                    }
+                )
+            else:
+                raise IllegalArgumentError(
+                    "alterations must be UserScramCredentialDeletion or"
+                    f" UserScramCredentialUpsertion, got {type(each).__name__}"
+                )
+        answer = self._call(
+            "AlterUserScramCredentials",
+            {"Deletions": deletions, "Upsertions": upsertions},
+            "controller",
+        )
+        return {
+            row["User"]: row["ErrorMessage"] if row["ErrorCode"] else None
+            for row in answer["Results"]
+        }
+
+    def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, dict[str, Any]]:
+        """Which credentials users have (DescribeUserScramCredentials).
+
+        Args:
+            users: Names; None: all users that have one.
+
+        Returns:
+            {user: {"error": None or message, "credential_infos": [{mechanism, iterations}]}}.
+        """
+        asked = None if users is None else [{"Name": name} for name in users]
+        answer = self._call(
+            "DescribeUserScramCredentials",
+            {"Users": asked},
+            codes=lambda answer: [
+                (answer["ErrorCode"], answer["ErrorMessage"], "DescribeUserScramCredentials")
+            ],
+        )
+        return {
+            row["User"]: {
+                "error": row["ErrorMessage"] if row["ErrorCode"] else None,
+                "credential_infos": [
+                    {
+                        "mechanism": ScramMechanism(each["Mechanism"]),
+                        "iterations": each["Iterations"],
+                    }
+                    for each in row["CredentialInfos"]
+                ],
+            }
+            for row in answer["Results"]
+        }

@@ -1,0 +1,295 @@
+"""EmbeddedBroker: Kafka in this process, for starting, for tests, and for use on one machine.
+
+    with EmbeddedBroker(nodes=3) as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        with broker.faults.on("Produce").then_disconnect():
+            ...
+
+Real sockets, so any client works with it. Nodes, leaders and faults are moved at run time. The
+broker itself is native; this module is its Python face.
+
+What is deliberately absent: replication. Several nodes share one log each partition.
+"""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from thalweg import _core
+from thalweg.errors import BrokerResponseError, kafka_errors
+
+if TYPE_CHECKING:
+    from thalweg._core import _FaultAction
+
+__all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
+
+_CODES: Final = {kind.message: code for code, kind in kafka_errors.items()}
+
+
+def _code(error: int | str | type[BrokerResponseError]) -> int:
+    """An error code out of a code, Kafka's name or an error class."""
+    if isinstance(error, int):
+        return error
+    if isinstance(error, str):
+        if error not in _CODES:
+            raise ValueError(f"no error of Kafka's protocol is called {error!r}")
+        return _CODES[error]
+    if error.errno is None:
+        raise ValueError(f"{error.__name__} has no error code")
+    return error.errno
+
+
+class Fault:
+    """A fault that was set; as a context manager it is removed at the end of the block."""
+
+    def __init__(self, native: _core.EmbeddedBroker, number: int) -> None:
+        self._native = native
+        self._number = number
+
+    @property
+    def hits(self) -> int:
+        """How often it has applied."""
+        return self._native.fault_hits(self._number)
+
+    def remove(self) -> None:
+        """Takes it back; it may be used up already."""
+        self._native.remove_fault(self._number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+
+class FaultRule:
+    """Which requests a fault is for; `then_...` says what happens to them."""
+
+    def __init__(
+        self,
+        native: _core.EmbeddedBroker,
+        api: str | None,
+        node: int | None,
+        topic: str | None,
+    ) -> None:
+        self._native = native
+        self._api, self._node, self._topic = api, node, topic
+
+    def _add(
+        self,
+        action: "_FaultAction",
+        times: int | None,
+        error_code: int = 0,
+        delay_ms: int = 0,
+    ) -> Fault:
+        number = self._native.add_fault(
+            self._api, action, self._node, self._topic, error_code, delay_ms, times
+        )
+        return Fault(self._native, number)
+
+    def then_fail(
+        self, error: int | str | type[BrokerResponseError], times: int | None = 1
+    ) -> Fault:
+        """Answers with an error and does nothing else.
+
+        Args:
+            error: A code, Kafka's name of it, or a class of thalweg.errors.
+            times: How many requests; None: all until it is removed.
+        """
+        return self._add("fail", times, error_code=_code(error))
+
+    def then_delay(self, ms: int, times: int | None = 1) -> Fault:
+        """Holds the answer back for so many milliseconds."""
+        return self._add("delay", times, delay_ms=ms)
+
+    def then_disconnect(self, times: int | None = 1) -> Fault:
+        """Closes the connection before the request is looked at."""
+        return self._add("disconnect", times)
+
+    def apply_then_disconnect(self, times: int | None = 1) -> Fault:
+        """Does what was asked, and closes the connection before answering."""
+        return self._add("apply_then_disconnect", times)
+
+    def then_silence(self, times: int | None = 1) -> Fault:
+        """Takes the request and never answers."""
+        return self._add("silence", times)
+
+
+class Faults:
+    """Faults on demand, applied in the order in which they were set."""
+
+    def __init__(self, native: _core.EmbeddedBroker) -> None:
+        self._native = native
+
+    def on(
+        self, api: str | None = None, node: int | None = None, topic: str | None = None
+    ) -> FaultRule:
+        """Requests that a fault is for.
+
+        Args:
+            api: Kafka's name ("Produce"); None: all.
+            node: Only at this node.
+            topic: Only requests that name this topic.
+        """
+        return FaultRule(self._native, api, node, topic)
+
+    def clear(self) -> None:
+        """Takes all faults back."""
+        self._native.clear_faults()
+
+
+class EmbeddedBroker:
+    """A Kafka cluster of one or more nodes in this process.
+
+    Args:
+        nodes: Number of brokers.
+        port: Of the first; the others follow. 0: any free ports.
+        host: Address to listen at.
+        data_dir: Where logs are kept; None: in memory.
+        configs: Kafka's broker options by their dotted names.
+
+    Raises:
+        KafkaConfigurationError: If an option is not known.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        data_dir: str | None = None,
+        configs: Mapping[str, Any] | None = None,
+    ) -> None:
+        options = {name: str(value) for name, value in (configs or {}).items()}
+        self._native = _core.EmbeddedBroker(nodes, port, host, data_dir, options)
+        self.faults = Faults(self._native)
+
+    def start(self) -> Self:
+        """Listens; returns once every node accepts connections.
+
+        Raises:
+            OSError: If a port is taken.
+            IllegalStateError: After close().
+        """
+        self._native.start()
+        return self
+
+    def close(self) -> None:
+        """Stops all nodes; a second call does nothing."""
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        import asyncio
+
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.close)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """'host:port' of all nodes, joined by commas; IllegalStateError before start()."""
+        return self._native.bootstrap_servers
+
+    @property
+    def host(self) -> str:
+        """The address listened at."""
+        return self._native.host
+
+    @property
+    def nodes(self) -> list[int]:
+        """Node ids."""
+        return self._native.nodes
+
+    @property
+    def ports(self) -> list[int]:
+        """One a node."""
+        return self._native.ports
+
+    @property
+    def data_dir(self) -> str | None:
+        """Where logs are kept; None: in memory."""
+        return self._native.data_dir
+
+    @property
+    def running(self) -> bool:
+        """Between start() and close()."""
+        return self._native.running
+
+    def create_topic(
+        self,
+        name: str,
+        num_partitions: int = 1,
+        configs: Mapping[str, Any] | None = None,
+        replication_factor: int = 1,
+    ) -> None:
+        """Makes a topic.
+
+        Args:
+            name: Its name.
+            num_partitions: Number of partitions.
+            configs: Kafka's topic options by their dotted names.
+            replication_factor: What metadata tells of; there is one copy all the same.
+
+        Raises:
+            TopicAlreadyExistsError: If there is one.
+            InvalidTopicError: If the name is not allowed.
+        """
+        options = {option: str(value) for option, value in (configs or {}).items()}
+        self._native.create_topic(name, num_partitions, replication_factor, options)
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic; UnknownTopicOrPartitionError if there is none."""
+        self._native.delete_topic(name)
+
+    def topics(self) -> dict[str, int]:
+        """{topic: number of partitions}."""
+        return self._native.topics()
+
+    def leader(self, partition: tuple[str, int]) -> int:
+        """Node id of a partition's leader."""
+        return self._native.leader(partition)
+
+    def move_leader(self, partition: tuple[str, int], node: int) -> None:
+        """Makes a node the leader of a partition; the leader epoch grows."""
+        self._native.move_leader(partition, node)
+
+    def stop_node(self, node: int) -> None:
+        """Closes a node's connections and its port; its partitions get other leaders."""
+        self._native.stop_node(node)
+
+    def start_node(self, node: int) -> None:
+        """Has a stopped node listen at its port again."""
+        self._native.start_node(node)
+
+    def requests(self, api: str | None = None) -> dict[str, int]:
+        """{API name: requests answered since start()}."""
+        return self._native.requests(api)
+
+    def __repr__(self) -> str:
+        where = self.bootstrap_servers if self.running else "not running"
+        return f"<EmbeddedBroker of {len(self.nodes)} nodes, {where}>"
