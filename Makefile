@@ -25,18 +25,19 @@ export PYO3_PYTHON := $(abspath $(PY))
 CORES := protocol records cluster producer consumer
 # The binding needs an interpreter to link with, so it is tested from Python.
 CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked
+XTASK := cargo run --quiet --locked --package xtask --
 # Arguments for pytest, as in: make test PYTEST="-k interop"
 PYTEST :=
 # Arguments for the demo and the benchmarks of peers.
 DEMO :=
 PEERS_BENCH :=
 # For make fuzz.
-TARGET := frames
+TARGET := decode_request
 SECONDS := 60
 
 say = @printf '\n==> %s\n'
 
-.PHONY: help demo test test-full check lint test-python bench bench-peers bench-spark bench-criterion \
+.PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
         build venv peers compat kafka spark-kafka wheel sdist fuzz clean \
         doctor-build doctor-demo doctor-test
 
@@ -49,18 +50,25 @@ demo: doctor-demo build
 	$(say) "the demo"
 	$(PY) -m thalweg demo $(DEMO)
 
-test: doctor-test build kafka peers compat lint
+test: doctor-test build kafka peers compat lint schema
 	$(say) "Rust tests"
 	$(CARGO_TEST)
 	$(say) "Python tests"
 	$(BIN)/pytest $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
-test-full: doctor-test build kafka peers compat lint
+test-full: doctor-test build kafka peers compat lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
 	$(BIN)/pytest --timeout 7200 -o faulthandler_timeout=7000 $(PYTEST)
+
+# The protocol's schema and errors, extracted once more from the jar of Kafka's clients.
+schema: doctor-test kafka
+	$(say) "the protocol against Kafka's own schema"
+	$(XTASK) schema --check
+	$(XTASK) errors --check
+	$(XTASK) java-roundtrip
 
 # ---- The fast part -------------------------------------------------------------------------
 
@@ -70,10 +78,11 @@ check: doctor-build build lint
 
 # Clocks and sockets are forbidden in the cores' libraries only: tests need a first `now`.
 lint: doctor-build build
-	$(say) "Rust: format, clippy"
+	$(say) "Rust: format, lint, generated code"
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings \
 	    -A clippy::disallowed_methods -A clippy::disallowed_types
+	$(XTASK) generate --check
 	cargo clippy --lib --locked $(CORES:%=-p thalweg-%) -- -D warnings
 	$(say) "Python: format, lint, types"
 	$(BIN)/ruff format --check .

@@ -17,6 +17,7 @@ PRODUCER_SETTINGS = ("linger_ms", "batch_bytes", "acks", "idempotence", "codec",
 CONSUMER_SETTINGS = ("check_crcs", "isolation")
 CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 SAMPLE_BATCHES = 200
+OTHER_CODEC_SHARE_MAX = 0.02
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,17 @@ def check_written(case: Case, *, idempotent: bool) -> Written:
     ends = wire.end_offsets(case.topic)
     if sum(ends.values()) != case.records:
         raise ValueError(f"{case.name}: {sum(ends.values())} records written, {case.records} sent")
-    size = records = batches = 0
+    size = records = batches = other = 0
     for partition in ends:
         for number, header in enumerate(wire.batches(case.topic, partition)):
             if number == SAMPLE_BATCHES:
                 break
             if header.codec != CODEC_IDS[case.codec]:
-                raise ValueError(f"{case.name}: a batch has codec {header.codec}, not {case.codec}")
+                other += header.records
             if idempotent and (header.producer_id >= 0) != case.idempotence:
                 raise ValueError(f"{case.name}: a batch has producer id {header.producer_id}")
             size, records, batches = size + header.length, records + header.records, batches + 1
+    # A client may leave a batch of a few records as it is when compressing does not shrink it.
+    if other > records * OTHER_CODEC_SHARE_MAX:
+        raise ValueError(f"{case.name}: {other} of {records} records are not in {case.codec}")
     return Written(sum(ends.values()), size / records, records / batches)

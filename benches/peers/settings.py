@@ -11,7 +11,8 @@ import random
 from dataclasses import asdict, dataclass, replace
 
 PARTITIONS = 4
-DISTINCT_PAYLOADS = 4096
+# More than the largest batch holds, so that no batch compresses by repeats.
+DISTINCT_PAYLOADS = 16_384
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
@@ -67,7 +68,8 @@ def payloads(size: int) -> list[bytes]:
     rng = random.Random(size)
     noise = size // 2
     constant = (b"the deepest water runs fastest, " * (size // 32 + 1))[: size - noise]
-    return [bytes(rng.choices(_ALPHABET, k=noise)) + constant for _ in range(DISTINCT_PAYLOADS)]
+    printable = _ALPHABET * 4
+    return [rng.randbytes(noise).translate(printable) + constant for _ in range(DISTINCT_PAYLOADS)]
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from tests.support.wire import (
     send_fetch,
 )
 
+PRODUCE_VERSION = 7  # the first that takes zstd
 BATCH_BYTES = 950_000
 IN_FLIGHT = 5
 PARTITION_FETCH_BYTES = 16 << 20
@@ -57,13 +58,13 @@ def produce(case: Case) -> dict[str, Any]:
     host, port = Wire(case.bootstrap).addresses[0]
     requests = -(-case.records // per_batch)
     with Connection(host, port) as connection:
-        connection.send(PRODUCE, 3, bodies[0])
+        connection.send(PRODUCE, PRODUCE_VERSION, bodies[0])
         check(connection.receive())
         with Stopwatch() as watch:
             for number in range(requests):
                 if number >= IN_FLIGHT:
                     check(connection.receive())
-                connection.send(PRODUCE, 3, bodies[number % PARTITIONS])
+                connection.send(PRODUCE, PRODUCE_VERSION, bodies[number % PARTITIONS])
             for _ in range(min(requests, IN_FLIGHT)):
                 check(connection.receive())
     return watch.result(requests * per_batch, sent=(requests + 1) * per_batch)
