@@ -1,0 +1,60 @@
+"""`thalweg broker`: an embedded Kafka until Ctrl-C or SIGTERM."""
+
+import argparse
+import signal
+import sys
+import threading
+from typing import Any
+
+from thalweg.cli.options import pairs
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """--host, --port, --nodes, --data-dir, --config."""
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (%(default)s)")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=9092,
+        help="port of the first node, the others follow; 0: any (%(default)s)",
+    )
+    parser.add_argument("--nodes", type=int, default=1, help="number of brokers (%(default)s)")
+    parser.add_argument("--data-dir", help="where to keep the logs (default: in memory)")
+    parser.add_argument(
+        "--config",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an option of Kafka's brokers; may be repeated",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves until a signal comes."""
+    from thalweg.broker import EmbeddedBroker
+
+    stop = threading.Event()
+
+    def on_signal(number: int, frame: Any) -> None:
+        stop.set()
+
+    broker = EmbeddedBroker(
+        arguments.nodes,
+        arguments.port,
+        arguments.host,
+        arguments.data_dir,
+        pairs(arguments.config, "--config"),
+    )
+    try:
+        broker.start()
+    except OSError as error:
+        print(f"thalweg broker: {error.strerror or error}", file=sys.stderr)
+        return 1
+    with broker:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, on_signal)
+        print(f"Kafka is ready: bootstrap_servers={broker.bootstrap_servers}", flush=True)
+        stop.wait()
+    return 0

@@ -1,0 +1,104 @@
+"""`thalweg consume`: records as lines."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from thalweg.cli.options import add_client_arguments, client_config
+
+__all__ = ["add_arguments", "as_json", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to read, and how to show it."""
+    add_client_arguments(parser)
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("-p", "--partition", type=int, action="append", help="default: all")
+    parser.add_argument(
+        "-o",
+        "--offset",
+        default="latest",
+        help="earliest, latest, an offset, or -N for the last N of each partition (%(default)s)",
+    )
+    parser.add_argument("-c", "--count", type=int, help="stop after so many records")
+    parser.add_argument("-e", "--exit", action="store_true", help="stop at the end of the topic")
+    parser.add_argument(
+        "-K", "--key-separator", metavar="TEXT", help="print the key and this first"
+    )
+    parser.add_argument("-J", "--json", action="store_true", help="a JSON object each record")
+
+
+def as_json(record: Any) -> str:
+    """A record as one line of JSON; bytes that are no text as latin-1."""
+
+    def text(data: bytes | None) -> str | None:
+        if data is None:
+            return None
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return data.decode("latin-1")
+
+    return json.dumps(
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "key": text(record.key),
+            "value": text(record.value),
+            "headers": [[name, text(value)] for name, value in record.headers],
+        }
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints until Ctrl-C, the count, or the end."""
+    from thalweg.consumer import KafkaConsumer
+    from thalweg.structs import TopicPartition
+
+    with KafkaConsumer.from_config(client_config(arguments)) as consumer:
+        known = consumer.partitions_for_topic(arguments.topic)
+        if not known:
+            print(f"thalweg consume: there is no topic {arguments.topic!r}", file=sys.stderr)
+            return 1
+        chosen = [TopicPartition(arguments.topic, each) for each in arguments.partition or known]
+        consumer.assign(chosen)
+        _seek(consumer, chosen, arguments.offset)
+        ends = consumer.end_offsets(chosen) if arguments.exit else {}
+        _print(consumer, arguments, ends)
+    return 0
+
+
+def _seek(consumer: Any, chosen: list[Any], offset: str) -> None:
+    if offset in ("earliest", "beginning"):
+        consumer.seek_to_beginning()
+    elif offset in ("latest", "end"):
+        consumer.seek_to_end()
+    else:
+        number = int(offset)
+        ends = consumer.end_offsets(chosen) if number < 0 else {}
+        starts = consumer.beginning_offsets(chosen) if number < 0 else {}
+        for each in chosen:
+            wanted = number if number >= 0 else max(starts[each], ends[each] + number)
+            consumer.seek(each, wanted)
+
+
+def _print(consumer: Any, arguments: argparse.Namespace, ends: dict[Any, int]) -> None:
+    left = arguments.count
+    write = sys.stdout.buffer.write
+    separator = arguments.key_separator.encode() if arguments.key_separator else None
+    while left is None or left > 0:
+        if ends and all(consumer.position(each) >= end for each, end in ends.items()):
+            break
+        for records in consumer.poll(timeout_ms=1000, max_records=left).values():
+            for record in records:
+                if arguments.json:
+                    write(as_json(record).encode() + b"\n")
+                    continue
+                if separator is not None:
+                    write((record.key or b"") + separator)
+                write((record.value or b"") + b"\n")
+            left = None if left is None else left - len(records)
+        sys.stdout.flush()
