@@ -1,1 +1,66 @@
-//! thalweg python.
+//! The extension module `thalweg._core`: converts and delegates, nothing else.
+//!
+//! ```text
+//! Python ── extract ──▶ the crates (producer, consumer, columns, broker) ── results ──▶ Python
+//!              gil.rs: the one door out of the GIL      errors.rs: the one error map
+//! ```
+//! A branch about Kafka's semantics in here is a bug: it belongs to the crate that it is about.
+
+use pyo3::prelude::*;
+
+mod append;
+mod batch_futures;
+mod broker;
+mod callbacks;
+mod capsules;
+mod client;
+mod cluster;
+mod config;
+mod consumer;
+mod errors;
+mod futures;
+mod gil;
+mod hooks;
+mod outgoing;
+mod polling;
+mod producer;
+mod reader;
+mod records;
+mod runtime;
+mod send_many;
+mod settings;
+mod sink;
+mod tables;
+mod topics;
+mod types;
+mod values;
+
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use crate::batch_futures::{BatchMetadata, FutureBatchMetadata};
+    #[pymodule_export]
+    use crate::broker::EmbeddedBroker;
+    #[pymodule_export]
+    use crate::client::{Client, PendingRequest};
+    #[pymodule_export]
+    use crate::cluster::ClusterMetadata;
+    #[pymodule_export]
+    use crate::consumer::Consumer;
+    #[pymodule_export]
+    use crate::futures::FutureRecordMetadata;
+    #[pymodule_export]
+    use crate::producer::Producer;
+    #[pymodule_export]
+    use crate::reader::PartitionReader;
+    #[pymodule_export]
+    use crate::records::ConsumerRecord;
+    #[pymodule_export]
+    use crate::runtime::{runtime_threads, set_log_level, stop_threads};
+    #[pymodule_export]
+    use crate::tables::{ArrowBatch, RecordTable};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,257 @@
+//! `EmbeddedBroker`: the core that `thalweg.broker.EmbeddedBroker` wraps.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::prelude::*;
+use thalweg_broker::{BrokerConfig, BrokerError, EmbeddedBroker as Core, FaultAction, FaultMatch};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+
+use crate::errors;
+
+/// `EADDRINUSE` on Linux, macOS and Windows differ; Python knows its own.
+const ADDRESS_IN_USE: &str = "EADDRINUSE";
+
+enum State {
+    New,
+    Running(Core),
+    Closed,
+}
+
+/// An embedded broker.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct EmbeddedBroker {
+    config: BrokerConfig,
+    pid: u32,
+    state: Mutex<State>,
+}
+
+impl EmbeddedBroker {
+    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+        if self.pid != std::process::id() {
+            let text = "this broker was started before fork(), in the parent process";
+            return Err(errors::raise(py, "IllegalStateError", text));
+        }
+        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Asks the running broker without the GIL.
+    fn ask<T: Send>(
+        &self,
+        py: Python<'_>,
+        question: impl FnOnce(&Core) -> Result<T, BrokerError> + Send,
+    ) -> PyResult<T> {
+        if self.pid != std::process::id() {
+            drop(self.lock(py)?);
+        }
+        let answer = py.detach(|| {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            match &*state {
+                State::Running(core) => Some(question(core)),
+                State::New | State::Closed => None,
+            }
+        });
+        match answer {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) => Err(broker_error(py, &error)),
+            None => Err(errors::raise(py, "IllegalStateError", "the broker is not running")),
+        }
+    }
+}
+
+#[pymethods]
+impl EmbeddedBroker {
+    #[new]
+    #[pyo3(signature = (nodes = 1, port = 0, host = "127.0.0.1", data_dir = None, configs = None))]
+    fn new(
+        nodes: i32,
+        port: u16,
+        host: &str,
+        data_dir: Option<String>,
+        configs: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Self> {
+        if nodes < 1 {
+            return Err(PyValueError::new_err(format!("nodes must be at least 1, got {nodes}")));
+        }
+        let config = BrokerConfig {
+            nodes,
+            host: host.to_owned(),
+            port,
+            data_dir: data_dir.map(Into::into),
+            options: configs.unwrap_or_default(),
+            ..BrokerConfig::default()
+        };
+        Ok(Self { config, pid: std::process::id(), state: Mutex::new(State::New) })
+    }
+
+    fn start(&self, py: Python<'_>) -> PyResult<()> {
+        let mut state = self.lock(py)?;
+        match &*state {
+            State::Running(_) => return Ok(()),
+            State::Closed => {
+                return Err(errors::raise(py, "IllegalStateError", "the broker is closed"));
+            }
+            State::New => {}
+        }
+        let config = self.config.clone();
+        let started = py.detach(|| Core::start(config));
+        *state = State::Running(started.map_err(|error| broker_error(py, &error))?);
+        Ok(())
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let before = std::mem::replace(&mut *self.lock(py)?, State::Closed);
+        if let State::Running(core) = before {
+            py.detach(|| core.close());
+        }
+        Ok(())
+    }
+
+    #[getter]
+    fn host(&self) -> &str {
+        &self.config.host
+    }
+
+    #[getter]
+    fn nodes(&self, py: Python<'_>) -> PyResult<Vec<i32>> {
+        match &*self.lock(py)? {
+            State::Running(core) => Ok(core.node_ids()),
+            State::New | State::Closed => Ok((1..=self.config.nodes).collect()),
+        }
+    }
+
+    #[getter]
+    fn ports(&self, py: Python<'_>) -> PyResult<Vec<u16>> {
+        self.ask(py, |core| Ok(core.ports()))
+    }
+
+    #[getter]
+    fn data_dir(&self) -> Option<String> {
+        self.config.data_dir.as_ref().map(|path| path.display().to_string())
+    }
+
+    #[getter]
+    fn bootstrap_servers(&self, py: Python<'_>) -> PyResult<String> {
+        self.ask(py, |core| Ok(core.bootstrap_servers()))
+    }
+
+    #[getter]
+    fn running(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(matches!(&*self.lock(py)?, State::Running(core) if core.is_running()))
+    }
+
+    #[pyo3(signature = (name, num_partitions = 1, replication_factor = 1, configs = None))]
+    fn create_topic(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        num_partitions: i32,
+        replication_factor: i16,
+        configs: Option<BTreeMap<String, String>>,
+    ) -> PyResult<()> {
+        let configs = configs.unwrap_or_default();
+        self.ask(py, |core| core.create_topic(name, num_partitions, replication_factor, &configs))
+    }
+
+    fn delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.ask(py, |core| core.delete_topic(name))
+    }
+
+    fn topics(&self, py: Python<'_>) -> PyResult<BTreeMap<String, i32>> {
+        self.ask(py, |core| Ok(core.topics()))
+    }
+
+    fn leader(&self, py: Python<'_>, partition: (String, i32)) -> PyResult<i32> {
+        self.ask(py, |core| core.leader(&partition.0, partition.1))
+    }
+
+    fn move_leader(&self, py: Python<'_>, partition: (String, i32), node: i32) -> PyResult<()> {
+        self.ask(py, |core| core.move_leader(&partition.0, partition.1, node))
+    }
+
+    fn stop_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
+        self.ask(py, |core| core.stop_node(node))
+    }
+
+    fn start_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
+        self.ask(py, |core| core.start_node(node))
+    }
+
+    #[pyo3(signature = (api, action, node = None, topic = None, error_code = 0, delay_ms = 0, times = Some(1)))]
+    #[allow(clippy::too_many_arguments)]
+    fn add_fault(
+        &self,
+        py: Python<'_>,
+        api: Option<&str>,
+        action: &str,
+        node: Option<i32>,
+        topic: Option<String>,
+        error_code: i16,
+        delay_ms: u64,
+        times: Option<u32>,
+    ) -> PyResult<u64> {
+        let matches = FaultMatch { api: api.map(api_key).transpose()?, node, topic: topic.map(Str::from) };
+        let action = match action {
+            "fail" => FaultAction::Fail(ErrorCode(error_code)),
+            "delay" => FaultAction::Delay(Duration::from_millis(delay_ms)),
+            "disconnect" => FaultAction::Disconnect,
+            "apply_then_disconnect" => FaultAction::ApplyThenDisconnect,
+            "silence" => FaultAction::Silence,
+            other => return Err(PyValueError::new_err(format!("unknown fault action {other:?}"))),
+        };
+        self.ask(py, |core| Ok(core.faults().add(matches, action, times).0))
+    }
+
+    fn remove_fault(&self, py: Python<'_>, fault: u64) -> PyResult<()> {
+        self.ask(py, |core| {
+            core.faults().remove(thalweg_broker::FaultId(fault));
+            Ok(())
+        })
+    }
+
+    fn clear_faults(&self, py: Python<'_>) -> PyResult<()> {
+        self.ask(py, |core| {
+            core.faults().clear();
+            Ok(())
+        })
+    }
+
+    fn fault_hits(&self, py: Python<'_>, fault: u64) -> PyResult<u64> {
+        self.ask(py, |core| Ok(core.faults().hits(thalweg_broker::FaultId(fault)).unwrap_or(0)))
+    }
+
+    #[pyo3(signature = (api = None))]
+    fn requests(&self, py: Python<'_>, api: Option<&str>) -> PyResult<BTreeMap<String, u64>> {
+        let key = api.map(api_key).transpose()?;
+        self.ask(py, |core| Ok(core.requests(key)))
+    }
+}
+
+fn api_key(name: &str) -> PyResult<ApiKey> {
+    ApiKey::from_name(name)
+        .ok_or_else(|| PyValueError::new_err(format!("there is no Kafka API named {name:?}")))
+}
+
+fn broker_error(py: Python<'_>, error: &BrokerError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        BrokerError::PortTaken { .. } => {
+            let number = py.import("errno").and_then(|errno| errno.getattr(ADDRESS_IN_USE));
+            match number {
+                Ok(number) => PyOSError::new_err((number.unbind(), text)),
+                Err(error) => error,
+            }
+        }
+        BrokerError::Listen { source, .. } => {
+            PyOSError::new_err((source.raw_os_error().unwrap_or(0), text))
+        }
+        BrokerError::Config(_) => errors::raise(py, "KafkaConfigurationError", &text),
+        BrokerError::Kafka { code, .. } => errors::raised(errors::for_code(py, code.0, &text)),
+        BrokerError::NoSuchNode { .. } => PyValueError::new_err(text),
+        BrokerError::Closed => errors::raise(py, "IllegalStateError", &text),
+        BrokerError::Timeout { .. } => errors::raise(py, "KafkaTimeoutError", &text),
+        _ => errors::raise(py, "KafkaError", &text),
+    }
+}

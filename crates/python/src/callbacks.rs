@@ -1,0 +1,197 @@
+//! The callback thread: runs the application's callbacks, in the order of completion.
+//!
+//! ```text
+//! add_callback (GIL) ── entry under a token ──▶ table
+//! batch completes (I/O thread, no GIL) ── token ──▶ queue ──▶ callback thread ── GIL ──▶ f(...)
+//! ```
+//! The I/O thread handles tokens only: it must neither wait for the GIL nor drop a Python object.
+//! There is one callback thread a process; a forked child gets its own at its first use and leaks
+//! what it inherited, whose locks may have been held by a thread that no longer exists.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+/// What runs on the callback thread; Python errors are its own affair (see [`report`]).
+pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
+
+/// Names the work registered for one completion.
+pub(crate) type Token = u64;
+
+enum Item {
+    Completed(Token),
+    Run(Work),
+}
+
+#[derive(Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    stopped: bool,
+    finished: bool,
+}
+
+pub(crate) struct Callbacks {
+    pid: u32,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    table: Mutex<BTreeMap<Token, Vec<Work>>>,
+    next_token: AtomicU64,
+    started: AtomicBool,
+}
+
+static CURRENT: AtomicPtr<Callbacks> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The callback thread of this process.
+pub(crate) fn current() -> &'static Callbacks {
+    let found = CURRENT.load(Ordering::Acquire);
+    // SAFETY: only leaked boxes are ever stored, so a non-null pointer stays valid for good.
+    if let Some(callbacks) = unsafe { found.as_ref() }
+        && callbacks.pid == std::process::id()
+    {
+        return callbacks;
+    }
+    let fresh = Box::into_raw(Box::new(Callbacks::new()));
+    match CURRENT.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: `fresh` was leaked just now and is never freed.
+        Ok(_) => unsafe { &*fresh },
+        Err(_) => {
+            // SAFETY: `fresh` was not published; the box is still ours alone.
+            drop(unsafe { Box::from_raw(fresh) });
+            current()
+        }
+    }
+}
+
+/// A lock whose holder panicked guards plain queues, which stay usable.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Callbacks {
+    fn new() -> Self {
+        Self {
+            pid: std::process::id(),
+            queue: Mutex::default(),
+            wake: Condvar::new(),
+            table: Mutex::default(),
+            next_token: AtomicU64::new(1),
+            started: AtomicBool::new(false),
+        }
+    }
+
+    /// A token whose work runs once, after [`Self::completed`] was called with it.
+    pub(crate) fn new_token(&self) -> Token {
+        self.next_token.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds work under a token, behind what is there already.
+    pub(crate) fn register(&'static self, token: Token, work: Work) {
+        self.start();
+        locked(&self.table).entry(token).or_default().push(work);
+    }
+
+    /// Called where there is no GIL: the token's work is due.
+    pub(crate) fn completed(&self, token: Token) {
+        self.push(Item::Completed(token));
+    }
+
+    /// Runs work soon, behind what is due already.
+    pub(crate) fn run(&'static self, work: Work) {
+        self.start();
+        self.push(Item::Run(work));
+    }
+
+    fn push(&self, item: Item) {
+        let mut queue = locked(&self.queue);
+        if queue.stopped && queue.finished {
+            // The interpreter is going away: dropping a Python object now could crash it.
+            std::mem::forget(item);
+            return;
+        }
+        let first = queue.items.is_empty();
+        queue.items.push_back(item);
+        drop(queue);
+        if first {
+            self.wake.notify_one();
+        }
+    }
+
+    fn start(&'static self) {
+        if self.started.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        std::thread::Builder::new()
+            .name("thalweg-callbacks".to_owned())
+            .spawn(|| {
+                thalweg_network::block_signals();
+                self.serve();
+            })
+            .expect("a process that cannot start one more thread cannot run this client");
+    }
+
+    fn serve(&self) {
+        loop {
+            let mut queue = locked(&self.queue);
+            while queue.items.is_empty() && !queue.stopped {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            let items = std::mem::take(&mut queue.items);
+            if items.is_empty() {
+                queue.finished = true;
+                drop(queue);
+                self.wake.notify_all();
+                return;
+            }
+            drop(queue);
+            if Python::try_attach(|py| self.run_all(py, items)).is_none() {
+                // No interpreter any more; what was left of it must not be touched.
+                return;
+            }
+        }
+    }
+
+    fn run_all(&self, py: Python<'_>, items: VecDeque<Item>) {
+        for item in items {
+            match item {
+                Item::Run(work) => work(py),
+                Item::Completed(token) => {
+                    let works = locked(&self.table).remove(&token).unwrap_or_default();
+                    works.into_iter().for_each(|work| work(py));
+                }
+            }
+        }
+    }
+
+    /// Runs what is due and ends the thread; called at interpreter exit without the GIL.
+    pub(crate) fn stop(&self, timeout: Duration) {
+        let mut queue = locked(&self.queue);
+        queue.stopped = true;
+        self.wake.notify_all();
+        if !self.started.load(Ordering::Acquire) {
+            queue.finished = true;
+            return;
+        }
+        let end = Instant::now() + timeout;
+        while !queue.finished {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return };
+            queue = self
+                .wake
+                .wait_timeout(queue, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+}
+
+/// A callback that raised harms its own record alone: logged by `thalweg._logging`, then forgotten.
+pub(crate) fn report(py: Python<'_>, what: &str, error: PyErr) {
+    let logged = py
+        .import("thalweg._logging")
+        .and_then(|module| module.call_method1("callback_failed", (what, error.value(py))));
+    if logged.is_err() {
+        error.write_unraisable(py, None);
+    }
+}

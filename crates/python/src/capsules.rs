@@ -1,0 +1,66 @@
+//! Arrow's C structs in PyCapsules, as the Arrow PyCapsule interface names them.
+
+use std::ffi::CStr;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use thalweg_columns::ColumnsError;
+
+const SCHEMA: &CStr = c"arrow_schema";
+const ARRAY: &CStr = c"arrow_array";
+const STREAM: &CStr = c"arrow_array_stream";
+
+/// Makes a `ValueError` of what columns refuse.
+pub(crate) fn columns_error(error: &ColumnsError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+pub(crate) fn schema(py: Python<'_>, schema: FFI_ArrowSchema) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new(py, schema, Some(SCHEMA.to_owned()))
+}
+
+pub(crate) fn array(py: Python<'_>, array: FFI_ArrowArray) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new(py, array, Some(ARRAY.to_owned()))
+}
+
+pub(crate) fn stream(
+    py: Python<'_>,
+    stream: FFI_ArrowArrayStream,
+) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new(py, stream, Some(STREAM.to_owned()))
+}
+
+/// The record batches behind an object with `__arrow_c_stream__` or `__arrow_c_array__`.
+pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<Vec<arrow_array::RecordBatch>> {
+    if let Some(method) = data.getattr_opt("__arrow_c_stream__")? {
+        let capsule = method.call0()?.cast_into::<PyCapsule>()?;
+        let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+        // SAFETY: the capsule's name says what it holds, and it was made for this call alone.
+        let reader = unsafe { thalweg_columns::import_stream(pointer.as_ptr()) }
+            .map_err(|error| columns_error(&error))?;
+        return reader
+            .collect::<Result<_, _>>()
+            .map_err(|error| PyValueError::new_err(error.to_string()));
+    }
+    if let Some(method) = data.getattr_opt("__arrow_c_array__")? {
+        let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
+            method.call0()?.extract()?;
+        let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+        let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
+        // SAFETY: as above; the array is moved out, which leaves a released one in the capsule, and
+        // the schema is only read while its capsule lives.
+        let data = unsafe {
+            let taken = FFI_ArrowArray::from_raw(array.as_ptr());
+            arrow_array::ffi::from_ffi(taken, schema.as_ref())
+        };
+        let data = data.map_err(|error| PyValueError::new_err(error.to_string()))?;
+        return Ok(vec![arrow_array::StructArray::from(data).into()]);
+    }
+    Err(PyTypeError::new_err(format!(
+        "expected an Arrow table or batch (an object with __arrow_c_stream__), got {}",
+        data.get_type().name()?
+    )))
+}

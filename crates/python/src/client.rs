@@ -1,0 +1,368 @@
+//! `Client`: any Kafka API by name, on a client of its own or on a producer's or consumer's.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString};
+use thalweg_cluster::{CoordinatorType, NodeId};
+use thalweg_network::admin::AdminClient;
+use thalweg_network::consumer::ConsumerClient;
+use thalweg_network::producer::ProducerClient;
+use thalweg_network::{ClientView, Request, RequestTarget, Response, Ticket, VersionChoice};
+use thalweg_protocol::dynamic::{self, Value};
+use thalweg_protocol::{ApiKey, Str};
+
+use crate::cluster::ClusterMetadata;
+use crate::config::Options;
+use crate::{callbacks, cluster, errors, gil, settings, values};
+
+/// How long the actor may take to answer a question about itself.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Whose connections are used; keeps that client open.
+#[derive(Clone)]
+pub(crate) enum Handle {
+    Own(Arc<AdminClient>),
+    Producer(Arc<ProducerClient>),
+    Consumer(Arc<ConsumerClient>),
+}
+
+impl Handle {
+    fn view(&self) -> &ClientView {
+        match self {
+            Self::Own(client) => client.view(),
+            Self::Producer(client) => client.view(),
+            Self::Consumer(client) => client.view(),
+        }
+    }
+}
+
+/// Requests by name.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct Client(Handle);
+
+impl Client {
+    pub(crate) fn of(handle: Handle) -> Self {
+        Self(handle)
+    }
+
+    fn view(&self) -> &ClientView {
+        self.0.view()
+    }
+}
+
+/// What a request needs besides its body.
+struct Asked {
+    key: ApiKey,
+    target: RequestTarget,
+    version: VersionChoice,
+    timeout: Option<Duration>,
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    fn new(py: Python<'_>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut options = Options::new(config)?;
+        let config = settings::client(&mut options)?;
+        options.finish()?;
+        let client = gil::client_call(py, |interrupted| {
+            let client = AdminClient::start(&config)?;
+            client.view().wait_bootstrapped(config.bootstrap_timeout, interrupted)?;
+            Ok(client)
+        })?;
+        Ok(Self(Handle::Own(Arc::new(client))))
+    }
+
+    #[pyo3(signature = (api, body, node = None, version = None, timeout_ms = None, max_version = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn request<'py>(
+        &self,
+        py: Python<'py>,
+        api: &str,
+        body: &Bound<'py, PyAny>,
+        node: Option<&Bound<'py, PyAny>>,
+        version: Option<i16>,
+        timeout_ms: Option<f64>,
+        max_version: Option<i16>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let pending = self.submit(py, api, body, node, version, timeout_ms, max_version)?;
+        pending.result(py, None)
+    }
+
+    #[pyo3(signature = (api, body, node = None, version = None, timeout_ms = None, max_version = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        api: &str,
+        body: &Bound<'_, PyAny>,
+        node: Option<&Bound<'_, PyAny>>,
+        version: Option<i16>,
+        timeout_ms: Option<f64>,
+        max_version: Option<i16>,
+    ) -> PyResult<PendingRequest> {
+        let asked = Asked {
+            key: api_key(api)?,
+            target: target(node)?,
+            version: version_choice(version, max_version),
+            timeout: timeout_ms.map(crate::config::duration_ms),
+        };
+        let schema = dynamic::schema(asked.key).ok_or_else(|| unknown_api(api))?;
+        let body = values::struct_from_py(schema.request.root, body)?;
+        // A body that no version can carry should fail here and now, with the field's name.
+        if let Some(version) = version {
+            encode(asked.key, version, &body).map_err(|error| {
+                errors::raise(py, "UnsupportedVersionError", &format!("{api}: {error}"))
+            })?;
+        }
+        let key = asked.key;
+        let mut request = Request::new(asked.target, key, move |version| encode(key, version, &body));
+        request.version = asked.version;
+        request.timeout = asked.timeout;
+        let ticket = self.view().request(request);
+        Ok(PendingRequest(Arc::new(Pending { ticket, answer: std::sync::OnceLock::new() })))
+    }
+
+    #[pyo3(signature = (api, node = None, max_version = None))]
+    fn negotiate(
+        &self,
+        py: Python<'_>,
+        api: &str,
+        node: Option<&Bound<'_, PyAny>>,
+        max_version: Option<i16>,
+    ) -> PyResult<i16> {
+        let key = api_key(api)?;
+        let (target, version) = (target(node)?, version_choice(None, max_version));
+        gil::client_call(py, |interrupted| {
+            let deadline = Some(Instant::now() + ASK_TIMEOUT * 6);
+            self.view().negotiate(target, key, version).wait(deadline, interrupted)
+        })
+    }
+
+    fn forget_coordinator(&self, kind: &str, key: &str) -> PyResult<()> {
+        self.view().forget_coordinator(coordinator_type(kind)?, key);
+        Ok(())
+    }
+
+    #[pyo3(signature = (topics = None, timeout_ms = None))]
+    fn metadata<'py>(
+        &self,
+        py: Python<'py>,
+        topics: Option<Vec<String>>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let body = PyDict::new(py);
+        let list = match topics {
+            None => None,
+            Some(names) => {
+                let list = PyList::empty(py);
+                for name in names {
+                    let topic = PyDict::new(py);
+                    topic.set_item("Name", name)?;
+                    list.append(topic)?;
+                }
+                Some(list)
+            }
+        };
+        body.set_item("Topics", list)?;
+        body.set_item("AllowAutoTopicCreation", false)?;
+        self.request(py, "Metadata", body.as_any(), None, None, timeout_ms, None)
+    }
+
+    fn cluster(&self) -> ClusterMetadata {
+        ClusterMetadata::new(self.view().metadata().snapshot())
+    }
+
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let snapshot = self.view().metadata().snapshot();
+        snapshot.nodes().map(|node| cluster::broker(py, node)).collect()
+    }
+
+    #[pyo3(signature = (node = None))]
+    fn api_versions<'py>(
+        &self,
+        py: Python<'py>,
+        node: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        // Asked of the broker itself, so that it need not be one that is connected already.
+        let body = PyDict::new(py);
+        body.set_item("ClientSoftwareName", "thalweg")?;
+        body.set_item("ClientSoftwareVersion", env!("CARGO_PKG_VERSION"))?;
+        let answer = self.request(py, "ApiVersions", body.as_any(), node, None, None, None)?;
+        let versions = PyDict::new(py);
+        for api in answer.get_item("ApiKeys")?.try_iter()? {
+            let api = api?;
+            let key = ApiKey(api.get_item("ApiKey")?.extract()?);
+            let range: (i16, i16) =
+                (api.get_item("MinVersion")?.extract()?, api.get_item("MaxVersion")?.extract()?);
+            match dynamic::schema(key) {
+                Some(schema) => versions.set_item(schema.name, range)?,
+                None => versions.set_item(key.0.to_string(), range)?,
+            }
+        }
+        Ok(versions)
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
+        PyDict::new(py)
+    }
+
+    fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
+        is_connected(py, self.view())
+    }
+
+    #[pyo3(signature = (timeout_ms = None))]
+    fn close(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
+        let Handle::Own(client) = &self.0 else {
+            let text = "this client belongs to a producer or consumer; close that";
+            return Err(errors::raise(py, "IllegalStateError", text));
+        };
+        let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
+        gil::client_call(py, |interrupted| client.close(deadline, interrupted))
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.view().is_closed()
+    }
+}
+
+/// Whether any broker is connected right now.
+pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> {
+    if view.is_closed() {
+        return Ok(false);
+    }
+    gil::client_call(py, |interrupted| {
+        view.is_connected().wait(Some(Instant::now() + ASK_TIMEOUT), interrupted)
+    })
+}
+
+fn encode(key: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>, thalweg_protocol::EncodeError> {
+    let mut out = Vec::new();
+    dynamic::encode_request_body(key, version, body, &mut out)?;
+    Ok(out)
+}
+
+fn api_key(name: &str) -> PyResult<ApiKey> {
+    ApiKey::from_name(name).ok_or_else(|| unknown_api(name))
+}
+
+fn unknown_api(name: &str) -> PyErr {
+    PyValueError::new_err(format!("there is no Kafka API named {name:?}"))
+}
+
+fn version_choice(exactly: Option<i16>, at_most: Option<i16>) -> VersionChoice {
+    match (exactly, at_most) {
+        (Some(version), _) => VersionChoice::Exactly(version),
+        (None, Some(version)) => VersionChoice::AtMost(version),
+        (None, None) => VersionChoice::Newest,
+    }
+}
+
+fn coordinator_type(kind: &str) -> PyResult<CoordinatorType> {
+    match kind {
+        "group" => Ok(CoordinatorType::Group),
+        "transaction" => Ok(CoordinatorType::Transaction),
+        _ => Err(PyValueError::new_err(format!(
+            "a coordinator is of kind 'group' or 'transaction', not {kind:?}"
+        ))),
+    }
+}
+
+/// A node id, "any", "controller", or ("coordinator", kind, key).
+fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
+    let Some(node) = node else { return Ok(RequestTarget::LeastLoaded) };
+    if let Ok(word) = node.cast::<PyString>() {
+        return match word.to_str()? {
+            "any" => Ok(RequestTarget::LeastLoaded),
+            "controller" => Ok(RequestTarget::Controller),
+            other => Err(PyValueError::new_err(format!("unknown node {other:?}"))),
+        };
+    }
+    if let Ok((_, kind, key)) = node.extract::<(String, String, String)>() {
+        return Ok(RequestTarget::Coordinator { kind: coordinator_type(&kind)?, key: Str::from(key) });
+    }
+    Ok(RequestTarget::Node(node.extract::<NodeId>()?))
+}
+
+struct Pending {
+    ticket: Ticket<Response>,
+    /// The decoded answer, kept so that it can be asked for again.
+    answer: std::sync::OnceLock<Result<Value, thalweg_network::ClientError>>,
+}
+
+impl Pending {
+    fn keep(&self, outcome: Result<Response, thalweg_network::ClientError>) -> &Result<Value, thalweg_network::ClientError> {
+        self.answer.get_or_init(|| {
+            let mut response = outcome?;
+            Ok(dynamic::decode_response_body(response.api_key, response.version, &mut response.reader)?)
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        self.answer.get().is_some() || self.ticket.is_done()
+    }
+}
+
+/// A request under way.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct PendingRequest(Arc<Pending>);
+
+#[pymethods]
+impl PendingRequest {
+    #[getter]
+    fn is_done(&self) -> bool {
+        self.0.is_done()
+    }
+
+    #[pyo3(signature = (timeout_ms = None))]
+    fn result<'py>(&self, py: Python<'py>, timeout_ms: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
+        let pending = &self.0;
+        let answer = match pending.answer.get() {
+            Some(answer) => answer,
+            None => {
+                let deadline = gil::deadline_ms(timeout_ms);
+                let outcome = gil::wait(py, deadline, |waker| pending.ticket.poll(waker))?;
+                let Some(outcome) = outcome else {
+                    return Err(errors::raise(py, "KafkaTimeoutError", "the request is still under way"));
+                };
+                pending.keep(outcome)
+            }
+        };
+        match answer {
+            Ok(value) => values::to_py(py, value),
+            Err(error) => Err(errors::client(py, error)),
+        }
+    }
+
+    fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {
+        let py = slf.py();
+        let this = slf.clone().unbind();
+        let call = move |py: Python<'_>| {
+            if let Err(error) = f.call1(py, (this.clone_ref(py),)) {
+                callbacks::report(py, "done callback of a request", error);
+            }
+        };
+        if slf.get().0.is_done() {
+            call(py);
+            return;
+        }
+        let thread = callbacks::current();
+        let token = thread.new_token();
+        thread.register(token, Box::new(call));
+        slf.get().0.ticket.on_done(Waker::from(Arc::new(TokenWaker(token))));
+    }
+}
+
+/// Tells the callback thread that a token is due.
+struct TokenWaker(callbacks::Token);
+
+impl Wake for TokenWaker {
+    fn wake(self: Arc<Self>) {
+        callbacks::current().completed(self.0);
+    }
+}

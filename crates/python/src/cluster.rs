@@ -1,0 +1,88 @@
+//! `ClusterMetadata`: a snapshot of what a client knows, with kafka.cluster's method names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PySet;
+use thalweg_cluster::Metadata;
+
+use crate::types;
+
+/// A snapshot; it never changes.
+#[pyclass(frozen, module = "thalweg._core")]
+pub(crate) struct ClusterMetadata(Arc<Metadata>);
+
+impl ClusterMetadata {
+    pub(crate) fn new(metadata: Arc<Metadata>) -> Self {
+        Self(metadata)
+    }
+}
+
+/// `BrokerMetadata` of a node.
+pub(crate) fn broker<'py>(
+    py: Python<'py>,
+    node: &thalweg_cluster::Node,
+) -> PyResult<Bound<'py, PyAny>> {
+    types::broker_metadata(py, node.id, &node.host, node.port, node.rack.as_deref())
+}
+
+#[pymethods]
+impl ClusterMetadata {
+    #[getter]
+    fn cluster_id(&self) -> Option<&str> {
+        self.0.cluster_id.as_deref()
+    }
+
+    #[getter]
+    fn controller<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let id = self.0.controller;
+        id.and_then(|id| self.0.node(id)).map(|node| broker(py, node)).transpose()
+    }
+
+    #[getter]
+    fn update_version(&self) -> u64 {
+        self.0.version
+    }
+
+    #[pyo3(signature = (exclude_internal_topics = true))]
+    fn topics(&self, exclude_internal_topics: bool) -> BTreeSet<String> {
+        self.0
+            .topics()
+            .filter(|topic| !(exclude_internal_topics && topic.is_internal))
+            .map(|topic| topic.name.to_string())
+            .collect()
+    }
+
+    fn brokers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
+        let set = PySet::empty(py)?;
+        for node in self.0.nodes() {
+            set.add(broker(py, node)?)?;
+        }
+        Ok(set)
+    }
+
+    fn broker_metadata<'py>(
+        &self,
+        py: Python<'py>,
+        broker_id: i32,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.0.node(broker_id).map(|node| broker(py, node)).transpose()
+    }
+
+    fn partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {
+        let known = self.0.topic(topic)?;
+        Some(known.partitions.iter().map(|partition| partition.index).collect())
+    }
+
+    fn available_partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {
+        let known = self.0.topic(topic)?;
+        let led = known.partitions.iter().filter(|partition| partition.leader.is_some());
+        Some(led.map(|partition| partition.index).collect())
+    }
+
+    fn leader_for_partition(&self, partition: (String, i32)) -> Option<i32> {
+        let found = self.0.partition(&partition.0, partition.1)?;
+        Some(found.leader.unwrap_or(-1))
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads a resolved configuration: a Python mapping of canonical option names.
+//!
+//! `thalweg.config` has coerced, checked and defaulted everything before; what is left here is to
+//! move each value into its Rust field, and to refuse a name that no field takes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyMapping, PyString};
+
+/// The options given, each to be taken once; `finish` refuses what nobody took.
+pub(crate) struct Options<'py> {
+    values: Bound<'py, PyDict>,
+    taken: BTreeSet<&'static str>,
+}
+
+impl<'py> Options<'py> {
+    pub(crate) fn new(config: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let mapping = config
+            .cast::<PyMapping>()
+            .map_err(|_| PyTypeError::new_err("config must be a mapping of option names to values"))?;
+        let values = PyDict::new(config.py());
+        values.update(mapping)?;
+        Ok(Self { values, taken: BTreeSet::new() })
+    }
+
+    /// The option's value; `None` if it is absent or None.
+    pub(crate) fn get<T>(&mut self, name: &'static str) -> PyResult<Option<T>>
+    where
+        T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+    {
+        self.taken.insert(name);
+        match self.values.get_item(name)? {
+            Some(value) if !value.is_none() => value.extract::<T>().map(Some).map_err(|error| {
+                let error: PyErr = error.into();
+                PyTypeError::new_err(format!("option {name}: {error}"))
+            }),
+            _ => Ok(None),
+        }
+    }
+
+    /// Puts the option's value into `field` if it is given.
+    pub(crate) fn set<T>(&mut self, name: &'static str, field: &mut T) -> PyResult<()>
+    where
+        T: for<'a> FromPyObject<'a, 'py, Error: Into<PyErr>>,
+    {
+        if let Some(value) = self.get(name)? {
+            *field = value;
+        }
+        Ok(())
+    }
+
+    /// Milliseconds into a duration; negative ones mean none at all.
+    pub(crate) fn set_ms(&mut self, name: &'static str, field: &mut Duration) -> PyResult<()> {
+        if let Some(ms) = self.get::<f64>(name)? {
+            *field = duration_ms(ms);
+        }
+        Ok(())
+    }
+
+    /// An option that this layer knows and that has no effect in it.
+    pub(crate) fn ignore(&mut self, name: &'static str) {
+        self.taken.insert(name);
+    }
+
+    /// Names that no field took.
+    pub(crate) fn finish(self) -> PyResult<()> {
+        let mut unknown = Vec::new();
+        for key in self.values.keys() {
+            let name = key.cast::<PyString>()?.to_str()?.to_owned();
+            if !self.taken.contains(name.as_str()) {
+                unknown.push(name);
+            }
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        unknown.sort();
+        Err(PyValueError::new_err(format!("unknown options: {}", unknown.join(", "))))
+    }
+}
+
+/// Milliseconds as a duration; "no limit" (infinity and the very large) becomes a century.
+pub(crate) fn duration_ms(ms: f64) -> Duration {
+    const CENTURY_MS: f64 = 100.0 * 365.25 * 86_400_000.0;
+    Duration::from_micros((ms.clamp(0.0, CENTURY_MS) * 1_000.0) as u64)
+}

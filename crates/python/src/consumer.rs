@@ -1,0 +1,354 @@
+//! `Consumer`: the class that `thalweg.consumer.KafkaConsumer` extends.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::{PyStopIteration, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PySet, PyTuple};
+use thalweg_consumer::{FetchPosition, OffsetReset, OffsetSpec, TopicPartition};
+use thalweg_network::consumer::ConsumerClient;
+
+use crate::client::{Client, Handle};
+use crate::config::{Options, duration_ms};
+use crate::polling::{ConsumerHooks, Core, forked, not_open, offset_object};
+use crate::tables::RecordTable;
+use crate::{errors, gil, settings, types};
+
+/// `poll_arrow_max_bytes` where the option is absent.
+const ARROW_BYTES: usize = 64 * 1024 * 1024;
+
+/// The consumer core.
+#[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
+pub(crate) struct Consumer(OnceLock<Core>);
+
+impl Consumer {
+    fn core(&self, py: Python<'_>) -> PyResult<&Core> {
+        match self.0.get() {
+            Some(core) if !core.client.view().is_inherited() => {
+                core.client.view().check().map_err(|error| errors::client(py, &error))?;
+                Ok(core)
+            }
+            Some(_) => Err(forked(py)),
+            None => Err(not_open(py)),
+        }
+    }
+}
+
+type Pair = (String, i32);
+
+fn partition_of((topic, partition): Pair) -> TopicPartition {
+    TopicPartition { topic: topic.into(), partition }
+}
+
+fn partitions_of(pairs: Vec<Pair>) -> Vec<TopicPartition> {
+    pairs.into_iter().map(partition_of).collect()
+}
+
+fn partition_set<'py>(
+    py: Python<'py>,
+    partitions: Vec<TopicPartition>,
+) -> PyResult<Bound<'py, PySet>> {
+    let set = PySet::empty(py)?;
+    for tp in partitions {
+        set.add(types::topic_partition(py, &tp.topic, tp.partition)?)?;
+    }
+    Ok(set)
+}
+
+#[pymethods]
+impl Consumer {
+    #[new]
+    #[pyo3(signature = (*args, **kwargs))]
+    fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        let _ = (args, kwargs);
+        Self(OnceLock::new())
+    }
+
+    #[pyo3(signature = (config, hooks = None))]
+    fn _open(
+        &self,
+        py: Python<'_>,
+        config: &Bound<'_, PyAny>,
+        hooks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let mut options = Options::new(config)?;
+        let client_config = settings::client(&mut options)?;
+        let mut consumer_config = settings::consumer(&mut options)?;
+        settings::align_consumer(&mut consumer_config, &client_config);
+        let max_poll_records = options.get::<usize>("max_poll_records")?.unwrap_or(500);
+        let arrow_bytes = options.get::<usize>("poll_arrow_max_bytes")?.unwrap_or(ARROW_BYTES);
+        let timeout: Option<Duration> = options.get::<f64>("consumer_timeout_ms")?.map(duration_ms);
+        options.finish()?;
+        let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
+        let client = gil::client_call(py, |interrupted| {
+            let client = ConsumerClient::start(&client_config, consumer_config)?;
+            client.view().wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
+            Ok(client)
+        })?;
+        let core = Core::new(Arc::new(client), hooks, max_poll_records, arrow_bytes, timeout);
+        self.0
+            .set(core)
+            .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))
+    }
+
+    fn assign(&self, py: Python<'_>, partitions: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut pairs = Vec::new();
+        for item in partitions.try_iter()? {
+            pairs.push(item?.extract::<Pair>()?);
+        }
+        self.core(py)?.consumer().assign(&partitions_of(pairs));
+        Ok(())
+    }
+
+    fn assignment<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
+        partition_set(py, self.core(py)?.consumer().subscription().assignment())
+    }
+
+    #[pyo3(signature = (timeout_ms = Some(0.0), max_records = None))]
+    fn poll<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_ms: Option<f64>,
+        max_records: Option<usize>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let core = self.core(py)?;
+        let records_max = at_least_one("max_records", max_records)?.unwrap_or(core.max_poll_records);
+        core.poll(py, gil::deadline_ms(timeout_ms), records_max)
+    }
+
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let core = match self.0.get() {
+            // A loop over a consumer that was closed ends.
+            Some(core) if core.client.view().is_closed() => {
+                return Err(PyStopIteration::new_err(()));
+            }
+            _ => self.core(py)?,
+        };
+        let deadline = core.consumer_timeout.map(|timeout| Instant::now() + timeout);
+        core.next(py, deadline)?.ok_or_else(|| PyStopIteration::new_err(()))
+    }
+
+    #[pyo3(signature = (timeout_ms = Some(0.0), max_records = None, max_bytes = None))]
+    fn poll_arrow(
+        &self,
+        py: Python<'_>,
+        timeout_ms: Option<f64>,
+        max_records: Option<usize>,
+        max_bytes: Option<usize>,
+    ) -> PyResult<RecordTable> {
+        let core = self.core(py)?;
+        let records_max = at_least_one("max_records", max_records)?.unwrap_or(usize::MAX);
+        let bytes_max = at_least_one("max_bytes", max_bytes)?.unwrap_or(core.poll_arrow_max_bytes);
+        core.poll_arrow(py, gil::deadline_ms(timeout_ms), records_max, bytes_max)
+            .map(RecordTable::new)
+    }
+
+    #[pyo3(signature = (partition, offset, leader_epoch = -1))]
+    fn seek(&self, py: Python<'_>, partition: Pair, offset: i64, leader_epoch: i32) -> PyResult<()> {
+        if offset < 0 {
+            return Err(PyValueError::new_err(format!("offset {offset}: an offset is 0 or more")));
+        }
+        self.core(py)?
+            .consumer()
+            .seek(&partition_of(partition), offset, leader_epoch)
+            .map_err(|error| errors::consumer(py, &error))
+    }
+
+    fn seek_to(&self, py: Python<'_>, partitions: Vec<Pair>, r#where: &str) -> PyResult<()> {
+        let reset = match r#where {
+            "earliest" => OffsetReset::Earliest,
+            "latest" => OffsetReset::Latest,
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "where is 'earliest' or 'latest', not {other:?}"
+                )));
+            }
+        };
+        self.core(py)?
+            .consumer()
+            .seek_to(&partitions_of(partitions), reset)
+            .map_err(|error| errors::consumer(py, &error))
+    }
+
+    #[pyo3(signature = (partition, timeout_ms = None))]
+    fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> PyResult<i64> {
+        let core = self.core(py)?;
+        let tp = partition_of(partition);
+        let found = core.poll_position(py, &tp, gil::deadline_ms(timeout_ms))?;
+        found.ok_or_else(|| {
+            let text = format!("the position of {tp} is not known in time");
+            errors::raise(py, "KafkaTimeoutError", &text)
+        })
+    }
+
+    fn positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (tp, position) in self.core(py)?.consumer().subscription().all_consumed() {
+            dict.set_item(
+                types::topic_partition(py, &tp.topic, tp.partition)?,
+                offset_object(py, position.offset, position.leader_epoch)?,
+            )?;
+        }
+        Ok(dict)
+    }
+
+    fn awaiting_committed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let waiting = self.core(py)?.consumer().awaiting_committed();
+        waiting.iter().map(|tp| types::topic_partition(py, &tp.topic, tp.partition)).collect()
+    }
+
+    fn set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut found = Vec::new();
+        for item in offsets.call_method0("items")?.try_iter()? {
+            let (pair, committed): (Pair, Bound<'_, PyAny>) = item?.extract()?;
+            let position = if committed.is_none() {
+                None
+            } else {
+                Some(FetchPosition {
+                    offset: committed.getattr("offset")?.extract()?,
+                    leader_epoch: committed.getattr("leader_epoch")?.extract()?,
+                })
+            };
+            found.push((partition_of(pair), position));
+        }
+        self.core(py)?.consumer().set_committed(&found);
+        Ok(())
+    }
+
+    fn pause_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
+        self.core(py)?
+            .consumer()
+            .pause(&partitions_of(partitions))
+            .map_err(|error| errors::consumer(py, &error))
+    }
+
+    fn resume_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
+        self.core(py)?
+            .consumer()
+            .resume(&partitions_of(partitions))
+            .map_err(|error| errors::consumer(py, &error))
+    }
+
+    fn paused<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
+        partition_set(py, self.core(py)?.consumer().subscription().paused())
+    }
+
+    fn highwater(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
+        self.core(py)?
+            .consumer()
+            .subscription()
+            .high_watermark(&partition_of(partition))
+            .map_err(|error| errors::consumer(py, &error))
+    }
+
+    fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
+        let consumer = self.core(py)?.consumer();
+        consumer
+            .subscription()
+            .lag(&partition_of(partition), consumer.config().isolation_level)
+            .map_err(|error| errors::consumer(py, &error))
+    }
+
+    #[pyo3(signature = (targets, timeout_ms = None))]
+    fn list_offsets(
+        &self,
+        py: Python<'_>,
+        targets: Vec<(String, i32, i64)>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Vec<(String, i32, i64, i64, i32)>> {
+        let core = self.core(py)?;
+        let mut asked = Vec::with_capacity(targets.len());
+        for (topic, partition, timestamp) in targets {
+            let spec = OffsetSpec::from_wire_timestamp(timestamp).ok_or_else(|| {
+                let text = format!("timestamp {timestamp}: expected Unix milliseconds, -1, -2 or -3");
+                PyValueError::new_err(text)
+            })?;
+            asked.push((partition_of((topic, partition)), spec));
+        }
+        let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
+        let pending = core.consumer().list_offsets(asked, deadline);
+        // The core ends it at the deadline by itself, with the last problem it met.
+        let grace = deadline + Duration::from_secs(5);
+        let listed = gil::wait(py, Some(grace), |waker| match pending.poll(waker) {
+            std::task::Poll::Ready(outcome) => Some(outcome),
+            std::task::Poll::Pending => None,
+        })?;
+        let listed = match listed {
+            Some(Ok(listed)) => listed,
+            Some(Err(error)) => return Err(errors::consumer(py, &error)),
+            None => return Err(errors::raise(py, "KafkaTimeoutError", "offsets were not listed in time")),
+        };
+        Ok(listed
+            .into_iter()
+            .map(|one| {
+                let tp = one.partition;
+                (tp.topic.to_string(), tp.partition, one.offset, one.timestamp, one.leader_epoch)
+            })
+            .collect())
+    }
+
+    fn reenter(&self, py: Python<'_>) -> PyResult<()> {
+        self.core(py)?.reenter();
+        Ok(())
+    }
+
+    fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
+        self.core(py)?.wakeup();
+        Ok(())
+    }
+
+    fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
+        crate::client::is_connected(py, self.core(py)?.client.view())
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let metrics = self.core(py)?.consumer().metrics();
+        let values = PyDict::new(py);
+        let fetches = metrics.fetch_total.get();
+        let records = metrics.records_consumed_total.get();
+        let latency_ms = metrics.fetch_latency_us_total.get() as f64 / 1_000.0;
+        let per_fetch = |total: f64| if fetches == 0 { 0.0 } else { total / fetches as f64 };
+        values.set_item("fetch-total", fetches as f64)?;
+        values.set_item("fetch-latency-avg", per_fetch(latency_ms))?;
+        values.set_item("fetch-latency-max", metrics.fetch_latency_us_max.get() as f64 / 1_000.0)?;
+        values.set_item("bytes-consumed-total", metrics.bytes_consumed_total.get() as f64)?;
+        values.set_item("records-consumed-total", records as f64)?;
+        values.set_item("records-per-request-avg", per_fetch(records as f64))?;
+        values.set_item("fetch-throttle-time-total", metrics.fetch_throttle_ms_total.get() as f64)?;
+        let groups = PyDict::new(py);
+        groups.set_item("consumer-fetch-manager-metrics", values)?;
+        Ok(groups)
+    }
+
+    #[pyo3(signature = (timeout_ms = None))]
+    fn shutdown(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
+        let Some(core) = self.0.get() else { return Ok(()) };
+        if core.client.view().is_inherited() {
+            return Err(forked(py));
+        }
+        let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
+        gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
+    }
+
+    #[getter]
+    fn client(&self, py: Python<'_>) -> PyResult<Client> {
+        Ok(Client::of(Handle::Consumer(Arc::clone(&self.core(py)?.client))))
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0.get().is_none_or(|core| core.client.view().is_closed())
+    }
+}
+
+fn at_least_one(name: &str, value: Option<usize>) -> PyResult<Option<usize>> {
+    match value {
+        Some(0) => Err(PyValueError::new_err(format!("{name} must be at least 1"))),
+        other => Ok(other),
+    }
+}

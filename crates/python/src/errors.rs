@@ -1,0 +1,207 @@
+//! The one error map: every Rust error becomes a class of `thalweg.errors`, by name.
+
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyModule};
+use thalweg_cluster::{Address, ConnectionError, RequestError};
+use thalweg_consumer::ConsumerError;
+use thalweg_network::ClientError;
+use thalweg_producer::ProducerError;
+
+use crate::types;
+
+static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
+    Ok(ERRORS.get_or_try_init(py, || py.import("thalweg.errors").map(Bound::unbind))?.bind(py))
+}
+
+/// An instance of `thalweg.errors.<class>(message)`; ready to be raised or kept in a future.
+pub(crate) fn instance<'py>(
+    py: Python<'py>,
+    class: &str,
+    message: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    module(py)?.getattr(class)?.call1((message,))
+}
+
+/// The same with keyword fields after the message.
+pub(crate) fn instance_with<'py>(
+    py: Python<'py>,
+    class: &str,
+    message: &str,
+    fields: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyAny>> {
+    module(py)?.getattr(class)?.call((message,), Some(fields))
+}
+
+/// An instance for a broker's error code.
+pub(crate) fn for_code<'py>(
+    py: Python<'py>,
+    code: i16,
+    message: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    module(py)?.getattr("for_code")?.call1((code,))?.call1((message,))
+}
+
+/// Raises `thalweg.errors.<class>(message)`.
+pub(crate) fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
+    match instance(py, class, message) {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
+/// Raises an instance made by one of the functions above, or what making it raised.
+pub(crate) fn raised(made: PyResult<Bound<'_, PyAny>>) -> PyErr {
+    match made {
+        Ok(error) => PyErr::from_value(error),
+        Err(error) => error,
+    }
+}
+
+/// An error of the client's core, ready to be raised.
+pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
+    let text = error.to_string();
+    match error {
+        ClientError::NoBrokersAvailable(causes) => raised(no_brokers(py, causes, &text)),
+        ClientError::TimedOut(_) => raise(py, "KafkaTimeoutError", &text),
+        ClientError::Connection(cause) => raise(py, connection_class(cause), &text),
+        ClientError::Request(cause) => raise(py, request_class(cause), &text),
+        ClientError::Encode(_) => raise(py, "UnsupportedVersionError", &text),
+        ClientError::Decode(_) => raise(py, "KafkaProtocolError", &text),
+        ClientError::InvalidTopic(_) => raise(py, "InvalidTopicError", &text),
+        ClientError::Broker { code, .. } => raised(for_code(py, code.0, &text)),
+        ClientError::UnknownNode(_) => raise(py, "UnknownBrokerIdError", &text),
+        ClientError::Configuration(_) => raise(py, "KafkaConfigurationError", &text),
+        ClientError::Closed | ClientError::Forked => raise(py, "IllegalStateError", &text),
+        ClientError::Interrupted => interrupted(py),
+    }
+}
+
+/// A wait ended by a signal: what the handler raised; KeyboardInterrupt if it raised nothing more.
+pub(crate) fn interrupted(py: Python<'_>) -> PyErr {
+    match py.check_signals() {
+        Err(error) => error,
+        Ok(()) => PyKeyboardInterrupt::new_err(()),
+    }
+}
+
+fn no_brokers<'py>(
+    py: Python<'py>,
+    causes: &[(Address, String)],
+    text: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let addresses = PyDict::new(py);
+    for (address, cause) in causes {
+        addresses.set_item(address.to_string(), cause)?;
+    }
+    let fields = PyDict::new(py);
+    fields.set_item("addresses", addresses)?;
+    instance_with(py, "NoBrokersAvailable", text, &fields)
+}
+
+/// Why no connection can be had.
+pub(crate) fn connection(py: Python<'_>, error: &ConnectionError) -> PyErr {
+    raise(py, connection_class(error), &error.to_string())
+}
+
+fn connection_class(error: &ConnectionError) -> &'static str {
+    match error {
+        ConnectionError::Authentication { .. } => "SaslAuthenticationFailedError",
+        ConnectionError::Unsupported { .. } => "UnsupportedVersionError",
+        ConnectionError::Malformed(_) => "KafkaProtocolError",
+        ConnectionError::WrongCorrelationId { .. } | ConnectionError::Unsolicited(_) => {
+            "CorrelationIdError"
+        }
+        ConnectionError::RequestTimedOut { .. } | ConnectionError::SetupTimedOut { .. } => {
+            "KafkaTimeoutError"
+        }
+        ConnectionError::ClientClosed => "IllegalStateError",
+        _ => "KafkaConnectionError",
+    }
+}
+
+fn request_class(error: &RequestError) -> &'static str {
+    match error {
+        RequestError::Disconnected { cause, .. } => connection_class(cause),
+        RequestError::NotReady { .. } => "NodeNotReadyError",
+        RequestError::UnsupportedVersion(_) => "IncompatibleBrokerVersion",
+    }
+}
+
+/// The error of a record that was not written, kept in its future.
+pub(crate) fn producer<'py>(
+    py: Python<'py>,
+    error: &ProducerError,
+) -> PyResult<Bound<'py, PyAny>> {
+    let text = error.to_string();
+    match error {
+        ProducerError::DeliveryTimeout { possibly_written, .. }
+        | ProducerError::ClosedBeforeDelivery { possibly_written, .. } => {
+            let fields = PyDict::new(py);
+            fields.set_item("possibly_written", possibly_written)?;
+            instance_with(py, "KafkaTimeoutError", &text, &fields)
+        }
+        ProducerError::Network { .. } => instance(py, "KafkaConnectionError", &text),
+        ProducerError::RecordTooLarge { .. } => instance(py, "RecordTooLargeError", &text),
+        ProducerError::BufferExhausted => instance(py, "BufferExhaustedError", &text),
+        ProducerError::Closed => instance(py, "IllegalStateError", &text),
+        ProducerError::Codec { .. } => instance(py, "CorruptRecordError", &text),
+        ProducerError::Fatal(_) => instance(py, "KafkaError", &text),
+        _ => match error.code() {
+            Some(code) => for_code(py, code.0, &text),
+            None => instance(py, "KafkaError", &text),
+        },
+    }
+}
+
+/// What is wrong with a partition or a look-up, ready to be raised.
+pub(crate) fn consumer(py: Python<'_>, error: &ConsumerError) -> PyErr {
+    raised(consumer_instance(py, error))
+}
+
+fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bound<'py, PyAny>> {
+    let text = error.to_string();
+    let fields = PyDict::new(py);
+    match error {
+        ConsumerError::NoOffsetForPartition { partitions } => {
+            let list = PyList::empty(py);
+            for tp in partitions {
+                list.append(types::topic_partition(py, &tp.topic, tp.partition)?)?;
+            }
+            fields.set_item("partitions", list)?;
+            instance_with(py, "NoOffsetForPartitionError", &text, &fields)
+        }
+        ConsumerError::OffsetOutOfRange { partition, offset, .. } => {
+            let offsets = PyDict::new(py);
+            let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
+            offsets.set_item(tp, offset)?;
+            fields.set_item("offsets", offsets)?;
+            instance_with(py, "OffsetOutOfRangeError", &text, &fields)
+        }
+        ConsumerError::CorruptBatch { partition, offset, .. } => {
+            let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
+            fields.set_item("topic_partition", tp)?;
+            fields.set_item("offset", offset)?;
+            instance_with(py, "CorruptRecordError", &text, &fields)
+        }
+        ConsumerError::LogTruncation { .. } => instance(py, "LogTruncationError", &text),
+        ConsumerError::TopicAuthorizationFailed { .. } => {
+            instance(py, "TopicAuthorizationFailedError", &text)
+        }
+        ConsumerError::GroupAuthorizationFailed { .. } => {
+            instance(py, "GroupAuthorizationFailedError", &text)
+        }
+        ConsumerError::CommitFailed { .. } => instance(py, "CommitFailedError", &text),
+        ConsumerError::PartitionCommitFailed { code, .. } | ConsumerError::Broker { code, .. } => {
+            for_code(py, code.0, &text)
+        }
+        ConsumerError::Timeout { .. } => instance(py, "KafkaTimeoutError", &text),
+        ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
+        ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
+        // NotAssigned, NoGroupId, Closed, and what a later core adds for a wrong moment to ask.
+        _ => instance(py, "IllegalStateError", &text),
+    }
+}

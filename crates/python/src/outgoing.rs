@@ -1,0 +1,118 @@
+//! What an application hands over for a record, as slices: no copy but for what is not `bytes`.
+
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use thalweg_records::HeaderRef;
+
+/// A key or value: borrowed from a `bytes`, or copied out of another buffer.
+pub(crate) enum Data<'a> {
+    None,
+    Borrowed(&'a [u8]),
+    Copied(Vec<u8>),
+}
+
+impl<'a> Data<'a> {
+    /// Takes bytes, bytearray, memoryview or None.
+    #[inline]
+    pub(crate) fn new(object: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Self> {
+        let Some(object) = object else { return Ok(Self::None) };
+        if let Ok(bytes) = object.cast::<PyBytes>() {
+            return Ok(Self::Borrowed(bytes.as_bytes()));
+        }
+        Self::other(object, what)
+    }
+
+    #[cold]
+    fn other(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Self> {
+        if object.is_none() {
+            return Ok(Self::None);
+        }
+        match PyBuffer::<u8>::get(object) {
+            Ok(buffer) => Ok(Self::Copied(buffer.to_vec(object.py())?)),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "{what} must be bytes, bytearray, memoryview or None, got {}; set {what}_serializer to \
+                 send other types",
+                object.get_type().name()?
+            ))),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(&self) -> Option<&[u8]> {
+        match self {
+            Self::None => None,
+            Self::Borrowed(bytes) => Some(bytes),
+            Self::Copied(bytes) => Some(bytes),
+        }
+    }
+
+    /// Its length, -1 for none.
+    #[inline]
+    pub(crate) fn size(&self) -> i32 {
+        self.as_slice().map_or(-1, |bytes| bytes.len() as i32)
+    }
+}
+
+/// Headers as given, held so that their bytes can be borrowed.
+pub(crate) struct HeaderList<'py>(Vec<(Bound<'py, PyString>, Option<Bound<'py, PyAny>>)>);
+
+impl<'py> HeaderList<'py> {
+    /// Takes a list (or tuple) of `(str, bytes)` pairs; a value may be None.
+    pub(crate) fn new(headers: &Bound<'py, PyAny>) -> PyResult<Self> {
+        if !headers.is_instance_of::<PyList>() && !headers.is_instance_of::<PyTuple>() {
+            return Err(wrong_headers(headers));
+        }
+        let mut pairs = Vec::new();
+        for item in headers.try_iter()? {
+            let pair: (Bound<'py, PyString>, Bound<'py, PyAny>) =
+                item?.extract().map_err(|_| wrong_headers(headers))?;
+            let value = (!pair.1.is_none()).then_some(pair.1);
+            pairs.push((pair.0, value));
+        }
+        Ok(Self(pairs))
+    }
+
+    pub(crate) fn empty() -> Self {
+        Self(Vec::new())
+    }
+
+    /// The pairs as slices, to be borrowed for the append.
+    pub(crate) fn data(&self) -> PyResult<Vec<(&str, Data<'_>)>> {
+        self.0
+            .iter()
+            .map(|(name, value)| Ok((name.to_str()?, Data::new(value.as_ref(), "header value")?)))
+            .collect()
+    }
+}
+
+fn wrong_headers(headers: &Bound<'_, PyAny>) -> PyErr {
+    let shown = headers.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!(
+        "headers must be a list of (str, bytes) tuples, a value may be None; got {shown}"
+    ))
+}
+
+/// Borrowed pairs in the form that records are encoded from.
+pub(crate) fn header_refs<'a>(data: &'a [(&'a str, Data<'a>)]) -> Vec<HeaderRef<'a>> {
+    data.iter()
+        .map(|(name, value)| HeaderRef { key: name.as_bytes(), value: value.as_slice() })
+        .collect()
+}
+
+/// Bytes of names and values, -1 for no headers.
+pub(crate) fn header_size(headers: &[HeaderRef<'_>]) -> i32 {
+    if headers.is_empty() {
+        return -1;
+    }
+    headers.iter().map(|h| (h.key.len() + h.value.map_or(0, <[u8]>::len)) as i32).sum()
+}
+
+/// kafka-python's check: a record needs one of the two.
+pub(crate) fn need_key_or_value(key: bool, value: bool) -> PyResult<()> {
+    if key || value {
+        return Ok(());
+    }
+    Err(PyValueError::new_err("Need at least one: key or value"))
+}

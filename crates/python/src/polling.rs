@@ -1,0 +1,382 @@
+//! The polling half of a consumer: hooks, drains, waits.
+//!
+//! ```text
+//! loop: before_poll hook if due -> register the waker -> drain -> wait until woken or due
+//! ```
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use thalweg_columns::{ArrowSink, Layout, SlabPool, TableLimits};
+use thalweg_consumer::{Consumer as ConsumerCore, ConsumerError, Drained, TopicPartition};
+use thalweg_network::ClientError;
+use thalweg_network::consumer::ConsumerClient;
+use thalweg_network::wait::Parker;
+
+use crate::records::ConsumerRecord;
+use crate::sink::{Deserializers, DictSink, Ended, OneSink, Poison, RecordMaker};
+use crate::{capsules, errors, gil, types};
+
+/// Bytes of recycled column buffers a consumer keeps, in tables.
+const SLAB_TABLES: usize = 2;
+
+/// What of the consumer is Python.
+pub(crate) struct ConsumerHooks {
+    pub(crate) deserializers: Deserializers,
+    pub(crate) before_poll: Option<Py<PyAny>>,
+    pub(crate) on_consume: Option<Py<PyAny>>,
+}
+
+impl ConsumerHooks {
+    pub(crate) fn new(hooks: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let read = |name: &str| -> PyResult<Option<Py<PyAny>>> {
+            let Some(hooks) = hooks else { return Ok(None) };
+            let hook = hooks.getattr(name)?;
+            Ok((!hook.is_none()).then(|| hook.unbind()))
+        };
+        Ok(Self {
+            deserializers: Deserializers {
+                key: read("deserialize_key")?,
+                value: read("deserialize_value")?,
+            },
+            before_poll: read("before_poll")?,
+            on_consume: read("on_consume")?,
+        })
+    }
+}
+
+/// What only the polling thread touches.
+pub(crate) struct PollState {
+    maker: RecordMaker,
+    arrow: Option<Columns>,
+    /// When `before_poll` wants to be called again.
+    hook_due: Option<Instant>,
+    hook_seen: u64,
+}
+
+/// The table being filled; the pool outlives it, so that its buffers are used again.
+struct Columns {
+    sink: ArrowSink,
+    limits: TableLimits,
+    pool: Arc<SlabPool>,
+}
+
+/// An opened consumer.
+pub(crate) struct Core {
+    pub(crate) client: Arc<ConsumerClient>,
+    pub(crate) hooks: ConsumerHooks,
+    pub(crate) max_poll_records: usize,
+    pub(crate) poll_arrow_max_bytes: usize,
+    pub(crate) consumer_timeout: Option<Duration>,
+    state: Mutex<PollState>,
+    woken: AtomicBool,
+    reentries: AtomicU64,
+}
+
+impl Core {
+    pub(crate) fn new(
+        client: Arc<ConsumerClient>,
+        hooks: ConsumerHooks,
+        max_poll_records: usize,
+        poll_arrow_max_bytes: usize,
+        consumer_timeout: Option<Duration>,
+    ) -> Self {
+        let state = PollState {
+            maker: RecordMaker::default(),
+            arrow: None,
+            hook_due: None,
+            hook_seen: 0,
+        };
+        Self {
+            client,
+            hooks,
+            max_poll_records,
+            poll_arrow_max_bytes,
+            consumer_timeout,
+            state: Mutex::new(state),
+            woken: AtomicBool::new(false),
+            // One ahead of what was seen: the first poll calls the hook.
+            reentries: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn consumer(&self) -> &Arc<ConsumerCore> {
+        self.client.consumer()
+    }
+
+    /// The polling thread's state; a second thread gets an error at once.
+    pub(crate) fn enter(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, PollState>> {
+        match self.state.try_lock() {
+            Ok(state) => Ok(state),
+            Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(errors::raise(
+                py,
+                "IllegalStateError",
+                "the consumer is being used by another thread (or from within its own hook): one \
+                 thread at a time may poll a consumer",
+            )),
+        }
+    }
+
+    pub(crate) fn wakeup(&self) {
+        self.woken.store(true, Ordering::Release);
+        self.consumer().wake();
+    }
+
+    pub(crate) fn reenter(&self) {
+        self.reentries.fetch_add(1, Ordering::AcqRel);
+        self.consumer().wake();
+    }
+
+    /// Raises what must end any waiting call.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.client.view().check().map_err(|error| errors::client(py, &error))?;
+        if self.woken.swap(false, Ordering::AcqRel) {
+            return Err(errors::raise(py, "WakeupError", "wakeup() was called"));
+        }
+        Ok(())
+    }
+
+    /// Runs the coordinator's work if it is due. The state is unlocked meanwhile: the hook may
+    /// assign, seek and pause.
+    fn before_poll<'a>(
+        &'a self,
+        py: Python<'_>,
+        state: MutexGuard<'a, PollState>,
+        deadline: Option<Instant>,
+    ) -> PyResult<MutexGuard<'a, PollState>> {
+        let Some(hook) = &self.hooks.before_poll else { return Ok(state) };
+        let seen = self.reentries.load(Ordering::Acquire);
+        let due = state.hook_due.is_some_and(|at| at <= Instant::now());
+        if !due && seen == state.hook_seen {
+            return Ok(state);
+        }
+        drop(state);
+        let left_ms = gil::left(deadline).map(|left| left.as_millis() as u64);
+        let next: Option<f64> = hook.bind(py).call1((left_ms,))?.extract()?;
+        let mut state = self.enter(py)?;
+        state.hook_seen = seen;
+        state.hook_due = gil::deadline_ms(next);
+        Ok(state)
+    }
+
+    /// Drains with `take` until it gives something or the deadline is over.
+    fn poll_with<'a, T>(
+        &'a self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        mut take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
+    ) -> PyResult<Option<T>> {
+        let mut state = self.enter(py)?;
+        loop {
+            self.check(py)?;
+            state = self.before_poll(py, state, deadline)?;
+            if let Some(found) = take(&mut state)? {
+                return Ok(Some(found));
+            }
+            // Registered, then looked at again: what came in between is a wake-up already.
+            self.consumer().register(Parker::current().waker());
+            if let Some(found) = take(&mut state)? {
+                return Ok(Some(found));
+            }
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                py.check_signals()?;
+                return Ok(None);
+            }
+            let until = match (deadline, state.hook_due) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            gil::park(py, until)?;
+        }
+    }
+
+    /// `{TopicPartition: [ConsumerRecord]}`, empty when the time is over.
+    pub(crate) fn poll<'py>(
+        &self,
+        py: Python<'py>,
+        deadline: Option<Instant>,
+        records_max: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let polled = self.poll_with(py, deadline, |state| self.drain(py, state, records_max))?;
+        let records = polled.unwrap_or_else(|| PyDict::new(py));
+        match &self.hooks.on_consume {
+            Some(hook) if !records.is_empty() => {
+                Ok(hook.bind(py).call1((records,))?.cast_into::<PyDict>()?)
+            }
+            _ => Ok(records),
+        }
+    }
+
+    /// The next offset to be handed out, once it is known.
+    pub(crate) fn poll_position(
+        &self,
+        py: Python<'_>,
+        partition: &TopicPartition,
+        deadline: Option<Instant>,
+    ) -> PyResult<Option<i64>> {
+        self.poll_with(py, deadline, |_| {
+            let consumer = self.consumer();
+            let position = consumer.subscription().position(partition);
+            let position = position.map_err(|error| errors::consumer(py, &error))?;
+            Ok(position.map(|at| at.offset))
+        })
+    }
+
+    fn drain<'py>(
+        &self,
+        py: Python<'py>,
+        state: &mut PollState,
+        records_max: usize,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let mut sink = DictSink::new(py, &mut state.maker, &self.hooks.deserializers);
+        let drained = self.consumer().drain(records_max, &mut sink);
+        let (dict, ended) = (sink.dict, sink.ended);
+        Ok(settled(py, drained, ended)?.then_some(dict))
+    }
+
+    /// The next record, the position moved past it and no further.
+    pub(crate) fn next<'py>(
+        &self,
+        py: Python<'py>,
+        deadline: Option<Instant>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let next = self.poll_with(py, deadline, |state| {
+            let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
+            let drained = self.consumer().drain(1, &mut sink);
+            let (record, ended) = (sink.record, sink.ended);
+            settled(py, drained, ended)?;
+            let Some(record) = record else { return Ok(None) };
+            match &self.hooks.on_consume {
+                None => Ok(Some(Some(record.into_any()))),
+                Some(hook) => {
+                    let partition = state.maker.partition_object(py)?;
+                    intercepted(py, hook, partition, record).map(Some)
+                }
+            }
+        })?;
+        match next {
+            // An interceptor took the record away: the next one is due.
+            Some(None) => self.next(py, deadline),
+            Some(found) => Ok(found),
+            None => Ok(None),
+        }
+    }
+
+    /// All that is buffered, as columns.
+    pub(crate) fn poll_arrow(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        records_max: usize,
+        bytes_max: usize,
+    ) -> PyResult<arrow_array::RecordBatch> {
+        let limits = TableLimits { rows_max: records_max, bytes_max };
+        let filled = self.poll_with(py, deadline, |state| {
+            let sink = self.arrow_sink(state, limits);
+            let consumer = self.consumer();
+            let drained = py
+                .detach(|| consumer.drain(records_max, sink))
+                .map_err(|error| errors::consumer(py, &error))?;
+            if drained.records == 0 {
+                return Ok(None);
+            }
+            sink.take().map(Some).map_err(|error| capsules::columns_error(&error))
+        })?;
+        match filled {
+            Some(table) => Ok(table),
+            // The same schema when it is empty.
+            None => Ok(arrow_array::RecordBatch::new_empty(Arc::clone(Layout::poll().schema()))),
+        }
+    }
+
+    fn arrow_sink<'a>(&self, state: &'a mut PollState, limits: TableLimits) -> &'a mut ArrowSink {
+        let known = state.arrow.take();
+        let columns = match known {
+            Some(columns) if columns.limits == limits => columns,
+            other => {
+                let pool = other.map_or_else(
+                    || SlabPool::new(SLAB_TABLES * self.poll_arrow_max_bytes),
+                    |columns| columns.pool,
+                );
+                let sink = ArrowSink::new(Layout::poll(), limits, Arc::clone(&pool));
+                Columns { sink, limits, pool }
+            }
+        };
+        &mut state.arrow.insert(columns).sink
+    }
+}
+
+/// Whether anything was taken; raises what kept everything from being taken.
+fn settled(py: Python<'_>, drained: Result<Drained, ConsumerError>, ended: Ended) -> PyResult<bool> {
+    if let Some(error) = ended.failure {
+        return Err(error);
+    }
+    let drained = drained.map_err(|error| errors::consumer(py, &error))?;
+    match ended.poison {
+        Some(poison) if drained.records == 0 => Err(raise_poison(py, *poison)),
+        _ => Ok(drained.records > 0),
+    }
+}
+
+/// One record through the interceptors' chain, which may change it or take it away.
+fn intercepted<'py>(
+    py: Python<'py>,
+    hook: &Py<PyAny>,
+    partition: Py<PyAny>,
+    record: Bound<'py, ConsumerRecord>,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let given = PyDict::new(py);
+    given.set_item(&partition, PyList::new(py, [record])?)?;
+    let changed = hook.bind(py).call1((given,))?;
+    let Some(list) = changed.cast::<PyDict>()?.get_item(partition)? else { return Ok(None) };
+    list.try_iter()?.next().transpose()
+}
+
+fn raise_poison(py: Python<'_>, poison: Poison) -> PyErr {
+    let made = || -> PyResult<Bound<'_, PyAny>> {
+        let (topic, partition) = (&*poison.partition.topic, poison.partition.partition);
+        let fields = PyDict::new(py);
+        fields.set_item("topic", topic)?;
+        fields.set_item("partition", partition)?;
+        fields.set_item("offset", poison.offset)?;
+        fields.set_item("timestamp", poison.timestamp)?;
+        fields.set_item("key", &poison.key)?;
+        fields.set_item("value", &poison.value)?;
+        fields.set_item("headers", &poison.headers)?;
+        fields.set_item("part", poison.part)?;
+        let text = format!(
+            "the {} of the record at offset {} of {topic}-{partition} could not be deserialized: \
+             {}; seek past it to go on",
+            poison.part,
+            poison.offset,
+            poison.cause.value(py)
+        );
+        let error = errors::instance_with(py, "DeserializationError", &text, &fields)?;
+        error.setattr("__cause__", poison.cause.value(py))?;
+        Ok(error)
+    };
+    errors::raised(made())
+}
+
+/// `OffsetAndMetadata` of a position.
+pub(crate) fn offset_object<'py>(
+    py: Python<'py>,
+    offset: i64,
+    leader_epoch: i32,
+) -> PyResult<Bound<'py, PyAny>> {
+    types::offset_and_metadata(py, offset, "", leader_epoch)
+}
+
+/// The error of a call on a consumer that is not open.
+pub(crate) fn not_open(py: Python<'_>) -> PyErr {
+    errors::raise(py, "IllegalStateError", "the consumer was never opened")
+}
+
+/// The error of a call in a forked child.
+pub(crate) fn forked(py: Python<'_>) -> PyErr {
+    errors::client(py, &ClientError::Forked)
+}

@@ -1,0 +1,388 @@
+//! `ConsumerRecord`: one consumed record, behaving as kafka-python's namedtuple does.
+//!
+//! Made in Rust while `poll` drains, so every field that costs something is lazy: headers stay
+//! the raw section of the batch until they are asked for. It is no tuple: a tuple of 13 boxed
+//! fields would cost ten allocations a record.
+
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pyclass::CompareOp;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
+
+/// Field names, in kafka-python's order.
+const FIELDS: [&str; 13] = [
+    "topic",
+    "partition",
+    "leader_epoch",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "checksum",
+    "serialized_key_size",
+    "serialized_value_size",
+    "serialized_header_size",
+];
+
+/// A record's headers: the raw section until first access, then the list.
+pub(crate) enum Headers {
+    None,
+    /// Count and the encoded section, copied once out of the batch.
+    Raw(Box<RawHeaders>),
+    Made(Py<PyAny>),
+}
+
+pub(crate) struct RawHeaders {
+    pub(crate) section: Box<[u8]>,
+    pub(crate) parse: fn(Python<'_>, &[u8]) -> PyResult<Py<PyList>>,
+    parsed: PyOnceLock<Py<PyList>>,
+}
+
+impl RawHeaders {
+    pub(crate) fn new(
+        section: Box<[u8]>,
+        parse: fn(Python<'_>, &[u8]) -> PyResult<Py<PyList>>,
+    ) -> Self {
+        Self { section, parse, parsed: PyOnceLock::new() }
+    }
+}
+
+/// What every record of one run (same partition, same batch) shares.
+pub(crate) struct RecordRun {
+    pub(crate) topic: Py<PyString>,
+    pub(crate) partition: i32,
+    pub(crate) leader_epoch: i32,
+    pub(crate) timestamp_type: i8,
+}
+
+/// One consumed record.
+#[pyclass(frozen, generic, module = "thalweg._core", freelist = 1024)]
+pub(crate) struct ConsumerRecord {
+    pub(crate) run: Arc<RecordRun>,
+    pub(crate) offset: i64,
+    pub(crate) timestamp: i64,
+    pub(crate) key: Py<PyAny>,
+    pub(crate) value: Py<PyAny>,
+    pub(crate) headers: Headers,
+    pub(crate) checksum: Option<Box<Py<PyAny>>>,
+    pub(crate) key_size: i32,
+    pub(crate) value_size: i32,
+    pub(crate) header_size: i32,
+}
+
+fn optional_epoch(epoch: i32) -> Option<i32> {
+    (epoch >= 0).then_some(epoch)
+}
+
+#[pymethods]
+impl ConsumerRecord {
+    #[new]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        topic: Bound<'_, PyString>,
+        partition: i32,
+        leader_epoch: Option<i32>,
+        offset: i64,
+        timestamp: i64,
+        timestamp_type: i8,
+        key: Py<PyAny>,
+        value: Py<PyAny>,
+        headers: Py<PyAny>,
+        checksum: Option<Py<PyAny>>,
+        serialized_key_size: i32,
+        serialized_value_size: i32,
+        serialized_header_size: i32,
+    ) -> Self {
+        Self {
+            run: Arc::new(RecordRun {
+                topic: topic.unbind(),
+                partition,
+                leader_epoch: leader_epoch.unwrap_or(-1),
+                timestamp_type,
+            }),
+            offset,
+            timestamp,
+            key,
+            value,
+            headers: Headers::Made(headers),
+            checksum: checksum.map(Box::new),
+            key_size: serialized_key_size,
+            value_size: serialized_value_size,
+            header_size: serialized_header_size,
+        }
+    }
+
+    #[classattr]
+    fn __match_args__(py: Python<'_>) -> PyResult<Py<PyTuple>> {
+        Ok(PyTuple::new(py, FIELDS)?.unbind())
+    }
+
+    #[classattr]
+    fn _fields(py: Python<'_>) -> PyResult<Py<PyTuple>> {
+        Ok(PyTuple::new(py, FIELDS)?.unbind())
+    }
+
+    #[classattr]
+    fn _field_defaults(py: Python<'_>) -> Py<PyDict> {
+        PyDict::new(py).unbind()
+    }
+
+    #[getter]
+    fn topic(&self, py: Python<'_>) -> Py<PyString> {
+        self.run.topic.clone_ref(py)
+    }
+
+    #[getter]
+    fn partition(&self) -> i32 {
+        self.run.partition
+    }
+
+    #[getter]
+    fn leader_epoch(&self) -> Option<i32> {
+        optional_epoch(self.run.leader_epoch)
+    }
+
+    #[getter]
+    fn offset(&self) -> i64 {
+        self.offset
+    }
+
+    #[getter]
+    fn timestamp(&self) -> i64 {
+        self.timestamp
+    }
+
+    #[getter]
+    fn timestamp_type(&self) -> i8 {
+        self.run.timestamp_type
+    }
+
+    #[getter]
+    fn key(&self, py: Python<'_>) -> Py<PyAny> {
+        self.key.clone_ref(py)
+    }
+
+    #[getter]
+    fn value(&self, py: Python<'_>) -> Py<PyAny> {
+        self.value.clone_ref(py)
+    }
+
+    #[getter]
+    fn headers(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match &self.headers {
+            Headers::None => Ok(PyList::empty(py).into_any().unbind()),
+            Headers::Made(list) => Ok(list.clone_ref(py)),
+            Headers::Raw(raw) => {
+                let list = raw.parsed.get_or_try_init(py, || (raw.parse)(py, &raw.section))?;
+                Ok(list.clone_ref(py).into_any())
+            }
+        }
+    }
+
+    #[getter]
+    fn checksum(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.checksum.as_ref().map(|value| value.clone_ref(py))
+    }
+
+    #[getter]
+    fn serialized_key_size(&self) -> i32 {
+        self.key_size
+    }
+
+    #[getter]
+    fn serialized_value_size(&self) -> i32 {
+        self.value_size
+    }
+
+    #[getter]
+    fn serialized_header_size(&self) -> i32 {
+        self.header_size
+    }
+
+    fn _asdict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, value) in FIELDS.iter().zip(self.to_tuple(py)?.iter()) {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    #[pyo3(signature = (**kwargs))]
+    fn _replace<'py>(
+        slf: &Bound<'py, Self>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let values = slf.get()._asdict(slf.py())?;
+        for (name, value) in kwargs.into_iter().flat_map(|given| given.iter()) {
+            if !values.contains(&name)? {
+                return Err(PyValueError::new_err(format!(
+                    "Got unexpected field names: {}",
+                    PyList::new(slf.py(), [name])?.repr()?
+                )));
+            }
+            values.set_item(name, value)?;
+        }
+        slf.get_type().call((), Some(&values))
+    }
+
+    #[classmethod]
+    fn _make<'py>(
+        cls: &Bound<'py, PyType>,
+        iterable: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let values: Vec<Bound<'py, PyAny>> = iterable.try_iter()?.collect::<PyResult<_>>()?;
+        if values.len() != FIELDS.len() {
+            return Err(PyTypeError::new_err(format!(
+                "Expected {} arguments, got {}",
+                FIELDS.len(),
+                values.len()
+            )));
+        }
+        cls.call1(PyTuple::new(cls.py(), values)?)
+    }
+
+    #[pyo3(signature = (value, /))]
+    fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
+        self.to_tuple(py)?.call_method1("count", (value,))?.extract()
+    }
+
+    #[pyo3(signature = (value, start = 0, stop = isize::MAX, /))]
+    fn index(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        start: isize,
+        stop: isize,
+    ) -> PyResult<usize> {
+        self.to_tuple(py)?.call_method1("index", (value, start, stop))?.extract()
+    }
+
+    fn __len__(&self) -> usize {
+        FIELDS.len()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.to_tuple(py)?.try_iter()?.into_any())
+    }
+
+    fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.to_tuple(py)?.contains(value)
+    }
+
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.to_tuple(py)?.as_any().get_item(index)
+    }
+
+    fn __add__<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, PyTuple>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.to_tuple(py)?.add(other)
+    }
+
+    fn __richcmp__<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Bound<'py, PyAny>,
+        op: CompareOp,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let theirs = if let Ok(record) = other.cast::<Self>() {
+            record.get().to_tuple(py)?
+        } else if let Ok(tuple) = other.cast::<PyTuple>() {
+            tuple.clone()
+        } else {
+            return Ok(py.NotImplemented().into_bound(py));
+        };
+        self.to_tuple(py)?.rich_compare(theirs, op)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.to_tuple(py)?.hash()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let mut parts = Vec::with_capacity(FIELDS.len());
+        for (name, value) in FIELDS.iter().zip(self.to_tuple(py)?.iter()) {
+            parts.push(format!("{name}={}", value.repr()?));
+        }
+        Ok(format!("ConsumerRecord({})", parts.join(", ")))
+    }
+
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        self.to_tuple(py)
+    }
+
+    fn __copy__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    #[pyo3(signature = (memo, /))]
+    fn __deepcopy__<'py>(
+        slf: &Bound<'py, Self>,
+        memo: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let tuple = slf.get().to_tuple(slf.py())?;
+        let copied = slf.py().import("copy")?.call_method1("deepcopy", (tuple, memo))?;
+        slf.get_type().call1(copied.cast::<PyTuple>()?)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+        Ok((slf.get_type(), slf.get().to_tuple(slf.py())?))
+    }
+}
+
+impl ConsumerRecord {
+    fn to_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        (
+            self.topic(py),
+            self.run.partition,
+            self.leader_epoch(),
+            self.offset,
+            self.timestamp,
+            self.run.timestamp_type,
+            self.key(py),
+            self.value(py),
+            self.headers(py)?,
+            (
+                self.checksum(py),
+                self.key_size,
+                self.value_size,
+                self.header_size,
+            ),
+        )
+            .into_pyobject(py)
+            .and_then(|parts| flatten_tail(py, &parts))
+    }
+}
+
+/// Tuples of more than twelve parts have no conversion of their own: the last four come nested.
+fn flatten_tail<'py>(py: Python<'py>, parts: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+    let mut all: Vec<Bound<'py, PyAny>> = parts.iter().collect();
+    let tail = all.pop().expect("the tuple was made of ten parts");
+    all.extend(tail.cast_into::<PyTuple>()?.iter());
+    PyTuple::new(py, all)
+}
+
+/// A `(name, value)` pair of a header; a name that is no UTF-8 keeps its bytes as surrogates.
+pub(crate) fn header_pair<'py>(
+    py: Python<'py>,
+    name: &[u8],
+    value: Option<&[u8]>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let name = match std::str::from_utf8(name) {
+        Ok(text) => PyString::new(py, text).into_any(),
+        Err(_) => PyBytes::new(py, name).call_method1("decode", ("utf-8", "surrogateescape"))?,
+    };
+    let value = value.map(|bytes| PyBytes::new(py, bytes));
+    (name, value).into_pyobject(py)
+}

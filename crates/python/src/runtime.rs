@@ -1,0 +1,89 @@
+//! The process's threads and its log, as Python sees them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use thalweg_network::{Runtime, log};
+
+use crate::callbacks;
+
+/// Sets the least level that Rust passes on for the logger `thalweg.<name>`.
+#[pyfunction]
+pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
+    let level = u8::try_from(level).unwrap_or(u8::MAX);
+    match log::Logger::ALL.into_iter().find(|known| known.name() == logger) {
+        Some(known) => log::set_level(known, level),
+        // The broker's own messages come by its errors; its logger exists on the Python side.
+        None if logger == "broker" => {}
+        None => return Err(PyValueError::new_err(format!("there is no logger {logger:?}"))),
+    }
+    pump();
+    Ok(())
+}
+
+/// Names of this process's runtime threads.
+#[pyfunction]
+pub(crate) fn runtime_threads() -> Vec<String> {
+    Runtime::existing().map(Runtime::thread_names).unwrap_or_default()
+}
+
+/// Ends callbacks and threads; called last by the interpreter's exit handler.
+#[pyfunction]
+#[pyo3(signature = (timeout = 1.0))]
+pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) {
+    let timeout = crate::config::duration_ms(timeout * 1_000.0).max(Duration::from_millis(1));
+    py.detach(|| {
+        callbacks::current().stop(timeout);
+        if let Some(runtime) = Runtime::existing() {
+            runtime.shutdown(timeout);
+        }
+    });
+}
+
+/// Has the callback thread empty the log's queue whenever something is in it.
+fn pump() {
+    static PENDING: AtomicBool = AtomicBool::new(false);
+
+    struct Awake;
+    impl Wake for Awake {
+        fn wake(self: Arc<Self>) {
+            schedule();
+        }
+    }
+
+    fn schedule() {
+        if !PENDING.swap(true, Ordering::AcqRel) {
+            callbacks::current().run(Box::new(|py| {
+                PENDING.store(false, Ordering::Release);
+                empty(py);
+            }));
+        }
+    }
+
+    fn empty(py: Python<'_>) {
+        let waker = Waker::from(Arc::new(Awake));
+        loop {
+            let events = log::drain(Some(&waker));
+            if events.is_empty() {
+                return;
+            }
+            for event in events {
+                if let Err(error) = emit(py, &event) {
+                    error.write_unraisable(py, None);
+                }
+            }
+        }
+    }
+
+    schedule();
+}
+
+fn emit(py: Python<'_>, event: &log::Event) -> PyResult<()> {
+    let logging = py.import("thalweg._logging")?;
+    logging.call_method1("emit", (event.logger.name(), event.level as u8, &event.message))?;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Python dicts <-> the by-name codec's values, led by the schema.
+//!
+//! A dict may leave fields out; a name that the schema lacks is a `ValueError` that tells where it
+//! stood and which names there are.
+
+use bytes::Bytes;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString};
+use thalweg_protocol::dynamic::{Kind, StructSchema, Value};
+use thalweg_protocol::{Str, Uuid};
+
+/// A body for `schema` out of a Python mapping.
+pub(crate) fn struct_from_py(schema: &'static StructSchema, body: &Bound<'_, PyAny>) -> PyResult<Value> {
+    struct_at(schema, body, schema.name)
+}
+
+fn struct_at(schema: &'static StructSchema, body: &Bound<'_, PyAny>, path: &str) -> PyResult<Value> {
+    let mapping = body
+        .cast::<PyMapping>()
+        .map_err(|_| wrong_type(path, "a mapping of field names to values", body))?;
+    let mut fields = Vec::with_capacity(mapping.len()?);
+    for item in mapping.items()?.iter() {
+        let (name, value): (Bound<'_, PyString>, Bound<'_, PyAny>) = item.extract()?;
+        let name = name.to_str()?;
+        let field = schema.field(name).ok_or_else(|| unknown_field(schema, name, path))?;
+        fields.push((field.name, value_at(field.kind, &value, &format!("{path}.{name}"))?));
+    }
+    Ok(Value::Struct(fields))
+}
+
+fn value_at(kind: Kind, value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value> {
+    if value.is_none() {
+        return Ok(Value::Null);
+    }
+    let mismatch = || wrong_type(path, kind.describe(), value);
+    Ok(match kind {
+        Kind::Bool => Value::Bool(value.cast::<PyBool>().map_err(|_| mismatch())?.is_true()),
+        Kind::Int8 | Kind::Int16 | Kind::Uint16 | Kind::Int32 | Kind::Uint32 | Kind::Int64 => {
+            Value::Int(value.extract::<i64>().map_err(|_| mismatch())?)
+        }
+        Kind::Float64 => Value::Float(value.extract::<f64>().map_err(|_| mismatch())?),
+        Kind::String => {
+            let text = value.cast::<PyString>().map_err(|_| mismatch())?;
+            Value::Str(Str::from(text.to_str()?))
+        }
+        Kind::Bytes | Kind::Records => {
+            Value::Bytes(Bytes::from(value.extract::<Vec<u8>>().map_err(|_| mismatch())?))
+        }
+        Kind::Uuid => Value::Uuid(uuid(value, path)?),
+        Kind::Struct(schema) => struct_at(schema, value, path)?,
+        Kind::Array(element) => {
+            let mut values = Vec::new();
+            for (index, item) in value.try_iter().map_err(|_| mismatch())?.enumerate() {
+                values.push(value_at(*element, &item?, &format!("{path}[{index}]"))?);
+            }
+            Value::Array(values)
+        }
+    })
+}
+
+fn uuid(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Uuid> {
+    let text = value.cast::<PyString>().map_err(|_| wrong_type(path, "a UUID as str", value))?;
+    text.to_str()?.parse().map_err(|_| {
+        PyValueError::new_err(format!("{path}: {text} is no UUID in Kafka's base64 form"))
+    })
+}
+
+fn wrong_type(path: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let actual = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("{path}: expected {wanted}, got {actual}"))
+}
+
+fn unknown_field(schema: &StructSchema, name: &str, path: &str) -> PyErr {
+    let known: Vec<&str> = schema.fields.iter().map(|field| field.name).collect();
+    PyValueError::new_err(format!(
+        "{path} has no field {name:?}; it has {}",
+        known.join(", ")
+    ))
+}
+
+/// A value as Python has it: dicts, lists, bytes, str (UUIDs too), int, float, bool, None.
+pub(crate) fn to_py<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Bool(flag) => PyBool::new(py, *flag).to_owned().into_any(),
+        Value::Int(number) => PyInt::new(py, *number).into_any(),
+        Value::Float(number) => PyFloat::new(py, *number).into_any(),
+        Value::Str(text) => PyString::new(py, text).into_any(),
+        Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
+        Value::Uuid(id) => PyString::new(py, &id.to_string()).into_any(),
+        Value::Array(values) => {
+            let list = PyList::empty(py);
+            for element in values {
+                list.append(to_py(py, element)?)?;
+            }
+            list.into_any()
+        }
+        Value::Struct(fields) => {
+            let dict = PyDict::new(py);
+            for (name, field) in fields {
+                dict.set_item(name, to_py(py, field)?)?;
+            }
+            dict.into_any()
+        }
+    })
+}
