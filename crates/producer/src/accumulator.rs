@@ -151,8 +151,9 @@ impl Accumulator {
         let known = self.topics.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(name).cloned();
         let entry = known.unwrap_or_else(|| {
             let mut topics = self.topics.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let seed = self.seed ^ topics.len() as u64;
-            let make = || Arc::new(TopicEntry::new(Str::from(name), seed));
+            let index = topics.len();
+            let seed = self.seed ^ index as u64;
+            let make = || Arc::new(TopicEntry::new(Str::from(name), index, seed));
             Arc::clone(topics.entry(Str::from(name)).or_insert_with(make))
         });
         if entry.partition_count() == 0 {

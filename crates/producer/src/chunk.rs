@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Rope:  [Chunk full][Chunk full]...[Chunk being filled][spare][spare]
-//!             └──────── freeze ─────────┴──▶ Vec<Bytes>: the batch's segments
+//!             └──────── freeze ─────────┴──▶ Bytes, Bytes: the batch's segments
 //! ```
 
 use std::sync::Arc;
@@ -149,11 +149,7 @@ impl Rope {
         true
     }
 
-    /// The written bytes as segments; spare chunks go back to the pool.
-    pub(crate) fn freeze(self) -> Vec<Bytes> {
-        self.into_chunks().into_iter().map(Chunk::freeze).collect()
-    }
-
+    /// The chunks that were written to; others go back to the pool.
     pub(crate) fn into_chunks(self) -> Vec<Chunk> {
         let Self { mut full, current, .. } = self;
         full.push(current);
@@ -204,7 +200,7 @@ mod tests {
             rope.put(part);
         }
         assert_eq!(rope.len(), data.len());
-        let segments = rope.freeze();
+        let segments: Vec<Bytes> = rope.into_chunks().into_iter().map(Chunk::freeze).collect();
         assert_eq!(segments.concat(), data);
         assert!(pool.available_bytes() < 64 * 1024 - 9000);
         drop(segments);
@@ -227,7 +223,7 @@ mod tests {
         let pool = BufferPool::new(4096, 1024, 0);
         let mut rope = Rope::new(pool.try_acquire(10).expect("the pool is empty"));
         rope.put(b"0123456789");
-        let segments = rope.freeze();
+        let segments: Vec<Bytes> = rope.into_chunks().into_iter().map(Chunk::freeze).collect();
         let in_flight = segments.clone();
         drop(segments);
         assert_eq!(pool.available_bytes(), 4096 - 1024);

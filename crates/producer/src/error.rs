@@ -18,8 +18,15 @@ pub enum ProducerError {
     /// KIP-467: the broker refused the batch because of other records in it.
     #[error("{topic}-{partition}: {code}: the record was not written because others of its batch are invalid")]
     OtherRecordsInvalid { topic: Str, partition: i32, code: ErrorCode },
-    #[error("{topic}-{partition}: not acknowledged within delivery_timeout_ms ({} ms){}", timeout.as_millis(), outcome(*possibly_written))]
-    DeliveryTimeout { topic: Str, partition: i32, timeout: Duration, possibly_written: bool },
+    #[error("{topic}-{partition}: not acknowledged within delivery_timeout_ms ({} ms){}{}", timeout.as_millis(), outcome(*possibly_written), because(cause.as_deref()))]
+    DeliveryTimeout {
+        topic: Str,
+        partition: i32,
+        timeout: Duration,
+        possibly_written: bool,
+        /// Why the last try failed, if there was one.
+        cause: Option<Arc<str>>,
+    },
     /// The connection broke and no retry was left.
     #[error("{topic}-{partition}: {reason}{}", outcome(*possibly_written))]
     Network { topic: Str, partition: i32, reason: Arc<str>, possibly_written: bool },
@@ -46,6 +53,10 @@ pub enum ProducerError {
 
 fn outcome(possibly_written: bool) -> &'static str {
     if possibly_written { " (possibly written)" } else { "" }
+}
+
+fn because(cause: Option<&str>) -> String {
+    cause.map_or_else(String::new, |cause| format!("; last error: {cause}"))
 }
 
 impl ProducerError {

@@ -19,6 +19,13 @@ impl Sum {
         self.max.fetch_max(value, Ordering::Relaxed);
     }
 
+    /// `count` values at once, of which only the sum is known.
+    pub(crate) fn add_many(&self, sum: u64, count: u64) {
+        self.count.fetch_add(count, Ordering::Relaxed);
+        self.sum.fetch_add(sum, Ordering::Relaxed);
+        self.max.fetch_max(sum / count.max(1), Ordering::Relaxed);
+    }
+
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

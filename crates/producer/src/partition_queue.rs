@@ -86,6 +86,11 @@ impl PartitionQueue {
         self.closed.len() + usize::from(self.open.is_some())
     }
 
+    /// Records in all of its batches.
+    pub(crate) fn records(&self) -> u64 {
+        self.closed.iter().chain(&self.open).map(|batch| u64::from(batch.records)).sum()
+    }
+
     pub(crate) fn front(&self) -> Option<Front> {
         let (batch, closed) = match self.closed.front() {
             Some(batch) => (batch, true),

@@ -91,6 +91,18 @@ impl PartitionTable {
         }
     }
 
+    /// The indices of all partitions that were used, ascending.
+    pub(crate) fn existing(&self) -> Vec<u32> {
+        let mut found = Vec::new();
+        for (number, segment) in self.segments.iter().enumerate() {
+            let first = (1_u64 << (number as u32 + FIRST_BITS)) - (1 << FIRST_BITS);
+            let slots = segment.get().map_or(&[][..], |slots| slots);
+            let used = slots.iter().enumerate().filter(|(_, slot)| slot.get().is_some());
+            found.extend(used.map(|(offset, _)| first as u32 + offset as u32));
+        }
+        found
+    }
+
     #[cold]
     fn create(&self, index: u32) -> &PartitionEntry {
         let (segment, offset) = locate(index);
@@ -124,6 +136,7 @@ mod tests {
         table.get_or_create(4000).set_slot(8);
         assert_eq!(table.get(40).and_then(PartitionEntry::slot), Some(7));
         assert!(table.get(41).is_none());
+        assert_eq!(table.existing(), [40, 4000]);
         assert_eq!(table.get_or_create(41).slot(), None);
     }
 }

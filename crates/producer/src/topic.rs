@@ -27,6 +27,8 @@ const DRAWS_MAX: usize = 16;
 #[derive(Debug)]
 pub struct TopicEntry {
     name: Str,
+    /// Its place among the topics of the producer.
+    index: usize,
     table: PartitionTable,
     partitions: AtomicU32,
     sticky: AtomicU64,
@@ -76,9 +78,10 @@ pub(crate) struct StickyRules<'a> {
 }
 
 impl TopicEntry {
-    pub(crate) fn new(name: Str, seed: u64) -> Self {
+    pub(crate) fn new(name: Str, index: usize, seed: u64) -> Self {
         Self {
             name,
+            index,
             table: PartitionTable::default(),
             partitions: AtomicU32::new(0),
             sticky: AtomicU64::new(0),
@@ -95,6 +98,10 @@ impl TopicEntry {
 
     pub fn name(&self) -> &Str {
         &self.name
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
     }
 
     /// Partitions known; 0 until the first metadata of the topic.
@@ -125,7 +132,24 @@ impl TopicEntry {
     /// The partition; `index` must be below [`Self::partition_count`].
     #[inline]
     pub(crate) fn partition(&self, index: i32) -> &PartitionEntry {
-        self.table.get_or_create(index.cast_unsigned())
+        let index = index.cast_unsigned();
+        self.table.get(index).unwrap_or_else(|| {
+            // Under the lock, so that who closes finds every partition that an append could use:
+            // one made later is made by a thread that sees `closed`.
+            let _state = lock(&self.state);
+            self.table.get_or_create(index)
+        })
+    }
+
+    /// All partitions that were used.
+    pub(crate) fn for_each_partition(&self, mut f: impl FnMut(&PartitionEntry)) {
+        let partitions = {
+            let _state = lock(&self.state);
+            self.table.existing()
+        };
+        for index in partitions {
+            f(self.partition(index.cast_signed()));
+        }
     }
 
     #[inline]

@@ -1,1 +1,407 @@
-//! The sender: takes batches from the accumulator and sees each to its outcome.
+//! Kafka's `Sender`: takes batches from the accumulator and sees each to its outcome.
+//!
+//! ```text
+//!   one turn (poll):  metadata ─▶ arrivals and timers: ready, expired ─▶ unknown leaders asked for
+//!                     ─▶ nodes that take requests ─▶ drain ─▶ mute, send
+//!
+//!   append ─▶ queue ─▶ [prepared: codec job] ─▶ in flight ─▶ answer ─▶ outcome told
+//!                                                  ▲           │ retriable
+//!                                                  └─ retry ◀──┘ (split, renumbered)
+//! ```
+//! What is too old is failed before the drain, not after it, so that it is not sent as well.
+//! A turn costs what changed: arrivals, timers, answers. Partitions without data cost nothing.
+//!
+//! Owned by the I/O thread. Deliberately not here: sockets, threads, clocks (`now` is an argument),
+//! and connections: which node takes a request is the cluster's to say.
+
+pub(crate) mod batch;
+mod codec;
+mod drain;
+mod nodes;
+mod outcome;
+mod producer_id;
+mod request;
+mod response;
+mod slot;
+mod timers;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::{Backoff, Cluster, NodeId, RequestError, RequestId, ResponseBody, Role};
+use thalweg_records::Compression;
+
+pub use codec::{CompressJob, CompressedBatch};
+
+use crate::accumulator::Accumulator;
+use crate::config::{Acks, ProducerConfig};
+use crate::error::ProducerError;
+use crate::idempotence::ProducerIdState;
+use crate::ready_queue::Arrival;
+use crate::sender::batch::ProducerBatch;
+use crate::sender::nodes::Nodes;
+use crate::sender::outcome::Outcomes;
+use crate::sender::request::InFlightRequest;
+use crate::sender::slot::{Prepared, Rules, Slot, Standing};
+use crate::sender::timers::{Reason, Timers};
+use crate::sync::lock;
+
+/// Full batches of a partition that are compressed ahead of their turn.
+const PREPARED_MAX: usize = 2;
+/// How often queue lengths are told to the partitioner.
+const LOAD_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The I/O thread's half of a producer.
+#[derive(Debug)]
+pub struct Sender {
+    config: ProducerConfig,
+    accumulator: Arc<Accumulator>,
+    outcomes: Outcomes,
+    slots: Vec<Slot>,
+    /// Slots with batches that are not done.
+    active: BTreeSet<usize>,
+    nodes: Nodes,
+    timers: Timers,
+    jobs: VecDeque<CompressJob>,
+    requests: BTreeMap<RequestId, InFlightRequest>,
+    producer_id: ProducerIdState,
+    backoff: Backoff,
+    metadata_version: u64,
+    arrivals: Vec<Arrival>,
+    /// A partition with data has no leader.
+    leader_unknown: bool,
+    unavailable: BTreeSet<NodeId>,
+    loads_due: Option<Instant>,
+    /// Topics of which the partitioner was told a load.
+    loaded: BTreeMap<usize, Arc<crate::topic::TopicEntry>>,
+    /// Something arrived while the last turn ended.
+    again: bool,
+    closing: bool,
+}
+
+impl Sender {
+    pub fn new(config: ProducerConfig, accumulator: Arc<Accumulator>) -> Self {
+        Self {
+            outcomes: Outcomes::new(Arc::clone(&accumulator), config.delivery_timeout),
+            accumulator,
+            slots: Vec::new(),
+            active: BTreeSet::new(),
+            nodes: Nodes::default(),
+            timers: Timers::default(),
+            jobs: VecDeque::new(),
+            requests: BTreeMap::new(),
+            producer_id: ProducerIdState::new(config.enable_idempotence && config.acks == Acks::All),
+            backoff: Backoff::new(config.retry_backoff, config.retry_backoff_max, config.seed ^ 11),
+            metadata_version: 0,
+            arrivals: Vec::new(),
+            leader_unknown: false,
+            unavailable: BTreeSet::new(),
+            loads_due: None,
+            loaded: BTreeMap::new(),
+            again: false,
+            closing: false,
+            config,
+        }
+    }
+
+    pub fn accumulator(&self) -> &Arc<Accumulator> {
+        &self.accumulator
+    }
+
+    fn rules(&self, now: Instant) -> Rules {
+        Rules {
+            now,
+            linger: self.accumulator.linger(),
+            mute: self.config.guarantees_order_by_muting(),
+            idempotent: self.producer_id.is_enabled(),
+            has_producer_id: self.producer_id.known().is_some(),
+        }
+    }
+
+    fn compresses(&self) -> bool {
+        self.config.compression != Compression::None
+    }
+
+    /// Nothing lingers: somebody waits for memory, for a flush, or for the end.
+    fn is_everything_urgent(&self) -> bool {
+        self.closing
+            || self.accumulator.is_closed()
+            || self.accumulator.incomplete.is_flushing()
+            || self.accumulator.pool().is_exhausted()
+    }
+
+    /// Takes newer metadata: leaders and ids of partitions with data, partition counts of topics.
+    fn take_metadata(&mut self, cluster: &Cluster, now: Instant) {
+        let metadata = cluster.metadata();
+        if metadata.version == self.metadata_version {
+            return;
+        }
+        self.metadata_version = metadata.version;
+        for topic in self.accumulator.topics() {
+            if let Some(told) = metadata.topic(topic.name()) {
+                topic.update(told);
+            }
+        }
+        for index in self.active.clone() {
+            self.look_up_leader(index, cluster);
+            self.reconsider(index, now);
+        }
+    }
+
+    /// What the snapshot says of a partition. Missing is no news: the numbering stays.
+    fn look_up_leader(&mut self, index: usize, cluster: &Cluster) {
+        let slot = &mut self.slots[index];
+        let metadata = cluster.metadata();
+        slot.leader = metadata.leader(slot.topic.name(), slot.partition);
+        let Some(topic) = metadata.topic(slot.topic.name()) else { return };
+        slot.learn_topic_id(topic.id);
+        if let Some(partition) = topic.partition(slot.partition) {
+            slot.leader_epoch = partition.leader_epoch;
+        }
+    }
+
+    fn take_arrivals(&mut self, cluster: &mut Cluster, now: Instant) {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.accumulator.ready.take(&mut arrivals);
+        for arrival in arrivals.drain(..) {
+            let index = self.slot_of(arrival);
+            if self.active.insert(index) {
+                let name = self.slots[index].topic.name().clone();
+                // Refused names never got this far: their topics have no partitions.
+                let _ = cluster.add_topic(&name, now);
+                self.look_up_leader(index, cluster);
+            }
+            self.reconsider(index, now);
+        }
+        self.arrivals = arrivals;
+    }
+
+    fn slot_of(&mut self, arrival: Arrival) -> usize {
+        let entry = arrival.topic.partition(arrival.partition);
+        if let Some(index) = entry.slot() {
+            return index;
+        }
+        let index = self.slots.len();
+        entry.set_slot(index);
+        self.slots.push(Slot::new(arrival.topic, arrival.partition));
+        index
+    }
+
+    /// Looks at one partition afresh: fails what is too old, mends its numbering, and puts it where
+    /// it belongs: into its leader's ring, to the timers, or to rest.
+    fn reconsider(&mut self, index: usize, now: Instant) {
+        let rules = self.rules(now);
+        let slot = &mut self.slots[index];
+        self.outcomes.expire(slot, now);
+        if rules.idempotent && slot.in_flight.is_empty() {
+            self.outcomes.mend(slot, &mut self.producer_id);
+        }
+        if self.compresses() {
+            self.prepare_full(index);
+        }
+        let slot = &mut self.slots[index];
+        let standing = slot.standing(&rules);
+        let wanted = match (standing, slot.leader) {
+            (Standing::Urgent, Some(leader)) => Some((leader, true)),
+            (Standing::Lingering(_), Some(leader)) => Some((leader, false)),
+            _ => None,
+        };
+        self.leader_unknown |= slot.leader.is_none() && standing != Standing::Idle;
+        self.nodes.place(index, slot, wanted);
+        if let Standing::Lingering(at) | Standing::BackingOff(at) = standing {
+            self.timers.set(index, slot, Reason::Due, at);
+        }
+        if let Some(created) = slot.oldest_created() {
+            self.timers.set(index, slot, Reason::Expiry, created + self.config.delivery_timeout);
+        }
+        if slot.publish() {
+            self.active.remove(&index);
+        } else {
+            self.active.insert(index);
+        }
+    }
+
+    /// Has full batches compressed before their turn comes, a few for each partition.
+    fn prepare_full(&mut self, index: usize) {
+        while self.slots[index].prepared.len() < PREPARED_MAX {
+            let open = {
+                let mut queue = lock(&self.slots[index].entry().queue);
+                if !queue.has_closed() {
+                    return;
+                }
+                queue.pop().expect("a closed batch was seen under the same lock")
+            };
+            self.prepare(index, open);
+        }
+    }
+
+    /// Hands a batch to the codec threads.
+    fn prepare(&mut self, index: usize, open: crate::open_batch::OpenBatch) {
+        let (batch, chunks) = ProducerBatch::close(open);
+        self.jobs.push_back(CompressJob {
+            slot: index,
+            order: batch.order,
+            chunks,
+            codec: self.config.compression,
+            level: self.config.compression_level,
+            output_bytes_kept: self.config.batch_size,
+        });
+        self.slots[index].prepared.push_back(Prepared { batch, is_ready: false });
+    }
+
+    /// Tells topics how long their longest queue is (KIP-794).
+    fn publish_loads(&mut self, now: Instant) {
+        if !self.config.partitioner_adaptive_partitioning || self.loads_due.is_some_and(|at| now < at) {
+            return;
+        }
+        self.loads_due = Some(now + LOAD_INTERVAL);
+        let mut loads: BTreeMap<usize, (u32, &Slot)> = BTreeMap::new();
+        for &index in &self.active {
+            let slot = &self.slots[index];
+            let load = loads.entry(slot.topic.index()).or_insert((0, slot));
+            load.0 = load.0.max(slot.entry().depth());
+        }
+        self.loaded.retain(|index, topic| {
+            let still = loads.contains_key(index);
+            if !still {
+                topic.set_depth_max(0);
+            }
+            still
+        });
+        for (index, (depth, slot)) in loads {
+            slot.topic.set_depth_max(depth);
+            self.loaded.entry(index).or_insert_with(|| Arc::clone(&slot.topic));
+        }
+    }
+
+    /// The next time at which something is due, arrivals aside.
+    fn due(&self) -> Option<Instant> {
+        let producer_id = match self.producer_id {
+            ProducerIdState::Wanted { not_before, .. } => not_before,
+            _ => None,
+        };
+        [self.timers.next(), producer_id].into_iter().flatten().min()
+    }
+
+    /// Fails everything that is not done, with one error, and takes no more.
+    fn fail_all(&mut self, error: impl Fn(&ProducerBatch) -> ProducerError) {
+        self.accumulator.close();
+        let topics = self.accumulator.topics();
+        for topic in &topics {
+            // Takes each lock once, so that appends that had passed the check for `closed` are seen.
+            topic.for_each_partition(|entry| {
+                let mut queue = lock(&entry.queue);
+                while let Some(open) = queue.pop() {
+                    let batch = ProducerBatch::close_uncompressed(open);
+                    self.outcomes.fail(&batch, error(&batch));
+                }
+                queue.listed = false;
+                queue.full_listed = false;
+                entry.set_depth(0);
+            });
+        }
+        for index in std::mem::take(&mut self.active) {
+            let slot = &mut self.slots[index];
+            self.nodes.place(index, slot, None);
+            let prepared = slot.prepared.drain(..).map(|prepared| prepared.batch);
+            let all = slot.in_flight.drain(..).chain(slot.retry.drain(..)).chain(prepared);
+            for batch in all.filter(|batch| !batch.abandoned) {
+                self.outcomes.fail(&batch, error(&batch));
+            }
+        }
+        self.jobs.clear();
+        self.requests.clear();
+    }
+
+    /// The producer cannot go on.
+    fn fail_for_good(&mut self, reason: &str) {
+        let error = ProducerError::Fatal(Arc::from(reason));
+        self.accumulator.fail(error.clone());
+        self.fail_all(|_| error.clone());
+    }
+
+    /// Records that are not done yet.
+    fn unfinished_records(&self) -> u64 {
+        let mut records = 0;
+        for topic in self.accumulator.topics() {
+            topic.for_each_partition(|entry| records += lock(&entry.queue).records());
+        }
+        for slot in &self.slots {
+            let prepared = slot.prepared.iter().map(|prepared| &prepared.batch);
+            let all = slot.in_flight.iter().chain(&slot.retry).chain(prepared);
+            records += all.filter(|b| !b.abandoned).map(|b| u64::from(b.records)).sum::<u64>();
+        }
+        records
+    }
+}
+
+impl Role for Sender {
+    type Job = CompressJob;
+
+    fn poll(&mut self, cluster: &mut Cluster, now: Instant, _now_ms: i64) {
+        self.leader_unknown = false;
+        self.take_metadata(cluster, now);
+        self.take_arrivals(cluster, now);
+        while let Some(index) = self.timers.pop(&mut self.slots, now) {
+            self.reconsider(index, now);
+        }
+        self.request_producer_id(cluster, now);
+        self.drain(cluster, now);
+        if self.leader_unknown {
+            cluster.request_update();
+        }
+        self.publish_loads(now);
+        self.again = !self.accumulator.ready.arm(self.due());
+    }
+
+    fn on_response(
+        &mut self,
+        id: RequestId,
+        result: Result<ResponseBody, RequestError>,
+        cluster: &mut Cluster,
+        now: Instant,
+        _now_ms: i64,
+    ) {
+        if matches!(self.producer_id, ProducerIdState::Requested { id: asked, .. } if asked == id) {
+            self.producer_id_answered(result, now);
+        } else if let Some(request) = self.requests.remove(&id) {
+            self.produce_answered(&request, result, cluster, now);
+        }
+    }
+
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        if self.again { Some(now) } else { self.due() }
+    }
+
+    fn poll_job(&mut self) -> Option<CompressJob> {
+        self.jobs.pop_front()
+    }
+
+    fn job_done(&mut self, output: CompressedBatch, _: &mut Cluster, now: Instant, _now_ms: i64) {
+        self.compressed(output, now);
+    }
+
+    fn close(&mut self, _deadline: Instant, _: &mut Cluster, _now: Instant) {
+        self.closing = true;
+        self.accumulator.close();
+        // Appends that had passed the check for `closed` are in a batch once their lock was taken.
+        for topic in self.accumulator.topics() {
+            topic.for_each_partition(|entry| drop(lock(&entry.queue)));
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closing && self.accumulator.incomplete.len() == 0
+    }
+
+    fn abort(&mut self, _now: Instant) {
+        self.closing = true;
+        self.accumulator.close();
+        let records = self.unfinished_records();
+        self.fail_all(|batch| {
+            let possibly_written = batch.maybe_written || batch.attempts > 0;
+            ProducerError::ClosedBeforeDelivery { records, possibly_written }
+        });
+    }
+}

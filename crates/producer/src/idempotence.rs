@@ -1,0 +1,235 @@
+//! The idempotent producer (KIP-98, KIP-360): each partition's batches carry a producer id, an epoch
+//! and consecutive sequences, so a broker can tell a retry from news and refuses what skips a batch.
+//!
+//! ```text
+//!            a batch left with its outcome unknown          it was written after all
+//!   Whole ────────────────────────────────────▶ Unresolved ─────────────────────────▶ Whole
+//!     │  a batch left, certainly not written       │ it was not
+//!     └──────────────▶ Gap ◀───────────────────────┘
+//!                       │ nothing in flight: epoch + 1, sequences from 0
+//!                       └──────────────▶ Whole
+//! ```
+//! Each partition counts its epochs by itself: a broker's state is per partition, so a gap in one
+//! concerns no other. A batch is given a new number only if every try of it was answered with "not
+//! written"; one that may be in the log under its old number fails, saying so.
+//!
+//! Deliberately not here: transactions, whose epoch the coordinator gives for all partitions.
+
+use std::time::Instant;
+
+use thalweg_cluster::RequestId;
+use thalweg_protocol::ErrorCode;
+
+/// A producer as brokers know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProducerIdAndEpoch {
+    pub(crate) id: i64,
+    pub(crate) epoch: i16,
+}
+
+/// The number of a batch: that of its first record, and whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sequence {
+    pub(crate) producer: ProducerIdAndEpoch,
+    pub(crate) base: i32,
+}
+
+/// Sequences wrap from `i32::MAX` to 0.
+pub(crate) fn increment(sequence: i32, by: u32) -> i32 {
+    sequence.wrapping_add(by.cast_signed()) & i32::MAX
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Continuity {
+    #[default]
+    Whole,
+    /// A batch was given up of which nobody knows whether it is in the log.
+    Unresolved,
+    /// The log lacks a sequence that was given out.
+    Gap,
+}
+
+/// The numbering of one partition.
+#[derive(Debug, Default)]
+pub(crate) struct Sequences {
+    producer: Option<ProducerIdAndEpoch>,
+    next: i32,
+    /// The sequence after the last one acknowledged.
+    acknowledged: i32,
+    continuity: Continuity,
+}
+
+impl Sequences {
+    pub(crate) fn producer(&self) -> Option<ProducerIdAndEpoch> {
+        self.producer
+    }
+
+    pub(crate) fn continuity(&self) -> Continuity {
+        self.continuity
+    }
+
+    /// Numbers a batch. `current` is taken if this partition has no producer yet.
+    pub(crate) fn assign(&mut self, current: ProducerIdAndEpoch, records: u32) -> Sequence {
+        debug_assert_eq!(self.continuity, Continuity::Whole, "new numbers only behind a whole range");
+        let producer = *self.producer.get_or_insert(current);
+        let base = self.next;
+        self.next = increment(base, records);
+        Sequence { producer, base }
+    }
+
+    /// The batch is in the log, and all before it are.
+    pub(crate) fn acknowledge(&mut self, sequence: Sequence, records: u32) {
+        if self.producer == Some(sequence.producer) {
+            self.acknowledged = increment(sequence.base, records);
+        }
+    }
+
+    /// A numbered batch was given up; its outcome is unknown.
+    pub(crate) fn lose(&mut self) {
+        if self.continuity == Continuity::Whole {
+            self.continuity = Continuity::Unresolved;
+        }
+    }
+
+    /// A numbered batch is certainly not in the log.
+    pub(crate) fn break_off(&mut self) {
+        self.continuity = Continuity::Gap;
+    }
+
+    /// No batch is in flight or waits for a retry: what was acknowledged tells how things stand.
+    pub(crate) fn resolve(&mut self) {
+        if self.continuity == Continuity::Unresolved {
+            let whole = self.acknowledged == self.next;
+            self.continuity = if whole { Continuity::Whole } else { Continuity::Gap };
+        }
+    }
+
+    /// Starts again from 0 under the next epoch. Returns the producer that has no epoch left, if so:
+    /// then a new id is needed.
+    pub(crate) fn bump(&mut self) -> Option<ProducerIdAndEpoch> {
+        let old = self.producer.take();
+        let next = old.and_then(|p| Some(ProducerIdAndEpoch { epoch: p.epoch.checked_add(1)?, ..p }));
+        *self = Self { producer: next, ..Self::default() };
+        if next.is_some() { None } else { old }
+    }
+}
+
+/// The broker said no, and so the batch of this very try is not in its log.
+///
+/// All other errors leave it open: a leader that was deposed while it waited for its followers
+/// answers `NOT_LEADER_OR_FOLLOWER` although it has appended.
+pub(crate) fn means_not_written(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
+            | ErrorCode::UNKNOWN_PRODUCER_ID
+            | ErrorCode::INVALID_PRODUCER_EPOCH
+            | ErrorCode::CORRUPT_MESSAGE
+            | ErrorCode::MESSAGE_TOO_LARGE
+            | ErrorCode::RECORD_LIST_TOO_LARGE
+            | ErrorCode::INVALID_TOPIC_EXCEPTION
+            | ErrorCode::NOT_ENOUGH_REPLICAS
+            | ErrorCode::INVALID_REQUIRED_ACKS
+            | ErrorCode::INVALID_TIMESTAMP
+            | ErrorCode::INVALID_RECORD
+            | ErrorCode::TOPIC_AUTHORIZATION_FAILED
+            | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+            | ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
+            | ErrorCode::UNSUPPORTED_COMPRESSION_TYPE
+            | ErrorCode::POLICY_VIOLATION
+    )
+}
+
+/// The producer id of the whole producer: asked for once, before the first batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProducerIdState {
+    /// Not idempotent.
+    Disabled,
+    /// To be asked for, not before the backoff is over.
+    Wanted { failures: u32, not_before: Option<Instant> },
+    Requested { failures: u32, id: RequestId },
+    Known(ProducerIdAndEpoch),
+}
+
+impl ProducerIdState {
+    pub(crate) fn new(enabled: bool) -> Self {
+        if enabled { Self::Wanted { failures: 0, not_before: None } } else { Self::Disabled }
+    }
+
+    pub(crate) fn known(self) -> Option<ProducerIdAndEpoch> {
+        match self {
+            Self::Known(producer) => Some(producer),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_enabled(self) -> bool {
+        self != Self::Disabled
+    }
+
+    /// A partition has used up this producer's epochs: unless another id is known already, one is
+    /// wanted.
+    pub(crate) fn exhausted(&mut self, producer: ProducerIdAndEpoch) {
+        if self.known().is_some_and(|known| known.id == producer.id) {
+            *self = Self::new(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PRODUCER: ProducerIdAndEpoch = ProducerIdAndEpoch { id: 7, epoch: 0 };
+
+    #[test]
+    fn sequences_follow_one_another_and_wrap() {
+        let mut sequences = Sequences { next: i32::MAX - 1, ..Sequences::default() };
+        assert_eq!(sequences.assign(PRODUCER, 2).base, i32::MAX - 1);
+        assert_eq!(sequences.assign(PRODUCER, 5).base, 0);
+        // Java's DefaultRecordBatch.incrementSequence.
+        assert_eq!(increment(i32::MAX, 1), 0);
+        assert_eq!(increment(i32::MAX - 2, 5), 2);
+    }
+
+    #[test]
+    fn a_lost_batch_that_was_written_leaves_no_gap() {
+        let mut sequences = Sequences::default();
+        sequences.assign(PRODUCER, 3);
+        let second = sequences.assign(PRODUCER, 4);
+        sequences.lose();
+        assert_eq!(sequences.continuity(), Continuity::Unresolved);
+        sequences.acknowledge(second, 4);
+        sequences.resolve();
+        assert_eq!(sequences.continuity(), Continuity::Whole);
+    }
+
+    #[test]
+    fn a_gap_is_closed_by_the_next_epoch() {
+        let mut sequences = Sequences::default();
+        let first = sequences.assign(PRODUCER, 3);
+        sequences.acknowledge(first, 3);
+        sequences.assign(PRODUCER, 4);
+        sequences.lose();
+        sequences.resolve();
+        assert_eq!(sequences.continuity(), Continuity::Gap);
+        assert_eq!(sequences.bump(), None);
+        let next = sequences.assign(PRODUCER, 1);
+        assert_eq!(next, Sequence { producer: ProducerIdAndEpoch { id: 7, epoch: 1 }, base: 0 });
+    }
+
+    #[test]
+    fn the_last_epoch_asks_for_a_new_id() {
+        let last = ProducerIdAndEpoch { id: 7, epoch: i16::MAX };
+        let mut sequences = Sequences::default();
+        sequences.assign(last, 1);
+        assert_eq!(sequences.bump(), Some(last));
+        assert_eq!(sequences.producer(), None);
+        let mut state = ProducerIdState::Known(PRODUCER);
+        state.exhausted(last);
+        assert_eq!(state, ProducerIdState::new(true));
+        let mut other = ProducerIdState::Known(ProducerIdAndEpoch { id: 8, epoch: 0 });
+        other.exhausted(last);
+        assert!(other.known().is_some());
+    }
+}

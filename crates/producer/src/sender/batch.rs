@@ -1,0 +1,139 @@
+//! A batch that takes no more records, until its outcome is known: Kafka's `ProducerBatch`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use thalweg_protocol::Uuid;
+use thalweg_records::{Attributes, BATCH_HEADER_LEN, BatchHeader, Compression};
+
+use crate::batch_completion::BatchCompletion;
+use crate::chunk::Chunk;
+use crate::idempotence::Sequence;
+use crate::open_batch::OpenBatch;
+
+/// The place of a batch in its partition: by age, pieces of a split one by their first record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order {
+    pub(crate) batch: u64,
+    pub(crate) first_index: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct ProducerBatch {
+    pub(crate) order: Order,
+    pub(crate) completion: Arc<BatchCompletion>,
+    pub(crate) records: u32,
+    pub(crate) base_timestamp: i64,
+    pub(crate) max_timestamp: i64,
+    pub(crate) created: Instant,
+    /// The records section. Requests share these bytes: no chunk returns while one is written.
+    pub(crate) segments: Vec<Bytes>,
+    pub(crate) codec: Compression,
+    pub(crate) sequence: Option<Sequence>,
+    /// Tries so far.
+    pub(crate) attempts: u32,
+    pub(crate) retry_at: Option<Instant>,
+    /// A try ended without a word whether it is in the log.
+    pub(crate) maybe_written: bool,
+    /// Its outcome was told already; only the order of the partition still needs it.
+    pub(crate) abandoned: bool,
+    /// Leader epoch and topic id of the last try.
+    pub(crate) sent_epoch: i32,
+    pub(crate) sent_topic_id: Uuid,
+    /// Why the last try failed.
+    pub(crate) last_error: Option<Arc<str>>,
+    header: Option<(Option<Sequence>, Bytes)>,
+}
+
+impl ProducerBatch {
+    /// Everything but the bytes, and the chunks that hold them.
+    pub(crate) fn close(open: OpenBatch) -> (Self, Vec<Chunk>) {
+        open.completion.seal(open.records);
+        let batch = Self {
+            order: Order { batch: open.completion.id, first_index: 0 },
+            completion: open.completion,
+            records: open.records,
+            base_timestamp: open.base_timestamp,
+            max_timestamp: open.max_timestamp,
+            created: open.created,
+            segments: Vec::new(),
+            codec: Compression::None,
+            sequence: None,
+            attempts: 0,
+            retry_at: None,
+            maybe_written: false,
+            abandoned: false,
+            sent_epoch: -1,
+            sent_topic_id: Uuid::ZERO,
+            last_error: None,
+            header: None,
+        };
+        (batch, open.rope.into_chunks())
+    }
+
+    pub(crate) fn close_uncompressed(open: OpenBatch) -> Self {
+        let (mut batch, chunks) = Self::close(open);
+        batch.segments = chunks.into_iter().map(Chunk::freeze).collect();
+        batch
+    }
+
+    /// A part of this batch, from the record `first` (counted within this batch) on.
+    pub(crate) fn piece(&self, first: u32, records: u32) -> Self {
+        let sequence = self.sequence.map(|sequence| Sequence {
+            base: crate::idempotence::increment(sequence.base, first),
+            ..sequence
+        });
+        Self {
+            order: Order { first_index: self.order.first_index + first, ..self.order },
+            completion: Arc::clone(&self.completion),
+            records,
+            segments: Vec::new(),
+            codec: Compression::None,
+            sequence,
+            retry_at: None,
+            last_error: None,
+            header: None,
+            ..*self
+        }
+    }
+
+    /// Bytes on the wire, header included.
+    pub(crate) fn wire_len(&self) -> usize {
+        BATCH_HEADER_LEN + self.section_len()
+    }
+
+    pub(crate) fn section_len(&self) -> usize {
+        self.segments.iter().map(Bytes::len).sum()
+    }
+
+    pub(crate) fn batch_header(&self) -> BatchHeader {
+        let mut header = BatchHeader {
+            attributes: Attributes::default().with_compression(self.codec),
+            last_offset_delta: self.records as i32 - 1,
+            base_timestamp: self.base_timestamp,
+            max_timestamp: self.max_timestamp,
+            records_count: self.records as i32,
+            ..BatchHeader::default()
+        };
+        if let Some(sequence) = self.sequence {
+            header.producer_id = sequence.producer.id;
+            header.producer_epoch = sequence.producer.epoch;
+            header.base_sequence = sequence.base;
+        }
+        header
+    }
+
+    /// The finished header with its checksum: computed once, and again only for another number.
+    pub(crate) fn finish(&mut self) -> Bytes {
+        if let Some((sequence, header)) = &self.header
+            && *sequence == self.sequence
+        {
+            return header.clone();
+        }
+        let bytes = self.batch_header().finish(self.segments.iter().map(|segment| &segment[..]));
+        let header = Bytes::copy_from_slice(&bytes);
+        self.header = Some((self.sequence, header.clone()));
+        header
+    }
+}

@@ -1,0 +1,189 @@
+//! From ready partitions to requests: for each node that takes one, a batch of each partition in
+//! turn until the request is full.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose};
+use thalweg_protocol::ApiKey;
+
+use crate::config::Acks;
+use crate::metrics::micros;
+use crate::sender::Sender;
+use crate::sender::batch::ProducerBatch;
+use crate::sender::codec::CompressedBatch;
+use crate::sender::request::{Drained, InFlightRequest, encode, sort, usable_version};
+use crate::sender::slot::Standing;
+use crate::sync::lock;
+
+impl Sender {
+    pub(super) fn drain(&mut self, cluster: &mut Cluster, now: Instant) {
+        let all = self.is_everything_urgent();
+        let mut unavailable = BTreeSet::new();
+        for node in self.nodes.waiting() {
+            while all || self.nodes.get_mut(node).has_urgent() {
+                if !cluster.is_ready(node, Purpose::Produce, now) {
+                    let since = *self.nodes.get_mut(node).unready_since.get_or_insert(now);
+                    let limit = self.config.partitioner_availability_timeout;
+                    if !limit.is_zero() && now.duration_since(since) >= limit {
+                        unavailable.insert(node);
+                    }
+                    break;
+                }
+                self.nodes.get_mut(node).unready_since = None;
+                let drained = self.collect(node, all, now);
+                if drained.is_empty() {
+                    break;
+                }
+                self.send(node, drained, cluster, now);
+            }
+        }
+        if unavailable != self.unavailable {
+            self.accumulator.set_unavailable(unavailable.clone());
+            self.unavailable = unavailable;
+        }
+    }
+
+    /// One batch of each partition in the node's ring, from where the last request ended, as many as
+    /// fit. A first batch that is too large by itself goes alone.
+    fn collect(&mut self, node: NodeId, all: bool, now: Instant) -> Vec<Drained> {
+        let mut drained: Vec<Drained> = Vec::new();
+        let mut bytes = 0;
+        for _ in 0..self.nodes.get_mut(node).turns() {
+            let Some(index) = self.nodes.pop(node, &mut self.slots) else { break };
+            let rules = self.rules(now);
+            let slot = &mut self.slots[index];
+            let standing = slot.standing(&rules);
+            if !drained.is_empty() && bytes + slot.next_len() > self.config.max_request_size {
+                self.nodes.unpop(index, slot, node, standing == Standing::Urgent);
+                break;
+            }
+            let may_go = match standing {
+                Standing::Urgent => true,
+                // The sticky partition fills up fast: to take it along would cut its batch short.
+                Standing::Lingering(_) => all || !slot.is_sticky(),
+                _ => false,
+            };
+            if let Some(batch) = may_go.then(|| self.take(index)).flatten() {
+                bytes += batch.wire_len();
+                let slot = &self.slots[index];
+                drained.push(Drained {
+                    slot: index,
+                    topic: Arc::clone(&slot.topic),
+                    topic_id: slot.topic_id,
+                    partition: slot.partition,
+                    batch,
+                });
+                // It enters the ring again, if at all, once the batch is in flight.
+            } else {
+                self.reconsider(index, now);
+            }
+        }
+        drained
+    }
+
+    /// The partition's next batch, numbered; `None` if it must be compressed first.
+    fn take(&mut self, index: usize) -> Option<ProducerBatch> {
+        let compresses = self.compresses();
+        let slot = &mut self.slots[index];
+        let mut batch = if let Some(batch) = slot.retry.pop_front() {
+            batch
+        } else if slot.prepared.front().is_some_and(|prepared| prepared.is_ready) {
+            slot.prepared.pop_front()?.batch
+        } else {
+            let open = lock(&slot.entry().queue).pop()?;
+            if compresses {
+                self.prepare(index, open);
+                return None;
+            }
+            ProducerBatch::close_uncompressed(open)
+        };
+        if self.producer_id.is_enabled() && batch.sequence.is_none() {
+            let slot = &mut self.slots[index];
+            let current = slot.sequences.producer().or(self.producer_id.known());
+            let current = current.expect("a partition without a producer id is blocked");
+            batch.sequence = Some(slot.sequences.assign(current, batch.records));
+        }
+        Some(batch)
+    }
+
+    fn send(&mut self, node: NodeId, mut drained: Vec<Drained>, cluster: &mut Cluster, now: Instant) {
+        sort(&mut drained);
+        let version = match cluster.require_version(node, ApiKey::PRODUCE) {
+            Ok(version) => usable_version(version, &drained),
+            Err(error) => return self.refuse(drained, &error.to_string(), now),
+        };
+        let timeout = self.config.request_timeout;
+        let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
+        let body = match encode(&mut drained, self.config.acks, timeout_ms, version) {
+            Ok(body) => body,
+            Err(error) => return self.refuse(drained, &error.to_string(), now),
+        };
+        self.count(&drained, body.len(), now);
+        let expects_response = self.config.acks != Acks::None;
+        let outgoing =
+            Outgoing { api_key: ApiKey::PRODUCE, version, body, timeout, expects_response };
+        let id = cluster.send(node, Purpose::Produce, outgoing, now);
+        self.requests.insert(id, InFlightRequest::new(node, now, &drained));
+        for Drained { slot: index, mut batch, .. } in drained {
+            let slot = &mut self.slots[index];
+            batch.attempts += 1;
+            batch.retry_at = None;
+            batch.sent_epoch = slot.leader_epoch;
+            batch.sent_topic_id = slot.topic_id;
+            slot.in_flight.push_back(batch);
+            self.reconsider(index, now);
+        }
+    }
+
+    /// Not one of these can ever be sent to this broker.
+    fn refuse(&mut self, drained: Vec<Drained>, reason: &str, now: Instant) {
+        for Drained { slot: index, batch, .. } in drained {
+            let slot = &mut self.slots[index];
+            let error = batch.network_error(Arc::from(reason));
+            self.outcomes.fail(&batch, error);
+            slot.give_up(&batch);
+            self.reconsider(index, now);
+        }
+    }
+
+    fn count(&self, drained: &[Drained], bytes: usize, now: Instant) {
+        let metrics = self.accumulator.metrics();
+        let records: u64 = drained.iter().map(|one| u64::from(one.batch.records)).sum();
+        metrics.request_total.fetch_add(1, Ordering::Relaxed);
+        metrics.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+        metrics.outgoing_byte_total.fetch_add(bytes as u64, Ordering::Relaxed);
+        metrics.record_send_total.fetch_add(records, Ordering::Relaxed);
+        metrics.records_per_request.add(records);
+        for Drained { batch, .. } in drained {
+            let records = u64::from(batch.records);
+            if batch.attempts == 0 {
+                metrics.batch_size.add(batch.wire_len() as u64);
+                metrics.record_size.add_many(batch.section_len() as u64, records);
+                metrics.record_queue_time.add(micros(now.duration_since(batch.created)));
+            } else {
+                metrics.record_retry_total.fetch_add(records, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A codec thread is done with a batch.
+    pub(super) fn compressed(&mut self, done: CompressedBatch, now: Instant) {
+        let slot = &mut self.slots[done.slot];
+        let Some(at) = slot.prepared.iter().position(|p| p.batch.order == done.order) else {
+            // It grew too old, or the producer was closed: its chunks return here.
+            return;
+        };
+        let prepared = &mut slot.prepared[at];
+        prepared.batch.segments = done.chunks.into_iter().map(crate::chunk::Chunk::freeze).collect();
+        prepared.batch.codec = done.codec;
+        prepared.is_ready = true;
+        let ratio = done.compressed_bytes as f32 / done.raw_bytes.max(1) as f32;
+        slot.topic.ratio.observe(ratio);
+        let sent_ratio = prepared.batch.section_len() as f64 / done.raw_bytes.max(1) as f64;
+        self.accumulator.metrics().compression_rate.add((sent_ratio * 1e6) as u64);
+        self.reconsider(done.slot, now);
+    }
+}

@@ -1,0 +1,113 @@
+//! How batches end, other than by an answer: too old, or cut off by a gap in the numbering.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::accumulator::Accumulator;
+use crate::batch_completion::{Failure, Piece, Written};
+use crate::error::ProducerError;
+use crate::idempotence::{Continuity, ProducerIdState};
+use crate::sender::batch::ProducerBatch;
+use crate::sender::slot::Slot;
+use crate::sync::lock;
+
+/// Tells outcomes, and counts them.
+#[derive(Debug)]
+pub(crate) struct Outcomes {
+    accumulator: Arc<Accumulator>,
+    delivery_timeout: Duration,
+}
+
+impl Outcomes {
+    pub(crate) fn new(accumulator: Arc<Accumulator>, delivery_timeout: Duration) -> Self {
+        Self { accumulator, delivery_timeout }
+    }
+
+    pub(crate) fn succeed(&self, batch: &ProducerBatch, written: Written) {
+        self.tell(batch, Ok(written));
+    }
+
+    pub(crate) fn fail(&self, batch: &ProducerBatch, failure: impl Into<Failure>) {
+        let failed = &self.accumulator.metrics().record_error_total;
+        failed.fetch_add(u64::from(batch.records), Ordering::Relaxed);
+        self.tell(batch, Err(failure.into()));
+    }
+
+    fn tell(&self, batch: &ProducerBatch, result: Result<Written, Failure>) {
+        let first_index = batch.order.first_index;
+        let piece = Piece { first_index, records: batch.records, result };
+        if batch.completion.finish(piece) {
+            self.accumulator.incomplete.remove(&batch.completion);
+        }
+    }
+
+    /// Fails what was appended longer ago than `delivery_timeout`: in flight or not.
+    pub(crate) fn expire(&self, slot: &mut Slot, now: Instant) {
+        let is_over = |created: Instant| now.duration_since(created) >= self.delivery_timeout;
+        for batch in slot.in_flight.iter_mut().filter(|batch| !batch.abandoned && is_over(batch.created)) {
+            // It stays in its place until its request is over: what follows it must not be sent as
+            // if it were not there.
+            batch.abandoned = true;
+            self.fail(batch, self.too_old(batch, true));
+            slot.sequences.lose();
+        }
+        while slot.retry.front().is_some_and(|batch| is_over(batch.created)) {
+            let batch = slot.retry.pop_front().expect("it was just looked at");
+            self.fail(&batch, self.too_old(&batch, batch.maybe_written));
+            slot.give_up(&batch);
+        }
+        while slot.prepared.front().is_some_and(|prepared| is_over(prepared.batch.created)) {
+            let prepared = slot.prepared.pop_front().expect("it was just looked at");
+            self.fail(&prepared.batch, self.too_old(&prepared.batch, false));
+        }
+        loop {
+            let open = {
+                let mut queue = lock(&slot.entry().queue);
+                let front = queue.front().filter(|front| is_over(front.created));
+                front.and_then(|_| queue.pop())
+            };
+            let Some(open) = open else { return };
+            let batch = ProducerBatch::close_uncompressed(open);
+            self.fail(&batch, self.too_old(&batch, false));
+        }
+    }
+
+    fn too_old(&self, batch: &ProducerBatch, possibly_written: bool) -> ProducerError {
+        ProducerError::DeliveryTimeout {
+            topic: batch.completion.topic().clone(),
+            partition: batch.completion.partition(),
+            timeout: self.delivery_timeout,
+            possibly_written,
+            cause: batch.last_error.clone(),
+        }
+    }
+
+    /// Nothing of the partition is in flight: closes a gap in its numbering by a new epoch.
+    ///
+    /// What waits for a retry gets new numbers, but for batches that may be in the log under their
+    /// old ones: sent again they could be there twice.
+    pub(crate) fn mend(&self, slot: &mut Slot, producer_id: &mut ProducerIdState) {
+        if slot.retry.is_empty() {
+            slot.sequences.resolve();
+        }
+        if slot.sequences.continuity() != Continuity::Gap {
+            return;
+        }
+        for mut batch in std::mem::take(&mut slot.retry) {
+            // A log that was deleted with its topic cannot have it any more.
+            let same_log = batch.sent_topic_id == slot.topic_id;
+            if batch.sequence.is_some() && batch.maybe_written && same_log {
+                let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+                self.fail(&batch, ProducerError::SequenceGap { topic, partition });
+            } else {
+                batch.sequence = None;
+                batch.maybe_written = false;
+                slot.retry.push_back(batch);
+            }
+        }
+        if let Some(exhausted) = slot.sequences.bump() {
+            producer_id.exhausted(exhausted);
+        }
+    }
+}

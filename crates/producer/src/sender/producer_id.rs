@@ -1,0 +1,73 @@
+//! Asking for a producer id (`InitProducerId`): once, as soon as any broker takes a request.
+
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Outgoing, Purpose, RequestError, ResponseBody};
+use thalweg_protocol::messages::init_producer_id::InitProducerIdRequest;
+use thalweg_protocol::{ApiKey, ErrorCode};
+
+use crate::idempotence::{ProducerIdAndEpoch, ProducerIdState};
+use crate::sender::Sender;
+
+impl Sender {
+    pub(super) fn request_producer_id(&mut self, cluster: &mut Cluster, now: Instant) {
+        let ProducerIdState::Wanted { failures, not_before } = self.producer_id else { return };
+        if self.closing && self.active.is_empty() || not_before.is_some_and(|at| now < at) {
+            return;
+        }
+        let Some(node) = cluster.least_loaded_node(now) else { return };
+        let version = match cluster.require_version(node, ApiKey::INIT_PRODUCER_ID) {
+            Ok(version) => version,
+            Err(error) => return self.producer_id_failed(&error, failures, now),
+        };
+        let request = InitProducerIdRequest {
+            transactional_id: None,
+            transaction_timeout_ms: i32::MAX,
+            ..Default::default()
+        };
+        let outgoing = Outgoing::new(&request, version, self.config.request_timeout)
+            .expect("without a transactional id the request fits every version");
+        let id = cluster.send(node, Purpose::General, outgoing, now);
+        self.producer_id = ProducerIdState::Requested { failures, id };
+    }
+
+    pub(super) fn producer_id_answered(
+        &mut self,
+        result: Result<ResponseBody, RequestError>,
+        now: Instant,
+    ) {
+        let ProducerIdState::Requested { failures, .. } = self.producer_id else { return };
+        let body = match result {
+            Ok(body) => body,
+            Err(error) => return self.producer_id_failed(&error, failures, now),
+        };
+        let Ok(answer) = body.decode::<InitProducerIdRequest>() else {
+            return self.retry_producer_id(failures, now);
+        };
+        let code = ErrorCode(answer.error_code);
+        if code.is_ok() {
+            let producer = ProducerIdAndEpoch { id: answer.producer_id, epoch: answer.producer_epoch };
+            self.producer_id = ProducerIdState::Known(producer);
+            for index in self.active.clone() {
+                self.reconsider(index, now);
+            }
+        } else if code.is_retriable() {
+            self.retry_producer_id(failures, now);
+        } else {
+            self.fail_for_good(&format!("no producer id: {code}: {}", code.message()));
+        }
+    }
+
+    fn producer_id_failed(&mut self, error: &RequestError, failures: u32, now: Instant) {
+        if error.is_retriable() {
+            self.retry_producer_id(failures, now);
+        } else {
+            self.fail_for_good(&format!("no producer id: {error}"));
+        }
+    }
+
+    fn retry_producer_id(&mut self, failures: u32, now: Instant) {
+        let not_before = Some(now + self.backoff.after(failures));
+        self.producer_id = ProducerIdState::Wanted { failures: failures + 1, not_before };
+    }
+}

@@ -1,0 +1,133 @@
+//! From drained batches to a Produce request, and back from its answer to the batches.
+//!
+//! The request shares the batches' own bytes; what was asked is kept in the request's order, so that
+//! an answer, which repeats that order, is matched without a search.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use thalweg_cluster::{Body, NodeId};
+use thalweg_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
+use thalweg_protocol::produce::{PartitionBatches, ProduceBatches, TopicBatches};
+use thalweg_protocol::{EncodeError, Str, Uuid};
+
+use crate::config::Acks;
+use crate::sender::batch::{Order, ProducerBatch};
+use crate::topic::TopicEntry;
+
+/// From this version on topics go by id.
+const TOPIC_IDS_FROM: i16 = 13;
+
+/// A batch on its way into a request.
+#[derive(Debug)]
+pub(crate) struct Drained {
+    pub(crate) slot: usize,
+    pub(crate) topic: Arc<TopicEntry>,
+    pub(crate) topic_id: Uuid,
+    pub(crate) partition: i32,
+    pub(crate) batch: ProducerBatch,
+}
+
+/// One batch of a request that is in flight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) slot: usize,
+    pub(crate) order: Order,
+    partition: i32,
+}
+
+#[derive(Debug)]
+struct SentTopic {
+    name: Str,
+    id: Uuid,
+    /// Sorted by partition.
+    batches: Vec<Sent>,
+}
+
+/// A Produce request that is in flight.
+#[derive(Debug)]
+pub(crate) struct InFlightRequest {
+    pub(crate) node: NodeId,
+    pub(crate) sent_at: Instant,
+    topics: Vec<SentTopic>,
+}
+
+/// The version to use: one that goes by ids only if all ids are known (they are not where a proxy
+/// caps Metadata below the version that tells them).
+pub(crate) fn usable_version(negotiated: i16, drained: &[Drained]) -> i16 {
+    let lacks_id = drained.iter().any(|one| one.topic_id == Uuid::ZERO);
+    if lacks_id { negotiated.min(TOPIC_IDS_FROM - 1) } else { negotiated }
+}
+
+/// Topics together, partitions in ascending order.
+pub(crate) fn sort(drained: &mut [Drained]) {
+    drained.sort_by_key(|one| (one.topic.index(), one.partition));
+}
+
+/// The request for batches that are sorted.
+pub(crate) fn encode(
+    drained: &mut [Drained],
+    acks: Acks,
+    timeout_ms: i32,
+    version: i16,
+) -> Result<Body, EncodeError> {
+    let topics = drained.chunk_by_mut(|a, b| a.topic.index() == b.topic.index()).map(|of_topic| TopicBatches {
+        name: of_topic[0].topic.name().clone(),
+        topic_id: of_topic[0].topic_id,
+        partitions: of_topic.iter_mut().map(partition_batches).collect(),
+    });
+    let request = ProduceBatches { transactional_id: None, acks: acks.id(), timeout_ms, topics: topics.collect() };
+    let encoded = request.encode(version)?;
+    Ok(Body { head: encoded.head, segments: encoded.segments })
+}
+
+fn partition_batches(drained: &mut Drained) -> PartitionBatches {
+    let batch = &mut drained.batch;
+    let mut records: Vec<Bytes> = Vec::with_capacity(1 + batch.segments.len());
+    records.push(batch.finish());
+    records.extend_from_slice(&batch.segments);
+    PartitionBatches { index: drained.partition, records }
+}
+
+impl InFlightRequest {
+    /// Of batches that are sorted.
+    pub(crate) fn new(node: NodeId, sent_at: Instant, drained: &[Drained]) -> Self {
+        let topics = drained.chunk_by(|a, b| a.topic.index() == b.topic.index()).map(|of_topic| SentTopic {
+            name: of_topic[0].topic.name().clone(),
+            id: of_topic[0].topic_id,
+            batches: of_topic
+                .iter()
+                .map(|one| Sent { slot: one.slot, order: one.batch.order, partition: one.partition })
+                .collect(),
+        });
+        Self { node, sent_at, topics: topics.collect() }
+    }
+
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Sent> {
+        self.topics.iter().flat_map(|topic| topic.batches.iter().copied())
+    }
+
+    /// Each batch with its part of the answer; `None` where the broker said nothing of it. What the
+    /// answer says of other partitions is passed over.
+    pub(crate) fn matched<'a>(
+        &self,
+        answer: &'a ProduceResponse,
+    ) -> Vec<(Sent, Option<&'a PartitionProduceResponse>)> {
+        let mut out = Vec::with_capacity(self.batches().count());
+        for (at, topic) in self.topics.iter().enumerate() {
+            let is_it = |found: &&thalweg_protocol::messages::produce::TopicProduceResponse| {
+                if found.topic_id == Uuid::ZERO { found.name == topic.name } else { found.topic_id == topic.id }
+            };
+            let in_place = answer.responses.get(at).filter(is_it);
+            let found = in_place.or_else(|| answer.responses.iter().find(is_it));
+            for (at, &sent) in topic.batches.iter().enumerate() {
+                let is_it = |p: &&PartitionProduceResponse| p.index == sent.partition;
+                let told = found.map_or(&[][..], |found| &found.partition_responses);
+                let in_place = told.get(at).filter(is_it);
+                out.push((sent, in_place.or_else(|| told.iter().find(is_it))));
+            }
+        }
+        out
+    }
+}

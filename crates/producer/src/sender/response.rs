@@ -1,0 +1,307 @@
+//! What an answer, or its absence, makes of the batches of a request.
+//!
+//! | answer | what happens |
+//! |---|---|
+//! | none, `DUPLICATE_SEQUENCE_NUMBER` | written |
+//! | too large, several records | split, both halves tried again |
+//! | out of order, unknown producer | tried again; if it is the oldest batch there is a gap |
+//! | retriable | tried again after a backoff, at once if there is a new leader |
+//! | no answer | as retriable, but it may have been written |
+//! | anything else | failed; what follows starts a new epoch |
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Node, Purpose, RequestError, ResponseBody};
+use thalweg_protocol::messages::produce::{
+    PartitionProduceResponse, ProduceRequest, ProduceResponse,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::batch_completion::{Failure, Written};
+use crate::config::Acks;
+use crate::error::ProducerError;
+use crate::idempotence::means_not_written;
+use crate::metrics::micros;
+use crate::sender::Sender;
+use crate::sender::batch::ProducerBatch;
+use crate::sender::request::{InFlightRequest, Sent};
+use crate::sender::slot::Slot;
+use crate::split::split;
+
+/// Why a try failed.
+#[derive(Debug)]
+struct Trouble {
+    /// [`ErrorCode::NONE`] if no broker said anything.
+    code: ErrorCode,
+    reason: Arc<str>,
+    retriable: bool,
+    /// The batch may be in the log.
+    maybe_written: bool,
+    invalid_records: Vec<(u32, Option<Str>)>,
+}
+
+impl Sender {
+    pub(super) fn produce_answered(
+        &mut self,
+        request: &InFlightRequest,
+        result: Result<ResponseBody, RequestError>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let metrics = Arc::clone(self.accumulator.metrics());
+        metrics.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
+        let body = match result {
+            Ok(body) => body,
+            Err(error) => return self.no_answer(request, &Trouble::from(&error), now),
+        };
+        if self.config.acks == Acks::None {
+            return self.handed_over(request, now);
+        }
+        metrics.response_total.fetch_add(1, Ordering::Relaxed);
+        metrics.request_latency.add(micros(now.duration_since(request.sent_at)));
+        let answer = match body.decode::<ProduceRequest>() {
+            Ok(answer) => answer,
+            Err(error) => {
+                let reason = format!("unreadable answer to Produce: {error}");
+                return self.no_answer(request, &Trouble::unanswered(&reason), now);
+            }
+        };
+        metrics.produce_throttle_time.add(u64::try_from(answer.throttle_time_ms).unwrap_or(0));
+        cluster.throttle(request.node, Purpose::Produce, answer.throttle_time_ms, now);
+        let mut stale = false;
+        for (sent, told) in request.matched(&answer) {
+            let Some(told) = told else {
+                let trouble = Trouble::unanswered("the answer to Produce lacks the partition");
+                self.failed(sent, trouble, now);
+                continue;
+            };
+            let code = ErrorCode(told.error_code);
+            if code.is_ok() || code == ErrorCode::DUPLICATE_SEQUENCE_NUMBER {
+                self.written(sent, told, now);
+                continue;
+            }
+            if code.is_invalid_metadata() {
+                // A leader named in the answer is as good as fresh metadata (KIP-951).
+                stale |= !self.learn_leader(sent.slot, told, &answer, cluster);
+            }
+            self.failed(sent, Trouble::from(told), now);
+        }
+        if stale {
+            cluster.request_update();
+        }
+    }
+
+    /// acks=0: the request's last byte was handed to the socket.
+    fn handed_over(&mut self, request: &InFlightRequest, now: Instant) {
+        for sent in request.batches() {
+            if let Some(batch) = self.slots[sent.slot].take_in_flight(sent.order) {
+                if !batch.abandoned {
+                    self.outcomes.succeed(&batch, Written { base_offset: -1, log_append_time_ms: None });
+                }
+                self.reconsider(sent.slot, now);
+            }
+        }
+    }
+
+    fn no_answer(&mut self, request: &InFlightRequest, trouble: &Trouble, now: Instant) {
+        for sent in request.batches() {
+            self.failed(sent, trouble.again(), now);
+        }
+    }
+
+    fn written(&mut self, sent: Sent, told: &PartitionProduceResponse, now: Instant) {
+        let slot = &mut self.slots[sent.slot];
+        let Some(batch) = slot.take_in_flight(sent.order) else { return };
+        if let Some(sequence) = batch.sequence {
+            slot.sequences.acknowledge(sequence, batch.records);
+        }
+        if !batch.abandoned {
+            // A duplicate of a batch that the broker no longer remembers has no offset.
+            let known = told.error_code == ErrorCode::NONE.0;
+            let append_time = Some(told.log_append_time_ms).filter(|&ms| known && ms >= 0);
+            let base_offset = if known { told.base_offset } else { -1 };
+            self.outcomes.succeed(&batch, Written { base_offset, log_append_time_ms: append_time });
+        }
+        self.reconsider(sent.slot, now);
+    }
+
+    /// True if the cluster now knows a newer leader.
+    fn learn_leader(
+        &mut self,
+        index: usize,
+        told: &PartitionProduceResponse,
+        answer: &ProduceResponse,
+        cluster: &mut Cluster,
+    ) -> bool {
+        let leader = &told.current_leader;
+        if leader.leader_id < 0 || leader.leader_epoch < 0 {
+            return false;
+        }
+        let endpoint = answer.node_endpoints.iter().find(|node| node.node_id == leader.leader_id);
+        let endpoint = endpoint.map(|node| Node {
+            id: node.node_id,
+            host: node.host.clone(),
+            port: u16::try_from(node.port).unwrap_or(0),
+            rack: node.rack.clone(),
+        });
+        let slot = &self.slots[index];
+        let (id, epoch) = (leader.leader_id, leader.leader_epoch);
+        let news = cluster.update_leader(slot.topic.name(), slot.partition, id, epoch, endpoint);
+        self.look_up_leader(index, cluster);
+        news
+    }
+
+    /// One batch of a request failed.
+    fn failed(&mut self, sent: Sent, trouble: Trouble, now: Instant) {
+        let Some(mut batch) = self.slots[sent.slot].take_in_flight(sent.order) else { return };
+        batch.maybe_written |= trouble.maybe_written;
+        batch.last_error = Some(Arc::clone(&trouble.reason));
+        if batch.abandoned {
+            self.slots[sent.slot].give_up(&batch);
+        } else if is_too_large(trouble.code) && batch.records > 1 {
+            self.split(sent.slot, &batch);
+        } else if self.may_retry(&batch, &trouble, sent.slot, now) {
+            self.retry(sent.slot, batch, &trouble, now);
+        } else {
+            let failure = Failure {
+                error: batch.error(&trouble),
+                invalid_records: trouble.invalid_records,
+            };
+            self.outcomes.fail(&batch, failure);
+            self.slots[sent.slot].give_up(&batch);
+        }
+        self.reconsider(sent.slot, now);
+    }
+
+    fn may_retry(&mut self, batch: &ProducerBatch, trouble: &Trouble, index: usize, now: Instant) -> bool {
+        let too_old = now.duration_since(batch.created) >= self.config.delivery_timeout;
+        if too_old || batch.attempts > self.config.retries {
+            return false;
+        }
+        let lost_place = batch.sequence.is_some()
+            && matches!(
+                trouble.code,
+                ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER | ErrorCode::UNKNOWN_PRODUCER_ID
+            );
+        if lost_place && self.slots[index].is_oldest(batch.order) {
+            // Nothing before it is open any more, so the broker lacks what it should have.
+            self.slots[index].sequences.break_off();
+        }
+        lost_place || trouble.retriable
+    }
+
+    fn retry(&mut self, index: usize, mut batch: ProducerBatch, trouble: &Trouble, now: Instant) {
+        let out_of_order = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
+        // A batch refused for its place waits for those before it, not for time.
+        let waits = !(out_of_order && batch.sequence.is_some());
+        batch.retry_at = waits.then(|| now + self.backoff.after(batch.attempts.saturating_sub(1)));
+        self.slots[index].put_back(batch);
+    }
+
+    /// KIP-126: in order, each piece with its part of the sequences.
+    fn split(&mut self, index: usize, batch: &ProducerBatch) {
+        let slot = &mut self.slots[index];
+        slot.topic.ratio.reset(1.0);
+        let (codec, level) = (self.config.compression, self.config.compression_level);
+        match split(batch, self.config.batch_size, codec, level) {
+            Ok(pieces) => {
+                self.accumulator.metrics().batch_split_total.fetch_add(1, Ordering::Relaxed);
+                pieces.into_iter().for_each(|piece| slot.put_back(piece));
+            }
+            Err(reason) => {
+                let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+                let reason = Arc::from(reason);
+                self.outcomes.fail(batch, ProducerError::Codec { topic, partition, reason });
+                slot.give_up(batch);
+            }
+        }
+    }
+}
+
+fn is_too_large(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE)
+}
+
+impl Slot {
+    /// A batch leaves for good without being in the log for certain: what that means for the
+    /// numbering of those behind it.
+    pub(super) fn give_up(&mut self, batch: &ProducerBatch) {
+        match batch.sequence {
+            None => {}
+            Some(_) if batch.maybe_written => self.sequences.lose(),
+            Some(_) => self.sequences.break_off(),
+        }
+    }
+}
+
+impl ProducerBatch {
+    fn error(&self, trouble: &Trouble) -> ProducerError {
+        if trouble.code.is_ok() {
+            return self.network_error(Arc::clone(&trouble.reason));
+        }
+        ProducerError::Broker {
+            topic: self.completion.topic().clone(),
+            partition: self.completion.partition(),
+            code: trouble.code,
+            message: Str::from(&*trouble.reason),
+            possibly_written: self.maybe_written,
+        }
+    }
+
+    pub(super) fn network_error(&self, reason: Arc<str>) -> ProducerError {
+        ProducerError::Network {
+            topic: self.completion.topic().clone(),
+            partition: self.completion.partition(),
+            reason,
+            possibly_written: self.maybe_written,
+        }
+    }
+}
+
+impl Trouble {
+    /// The broker may or may not have taken the request.
+    fn unanswered(reason: &str) -> Self {
+        Self {
+            code: ErrorCode::NONE,
+            reason: Arc::from(reason),
+            retriable: true,
+            maybe_written: true,
+            invalid_records: Vec::new(),
+        }
+    }
+
+    /// The same for another batch of the request.
+    fn again(&self) -> Self {
+        Self { reason: Arc::clone(&self.reason), invalid_records: Vec::new(), ..*self }
+    }
+}
+
+impl From<&RequestError> for Trouble {
+    fn from(error: &RequestError) -> Self {
+        Self {
+            retriable: error.is_retriable(),
+            maybe_written: error.possibly_written(),
+            ..Self::unanswered(&error.to_string())
+        }
+    }
+}
+
+impl From<&PartitionProduceResponse> for Trouble {
+    fn from(told: &PartitionProduceResponse) -> Self {
+        let code = ErrorCode(told.error_code);
+        let message = told.error_message.as_deref().unwrap_or_else(|| code.message());
+        let invalid = |error: &thalweg_protocol::messages::produce::BatchIndexAndErrorMessage| {
+            let index = u32::try_from(error.batch_index).ok()?;
+            Some((index, error.batch_index_error_message.clone()))
+        };
+        Self {
+            code,
+            reason: Arc::from(message),
+            retriable: code.is_retriable(),
+            maybe_written: !means_not_written(code),
+            invalid_records: told.record_errors.iter().filter_map(invalid).collect(),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! One partition as the sender sees it: the batches it has taken and not seen to their end.
+//!
+//! ```text
+//!   in flight ◀── retry (by age) ◀── prepared (being compressed) ◀── the accumulator's queue
+//! ```
+//! From left to right batches get younger; what may go out next is decided here, on one screen.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::NodeId;
+use thalweg_protocol::Uuid;
+
+use crate::idempotence::{Continuity, Sequences};
+use crate::partition_table::PartitionEntry;
+use crate::sender::batch::{Order, ProducerBatch};
+use crate::sender::timers::REASONS;
+use crate::sync::lock;
+use crate::topic::TopicEntry;
+
+/// How many batches of a partition a broker remembers: with more on the way it could not tell a
+/// late duplicate from a gap.
+pub(crate) const IDEMPOTENT_IN_FLIGHT_MAX: usize = 5;
+
+/// A closed batch on its way to be compressed, and back.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) batch: ProducerBatch,
+    pub(crate) is_ready: bool,
+}
+
+/// The place of a partition among those of its leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RingPlace {
+    pub(crate) node: NodeId,
+    pub(crate) stamp: u64,
+    pub(crate) urgent: bool,
+}
+
+/// What the sender's rules come down to for one look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) now: Instant,
+    pub(crate) linger: Duration,
+    /// One batch of a partition at a time.
+    pub(crate) mute: bool,
+    pub(crate) idempotent: bool,
+    /// Batches can be numbered.
+    pub(crate) has_producer_id: bool,
+}
+
+/// What a partition wants now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Nothing to send.
+    Idle,
+    /// Something else must happen first: an answer, a codec job, a producer id.
+    Blocked,
+    /// A retry waits its backoff.
+    BackingOff(Instant),
+    /// May be sent along, and wants to be at this time.
+    Lingering(Instant),
+    /// Wants to be sent.
+    Urgent,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) topic: Arc<TopicEntry>,
+    pub(crate) partition: i32,
+    pub(crate) leader: Option<NodeId>,
+    pub(crate) leader_epoch: i32,
+    pub(crate) topic_id: Uuid,
+    pub(crate) prepared: VecDeque<Prepared>,
+    pub(crate) retry: VecDeque<ProducerBatch>,
+    pub(crate) in_flight: VecDeque<ProducerBatch>,
+    pub(crate) sequences: Sequences,
+    pub(crate) ring: Option<RingPlace>,
+    pub(crate) timers: [Option<Instant>; REASONS],
+}
+
+impl Slot {
+    pub(crate) fn new(topic: Arc<TopicEntry>, partition: i32) -> Self {
+        Self {
+            topic,
+            partition,
+            leader: None,
+            leader_epoch: -1,
+            topic_id: Uuid::ZERO,
+            prepared: VecDeque::new(),
+            retry: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            sequences: Sequences::default(),
+            ring: None,
+            timers: [None; REASONS],
+        }
+    }
+
+    pub(crate) fn entry(&self) -> &PartitionEntry {
+        self.topic.partition(self.partition)
+    }
+
+    /// Another id is another topic of the same name, with empty logs: numbers start again.
+    pub(crate) fn learn_topic_id(&mut self, id: Uuid) {
+        if self.topic_id != Uuid::ZERO && id != Uuid::ZERO && self.topic_id != id {
+            self.sequences.break_off();
+        }
+        if id != Uuid::ZERO {
+            self.topic_id = id;
+        }
+    }
+
+    /// Keyless records go here at the moment.
+    pub(crate) fn is_sticky(&self) -> bool {
+        self.topic.sticky().is_some_and(|sticky| sticky.partition() == self.partition)
+    }
+
+    /// What may go out next, if anything.
+    pub(crate) fn standing(&self, rules: &Rules) -> Standing {
+        if rules.mute && !self.in_flight.is_empty() {
+            return if self.has_unsent() { Standing::Blocked } else { Standing::Idle };
+        }
+        match self.retry.front() {
+            Some(first) => self.standing_of_retry(first, rules),
+            None => self.standing_of_news(rules),
+        }
+    }
+
+    fn standing_of_retry(&self, first: &ProducerBatch, rules: &Rules) -> Standing {
+        if rules.idempotent {
+            // Only the oldest batch is tried again: what was sent behind it will be refused as out
+            // of order until it is in the log.
+            let older_in_flight = self.in_flight.iter().any(|batch| batch.order < first.order);
+            if older_in_flight || self.sequences.continuity() == Continuity::Gap {
+                return Standing::Blocked;
+            }
+            if first.sequence.is_none() && !self.can_number(rules) {
+                return Standing::Blocked;
+            }
+        }
+        match first.retry_at {
+            // A new leader knows nothing of the old one's trouble (KIP-951).
+            Some(at) if at > rules.now && self.leader_epoch <= first.sent_epoch => {
+                Standing::BackingOff(at)
+            }
+            _ => Standing::Urgent,
+        }
+    }
+
+    fn standing_of_news(&self, rules: &Rules) -> Standing {
+        let front = lock(&self.entry().queue).front();
+        if self.prepared.is_empty() && front.is_none() {
+            return Standing::Idle;
+        }
+        if rules.idempotent && !self.can_number(rules) {
+            return Standing::Blocked;
+        }
+        match (self.prepared.front(), front) {
+            (Some(prepared), _) if prepared.is_ready => Standing::Urgent,
+            (Some(_), _) => Standing::Blocked,
+            (None, Some(front)) if front.closed || front.created + rules.linger <= rules.now => {
+                Standing::Urgent
+            }
+            (None, Some(front)) => Standing::Lingering(front.created + rules.linger),
+            (None, None) => Standing::Idle,
+        }
+    }
+
+    /// A batch that was never numbered may follow those that were.
+    fn can_number(&self, rules: &Rules) -> bool {
+        self.sequences.continuity() == Continuity::Whole
+            && self.in_flight.len() < IDEMPOTENT_IN_FLIGHT_MAX
+            && (rules.has_producer_id || self.sequences.producer().is_some())
+    }
+
+    /// Anything that is not on its way.
+    fn has_unsent(&self) -> bool {
+        !self.retry.is_empty() || !self.prepared.is_empty() || !lock(&self.entry().queue).is_empty()
+    }
+
+    /// Bytes that the next batch will take in a request, as far as one can tell.
+    pub(crate) fn next_len(&self) -> usize {
+        if let Some(batch) = self.retry.front() {
+            return batch.wire_len();
+        }
+        if let Some(prepared) = self.prepared.front() {
+            return prepared.batch.wire_len();
+        }
+        let front = lock(&self.entry().queue).front();
+        front.map_or(0, |front| thalweg_records::BATCH_HEADER_LEN + front.bytes)
+    }
+
+    /// Puts a batch back for another try, in its place by age.
+    pub(crate) fn put_back(&mut self, batch: ProducerBatch) {
+        let at = self.retry.partition_point(|other| other.order < batch.order);
+        self.retry.insert(at, batch);
+    }
+
+    pub(crate) fn take_in_flight(&mut self, order: Order) -> Option<ProducerBatch> {
+        let at = self.in_flight.iter().position(|batch| batch.order == order)?;
+        self.in_flight.remove(at)
+    }
+
+    /// No older batch of the partition is on its way or waits for a retry.
+    pub(crate) fn is_oldest(&self, order: Order) -> bool {
+        self.in_flight.iter().chain(&self.retry).all(|other| other.order > order)
+    }
+
+    /// When the oldest batch was created whose outcome is not told yet.
+    pub(crate) fn oldest_created(&self) -> Option<Instant> {
+        let in_flight = self.in_flight.iter().filter(|batch| !batch.abandoned).map(|b| b.created).min();
+        let retry = self.retry.front().map(|batch| batch.created);
+        let prepared = self.prepared.front().map(|prepared| prepared.batch.created);
+        let queued = lock(&self.entry().queue).front().map(|front| front.created);
+        [in_flight, retry, prepared, queued].into_iter().flatten().min()
+    }
+
+    /// Tells the appending side what the sender knows: after this an append lists the partition
+    /// again if the queue was empty, and a full batch if there was none. True if nothing is left here
+    /// at all, neither queued nor on its way.
+    pub(crate) fn publish(&self) -> bool {
+        let entry = self.entry();
+        let mut queue = lock(&entry.queue);
+        queue.listed = !queue.is_empty();
+        queue.full_listed = queue.has_closed();
+        entry.set_depth(queue.len() + self.prepared.len() + self.retry.len());
+        queue.is_empty() && self.prepared.is_empty() && self.retry.is_empty() && self.in_flight.is_empty()
+    }
+}
