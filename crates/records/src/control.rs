@@ -100,3 +100,45 @@ pub fn end_transaction_batch(
     });
     builder.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ControlRecord;
+
+    #[test]
+    fn markers_are_told_by_their_key_alone() {
+        let commit = [0, 0, 0, 1];
+        let epoch = |value| match ControlRecord::parse(&commit, value) {
+            Some(ControlRecord::Commit { coordinator_epoch }) => coordinator_epoch,
+            other => panic!("{other:?} is not a commit"),
+        };
+        assert_eq!(epoch(Some(&[0, 0, 0, 0, 1, 2])), 258);
+        assert_eq!(
+            epoch(Some(&[0, 1, 0, 0, 1, 2, 9])),
+            258,
+            "a later version has more fields"
+        );
+        assert_eq!(epoch(Some(&[0, 0])), -1);
+        assert_eq!(epoch(None), -1);
+        let abort = ControlRecord::Abort {
+            coordinator_epoch: -1,
+        };
+        assert_eq!(ControlRecord::parse(&[0, 3, 0, 0, 7], None), Some(abort));
+    }
+
+    #[test]
+    fn other_types_are_kept_apart_and_malformed_keys_are_none() {
+        for type_id in [2, 3, 4, 5, 6, 77, -1] {
+            let [high, low] = i16::to_be_bytes(type_id);
+            let parsed = ControlRecord::parse(&[0, 0, high, low], None).expect("a key");
+            assert_eq!(parsed, ControlRecord::Other { type_id });
+            assert_eq!(parsed.type_id(), type_id);
+        }
+        assert_eq!(ControlRecord::parse(&[0, 0, 0], None), None);
+        assert_eq!(
+            ControlRecord::parse(&[0xff, 0xff, 0, 0], None),
+            None,
+            "a negative version"
+        );
+    }
+}

@@ -119,3 +119,90 @@ fn read_long_form<const LEN_MAX: usize>(bytes: &[u8], at: &mut usize) -> Option<
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip(value: i64) {
+        let mut room = [0xaa; VARLONG_LEN_MAX];
+        let len = write_varlong(&mut room, value);
+        assert_eq!(len, varlong_len(value), "{value}");
+        let mut at = 0;
+        assert_eq!(
+            (read_varlong(&room[..len], &mut at), at),
+            (Some(value), len)
+        );
+        let mut cut = 0;
+        assert_eq!(
+            (read_varlong(&room[..len - 1], &mut cut), cut),
+            (None, 0),
+            "cut off"
+        );
+        if let Ok(value) = i32::try_from(value) {
+            assert_eq!(write_varint(&mut room, value), varint_len(value));
+            assert_eq!(varint_len(value), len, "one form for both");
+            let mut at = 0;
+            assert_eq!((read_varint(&room[..len], &mut at), at), (Some(value), len));
+            let mut cut = 0;
+            assert_eq!(
+                (read_varint(&room[..len - 1], &mut cut), cut),
+                (None, 0),
+                "cut off"
+            );
+        }
+    }
+
+    #[test]
+    fn values_around_every_change_of_length_survive() {
+        for shift in 0..64 {
+            for near in -2..=2 {
+                let value = (1_i64 << shift).wrapping_add(near);
+                round_trip(value);
+                round_trip(value.wrapping_neg());
+            }
+        }
+        for value in [
+            i64::MIN,
+            i64::MAX,
+            i64::from(i32::MIN),
+            i64::from(i32::MAX),
+            0,
+        ] {
+            round_trip(value);
+        }
+    }
+
+    #[test]
+    fn the_bytes_are_kafka_s() {
+        // From Kafka's ByteUtilsTest.
+        let cases: [(i32, &[u8]); 8] = [
+            (0, &[0x00]),
+            (-1, &[0x01]),
+            (63, &[0x7e]),
+            (-64, &[0x7f]),
+            (64, &[0x80, 0x01]),
+            (8191, &[0xfe, 0x7f]),
+            (i32::MAX, &[0xfe, 0xff, 0xff, 0xff, 0x0f]),
+            (i32::MIN, &[0xff, 0xff, 0xff, 0xff, 0x0f]),
+        ];
+        for (value, bytes) in cases {
+            let mut room = [0; VARINT_LEN_MAX];
+            let len = write_varint(&mut room, value);
+            assert_eq!(&room[..len], bytes);
+        }
+    }
+
+    #[test]
+    fn what_is_longer_than_any_integer_is_refused() {
+        let endless = [0x80; 12];
+        assert_eq!(read_varint(&endless, &mut 0), None);
+        assert_eq!(read_varlong(&endless, &mut 0), None);
+        let mut ten = [0x80; 11];
+        ten[9] = 1;
+        assert_eq!(read_varint(&ten, &mut 0), None);
+        assert_eq!(read_varlong(&ten, &mut 0), Some(unzigzag64(1 << 63)));
+        // Longer than need be, as no writer does and every reader takes.
+        assert_eq!(read_varint(&[0x82, 0x80, 0x00], &mut 0), Some(1));
+    }
+}

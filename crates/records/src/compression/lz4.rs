@@ -6,7 +6,8 @@
 //!   | blocks: size LE32 (top bit: stored), data, [checksum 4] | end mark 0 | [content checksum 4]
 //! ```
 //! Written: independent blocks of 64 KiB, no content size, no checksums (the batch has its own).
-//! Java's reader refuses dependent blocks, and takes a header checksum for granted.
+//! Java's reader refuses dependent blocks. Level 9, the default, is the fast encoder, as in Java
+//! (KIP-390); every other level is the high one.
 //! Read: dependent blocks, all block sizes, content size, both checksums, skippable frames and
 //! several frames in a row. What follows the last frame is ignored, as Java does.
 
@@ -17,6 +18,7 @@ use lz4_flex::block::{
 
 use super::CodecError;
 use super::chunks::for_each_block;
+use super::lz4_high::HighEncoder;
 use super::output::Output;
 use super::xxh32::xxh32;
 
@@ -30,6 +32,8 @@ const BD: u8 = 0x40;
 /// Second byte of the XXH32 of FLG and BD: a constant, as both are.
 const HEADER_CHECKSUM: u8 = 0x82;
 const BLOCK_BYTES: usize = 64 << 10;
+/// The level that stands for the fast encoder.
+const LEVEL_FAST: i32 = 9;
 const STORED_BIT: u32 = 1 << 31;
 /// How far back a dependent block may reach.
 const WINDOW_BYTES: usize = 64 << 10;
@@ -54,6 +58,7 @@ pub(super) fn compressed_len_max(input_len: usize) -> usize {
 pub(super) struct Lz4Encoder {
     small: CompressTable,
     large: CompressTable,
+    high: Option<HighEncoder>,
     gather: Vec<u8>,
     block: Vec<u8>,
 }
@@ -63,20 +68,30 @@ impl Lz4Encoder {
         Self {
             small: CompressTable::small(),
             large: CompressTable::large(),
+            high: None,
             gather: Vec::new(),
             block: vec![0; get_maximum_output_size(BLOCK_BYTES)],
         }
     }
 
-    pub(super) fn compress(&mut self, chunks: &[&[u8]], out: &mut Vec<u8>) {
+    pub(super) fn compress(&mut self, level: Option<i32>, chunks: &[&[u8]], out: &mut Vec<u8>) {
+        out.extend_from_slice(&MAGIC.to_le_bytes());
+        out.extend_from_slice(&[FLG, BD, HEADER_CHECKSUM]);
+        match level {
+            None | Some(LEVEL_FAST) => self.fast_blocks(chunks, out),
+            Some(level) => self.high_blocks(level, chunks, out),
+        }
+        out.extend_from_slice(&0_u32.to_le_bytes());
+    }
+
+    fn fast_blocks(&mut self, chunks: &[&[u8]], out: &mut Vec<u8>) {
         let Self {
             small,
             large,
             gather,
             block,
+            ..
         } = self;
-        out.extend_from_slice(&MAGIC.to_le_bytes());
-        out.extend_from_slice(&[FLG, BD, HEADER_CHECKSUM]);
         for_each_block(chunks, BLOCK_BYTES, gather, |input| {
             let table = if input.len() < SMALL_BLOCK_BYTES {
                 &mut *small
@@ -85,16 +100,30 @@ impl Lz4Encoder {
             };
             let length = compress_into_with_table(input, block, table)
                 .expect("the block buffer holds the greatest length of 64 KiB");
-            if length < input.len() {
-                out.extend_from_slice(&(length as u32).to_le_bytes());
-                out.extend_from_slice(&block[..length]);
-            } else {
-                out.extend_from_slice(&(input.len() as u32 | STORED_BIT).to_le_bytes());
-                out.extend_from_slice(input);
-            }
+            put_block(input, &block[..length], out);
         });
-        out.extend_from_slice(&0_u32.to_le_bytes());
     }
+
+    fn high_blocks(&mut self, level: i32, chunks: &[&[u8]], out: &mut Vec<u8>) {
+        let encoder = self.high.get_or_insert_with(HighEncoder::new);
+        let mut packed = Vec::new();
+        for_each_block(chunks, BLOCK_BYTES, &mut self.gather, |input| {
+            packed.clear();
+            encoder.compress(input, level, &mut packed);
+            put_block(input, &packed, out);
+        });
+    }
+}
+
+/// The block, stored as it is where compression gains nothing.
+fn put_block(input: &[u8], packed: &[u8], out: &mut Vec<u8>) {
+    let (length, bytes) = if packed.len() < input.len() {
+        (packed.len() as u32, packed)
+    } else {
+        (input.len() as u32 | STORED_BIT, input)
+    };
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
 }
 
 /// Whether a frame's header checksum must be right. Clients of magic 0 computed it over the

@@ -10,6 +10,7 @@
 mod chunks;
 mod gzip;
 mod lz4;
+mod lz4_high;
 mod output;
 mod snappy;
 mod xxh32;
@@ -182,7 +183,7 @@ impl Compressor {
             Compression::Lz4 => {
                 self.lz4
                     .get_or_insert_with(Lz4Encoder::new)
-                    .compress(chunks, out);
+                    .compress(level, chunks, out);
             }
             Compression::Zstd => {
                 self.zstd

@@ -161,7 +161,78 @@ impl Output {
     fn grow(&mut self, at_least: usize) {
         let doubled = at_least.max(self.len.saturating_mul(2)).min(self.cap);
         if doubled > self.buffer.len() {
+            // Exactly: a vector's own doubling could pass the limit.
+            self.buffer.reserve_exact(doubled - self.buffer.len());
             self.buffer.resize(doubled, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CodecError, ROOM_MIN, SPARES_MAX, Spares};
+
+    fn kept(spares: &Spares) -> Vec<usize> {
+        spares.0.lock().unwrap().iter().map(Vec::len).collect()
+    }
+
+    #[test]
+    fn a_buffer_never_grows_beyond_one_byte_above_the_limit() {
+        let spares = Spares::default();
+        for limit_bytes in [0, 1, 1000, 100_000, 1_000_000] {
+            let mut output = spares.output(usize::MAX, limit_bytes);
+            assert!(output.buffer.len() <= limit_bytes + 1);
+            let (_, room) = output.room(usize::MAX);
+            assert_eq!(room.len(), limit_bytes + 1);
+            while output.some_room().is_ok() {
+                let room = output.some_room().unwrap().len();
+                output.advance(room.min(777));
+            }
+            assert_eq!(output.start_over(), Err(CodecError::TooLarge));
+            assert_eq!(output.extend(b"x"), Err(CodecError::TooLarge));
+            assert_eq!(output.buffer.capacity(), limit_bytes + 1);
+            assert_eq!(spares.finish(output, Ok(())), Err(CodecError::TooLarge));
+            spares.0.lock().unwrap().clear();
+        }
+    }
+
+    #[test]
+    fn a_buffer_comes_back_with_the_last_slice_and_few_are_kept() {
+        let spares = Spares::default();
+        let loan = || {
+            let mut output = spares.output(0, ROOM_MIN * 4);
+            output.extend(&[7; ROOM_MIN]).unwrap();
+            spares.finish(output, Ok(())).unwrap()
+        };
+        let first = loan();
+        let slice = first.slice(5..10);
+        drop(first);
+        assert_eq!(kept(&spares), []);
+        drop(slice);
+        assert_eq!(kept(&spares), [ROOM_MIN]);
+        let many: Vec<_> = (0..SPARES_MAX + 3).map(|_| loan()).collect();
+        assert_eq!(kept(&spares), []);
+        drop(many);
+        assert_eq!(kept(&spares).len(), SPARES_MAX);
+    }
+
+    #[test]
+    fn little_in_a_large_buffer_is_copied_out() {
+        let spares = Spares::default();
+        let mut output = spares.output(ROOM_MIN * 8, usize::MAX);
+        output.extend(b"little").unwrap();
+        let bytes = spares.finish(output, Ok(())).unwrap();
+        assert_eq!(&bytes[..], b"little");
+        assert_eq!(kept(&spares), [ROOM_MIN * 8], "back at once");
+    }
+
+    #[test]
+    fn a_buffer_too_large_to_keep_is_freed() {
+        let spares = Spares::default();
+        drop(spares.finish(
+            spares.output(super::SPARE_BYTES_MAX + 1, usize::MAX),
+            Ok(()),
+        ));
+        assert_eq!(kept(&spares), []);
     }
 }

@@ -1,0 +1,193 @@
+//! The slower, denser lz4 block encoder behind the compression levels.
+//!
+//! lz4 levels differ only in how hard the encoder looks for matches; the format is one. Positions
+//! with equal first four bytes (by hash) form a chain, newest first; a level follows up to
+//! `2^(level-1)` links of it, as Java's `highCompressor` does, and puts a match off by one byte
+//! when the next position has a longer one.
+//!
+//! ```text
+//! sequence: token (literals << 4 | match - 4) | more literals length | literals | offset LE16
+//!           | more match length;   the last sequence has literals only
+//! ```
+
+/// What a block may hold: a match reaches back at most 65535 bytes.
+pub(super) const BLOCK_BYTES_MAX: usize = 64 << 10;
+
+const HASH_BITS: u32 = 15;
+const MATCH_LEN_MIN: usize = 4;
+/// The format's rules: the last five bytes are literals, and no match starts in the last twelve.
+const LAST_LITERALS: usize = 5;
+const MATCH_START_LIMIT: usize = 12;
+
+/// Chains of one block, kept for the next.
+pub(super) struct HighEncoder {
+    /// By hash: the newest position plus one, or zero.
+    heads: Vec<u32>,
+    /// By position: the position before it in its chain, plus one, or zero.
+    chain: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Match {
+    start: usize,
+    len: usize,
+}
+
+impl HighEncoder {
+    pub(super) fn new() -> Self {
+        Self {
+            heads: vec![0; 1 << HASH_BITS],
+            chain: vec![0; BLOCK_BYTES_MAX],
+        }
+    }
+
+    /// Appends the compressed block; `input` is at most `BLOCK_BYTES_MAX` long.
+    pub(super) fn compress(&mut self, input: &[u8], level: i32, out: &mut Vec<u8>) {
+        debug_assert!(input.len() <= BLOCK_BYTES_MAX, "positions fit the chain");
+        self.heads.fill(0);
+        let links_max = 1_u32 << (level - 1).clamp(0, 16);
+        let mut anchor = 0;
+        let mut at = 0;
+        while at + MATCH_START_LIMIT <= input.len() {
+            let mut found = self.insert_and_find(input, at, links_max);
+            if found.len < MATCH_LEN_MIN {
+                at += 1;
+                continue;
+            }
+            let mut inserted = at + 1;
+            while at + 1 + MATCH_START_LIMIT <= input.len() {
+                let next = self.insert_and_find(input, at + 1, links_max);
+                inserted = at + 2;
+                if next.len <= found.len {
+                    break;
+                }
+                (found, at) = (next, at + 1);
+            }
+            let offset = (at - found.start) as u16;
+            sequence(&input[anchor..at], Some((offset, found.len)), out);
+            at += found.len;
+            anchor = at;
+            for position in inserted..at.min((input.len() + 1).saturating_sub(MATCH_START_LIMIT)) {
+                self.insert(input, position);
+            }
+        }
+        sequence(&input[anchor..], None, out);
+    }
+
+    /// Makes `at` the newest of its chain; gives the one before, plus one.
+    fn insert(&mut self, input: &[u8], at: usize) -> u32 {
+        let four = input[at..]
+            .first_chunk::<4>()
+            .expect("twelve bytes are left at least");
+        let hash = u32::from_le_bytes(*four).wrapping_mul(2_654_435_761) >> (32 - HASH_BITS);
+        let before = std::mem::replace(&mut self.heads[hash as usize], at as u32 + 1);
+        self.chain[at] = before;
+        before
+    }
+
+    fn insert_and_find(&mut self, input: &[u8], at: usize, links_max: u32) -> Match {
+        let mut best = Match::default();
+        let mut link = self.insert(input, at);
+        let end = input.len() - LAST_LITERALS;
+        for _ in 0..links_max {
+            let Some(start) = link.checked_sub(1) else {
+                break;
+            };
+            let start = start as usize;
+            // A longer match must have the byte after the best one; most candidates do not.
+            if at + best.len < end && input[start + best.len] == input[at + best.len] {
+                let len = common_prefix(&input[start..], &input[at..end]);
+                if len > best.len {
+                    best = Match { start, len };
+                }
+                if at + len == end {
+                    break;
+                }
+            }
+            link = self.chain[start];
+        }
+        best
+    }
+}
+
+/// Length of what `earlier` and `here` begin with alike; `earlier` is the longer one.
+fn common_prefix(earlier: &[u8], here: &[u8]) -> usize {
+    let (a, _) = earlier[..here.len()].as_chunks::<8>();
+    let (b, _) = here.as_chunks::<8>();
+    for (index, (a, b)) in a.iter().zip(b).enumerate() {
+        let different = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if different != 0 {
+            return index * 8 + different.trailing_zeros() as usize / 8;
+        }
+    }
+    let whole = b.len() * 8;
+    let tail = earlier[whole..].iter().zip(&here[whole..]);
+    whole + tail.take_while(|(a, b)| a == b).count()
+}
+
+fn sequence(literals: &[u8], matched: Option<(u16, usize)>, out: &mut Vec<u8>) {
+    let rest = matched.map_or(0, |(_, len)| len - MATCH_LEN_MIN);
+    out.push((literals.len().min(15) << 4 | rest.min(15)) as u8);
+    more_length(literals.len(), out);
+    out.extend_from_slice(literals);
+    if let Some((offset, _)) = matched {
+        out.extend_from_slice(&offset.to_le_bytes());
+        more_length(rest, out);
+    }
+}
+
+/// What of a length does not fit into its half of the token.
+fn more_length(len: usize, out: &mut Vec<u8>) {
+    if let Some(mut left) = len.checked_sub(15) {
+        while left >= 255 {
+            out.push(255);
+            left -= 255;
+        }
+        out.push(left as u8);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{BLOCK_BYTES_MAX, HighEncoder};
+
+    fn round_trip(encoder: &mut HighEncoder, input: &[u8], level: i32) -> usize {
+        let mut packed = Vec::new();
+        encoder.compress(input, level, &mut packed);
+        let opened = lz4_flex::block::decompress(&packed, input.len()).expect("a sound block");
+        assert_eq!(opened, input);
+        packed.len()
+    }
+
+    #[test]
+    fn the_shortest_and_the_longest_blocks_are_right() {
+        let mut encoder = HighEncoder::new();
+        let noise: Vec<u8> = (0..BLOCK_BYTES_MAX as u32)
+            .map(|i| (i.wrapping_mul(2_654_435_761) >> 23) as u8)
+            .collect();
+        for len in (0..40).chain([270, 271, 65_000, BLOCK_BYTES_MAX]) {
+            for level in [1, 8, 17] {
+                round_trip(&mut encoder, &vec![7; len], level);
+                round_trip(&mut encoder, &noise[..len], level);
+            }
+        }
+        assert!(round_trip(&mut encoder, &vec![7; 60_000], 2) < 260);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_packed_is_unpacked(
+            words in prop::collection::vec(prop::collection::vec(0..3_u8, 1..9), 1..8),
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 0..4000),
+            level in 1..=17,
+        ) {
+            let input: Vec<u8> = picks.iter().flat_map(|pick| pick.get(&words)).copied().collect();
+            let mut encoder = HighEncoder::new();
+            round_trip(&mut encoder, &input, level);
+            // Chains of an earlier block leave no trace.
+            round_trip(&mut encoder, &input[input.len() / 2..], level);
+        }
+    }
+}
