@@ -1,0 +1,1 @@
+"""What is published: the wheel, the source distribution, and what an empty environment can do."""

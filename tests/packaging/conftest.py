@@ -1,0 +1,123 @@
+"""The wheel, the source distribution, and environments with nothing in them, once a session.
+
+Both wheels are built with the profile `release`, not `dist`: minutes of link-time optimisation
+would show nothing more about what is packed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import java
+from tests.support.paths import CACHE, ROOT
+
+
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    """Runs a command and returns what it printed; a failure shows it."""
+    answer = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, f"{command}\n{answer.stdout}\n{answer.stderr}"
+    return answer.stdout
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment, and an empty folder to run it from."""
+
+    folder: Path
+    work: Path
+
+    def program(self, name: str) -> Path:
+        return self.folder / "bin" / name
+
+    def install(self, what: str) -> None:
+        constraints = ROOT / "requirements" / "constraints.txt"
+        pip = self.program("python"), "-m", "pip", "install", "--quiet"
+        run(*pip, "--constraint", constraints, what, cwd=self.work)
+
+    def call(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Runs a program of the environment, which is not activated, without the source tree."""
+        environment = {
+            k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")
+        }
+        environment["JAVA_HOME"] = str(java.java_home())
+        return subprocess.run(
+            [str(self.program(program)), *arguments],
+            cwd=self.work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+
+
+def new_environment(folder: Path) -> Environment:
+    work = folder / "work"
+    work.mkdir()
+    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    return Environment(folder / "venv", work)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """A wheel built from the tree."""
+    out = tmp_path_factory.mktemp("wheel")
+    maturin = Path(sys.executable).with_name("maturin")
+    run(maturin, "build", "--profile", "release", "--locked", "--out", out, cwd=ROOT)
+    (found,) = out.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def sdist(tmp_path_factory):
+    """The source distribution."""
+    out = tmp_path_factory.mktemp("sdist")
+    run(Path(sys.executable).with_name("maturin"), "sdist", "--out", out, cwd=ROOT)
+    (found,) = out.glob("*.tar.gz")
+    return found
+
+
+@pytest.fixture(scope="session")
+def sdist_wheel(sdist, tmp_path_factory):
+    """A wheel built from the source distribution, by pip, in an empty folder."""
+    out = tmp_path_factory.mktemp("sdist-wheel")
+    pip = sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, sdist
+    settings = {
+        "MATURIN_PEP517_ARGS": "--profile release",
+        # A folder of its own: the tree's own output must not be taken for the sdist's.
+        "CARGO_TARGET_DIR": str(CACHE / "sdist-target"),
+        "CARGO_PROFILE_RELEASE_LTO": "off",
+        "CARGO_PROFILE_RELEASE_DEBUG": "0",
+    }
+    run(*pip, cwd=out, **settings)
+    (found,) = out.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def bare(wheel, tmp_path_factory):
+    """An environment with nothing but thalweg."""
+    environment = new_environment(tmp_path_factory.mktemp("bare"))
+    environment.install(str(wheel))
+    return environment
+
+
+@pytest.fixture(scope="session")
+def full(sdist_wheel, tmp_path_factory):
+    """An environment with thalweg, from its source distribution, and the extra `demo`."""
+    environment = new_environment(tmp_path_factory.mktemp("full"))
+    environment.install(f"{sdist_wheel}[demo]")
+    return environment

@@ -1,0 +1,74 @@
+"""What an installed thalweg does in an empty environment, without the source tree."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import textwrap
+
+import pytest
+
+READ = """
+    import os, sys
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+    from thalweg import EmbeddedBroker, KafkaProducer
+    assert "work" in os.getcwd() and "site-packages" in __import__("thalweg").__file__
+
+    broker = EmbeddedBroker()
+    broker.start()
+    broker.create_topic("numbers", num_partitions=3)
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for number in range(1000):
+            producer.send("numbers", str(number).encode())
+    builder = SparkSession.builder.master("local[2]")
+    spark = builder.config("spark.ui.enabled", "false").getOrCreate()
+    frame = spark.read.format("thalweg").option("subscribe", "numbers")
+    frame = frame.option("kafka.bootstrap.servers", broker.bootstrap_servers).load()
+    total, count = frame.selectExpr("sum(int(string(value)))", "count(*)").first()
+    print("read", total, count)
+    spark.stop()
+    broker.close()
+"""
+
+
+@pytest.mark.timeout(900)
+def test_a_wheel_from_the_source_distribution_reads_through_spark(full):
+    answer = full.call("python", "-c", textwrap.dedent(READ))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "read 499500 1000" in answer.stdout
+
+
+@pytest.mark.timeout(600)
+def test_the_demo_runs_from_an_installed_wheel(full):
+    answer = full.call("thalweg", "demo", "--output", str(full.work))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "336,776" in answer.stdout
+    assert list(full.work.glob("*.png"))
+
+
+def test_the_demo_without_its_extra_prints_the_line_that_installs_it(bare):
+    answer = bare.call("thalweg", "demo")
+    assert answer.returncode != 0
+    assert "pip install 'thalweg[demo]'" in answer.stdout + answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_the_client_works_with_nothing_else_installed(bare):
+    program = """
+        from thalweg import EmbeddedBroker, KafkaProducer
+        broker = EmbeddedBroker()
+        broker.start()
+        broker.create_topic("t")
+        with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            print("offset", producer.send("t", b"v").get(timeout=10).offset)
+        broker.close()
+    """
+    answer = bare.call("python", "-c", textwrap.dedent(program))
+    assert answer.returncode == 0, answer.stderr
+    assert "offset 0" in answer.stdout
+
+
+def test_the_command_tells_its_version(bare):
+    version = importlib.metadata.version("thalweg")
+    for command in (["thalweg", "--version"], ["python", "-m", "thalweg", "--version"]):
+        assert version in bare.call(*command).stdout
