@@ -92,6 +92,15 @@ fn payloads(len: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Lengths from 10 to 300 in no order, so that no branch on a length can be foreseen.
+fn mixed() -> Vec<Vec<u8>> {
+    let mut values = payloads(300);
+    for (index, value) in values.iter_mut().enumerate() {
+        value.truncate(10 + (index * 7919 + index * index * 31) % 291);
+    }
+    values
+}
+
 fn fields(values: &[Vec<u8>], index: usize) -> RecordFields<'_> {
     RecordFields {
         offset_delta: index as i32,
@@ -104,7 +113,7 @@ fn fields(values: &[Vec<u8>], index: usize) -> RecordFields<'_> {
 fn fill(values: &[Vec<u8>], rope: &mut Rope) -> usize {
     rope.clear();
     let mut index = 0;
-    while rope.len() + values[0].len() + 20 < BATCH_BYTES {
+    while rope.len() + values[index % values.len()].len() + 20 < BATCH_BYTES {
         record::encode(&fields(values, index), rope);
         index += 1;
     }
@@ -121,10 +130,17 @@ fn header(records: usize, codec: Compression) -> BatchHeader {
     }
 }
 
+fn sizes() -> [(&'static str, Vec<Vec<u8>>); 3] {
+    [
+        ("100", payloads(100)),
+        ("1000", payloads(1000)),
+        ("10 to 300", mixed()),
+    ]
+}
+
 fn encode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("encode");
-    for len in [100, 1000] {
-        let values = payloads(len);
+    for (len, values) in sizes() {
         let mut rope = Rope::new(BATCH_BYTES);
         let records = fill(&values, &mut rope);
         group.throughput(Throughput::Elements(records as u64));
@@ -172,8 +188,8 @@ fn open(wire: &Bytes, decompressor: &mut Decompressor) -> DecodedBatch {
 
 fn decode(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decode");
-    for len in [100, 1000] {
-        let (wire, records) = wire(&payloads(len), Compression::None);
+    for (len, values) in sizes() {
+        let (wire, records) = wire(&values, Compression::None);
         let batch = open(&wire, &mut Decompressor::new());
         group.throughput(Throughput::Elements(records as u64));
         group.bench_function(format!("walk/{len}"), |bencher| {

@@ -1,5 +1,8 @@
 //! The forms of each codec that other clients write, and the bombs and ruins that are refused.
 
+#[path = "support/seeds.rs"]
+mod seeds;
+
 use std::io::Write as _;
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
@@ -376,6 +379,8 @@ fn names_and_ids_are_kafka_s() {
 }
 
 proptest! {
+    #![proptest_config(seeds::kept())]
+
     /// Whatever the bytes, a codec answers within its limit and does not panic.
     #[test]
     fn any_bytes_are_answered(

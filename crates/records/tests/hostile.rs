@@ -1,5 +1,8 @@
 //! Bytes that no honest client writes: each is an error that says where, never a panic.
 
+#[path = "support/seeds.rs"]
+mod seeds;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use thalweg_records::record::{self, RecordFields};
@@ -445,6 +448,8 @@ fn real_batches_cut_and_broken_everywhere_never_panic() {
 }
 
 proptest! {
+    #![proptest_config(seeds::kept())]
+
     #[test]
     fn any_bytes_are_walked(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         walk(&bytes);

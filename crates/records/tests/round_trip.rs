@@ -1,5 +1,8 @@
 //! What is written is read back, for every codec and every way of cutting it into chunks.
 
+#[path = "support/seeds.rs"]
+mod seeds;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use thalweg_records::record::{self, RecordFields, RecordSink};
@@ -150,6 +153,8 @@ impl RecordSink for Rope {
 }
 
 proptest! {
+    #![proptest_config(seeds::kept())]
+
     #[test]
     fn every_codec_gives_the_records_back(records in records(), base in 0..i64::MAX / 2) {
         let mut compressor = Compressor::new();

@@ -18,7 +18,7 @@ use super::CodecError;
 
 /// Buffers kept for the next batches, and the size above which one is not kept.
 const SPARES_MAX: usize = 4;
-const SPARE_BYTES_MAX: usize = 4 << 20;
+const SPARE_BYTES_MAX: usize = 2 << 20;
 /// What a first guess is rounded up to.
 const ROOM_MIN: usize = 16 << 10;
 
