@@ -1,34 +1,113 @@
 //! [`EmbeddedBroker`]: a broker with sockets, started and steered from the program it runs in.
+//!
+//! ```text
+//! program --create_topic, move_leader, faults--> Core (behind a mutex) <-- broker's thread
+//!         --stop_node, start_node, close-------> Server ----------------------^
+//! ```
+//! What concerns sockets goes through the broker's thread, everything else straight to the core.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime};
 
-use thalweg_protocol::{ApiKey, ErrorCode, Str};
+use thalweg_protocol::ApiKey;
 
-use crate::{BrokerConfig, BrokerError, FaultAction, FaultId, FaultMatch};
+use crate::core::NodeAddress;
+use crate::error::ApiError;
+use crate::fault_builder::Faults;
+use crate::handlers;
+use crate::options::BrokerOptions;
+use crate::server::{Server, SharedCore, lock};
+use crate::topology::{NewReplicas, NewTopic};
+use crate::{BrokerConfig, BrokerError, Core};
 
-pub struct EmbeddedBroker;
+/// A running broker. Dropping it closes it.
+pub struct EmbeddedBroker {
+    host: String,
+    ports: Vec<u16>,
+    core: SharedCore,
+    server: Server,
+    is_closed: AtomicBool,
+}
 
 impl EmbeddedBroker {
     /// Returns when all nodes accept connections.
     pub fn start(config: BrokerConfig) -> Result<Self, BrokerError> {
-        let _ = config;
-        todo!()
+        if config.nodes < 1 {
+            let why = format!("a broker has at least one node, not {}", config.nodes);
+            return Err(BrokerError::Config(why));
+        }
+        if config.data_dir.is_some() {
+            let why = "data_dir: the embedded broker keeps its records in memory only";
+            return Err(BrokerError::Config(why.to_owned()));
+        }
+        let options = BrokerOptions::parse(&config.options)?;
+        let listeners = listen_all(&config)?;
+        let ports: Vec<u16> = listeners.iter().map(|(_, port, _)| *port).collect();
+        let advertised = advertised_host(&config);
+        let address = |port: &u16| NodeAddress {
+            host: advertised.clone(),
+            port: *port,
+        };
+        let addresses: Vec<NodeAddress> = ports.iter().map(address).collect();
+        let seed = config.seed.unwrap_or_else(any_seed);
+        let core = Core::new(&addresses, options, seed, Instant::now());
+        let core = Arc::new(Mutex::new(core));
+        let listeners = listeners
+            .into_iter()
+            .map(|(node, _, listener)| (node, listener));
+        let server = Server::start(Arc::clone(&core), listeners.collect())?;
+        Ok(Self {
+            host: config.host,
+            ports,
+            core,
+            server,
+            is_closed: AtomicBool::new(false),
+        })
     }
+
+    /// `host:port` of all nodes, stopped ones too, separated by commas.
     pub fn bootstrap_servers(&self) -> String {
-        todo!()
+        let core = lock(&self.core);
+        let nodes = core.topology.nodes();
+        let addresses: Vec<String> = nodes
+            .map(|node| join_address(&node.host, node.port))
+            .collect();
+        addresses.join(",")
     }
+
+    /// Where it listens, as configured.
     pub fn host(&self) -> &str {
-        todo!()
+        &self.host
     }
+
+    /// The ids of all nodes: 1, 2, ...
     pub fn node_ids(&self) -> Vec<i32> {
-        todo!()
+        (1..).take(self.ports.len()).collect()
     }
+
+    /// The nodes' ports, in the order of their ids.
     pub fn ports(&self) -> Vec<u16> {
-        todo!()
+        self.ports.clone()
     }
+
+    /// The ids of the nodes that are not stopped.
+    pub fn live_nodes(&self) -> Vec<i32> {
+        lock(&self.core)
+            .topology
+            .live_nodes()
+            .map(|node| node.id)
+            .collect()
+    }
+
     pub fn is_running(&self) -> bool {
-        todo!()
+        !self.is_closed.load(Ordering::Acquire)
     }
+
+    /// -1 stands for the broker's default number.
     pub fn create_topic(
         &self,
         name: &str,
@@ -36,112 +115,189 @@ impl EmbeddedBroker {
         replication_factor: i16,
         configs: &BTreeMap<String, String>,
     ) -> Result<(), BrokerError> {
-        let _ = (name, partitions, replication_factor, configs);
-        todo!()
+        self.check_open()?;
+        for option in configs.keys() {
+            handlers::describe_configs::check_topic_option(option)?;
+        }
+        let wish = NewTopic {
+            name: name.to_owned(),
+            replicas: NewReplicas::Counts {
+                partitions,
+                replication_factor,
+            },
+            options: configs.clone(),
+        };
+        let mut core = lock(&self.core);
+        let Core {
+            topology,
+            options,
+            random,
+            ..
+        } = &mut *core;
+        topology.create_topic(wish, false, options, random)?;
+        Ok(())
     }
+
     pub fn delete_topic(&self, name: &str) -> Result<(), BrokerError> {
-        let _ = name;
-        todo!()
+        self.check_open()?;
+        let mut core = lock(&self.core);
+        let topic = core
+            .topology
+            .topic(name)
+            .ok_or_else(ApiError::unknown_topic)?;
+        let id = topic.id;
+        core.delete_topic(id);
+        Ok(())
     }
+
+    /// Names of topics and how many partitions each has.
     pub fn topics(&self) -> BTreeMap<String, i32> {
-        todo!()
+        let core = lock(&self.core);
+        let count = |topic: &crate::topic::Topic| topic.partitions.len() as i32;
+        core.topology
+            .topics()
+            .map(|topic| (topic.name.to_string(), count(topic)))
+            .collect()
     }
+
+    /// The node that leads a partition; -1 if none does.
     pub fn leader(&self, topic: &str, partition: i32) -> Result<i32, BrokerError> {
-        let _ = (topic, partition);
-        todo!()
+        let core = lock(&self.core);
+        let found = core
+            .topology
+            .topic(topic)
+            .and_then(|topic| topic.partition(partition));
+        Ok(found.ok_or_else(ApiError::unknown_topic)?.leader)
     }
+
+    /// Lets a running node lead a partition, with the next leader epoch.
     pub fn move_leader(&self, topic: &str, partition: i32, node: i32) -> Result<(), BrokerError> {
-        let _ = (topic, partition, node);
-        todo!()
+        self.check_open()?;
+        let mut core = lock(&self.core);
+        core.check_node(node)?;
+        core.topology.move_leader(topic, partition, node)?;
+        Ok(())
     }
+
+    /// Closes a node's listener and connections; its partitions get other leaders. Nothing
+    /// happens if it is stopped already.
     pub fn stop_node(&self, node: i32) -> Result<(), BrokerError> {
-        let _ = node;
-        todo!()
+        self.check_open()?;
+        lock(&self.core).check_node(node)?;
+        self.server.stop_node(node)
     }
+
+    /// Brings a stopped node back, at its old address. Nothing happens if it runs.
     pub fn start_node(&self, node: i32) -> Result<(), BrokerError> {
-        let _ = node;
-        todo!()
+        self.check_open()?;
+        {
+            let core = lock(&self.core);
+            core.check_node(node)?;
+            if core.topology.is_live(node) {
+                return Ok(());
+            }
+        }
+        let port = self.ports[(node - 1) as usize];
+        let listener = listen(&self.host, node, port)?;
+        self.server.start_node(node, listener)
     }
+
+    /// Faults on demand.
     pub fn faults(&self) -> Faults {
-        todo!()
+        Faults::new(Arc::clone(&self.core))
     }
-    /// Requests seen since the start, by API name.
-    pub fn requests(&self, api: Option<ApiKey>) -> BTreeMap<String, u64> {
-        let _ = api;
-        todo!()
-    }
-    /// Idempotent; bounded.
-    pub fn close(&self) {}
-}
 
-/// The faults of a running broker.
-#[derive(Clone)]
-pub struct Faults;
+    /// Requests seen since the start, by API.
+    pub fn requests(&self, api: Option<ApiKey>) -> BTreeMap<ApiKey, u64> {
+        lock(&self.core).faults.seen(api)
+    }
 
-impl Faults {
-    /// Begins a fault for one API; `any()` for all.
-    pub fn on(&self, api: ApiKey) -> FaultBuilder {
-        let _ = api;
-        todo!()
+    /// Bytes of all batches in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        lock(&self.core).memory_bytes
     }
-    pub fn any(&self) -> FaultBuilder {
-        todo!()
+
+    /// Closes all sockets and ends the broker's thread. Any number of times; bounded.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.server.close();
     }
-    /// What the builder ends in. `times` `None`: until removed.
-    pub fn add(&self, matches: FaultMatch, action: FaultAction, times: Option<u32>) -> FaultId {
-        let _ = (matches, action, times);
-        todo!()
-    }
-    pub fn remove(&self, id: FaultId) -> bool {
-        let _ = id;
-        todo!()
-    }
-    pub fn clear(&self) {}
-    /// How often it has applied; also after it was used up. `None`: removed or never added.
-    pub fn hits(&self, id: FaultId) -> Option<u64> {
-        let _ = id;
-        todo!()
+
+    fn check_open(&self) -> Result<(), BrokerError> {
+        if self.is_running() {
+            Ok(())
+        } else {
+            Err(BrokerError::Closed)
+        }
     }
 }
 
-/// One fault in the making: applies once unless `times` or `forever` says otherwise.
-pub struct FaultBuilder;
+impl Drop for EmbeddedBroker {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
 
-impl FaultBuilder {
-    #[must_use]
-    pub fn node(self, node: i32) -> Self {
-        let _ = node;
-        self
+type Listening = (i32, u16, TcpListener);
+
+fn listen_all(config: &BrokerConfig) -> Result<Vec<Listening>, BrokerError> {
+    let last = i64::from(config.port) + i64::from(config.nodes) - 1;
+    if config.port != 0 && last > i64::from(u16::MAX) {
+        let why = format!(
+            "{} nodes from port {} on need a port {last}",
+            config.nodes, config.port
+        );
+        return Err(BrokerError::Config(why));
     }
-    #[must_use]
-    pub fn topic(self, topic: impl Into<Str>) -> Self {
-        let _ = topic.into();
-        self
+    (1..=config.nodes)
+        .map(|node| {
+            let port = match config.port {
+                0 => 0,
+                first => first + (node - 1) as u16,
+            };
+            let listener = listen(&config.host, node, port)?;
+            let address = listener.local_addr();
+            let port = address.map_err(|source| listen_error(&config.host, node, port, source))?;
+            Ok((node, port.port(), listener))
+        })
+        .collect()
+}
+
+fn listen(host: &str, node: i32, port: u16) -> Result<TcpListener, BrokerError> {
+    TcpListener::bind((host, port)).map_err(|source| listen_error(host, node, port, source))
+}
+
+fn listen_error(host: &str, node: i32, port: u16, source: io::Error) -> BrokerError {
+    let host = host.to_owned();
+    match source.kind() {
+        io::ErrorKind::AddrInUse => BrokerError::PortTaken { node, host, port },
+        _ => BrokerError::Listen {
+            node,
+            host,
+            port,
+            source,
+        },
     }
-    #[must_use]
-    pub fn times(self, times: u32) -> Self {
-        let _ = times;
-        self
+}
+
+/// A client cannot connect to a wildcard address.
+fn advertised_host(config: &BrokerConfig) -> String {
+    match (&config.advertised_host, config.host.as_str()) {
+        (Some(host), _) => host.clone(),
+        (None, "0.0.0.0" | "::" | "[::]" | "") => "localhost".to_owned(),
+        (None, host) => host.to_owned(),
     }
-    #[must_use]
-    pub fn forever(self) -> Self {
-        self
+}
+
+fn join_address(host: &str, port: u16) -> String {
+    if host.contains(':') && !host.starts_with('[') {
+        return format!("[{host}]:{port}");
     }
-    pub fn then_fail(self, code: ErrorCode) -> FaultId {
-        let _ = code;
-        todo!()
-    }
-    pub fn then_delay(self, delay: std::time::Duration) -> FaultId {
-        let _ = delay;
-        todo!()
-    }
-    pub fn then_disconnect(self) -> FaultId {
-        todo!()
-    }
-    pub fn apply_then_disconnect(self) -> FaultId {
-        todo!()
-    }
-    pub fn then_silence(self) -> FaultId {
-        todo!()
-    }
+    format!("{host}:{port}")
+}
+
+fn any_seed() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = since.map_or(0, |time| time.as_nanos() as u64);
+    nanos ^ u64::from(std::process::id()).rotate_left(32)
 }

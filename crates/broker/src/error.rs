@@ -36,12 +36,6 @@ pub enum BrokerError {
 }
 
 impl BrokerError {
-    pub(crate) fn kafka(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self::Kafka {
-            code,
-            message: message.into(),
-        }
-    }
 
     /// The code that a client would have got, if there is one.
     pub fn code(&self) -> Option<ErrorCode> {

@@ -93,6 +93,10 @@ impl Topology {
         self.node(id).is_some_and(|node| node.is_live)
     }
 
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
     pub(crate) fn live_nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.is_live)
     }

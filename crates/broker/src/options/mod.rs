@@ -12,4 +12,5 @@ mod value;
 
 pub use broker::{BROKER_OPTIONS, BrokerOptions};
 pub use topic::{CleanupPolicy, TOPIC_OPTIONS, TopicOption, TopicOptions};
+pub(crate) use value::split_list;
 pub use value::{Kind, OptionError};

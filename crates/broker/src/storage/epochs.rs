@@ -57,6 +57,7 @@ impl EpochCache {
             .map_or(-1, |index| self.entries[index].0)
     }
 
+    #[cfg(test)]
     pub(crate) fn latest(&self) -> Option<i32> {
         self.entries.last().map(|entry| entry.0)
     }

@@ -17,4 +17,4 @@ pub(crate) mod validate;
 
 pub(crate) use batch::StoredBatch;
 pub(crate) use log::{Log, LogSlice, ReadLimit};
-pub(crate) use producers::{ProducerStates, Sequenced};
+pub(crate) use producers::{ProducerEntry, ProducerStates, Sequenced};

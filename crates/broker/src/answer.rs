@@ -1,0 +1,146 @@
+//! What becomes of a request: [`Outcome`], and the bytes of an [`Answer`].
+
+use std::time::{Duration, Instant};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use thalweg_protocol::{ApiKey, Message, frame};
+
+use crate::storage::StoredBatch;
+use crate::wait::Wait;
+
+/// What the owner of the connection is to do.
+#[derive(Debug)]
+pub enum Outcome {
+    Answer(Answer),
+    /// Produce with acks=0: go on with the next request.
+    Nothing,
+    /// Ask [`Core::poll_wait`](crate::Core::poll_wait) when woken and at the wait's deadline.
+    Wait(Wait),
+    /// Close the connection without an answer.
+    Close,
+    /// Never write to this connection again, but let it live.
+    Mute,
+}
+
+/// A response frame, its length included, as pieces to be written one after the other.
+#[derive(Debug)]
+pub struct Answer {
+    pub pieces: Vec<Bytes>,
+    /// Not to be written before.
+    pub not_before: Option<Instant>,
+}
+
+/// Whose question an answer is for, and what a fault wants done with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplyTo {
+    pub(crate) key: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+    pub(crate) delay: Option<Duration>,
+    /// Close the connection instead.
+    pub(crate) then_close: bool,
+}
+
+/// What a handler gives back.
+pub(crate) enum Reply<M> {
+    Message(M),
+    /// The body, encoded already.
+    Body(Pieces),
+    Nothing,
+    Close,
+    Wait(Wait),
+}
+
+impl ReplyTo {
+    pub(crate) fn message<M: Message>(&self, message: &M, now: Instant) -> Outcome {
+        // A response that cannot be written in the version of its request is a slip of a
+        // handler: the tests walk through all versions. The client must not wait for it.
+        match frame::encode_response(self.key, self.version, self.correlation_id, message) {
+            Ok(frame) => self.outcome(vec![frame.into()], now),
+            Err(error) => {
+                debug_assert!(false, "{} v{}: {error}", self.key, self.version);
+                Outcome::Close
+            }
+        }
+    }
+
+    pub(crate) fn body(&self, body: Pieces, now: Instant) -> Outcome {
+        let (length, mut pieces) = body.finish();
+        let head = frame::response_head(self.key, self.version, self.correlation_id, length);
+        // Fetch answers keep to `fetch.max.bytes` and one batch.
+        let Ok(head) = head else {
+            return Outcome::Close;
+        };
+        pieces.insert(0, head.into());
+        self.outcome(pieces, now)
+    }
+
+    fn outcome(&self, pieces: Vec<Bytes>, now: Instant) -> Outcome {
+        if self.then_close {
+            return Outcome::Close;
+        }
+        let not_before = self.delay.map(|delay| now + delay);
+        Outcome::Answer(Answer { pieces, not_before })
+    }
+}
+
+/// Up to here copying costs less than one more piece to write.
+const COPY_BYTES_MAX: usize = 4096;
+
+/// Bytes that are written as they come, and shared ones that are only referred to.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    done: Vec<Bytes>,
+    done_bytes: usize,
+    open: BytesMut,
+}
+
+impl Pieces {
+    pub(crate) fn put_slice(&mut self, bytes: &[u8]) {
+        self.open.put_slice(bytes);
+    }
+
+    /// What follows a stored batch's prefix.
+    pub(crate) fn put_rest_of(&mut self, batch: &StoredBatch) {
+        if batch.len() <= COPY_BYTES_MAX {
+            self.open.put_slice(batch.rest());
+        } else {
+            self.put_shared(batch.shared_rest());
+        }
+    }
+
+    pub(crate) fn put_shared(&mut self, bytes: Bytes) {
+        self.close_open();
+        self.done_bytes += bytes.len();
+        self.done.push(bytes);
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.done_bytes + self.open.len()
+    }
+
+    pub(crate) fn append(&mut self, other: Self) {
+        let (_, pieces) = other.finish();
+        for piece in pieces {
+            self.put_slice(&piece);
+        }
+    }
+
+    fn close_open(&mut self) {
+        if !self.open.is_empty() {
+            self.done_bytes += self.open.len();
+            self.done.push(self.open.split().freeze());
+        }
+    }
+
+    fn finish(mut self) -> (usize, Vec<Bytes>) {
+        self.close_open();
+        (self.done_bytes, self.done)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn concat(self) -> Bytes {
+        self.finish().1.concat().into()
+    }
+}

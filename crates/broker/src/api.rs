@@ -1,0 +1,228 @@
+//! The APIs that the broker speaks: one table for the answer of ApiVersions and for finding the
+//! handler.
+//!
+//! ```text
+//! Call -> row of the table, version served? -> decode -> fault? -> handler -> encode -> Outcome
+//! ```
+//! An API or version that is not served closes the connection, as Kafka does; only ApiVersions
+//! itself answers, so that a newer client may try again with less (KIP-511).
+
+use std::ops::RangeInclusive;
+use std::time::Instant;
+
+use thalweg_protocol::messages::api_versions::ApiVersion;
+use thalweg_protocol::{ApiKey, DecodeError, Reader, Request, Str};
+
+use crate::answer::{Outcome, Reply, ReplyTo};
+use crate::context::{Context, Injected};
+use crate::core::{Connection, Core};
+use crate::faults::FaultAction;
+use crate::groups::GROUP_APIS;
+use crate::handlers;
+use crate::subject::Subject;
+use crate::wait::{Wait, WaitsFor};
+
+/// One request on its way to its handler.
+pub(crate) struct Call<'a> {
+    pub(crate) core: &'a mut Core,
+    pub(crate) connection: &'a Connection,
+    pub(crate) client_id: Option<Str>,
+    pub(crate) reply_to: ReplyTo,
+    /// Stands at the body.
+    pub(crate) input: Reader,
+    pub(crate) frame_bytes: usize,
+    pub(crate) now: Instant,
+    pub(crate) now_ms: i64,
+}
+
+type Served = Result<Outcome, DecodeError>;
+
+struct Api {
+    key: ApiKey,
+    serve: fn(Call<'_>) -> Served,
+}
+
+const fn api(key: ApiKey, serve: fn(Call<'_>) -> Served) -> Api {
+    Api { key, serve }
+}
+
+/// In the order of their keys.
+#[rustfmt::skip]
+const APIS: &[Api] = &[
+    api(ApiKey::PRODUCE, |call| call.serve(handlers::produce::handle)),
+    api(ApiKey::FETCH, |call| call.serve(handlers::fetch::handle)),
+    api(ApiKey::LIST_OFFSETS, |call| call.answer(handlers::list_offsets::handle)),
+    api(ApiKey::METADATA, |call| call.answer(handlers::metadata::handle)),
+    api(ApiKey::OFFSET_COMMIT, |call| call.answer(handlers::offset_commit::handle)),
+    api(ApiKey::OFFSET_FETCH, |call| call.answer(handlers::offset_fetch::handle)),
+    api(ApiKey::FIND_COORDINATOR, |call| call.answer(handlers::find_coordinator::handle)),
+    api(ApiKey::JOIN_GROUP, |call| call.hand_to_coordinator()),
+    api(ApiKey::HEARTBEAT, |call| call.hand_to_coordinator()),
+    api(ApiKey::LEAVE_GROUP, |call| call.hand_to_coordinator()),
+    api(ApiKey::SYNC_GROUP, |call| call.hand_to_coordinator()),
+    api(ApiKey::DESCRIBE_GROUPS, |call| call.answer(handlers::describe_groups::handle)),
+    api(ApiKey::LIST_GROUPS, |call| call.answer(handlers::list_groups::handle)),
+    api(ApiKey::API_VERSIONS, |call| call.answer(handlers::api_versions::handle)),
+    api(ApiKey::CREATE_TOPICS, |call| call.answer(handlers::create_topics::handle)),
+    api(ApiKey::DELETE_TOPICS, |call| call.answer(handlers::delete_topics::handle)),
+    api(ApiKey::DELETE_RECORDS, |call| call.answer(handlers::delete_records::handle)),
+    api(ApiKey::INIT_PRODUCER_ID, |call| call.answer(handlers::init_producer_id::handle)),
+    api(ApiKey::OFFSET_FOR_LEADER_EPOCH, |call| call.answer(handlers::offset_for_leader_epoch::handle)),
+    api(ApiKey::DESCRIBE_CONFIGS, |call| call.answer(handlers::describe_configs::handle)),
+    api(ApiKey::ALTER_CONFIGS, |call| call.answer(handlers::alter_configs::handle)),
+    api(ApiKey::DESCRIBE_LOG_DIRS, |call| call.answer(handlers::describe_log_dirs::handle)),
+    api(ApiKey::CREATE_PARTITIONS, |call| call.answer(handlers::create_partitions::handle)),
+    api(ApiKey::DELETE_GROUPS, |call| call.answer(handlers::delete_groups::handle)),
+    api(ApiKey::ELECT_LEADERS, |call| call.answer(handlers::elect_leaders::handle)),
+    api(ApiKey::INCREMENTAL_ALTER_CONFIGS, |call| call.answer(handlers::incremental_alter_configs::handle)),
+    api(ApiKey::LIST_PARTITION_REASSIGNMENTS, |call| call.answer(handlers::list_partition_reassignments::handle)),
+    api(ApiKey::OFFSET_DELETE, |call| call.answer(handlers::offset_delete::handle)),
+    api(ApiKey::DESCRIBE_CLUSTER, |call| call.answer(handlers::describe_cluster::handle)),
+    api(ApiKey::DESCRIBE_PRODUCERS, |call| call.answer(handlers::describe_producers::handle)),
+    api(ApiKey::CONSUMER_GROUP_HEARTBEAT, |call| call.hand_to_coordinator()),
+    api(ApiKey::CONSUMER_GROUP_DESCRIBE, |call| call.hand_to_coordinator()),
+    api(ApiKey::LIST_CONFIG_RESOURCES, |call| call.answer(handlers::list_config_resources::handle)),
+    api(ApiKey::DESCRIBE_TOPIC_PARTITIONS, |call| call.answer(handlers::describe_topic_partitions::handle)),
+];
+
+impl Api {
+    fn versions(&self) -> RangeInclusive<i16> {
+        self.key
+            .valid_versions()
+            .expect("the schema has every API of the table")
+    }
+
+    fn announced(&self) -> ApiVersion {
+        let versions = self.versions();
+        // librdkafka switches compression off if Produce does not begin at 0, though nobody
+        // speaks those versions (KAFKA-18659).
+        let min_version = match self.key {
+            ApiKey::PRODUCE => 0,
+            _ => *versions.start(),
+        };
+        ApiVersion {
+            api_key: self.key.0,
+            min_version,
+            max_version: *versions.end(),
+        }
+    }
+
+    fn is_served(&self, core: &Core) -> bool {
+        core.groups.is_attached() || !GROUP_APIS.contains(&self.key)
+    }
+}
+
+/// What ApiVersions answers.
+pub(crate) fn announced(core: &Core) -> Vec<ApiVersion> {
+    APIS.iter()
+        .filter(|api| api.is_served(core))
+        .map(Api::announced)
+        .collect()
+}
+
+pub(crate) fn dispatch(call: Call<'_>) -> Outcome {
+    let (key, version) = (call.reply_to.key, call.reply_to.version);
+    let api = APIS
+        .iter()
+        .find(|api| api.key == key && api.is_served(call.core));
+    let Some(api) = api else {
+        return Outcome::Close;
+    };
+    if !api.versions().contains(&version) {
+        return match key {
+            ApiKey::API_VERSIONS => handlers::api_versions::unsupported_version(call),
+            _ => Outcome::Close,
+        };
+    }
+    // What cannot be read cannot be answered.
+    (api.serve)(call).unwrap_or(Outcome::Close)
+}
+
+impl Call<'_> {
+    /// For handlers that always have an answer.
+    fn answer<R: Request + Subject>(
+        self,
+        handle: fn(&mut Context<'_>, R) -> R::Response,
+    ) -> Served {
+        self.serve_with(|context, _, request| Reply::Message(handle(context, request)))
+    }
+
+    fn serve<R: Request + Subject>(
+        self,
+        handle: fn(&mut Context<'_>, ReplyTo, R) -> Reply<R::Response>,
+    ) -> Served {
+        self.serve_with(handle)
+    }
+
+    fn serve_with<R: Request + Subject>(
+        mut self,
+        handle: impl FnOnce(&mut Context<'_>, ReplyTo, R) -> Reply<R::Response>,
+    ) -> Served {
+        let mut reply_to = self.reply_to;
+        let request = R::decode(&mut self.input, reply_to.version)?;
+        // Taken out for a moment, because the topics are looked up in the core.
+        let mut faults = std::mem::take(&mut self.core.faults);
+        let fault = faults.take(reply_to.key, self.connection.node, || {
+            request.topics(self.core)
+        });
+        self.core.faults = faults;
+        let mut injected = None;
+        if let Some(fault) = &fault {
+            match fault.action {
+                FaultAction::Disconnect => return Ok(Outcome::Close),
+                FaultAction::Silence => return Ok(Outcome::Mute),
+                FaultAction::Delay(delay) => reply_to.delay = Some(delay),
+                FaultAction::ApplyThenDisconnect => reply_to.then_close = true,
+                FaultAction::Fail(_) => injected = Injected::from_fault(fault),
+            }
+        }
+        let now = self.now;
+        let mut context = Context {
+            core: self.core,
+            node: self.connection.node,
+            version: reply_to.version,
+            frame_bytes: self.frame_bytes,
+            now,
+            now_ms: self.now_ms,
+            injected,
+        };
+        Ok(match handle(&mut context, reply_to, request) {
+            Reply::Message(message) => reply_to.message(&message, now),
+            Reply::Body(body) => reply_to.body(body, now),
+            Reply::Nothing if reply_to.then_close => Outcome::Close,
+            Reply::Nothing => Outcome::Nothing,
+            Reply::Close => Outcome::Close,
+            Reply::Wait(wait) => Outcome::Wait(wait),
+        })
+    }
+
+    /// The body goes to the group coordinator as it is.
+    fn hand_to_coordinator(self) -> Served {
+        let mut reply_to = self.reply_to;
+        let node = self.connection.node;
+        let fault = self.core.faults.take(reply_to.key, node, Vec::new);
+        match fault.map(|fault| fault.action) {
+            Some(FaultAction::Disconnect) => return Ok(Outcome::Close),
+            Some(FaultAction::Silence) => return Ok(Outcome::Mute),
+            Some(FaultAction::Delay(delay)) => reply_to.delay = Some(delay),
+            Some(FaultAction::ApplyThenDisconnect) => reply_to.then_close = true,
+            Some(FaultAction::Fail(code)) => return Ok(handlers::group_error(&self, code)),
+            None => {}
+        }
+        let body = self.input.rest();
+        let ticket = self.core.groups.push(|ticket| crate::GroupRequest {
+            ticket,
+            key: reply_to.key,
+            version: reply_to.version,
+            node,
+            client_id: self.client_id.clone(),
+            client_host: self.connection.client_host.clone(),
+            body,
+            arrived: self.now,
+        });
+        Ok(match ticket {
+            Some(ticket) => Outcome::Wait(Wait::new(reply_to, None, WaitsFor::Coordinator(ticket))),
+            None => Outcome::Close,
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! [`Context`]: what a handler knows besides the request.
+
+use std::time::Instant;
+
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::Core;
+use crate::faults::{Applied, FaultAction};
+use crate::topology::Node;
+
+/// The whole broker, and the circumstances of one request. Time comes in here and from nowhere
+/// else.
+pub(crate) struct Context<'a> {
+    pub(crate) core: &'a mut Core,
+    /// The node that got the request.
+    pub(crate) node: i32,
+    pub(crate) version: i16,
+    /// Of the frame that the request came in.
+    pub(crate) frame_bytes: usize,
+    pub(crate) now: Instant,
+    pub(crate) now_ms: i64,
+    /// The error that a fault wants.
+    pub(crate) injected: Option<Injected>,
+}
+
+/// An error code on demand.
+#[derive(Debug, Clone)]
+pub(crate) struct Injected {
+    code: ErrorCode,
+    /// `None`: whatever the request names.
+    topic: Option<Str>,
+}
+
+impl Injected {
+    pub(crate) fn from_fault(fault: &Applied) -> Option<Self> {
+        match fault.action {
+            FaultAction::Fail(code) => Some(Self {
+                code,
+                topic: fault.topic.clone(),
+            }),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn for_topic(&self, topic: &str) -> Option<ErrorCode> {
+        let concerned = self.topic.as_deref().is_none_or(|name| name == topic);
+        concerned.then_some(self.code)
+    }
+
+    pub(crate) fn code(&self) -> ErrorCode {
+        self.code
+    }
+}
+
+impl Context<'_> {
+    /// The error that a fault wants for this topic.
+    pub(crate) fn injected_for(&self, topic: &str) -> Option<ErrorCode> {
+        self.injected.as_ref()?.for_topic(topic)
+    }
+
+    /// The error that a fault wants, for an API that has but one.
+    pub(crate) fn injected(&self) -> Option<ErrorCode> {
+        self.injected.as_ref().map(Injected::code)
+    }
+
+    /// The node that coordinates a group or transaction; `None`: no node lives.
+    pub(crate) fn coordinator(&self, key: &str) -> Option<&Node> {
+        self.core.coordinator(key)
+    }
+
+    /// Refuses what another node coordinates.
+    pub(crate) fn check_coordinator(&self, key: &str) -> Result<(), ErrorCode> {
+        match self.injected() {
+            Some(code) => Err(code),
+            None if self
+                .coordinator(key)
+                .is_some_and(|node| node.id == self.node) =>
+            {
+                Ok(())
+            }
+            None => Err(ErrorCode::NOT_COORDINATOR),
+        }
+    }
+}

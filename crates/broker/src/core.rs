@@ -1,0 +1,215 @@
+//! [`Core`]: the whole broker without sockets, threads and clocks.
+//!
+//! ```text
+//! frame, now --handle--> count, fault? -> handler (handlers/*, one API each) -> Outcome
+//! waker, now --poll_wait--> Outcome of a request that had to wait
+//! now --tick--> retention; next_deadline() says when
+//! ```
+//! Nodes share everything: a node is an id, an address and what it leads. One thread at a time
+//! has the core; it never blocks, so a mutex around it is held briefly.
+
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thalweg_protocol::{ApiKey, Reader, frame};
+
+use crate::answer::{Outcome, ReplyTo};
+use crate::api;
+use crate::faults::FaultRegistry;
+use crate::fetch::SessionCache;
+use crate::groups::GroupQueue;
+use crate::offsets::CommittedOffsets;
+use crate::options::BrokerOptions;
+use crate::random::Random;
+use crate::storage::validate::Codecs;
+use crate::topology::{Node, Topology};
+use crate::wait::Wait;
+use crate::{BrokerError, coordinator};
+
+/// The first look for old records comes this long after the start, as in Kafka.
+const FIRST_RETENTION: Duration = Duration::from_secs(30);
+
+/// The broker without sockets.
+pub struct Core {
+    pub(crate) options: BrokerOptions,
+    pub(crate) topology: Topology,
+    pub(crate) faults: FaultRegistry,
+    pub(crate) sessions: SessionCache,
+    pub(crate) offsets: CommittedOffsets,
+    pub(crate) groups: GroupQueue,
+    pub(crate) codecs: Codecs,
+    pub(crate) random: Random,
+    next_producer_id: i64,
+    /// What all batches in memory take.
+    pub(crate) memory_bytes: u64,
+    next_retention: Instant,
+}
+
+/// Who asks: one per connection.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    /// The node that accepted it.
+    pub node: i32,
+    /// The client's address, as DescribeGroups shows it.
+    pub client_host: String,
+}
+
+/// Where a node can be reached.
+#[derive(Debug, Clone)]
+pub struct NodeAddress {
+    /// What clients are told.
+    pub host: String,
+    pub port: u16,
+}
+
+impl Core {
+    /// A broker of as many nodes as addresses, with the ids 1, 2, ...
+    pub fn new(addresses: &[NodeAddress], options: BrokerOptions, seed: u64, now: Instant) -> Self {
+        let nodes = (1..)
+            .zip(addresses)
+            .map(|(id, address)| Node {
+                id,
+                host: address.host.as_str().into(),
+                port: address.port,
+                is_live: true,
+            })
+            .collect();
+        let mut random = Random::new(seed);
+        Self {
+            topology: Topology::new(nodes, &mut random),
+            sessions: SessionCache::new(options.fetch_session_slots_max),
+            options,
+            faults: FaultRegistry::default(),
+            offsets: CommittedOffsets::default(),
+            groups: GroupQueue::default(),
+            codecs: Codecs::default(),
+            random,
+            next_producer_id: 0,
+            memory_bytes: 0,
+            next_retention: now + FIRST_RETENTION,
+        }
+    }
+
+    /// Serves one frame (without its length).
+    pub fn handle(
+        &mut self,
+        connection: &Connection,
+        frame: Bytes,
+        now: Instant,
+        now_ms: i64,
+    ) -> Outcome {
+        let frame_bytes = frame.len();
+        let mut input = Reader::new(frame);
+        let Ok(header) = frame::decode_request_header(&mut input) else {
+            return Outcome::Close;
+        };
+        let key = ApiKey(header.request_api_key);
+        self.faults.count(key, connection.node);
+        let call = api::Call {
+            core: self,
+            connection,
+            client_id: header.client_id,
+            reply_to: ReplyTo {
+                key,
+                version: header.request_api_version,
+                correlation_id: header.correlation_id,
+                delay: None,
+                then_close: false,
+            },
+            input,
+            frame_bytes,
+            now,
+            now_ms,
+        };
+        api::dispatch(call)
+    }
+
+    /// Looks whether a waiting request can be answered now; else the waker is woken when there
+    /// is something to look at. To be called at the wait's deadline too.
+    pub fn poll_wait(&mut self, wait: &mut Wait, waker: &Waker, now: Instant) -> Option<Outcome> {
+        wait.poll(self, waker, now)
+    }
+
+    /// Does what is due. Call it at [`next_deadline`](Self::next_deadline).
+    pub fn tick(&mut self, now: Instant, now_ms: i64) {
+        if now < self.next_retention {
+            return;
+        }
+        let interval = Duration::from_millis(self.options.retention_check_interval_ms);
+        self.next_retention = now + interval;
+        self.retain(now_ms);
+    }
+
+    pub fn next_deadline(&self) -> Instant {
+        self.next_retention
+    }
+
+    /// Drops what retention no longer holds, and forgets producers that were silent for long.
+    pub(crate) fn retain(&mut self, now_ms: i64) {
+        let mut freed = 0;
+        for topic in self.topology.topics_mut() {
+            for partition in &mut topic.partitions {
+                freed += partition.log.retain(&topic.options, now_ms);
+                partition
+                    .producers
+                    .expire(now_ms, self.options.producer_id_expiration_ms);
+            }
+        }
+        self.memory_bytes -= freed;
+    }
+
+    /// Whether `more` bytes may be kept; makes room first by what retention allows.
+    pub(crate) fn has_room(&mut self, more: usize, now_ms: i64) -> bool {
+        let Some(max) = self.options.memory_bytes_max else {
+            return true;
+        };
+        if self.memory_bytes + more as u64 > max {
+            self.retain(now_ms);
+        }
+        self.memory_bytes + more as u64 <= max
+    }
+
+    pub(crate) fn new_producer_id(&mut self) -> i64 {
+        let id = self.next_producer_id;
+        self.next_producer_id += 1;
+        id
+    }
+
+    pub(crate) fn coordinator(&self, key: &str) -> Option<&Node> {
+        let partition = coordinator::partition_for(key, self.options.offsets_partitions);
+        self.topology.node_at(partition as usize)
+    }
+
+    /// Takes a node away: the owner of its sockets closes them before.
+    pub fn stop_node(&mut self, node: i32) -> Result<(), BrokerError> {
+        self.check_node(node)?;
+        self.topology.stop_node(node);
+        self.sessions.drop_node(node);
+        Ok(())
+    }
+
+    pub fn start_node(&mut self, node: i32) -> Result<(), BrokerError> {
+        self.check_node(node)?;
+        self.topology.start_node(node);
+        Ok(())
+    }
+
+    pub(crate) fn check_node(&self, node: i32) -> Result<(), BrokerError> {
+        let nodes = self.topology.nodes_count();
+        match (1..=nodes).contains(&node) {
+            true => Ok(()),
+            false => Err(BrokerError::NoSuchNode { node, nodes }),
+        }
+    }
+
+    /// Deletes a topic with all that is kept of it.
+    pub(crate) fn delete_topic(&mut self, id: thalweg_protocol::Uuid) -> bool {
+        let Some(topic) = self.topology.delete_topic(id) else {
+            return false;
+        };
+        self.memory_bytes -= topic.size_bytes();
+        self.offsets.forget_topic(&topic.name);
+        true
+    }
+}

@@ -1,0 +1,132 @@
+//! [`Faults`] and [`FaultBuilder`]: how a program asks a running broker for faults.
+
+use std::time::Duration;
+
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+
+use crate::server::{SharedCore, lock};
+use crate::{FaultAction, FaultId, FaultMatch};
+
+/// The faults of a running broker.
+///
+/// ```no_run
+/// # use thalweg_broker::{BrokerConfig, EmbeddedBroker};
+/// # use thalweg_protocol::{ApiKey, ErrorCode};
+/// # let broker = EmbeddedBroker::start(BrokerConfig::default()).unwrap();
+/// let fault = broker
+///     .faults()
+///     .on(ApiKey::PRODUCE)
+///     .topic("flights")
+///     .times(2)
+///     .then_fail(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+/// assert_eq!(broker.faults().hits(fault), Some(0));
+/// ```
+#[derive(Clone)]
+pub struct Faults {
+    core: SharedCore,
+}
+
+impl Faults {
+    pub(crate) fn new(core: SharedCore) -> Self {
+        Self { core }
+    }
+
+    /// Begins a fault for one API.
+    pub fn on(&self, api: ApiKey) -> FaultBuilder {
+        let mut builder = self.any();
+        builder.matches.api = Some(api);
+        builder
+    }
+
+    /// Begins a fault for any API.
+    pub fn any(&self) -> FaultBuilder {
+        FaultBuilder {
+            faults: self.clone(),
+            matches: FaultMatch::default(),
+            times: Some(1),
+        }
+    }
+
+    /// Adds a fault. `times` `None`: until it is removed.
+    pub fn add(&self, matches: FaultMatch, action: FaultAction, times: Option<u32>) -> FaultId {
+        lock(&self.core).faults.add(matches, action, times)
+    }
+
+    /// False if there is no such fault.
+    pub fn remove(&self, id: FaultId) -> bool {
+        lock(&self.core).faults.remove(id)
+    }
+
+    pub fn clear(&self) {
+        lock(&self.core).faults.clear();
+    }
+
+    /// How often it has applied, also after it was used up; `None` once it is removed.
+    pub fn hits(&self, id: FaultId) -> Option<u64> {
+        lock(&self.core).faults.hits(id)
+    }
+}
+
+/// One fault in the making. It applies once unless `times` or `forever` says otherwise.
+pub struct FaultBuilder {
+    faults: Faults,
+    matches: FaultMatch,
+    times: Option<u32>,
+}
+
+impl FaultBuilder {
+    /// Only requests that this node gets.
+    #[must_use]
+    pub fn node(mut self, node: i32) -> Self {
+        self.matches.node = Some(node);
+        self
+    }
+
+    /// Only requests about this topic; of a request about several, only this topic's part fails.
+    #[must_use]
+    pub fn topic(mut self, topic: impl Into<Str>) -> Self {
+        self.matches.topic = Some(topic.into());
+        self
+    }
+
+    #[must_use]
+    pub fn times(mut self, times: u32) -> Self {
+        self.times = Some(times);
+        self
+    }
+
+    #[must_use]
+    pub fn forever(mut self) -> Self {
+        self.times = None;
+        self
+    }
+
+    /// See [`FaultAction::Fail`].
+    pub fn then_fail(self, code: ErrorCode) -> FaultId {
+        self.then(FaultAction::Fail(code))
+    }
+
+    /// See [`FaultAction::Delay`].
+    pub fn then_delay(self, delay: Duration) -> FaultId {
+        self.then(FaultAction::Delay(delay))
+    }
+
+    /// See [`FaultAction::Disconnect`].
+    pub fn then_disconnect(self) -> FaultId {
+        self.then(FaultAction::Disconnect)
+    }
+
+    /// See [`FaultAction::ApplyThenDisconnect`].
+    pub fn apply_then_disconnect(self) -> FaultId {
+        self.then(FaultAction::ApplyThenDisconnect)
+    }
+
+    /// See [`FaultAction::Silence`].
+    pub fn then_silence(self) -> FaultId {
+        self.then(FaultAction::Silence)
+    }
+
+    fn then(self, action: FaultAction) -> FaultId {
+        self.faults.add(self.matches, action, self.times)
+    }
+}

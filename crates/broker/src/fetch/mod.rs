@@ -1,0 +1,17 @@
+//! Fetch behind its handler: what is asked for, sessions, reading, waiting, and the answer's bytes.
+//!
+//! ```text
+//! FetchRequest -> targets (all in the request, or a session's) -> PendingFetch
+//! PendingFetch::poll -> read each target -> enough, an error, or time over? -> encode
+//!                                        \-> else wait at each partition for a change
+//! ```
+
+mod encode;
+mod pending;
+mod read;
+mod session;
+mod target;
+
+pub(crate) use pending::{PendingFetch, Scope, error_body};
+pub(crate) use session::{FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, SessionCache};
+pub(crate) use target::{TopicKey, forgotten, targets, uses_ids};

@@ -1,0 +1,168 @@
+//! [`PendingFetch`]: a Fetch that is answered when there is enough, or when its time is over.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use thalweg_protocol::ErrorCode;
+
+use super::encode::{self, Head};
+use super::read::{PartitionRead, ReadPass};
+use super::session::{NO_SESSION, SessionCache};
+use super::target::{Target, TargetKey, uses_ids};
+use crate::Core;
+use crate::answer::Pieces;
+use crate::context::Injected;
+use crate::random::Random;
+use crate::topology::Topology;
+use crate::waiters::Waiter;
+
+/// Whose partitions are read.
+#[derive(Debug)]
+pub(crate) enum Scope {
+    /// Those that the request names, all of which are answered.
+    Request {
+        targets: Vec<(TargetKey, Target)>,
+        opens_session: bool,
+    },
+    /// Those of a session; the ones with news are answered.
+    Session(i32),
+}
+
+#[derive(Debug)]
+pub(crate) struct PendingFetch {
+    pub(crate) version: i16,
+    pub(crate) node: i32,
+    pub(crate) read_committed: bool,
+    pub(crate) min_bytes: usize,
+    pub(crate) max_bytes: usize,
+    pub(crate) scope: Scope,
+    pub(crate) injected: Option<Injected>,
+}
+
+impl PendingFetch {
+    /// The answer's body, if it is time for it; else the waiter is told of the next change.
+    pub(crate) fn poll(
+        &mut self,
+        core: &mut Core,
+        is_over: bool,
+        waiter: Option<&Arc<Waiter>>,
+        now: Instant,
+    ) -> Option<Pieces> {
+        let Some(targets) = self.targets(core) else {
+            let code = ErrorCode::FETCH_SESSION_ID_NOT_FOUND;
+            return Some(error_body(self.version, code, &core.topology));
+        };
+        let Core {
+            topology,
+            sessions,
+            random,
+            ..
+        } = core;
+        let reads = self.read(topology, &targets);
+        let bytes: usize = reads.iter().map(PartitionRead::records_bytes).sum();
+        let is_ready = is_over
+            || reads.is_empty()
+            || bytes >= self.min_bytes
+            || reads.iter().any(PartitionRead::is_urgent);
+        if is_ready {
+            let session_id = self.session_id(sessions, targets, random, now);
+            return Some(self.answer(reads, session_id, sessions, topology));
+        }
+        drop(reads);
+        // What a fault wanted was wanted of partitions that are not there.
+        self.injected = None;
+        if let Some(waiter) = waiter {
+            register(topology, &targets, waiter);
+        }
+        None
+    }
+
+    fn targets(&self, core: &Core) -> Option<Vec<(TargetKey, Target)>> {
+        match &self.scope {
+            Scope::Request { targets, .. } => Some(targets.clone()),
+            Scope::Session(id) => core.sessions.get(self.node, *id).map(|s| s.targets()),
+        }
+    }
+
+    fn read<'a>(
+        &'a self,
+        topology: &'a Topology,
+        targets: &[(TargetKey, Target)],
+    ) -> Vec<PartitionRead<'a>> {
+        let mut pass = ReadPass {
+            topology,
+            node: self.node,
+            read_committed: self.read_committed,
+            bytes_left: self.max_bytes,
+            is_first: true,
+            injected: self.injected.as_ref(),
+        };
+        targets
+            .iter()
+            .map(|(key, target)| pass.read(key.clone(), target))
+            .collect()
+    }
+
+    /// The session to answer in; opened now if the request wanted one and there is a slot.
+    fn session_id(
+        &self,
+        sessions: &mut SessionCache,
+        targets: Vec<(TargetKey, Target)>,
+        random: &mut Random,
+        now: Instant,
+    ) -> i32 {
+        match self.scope {
+            Scope::Session(id) => id,
+            Scope::Request {
+                opens_session: false,
+                ..
+            } => NO_SESSION,
+            Scope::Request {
+                opens_session: true,
+                ..
+            } => sessions.open(self.node, targets, uses_ids(self.version), random, now),
+        }
+    }
+
+    fn answer(
+        &self,
+        mut reads: Vec<PartitionRead<'_>>,
+        session_id: i32,
+        sessions: &mut SessionCache,
+        topology: &Topology,
+    ) -> Pieces {
+        if let Some(session) = sessions.get_mut(self.node, session_id) {
+            let is_full = matches!(self.scope, Scope::Request { .. });
+            reads.retain(|read| session.update(read) || is_full);
+        }
+        let head = Head {
+            version: self.version,
+            code: ErrorCode::NONE,
+            session_id,
+            read_committed: self.read_committed,
+        };
+        encode::encode(&head, &reads, topology)
+    }
+}
+
+/// An answer that says only what is wrong with the whole request.
+pub(crate) fn error_body(version: i16, code: ErrorCode, topology: &Topology) -> Pieces {
+    let head = Head {
+        version,
+        code,
+        session_id: NO_SESSION,
+        read_committed: false,
+    };
+    encode::encode(&head, &[], topology)
+}
+
+fn register(topology: &mut Topology, targets: &[(TargetKey, Target)], waiter: &Arc<Waiter>) {
+    for ((topic, index), _) in targets {
+        let partition = topic
+            .find_mut(topology)
+            .and_then(|topic| topic.partition_mut(*index));
+        if let Some(partition) = partition {
+            partition.waiters.add(waiter);
+        }
+    }
+}

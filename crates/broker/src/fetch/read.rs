@@ -1,0 +1,146 @@
+//! Reading what a Fetch asks for, within its limits.
+
+use thalweg_protocol::ErrorCode;
+
+use super::target::{Target, TargetKey};
+use crate::context::Injected;
+use crate::partition::Partition;
+use crate::storage::{LogSlice, ReadLimit};
+use crate::topology::Topology;
+
+/// What one partition answers.
+#[derive(Debug)]
+pub(crate) struct PartitionRead<'a> {
+    pub(crate) key: TargetKey,
+    pub(crate) code: ErrorCode,
+    pub(crate) high_watermark: i64,
+    pub(crate) last_stable_offset: i64,
+    pub(crate) log_start_offset: i64,
+    /// Where the client's log and ours part (KIP-595): its epoch and end offset here.
+    pub(crate) diverging: Option<(i32, i64)>,
+    /// Leader and epoch, where the client asked the wrong node or with an old epoch (KIP-951).
+    pub(crate) leader: Option<(i32, i32)>,
+    pub(crate) records: Option<LogSlice<'a>>,
+}
+
+impl PartitionRead<'_> {
+    fn error(key: TargetKey, code: ErrorCode) -> Self {
+        Self {
+            key,
+            code,
+            high_watermark: -1,
+            last_stable_offset: -1,
+            log_start_offset: -1,
+            diverging: None,
+            leader: None,
+            records: None,
+        }
+    }
+
+    pub(crate) fn records_bytes(&self) -> usize {
+        self.records.map_or(0, |records| records.bytes)
+    }
+
+    /// No more waiting: there is something to say besides records.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.code != ErrorCode::NONE || self.diverging.is_some()
+    }
+}
+
+/// Reads one target after the other, until the bytes are used up.
+pub(crate) struct ReadPass<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) node: i32,
+    pub(crate) read_committed: bool,
+    pub(crate) bytes_left: usize,
+    /// The first batch of the whole answer may be larger than every limit (KIP-74).
+    pub(crate) is_first: bool,
+    pub(crate) injected: Option<&'a Injected>,
+}
+
+impl<'a> ReadPass<'a> {
+    pub(crate) fn read(&mut self, key: TargetKey, target: &Target) -> PartitionRead<'a> {
+        let Some(topic) = key.0.find(self.topology) else {
+            let code = match key.0 {
+                super::TopicKey::Id(_) => ErrorCode::UNKNOWN_TOPIC_ID,
+                super::TopicKey::Name(_) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            };
+            return PartitionRead::error(key, code);
+        };
+        let injected = self
+            .injected
+            .and_then(|injected| injected.for_topic(&topic.name));
+        let Some(partition) = topic.partition(key.1) else {
+            return PartitionRead::error(key, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+        };
+        let leading = partition.check_leader(self.node, target.current_leader_epoch);
+        match injected.map_or(leading, Err) {
+            Ok(()) => self.read_led(key, target, partition),
+            Err(code) => PartitionRead {
+                leader: gives_hint(code).then_some((partition.leader, partition.leader_epoch)),
+                ..PartitionRead::error(key, code)
+            },
+        }
+    }
+
+    fn read_led(
+        &mut self,
+        key: TargetKey,
+        target: &Target,
+        partition: &'a Partition,
+    ) -> PartitionRead<'a> {
+        let log = &partition.log;
+        let read = PartitionRead {
+            high_watermark: partition.high_watermark(),
+            last_stable_offset: partition.last_stable_offset(),
+            log_start_offset: log.start_offset(),
+            ..PartitionRead::error(key, ErrorCode::NONE)
+        };
+        if let Some(diverging) = diverging(target, partition) {
+            return PartitionRead {
+                diverging: Some(diverging),
+                ..read
+            };
+        }
+        if !(log.start_offset()..=read.high_watermark).contains(&target.fetch_offset) {
+            return PartitionRead::error(read.key, ErrorCode::OFFSET_OUT_OF_RANGE);
+        }
+        let end_offset = match self.read_committed {
+            true => read.last_stable_offset,
+            false => read.high_watermark,
+        };
+        let limit = ReadLimit {
+            bytes_max: self.bytes_left.min(target.bytes_max.max(0) as usize),
+            at_least_one: self.is_first,
+            end_offset,
+        };
+        let records = log.read(target.fetch_offset, limit);
+        self.bytes_left = self.bytes_left.saturating_sub(records.bytes);
+        self.is_first &= records.count == 0;
+        PartitionRead {
+            records: Some(records),
+            ..read
+        }
+    }
+}
+
+fn gives_hint(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::NOT_LEADER_OR_FOLLOWER | ErrorCode::FENCED_LEADER_EPOCH
+    )
+}
+
+/// Whether what the client fetched last is not in this log.
+fn diverging(target: &Target, partition: &Partition) -> Option<(i32, i64)> {
+    if target.last_fetched_epoch < 0 {
+        return None;
+    }
+    let log = &partition.log;
+    let (epoch, end) = log
+        .epochs
+        .end_offset_for(target.last_fetched_epoch, log.end_offset());
+    let parts = epoch < target.last_fetched_epoch || end < target.fetch_offset;
+    // An epoch above all that is known here has no end to tell.
+    (parts && epoch >= 0).then_some((epoch, end))
+}

@@ -1,0 +1,91 @@
+//! What a Fetch asks of one partition.
+
+use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest};
+use thalweg_protocol::{Str, Uuid};
+
+use crate::topic::Topic;
+use crate::topology::Topology;
+
+/// Topics go by name up to version 12, by id from 13 on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TopicKey {
+    Name(Str),
+    Id(Uuid),
+}
+
+pub(crate) type TargetKey = (TopicKey, i32);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) fetch_offset: i64,
+    pub(crate) bytes_max: i32,
+    pub(crate) current_leader_epoch: i32,
+    pub(crate) last_fetched_epoch: i32,
+}
+
+impl TopicKey {
+    pub(crate) fn new(name: &Str, id: Uuid, version: i16) -> Self {
+        if uses_ids(version) {
+            Self::Id(id)
+        } else {
+            // A session outlives the frame that the name came in.
+            Self::Name(name.detached())
+        }
+    }
+
+    pub(crate) fn find<'a>(&self, topology: &'a Topology) -> Option<&'a Topic> {
+        match self {
+            Self::Name(name) => topology.topic(name),
+            Self::Id(id) => topology.topic_by_id(*id),
+        }
+    }
+
+    pub(crate) fn find_mut<'a>(&self, topology: &'a mut Topology) -> Option<&'a mut Topic> {
+        match self {
+            Self::Name(name) => topology.topic_mut(name),
+            Self::Id(id) => topology.topic_by_id_mut(*id),
+        }
+    }
+}
+
+pub(crate) fn uses_ids(version: i16) -> bool {
+    version >= 13
+}
+
+/// The targets that a request names, in its order.
+pub(crate) fn targets(request: &FetchRequest, version: i16) -> Vec<(TargetKey, Target)> {
+    let mut targets = Vec::new();
+    for topic in &request.topics {
+        let key = TopicKey::new(&topic.topic, topic.topic_id, version);
+        for partition in &topic.partitions {
+            targets.push(((key.clone(), partition.partition), Target::new(partition)));
+        }
+    }
+    targets
+}
+
+/// The targets that a session is to forget.
+pub(crate) fn forgotten(request: &FetchRequest, version: i16) -> Vec<TargetKey> {
+    let mut keys = Vec::new();
+    for topic in &request.forgotten_topics_data {
+        let key = TopicKey::new(&topic.topic, topic.topic_id, version);
+        keys.extend(
+            topic
+                .partitions
+                .iter()
+                .map(|partition| (key.clone(), *partition)),
+        );
+    }
+    keys
+}
+
+impl Target {
+    fn new(partition: &FetchPartition) -> Self {
+        Self {
+            fetch_offset: partition.fetch_offset,
+            bytes_max: partition.partition_max_bytes,
+            current_leader_epoch: partition.current_leader_epoch,
+            last_fetched_epoch: partition.last_fetched_epoch,
+        }
+    }
+}

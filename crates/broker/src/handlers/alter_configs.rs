@@ -1,0 +1,66 @@
+//! AlterConfigs // key 33
+//!
+//! The older form: what is not named goes back to its default.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::messages::alter_configs::{
+    AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use super::describe_configs::{self, TOPIC};
+use super::incremental_alter_configs::{find_topic, set_topic_options};
+use crate::Core;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::subject::Subject;
+
+impl Subject for AlterConfigsRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        let topics = self
+            .resources
+            .iter()
+            .filter(|resource| resource.resource_type == TOPIC);
+        topics
+            .map(|resource| resource.resource_name.clone())
+            .collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: AlterConfigsRequest,
+) -> AlterConfigsResponse {
+    let responses = request.resources.into_iter().map(|resource| {
+        let error = alter(context, &resource, request.validate_only).err();
+        AlterConfigsResourceResponse {
+            error_code: error.as_ref().map_or(0, |error| error.code.0),
+            error_message: error.map(|error| error.message.into()),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+        }
+    });
+    AlterConfigsResponse {
+        responses: responses.collect(),
+        ..AlterConfigsResponse::default()
+    }
+}
+
+fn alter(
+    context: &mut Context<'_>,
+    resource: &AlterConfigsResource,
+    validate_only: bool,
+) -> Result<(), ApiError> {
+    find_topic(context, resource.resource_type, &resource.resource_name)?;
+    let mut own = BTreeMap::new();
+    for config in &resource.configs {
+        describe_configs::check_topic_option(&config.name)?;
+        let Some(value) = &config.value else {
+            let why = format!("Null value not supported for : {}", config.name.as_str());
+            return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
+        };
+        own.insert(config.name.to_string(), value.to_string());
+    }
+    set_topic_options(context.core, &resource.resource_name, own, validate_only)
+}

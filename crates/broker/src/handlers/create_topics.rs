@@ -1,0 +1,179 @@
+//! CreateTopics // key 19
+//!
+//! Any node does it: each can do what a controller does.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::messages::create_topics::{
+    CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsRequest,
+    CreateTopicsResponse,
+};
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+
+use crate::Core;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::handlers::describe_configs::{self, ConfigValue};
+use crate::options::TopicOption;
+use crate::subject::Subject;
+use crate::topology::{NewReplicas, NewTopic};
+
+/// Of one request together, as in Kafka's controller.
+const PARTITIONS_MAX: i64 = 10_000;
+
+impl Subject for CreateTopicsRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        self.topics.iter().map(|topic| topic.name.clone()).collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: CreateTopicsRequest,
+) -> CreateTopicsResponse {
+    let names: Vec<Str> = request
+        .topics
+        .iter()
+        .map(|topic| topic.name.clone())
+        .collect();
+    let is_doubled = |name: &Str| names.iter().filter(|other| *other == name).count() > 1;
+    let partitions: i64 = request
+        .topics
+        .iter()
+        .map(|t| i64::from(t.num_partitions.max(0)))
+        .sum();
+    let mut topics = Vec::with_capacity(names.len());
+    for topic in request.topics {
+        let name = topic.name.clone();
+        let created = match context.injected_for(&name) {
+            Some(code) => Err(ApiError::of(code)),
+            None if is_doubled(&name) => Err(ApiError::new(
+                ErrorCode::INVALID_REQUEST,
+                "Duplicate topic name.",
+            )),
+            None if partitions > PARTITIONS_MAX => {
+                let why = "Excessively large number of partitions per request.";
+                Err(ApiError::new(ErrorCode::POLICY_VIOLATION, why))
+            }
+            None => create(context, topic, request.validate_only),
+        };
+        topics.push(match created {
+            Ok(result) => result,
+            Err(error) => CreatableTopicResult {
+                name,
+                error_code: error.code.0,
+                error_message: Some(error.message.into()),
+                ..CreatableTopicResult::default()
+            },
+        });
+    }
+    CreateTopicsResponse {
+        topics,
+        ..CreateTopicsResponse::default()
+    }
+}
+
+fn create(
+    context: &mut Context<'_>,
+    topic: CreatableTopic,
+    validate_only: bool,
+) -> Result<CreatableTopicResult, ApiError> {
+    let name = topic.name.detached();
+    let wish = wish(topic)?;
+    let core = &mut *context.core;
+    let own = wish.options.clone();
+    let counts = counts(&wish.replicas, core);
+    let id = core
+        .topology
+        .create_topic(wish, validate_only, &core.options, &mut core.random)?;
+    let values = describe_configs::topic_values(&own, &core.options);
+    Ok(CreatableTopicResult {
+        topic_id: if validate_only { Uuid::ZERO } else { id },
+        num_partitions: counts.0,
+        replication_factor: counts.1,
+        configs: Some(values.into_iter().map(config).collect()),
+        name,
+        ..CreatableTopicResult::default()
+    })
+}
+
+/// Checks what only the wire form can get wrong.
+fn wish(topic: CreatableTopic) -> Result<NewTopic, ApiError> {
+    let invalid = |why: &str| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+    let replicas = if topic.assignments.is_empty() {
+        NewReplicas::Counts {
+            partitions: topic.num_partitions,
+            replication_factor: topic.replication_factor,
+        }
+    } else {
+        if topic.num_partitions != -1 || topic.replication_factor != -1 {
+            return invalid(
+                "A manual partition assignment was specified, but numPartitions or replicationFactor was not set to -1.",
+            );
+        }
+        let lists: BTreeMap<i32, Vec<i32>> = topic
+            .assignments
+            .iter()
+            .map(|a| (a.partition_index, a.broker_ids.clone()))
+            .collect();
+        let is_gapless = lists.keys().copied().eq(0..topic.assignments.len() as i32);
+        if !is_gapless {
+            return Err(ApiError::new(
+                ErrorCode::INVALID_REPLICA_ASSIGNMENT,
+                "partitions should be a consecutive 0-based integer sequence",
+            ));
+        }
+        NewReplicas::Assigned(lists.into_values().collect())
+    };
+    let mut options = BTreeMap::new();
+    for config in topic.configs {
+        let Some(value) = config.value else {
+            return Err(ApiError::new(
+                ErrorCode::INVALID_CONFIG,
+                format!(
+                    "Null value not supported for topic configs: {}",
+                    config.name.as_str()
+                ),
+            ));
+        };
+        describe_configs::check_topic_option(&config.name)?;
+        options.insert(config.name.to_string(), value.to_string());
+    }
+    Ok(NewTopic {
+        name: topic.name.to_string(),
+        replicas,
+        options,
+    })
+}
+
+fn counts(replicas: &NewReplicas, core: &Core) -> (i32, i16) {
+    match replicas {
+        NewReplicas::Counts {
+            partitions,
+            replication_factor,
+        } => (
+            if *partitions == -1 {
+                core.options.num_partitions
+            } else {
+                *partitions
+            },
+            match *replication_factor {
+                -1 => core.options.default_replication_factor,
+                factor => factor,
+            },
+        ),
+        NewReplicas::Assigned(lists) => {
+            (lists.len() as i32, lists.first().map_or(0, Vec::len) as i16)
+        }
+    }
+}
+
+fn config((option, value): (&'static TopicOption, ConfigValue)) -> CreatableTopicConfigs {
+    CreatableTopicConfigs {
+        name: Str::from_static(option.name),
+        value: Some(value.text.into()),
+        read_only: false,
+        config_source: value.source,
+        is_sensitive: false,
+    }
+}

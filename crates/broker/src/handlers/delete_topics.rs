@@ -1,0 +1,77 @@
+//! DeleteTopics // key 20
+//!
+//! By name, from version 6 on by id too.
+
+use thalweg_protocol::messages::delete_topics::{
+    DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
+};
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+
+use crate::Core;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::subject::{Subject, topic_name};
+
+impl Subject for DeleteTopicsRequest {
+    fn topics(&self, core: &Core) -> Vec<Str> {
+        let states = self.topics.iter().filter_map(|state| match &state.name {
+            Some(name) => Some(name.clone()),
+            None => topic_name(core, &Str::default(), state.topic_id),
+        });
+        self.topic_names.iter().cloned().chain(states).collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: DeleteTopicsRequest,
+) -> DeleteTopicsResponse {
+    let names = request.topic_names.into_iter();
+    let by_name = names.map(|name| DeleteTopicState {
+        name: Some(name),
+        topic_id: Uuid::ZERO,
+    });
+    let wishes = by_name.chain(request.topics);
+    let responses = wishes.map(|wish| {
+        let deleted = delete(context, &wish);
+        let (name, topic_id) = deleted.clone().unwrap_or((wish.name, wish.topic_id));
+        let error = deleted.err();
+        DeletableTopicResult {
+            // Null is possible since version 6.
+            name: name.or_else(|| (context.version < 6).then(Str::default)),
+            topic_id,
+            error_code: error.as_ref().map_or(0, |error| error.code.0),
+            error_message: error.map(|error| error.message.into()),
+        }
+    });
+    DeleteTopicsResponse {
+        responses: responses.collect(),
+        ..DeleteTopicsResponse::default()
+    }
+}
+
+fn delete(
+    context: &mut Context<'_>,
+    wish: &DeleteTopicState,
+) -> Result<(Option<Str>, Uuid), ApiError> {
+    if !context.core.options.delete_topic_enable {
+        return Err(ApiError::of(ErrorCode::TOPIC_DELETION_DISABLED));
+    }
+    let topology = &context.core.topology;
+    let topic = match &wish.name {
+        Some(_) if !wish.topic_id.is_zero() => {
+            let why = "You may not specify both topic name and topic id.";
+            return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+        }
+        Some(name) => topology.topic(name).ok_or_else(ApiError::unknown_topic)?,
+        None => topology
+            .topic_by_id(wish.topic_id)
+            .ok_or_else(|| ApiError::of(ErrorCode::UNKNOWN_TOPIC_ID))?,
+    };
+    let (name, id) = (topic.name.clone(), topic.id);
+    if let Some(code) = context.injected_for(&name) {
+        return Err(ApiError::of(code));
+    }
+    context.core.delete_topic(id);
+    Ok((Some(name), id))
+}

@@ -1,0 +1,52 @@
+//! DescribeCluster // key 60
+
+use thalweg_protocol::ErrorCode;
+use thalweg_protocol::messages::describe_cluster::{
+    DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
+};
+
+use super::operations;
+use crate::context::Context;
+use crate::subject::Subject;
+
+/// The endpoints asked for: brokers, not controllers.
+const BROKERS: i8 = 1;
+
+impl Subject for DescribeClusterRequest {}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: DescribeClusterRequest,
+) -> DescribeClusterResponse {
+    let mismatch =
+        (request.endpoint_type != BROKERS).then_some(ErrorCode::MISMATCHED_ENDPOINT_TYPE);
+    if let Some(code) = context.injected().or(mismatch) {
+        return DescribeClusterResponse {
+            error_code: code.0,
+            error_message: Some(code.message().into()),
+            ..DescribeClusterResponse::default()
+        };
+    }
+    let topology = &context.core.topology;
+    // A node that is stopped is what Kafka calls fenced.
+    let nodes = topology
+        .nodes()
+        .filter(|node| node.is_live || request.include_fenced_brokers);
+    let brokers = nodes.map(|node| DescribeClusterBroker {
+        broker_id: node.id,
+        host: node.host.clone(),
+        port: i32::from(node.port),
+        rack: None,
+        is_fenced: !node.is_live,
+    });
+    DescribeClusterResponse {
+        cluster_id: topology.cluster_id.clone(),
+        controller_id: topology.controller(),
+        brokers: brokers.collect(),
+        cluster_authorized_operations: match request.include_cluster_authorized_operations {
+            true => operations::CLUSTER,
+            false => operations::NOT_ASKED,
+        },
+        ..DescribeClusterResponse::default()
+    }
+}

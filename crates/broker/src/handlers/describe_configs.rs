@@ -1,0 +1,218 @@
+//! DescribeConfigs // key 32
+//!
+//! Of topics and nodes. Whose value holds: the topic's own, else the broker's option as given at
+//! the start, else Kafka's default.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::messages::describe_configs::DescribeConfigsResponse;
+use thalweg_protocol::messages::describe_configs::{
+    DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
+    DescribeConfigsResult, DescribeConfigsSynonym,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::Core;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::options::{BROKER_OPTIONS, BrokerOptions, Kind, TOPIC_OPTIONS, TopicOption};
+use crate::subject::Subject;
+
+pub(crate) const TOPIC: i8 = 2;
+pub(crate) const BROKER: i8 = 4;
+
+const FROM_TOPIC: i8 = 1;
+const FROM_BROKER: i8 = 4;
+const FROM_DEFAULT: i8 = 5;
+
+impl Subject for DescribeConfigsRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        let topics = self
+            .resources
+            .iter()
+            .filter(|resource| resource.resource_type == TOPIC);
+        topics
+            .map(|resource| resource.resource_name.clone())
+            .collect()
+    }
+}
+
+/// The value that holds, whose it is, and the values that it hides.
+#[derive(Debug, Clone)]
+pub(crate) struct ConfigValue {
+    pub(crate) text: String,
+    pub(crate) source: i8,
+    synonyms: Vec<(&'static str, String, i8)>,
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: DescribeConfigsRequest,
+) -> DescribeConfigsResponse {
+    let with_synonyms = request.include_synonyms;
+    let results = request.resources.into_iter().map(|resource| {
+        let described = describe(context, &resource, with_synonyms);
+        let error = described.as_ref().err().cloned();
+        DescribeConfigsResult {
+            error_code: error.as_ref().map_or(0, |error| error.code.0),
+            error_message: error.map(|error| error.message.into()),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+            configs: described.unwrap_or_default(),
+        }
+    });
+    DescribeConfigsResponse {
+        results: results.collect(),
+        ..DescribeConfigsResponse::default()
+    }
+}
+
+fn describe(
+    context: &Context<'_>,
+    resource: &DescribeConfigsResource,
+    with_synonyms: bool,
+) -> Result<Vec<DescribeConfigsResourceResult>, ApiError> {
+    let name = &resource.resource_name;
+    let core = &*context.core;
+    let mut configs = match resource.resource_type {
+        TOPIC => {
+            if let Some(code) = context.injected_for(name) {
+                return Err(ApiError::of(code));
+            }
+            let topic = core
+                .topology
+                .topic(name)
+                .ok_or_else(ApiError::unknown_topic)?;
+            let values = topic_values(&topic.own_options, &core.options);
+            values
+                .into_iter()
+                .map(|(option, value)| row(option.name, option.kind, value))
+                .collect()
+        }
+        BROKER => {
+            if let Some(code) = context.injected() {
+                return Err(ApiError::of(code));
+            }
+            check_broker(context, name)?;
+            broker_rows(&core.options)
+        }
+        other => {
+            let why = format!("Unsupported resource type: {other}");
+            return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+        }
+    };
+    if let Some(wanted) = &resource.configuration_keys {
+        configs.retain(|config: &DescribeConfigsResourceResult| wanted.contains(&config.name));
+    }
+    if !with_synonyms {
+        configs
+            .iter_mut()
+            .for_each(|config| config.synonyms.clear());
+    }
+    Ok(configs)
+}
+
+/// Whether the resource is this node; no name means what all nodes have in common.
+pub(crate) fn check_broker(context: &Context<'_>, name: &str) -> Result<(), ApiError> {
+    if name.is_empty() || name.parse() == Ok(context.node) {
+        return Ok(());
+    }
+    let why = format!(
+        "Unexpected broker id, expected {} or empty string, but received {name}",
+        context.node
+    );
+    Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
+}
+
+/// Refuses an option that Kafka does not know.
+pub(crate) fn check_topic_option(name: &str) -> Result<&'static TopicOption, ApiError> {
+    TopicOption::find(name).ok_or_else(|| {
+        ApiError::new(
+            ErrorCode::INVALID_CONFIG,
+            format!("Unknown topic config name: {name}"),
+        )
+    })
+}
+
+/// All options of a topic.
+pub(crate) fn topic_values(
+    own: &BTreeMap<String, String>,
+    broker: &BrokerOptions,
+) -> Vec<(&'static TopicOption, ConfigValue)> {
+    let value = |option: &'static TopicOption| {
+        let mut synonyms = Vec::new();
+        if let Some(text) = own.get(option.name) {
+            synonyms.push((option.name, text.clone(), FROM_TOPIC));
+        }
+        synonyms.extend(broker_synonyms(option.broker_name, option.default, broker));
+        (option, ConfigValue::from(synonyms))
+    };
+    TOPIC_OPTIONS.iter().map(value).collect()
+}
+
+fn broker_synonyms(
+    name: &'static str,
+    default: &str,
+    broker: &BrokerOptions,
+) -> Vec<(&'static str, String, i8)> {
+    let given = broker
+        .given(name)
+        .map(|text| (name, text.to_owned(), FROM_BROKER));
+    given
+        .into_iter()
+        .chain([(name, default.to_owned(), FROM_DEFAULT)])
+        .collect()
+}
+
+impl From<Vec<(&'static str, String, i8)>> for ConfigValue {
+    /// The first one holds; there is always a default.
+    fn from(synonyms: Vec<(&'static str, String, i8)>) -> Self {
+        let (_, text, source) = synonyms.first().cloned().unwrap_or_default();
+        Self {
+            text,
+            source,
+            synonyms,
+        }
+    }
+}
+
+fn broker_rows(options: &BrokerOptions) -> Vec<DescribeConfigsResourceResult> {
+    let own = BROKER_OPTIONS
+        .iter()
+        .map(|(name, kind, default)| (*name, *kind, *default));
+    let of_topics = TOPIC_OPTIONS
+        .iter()
+        .map(|o| (o.broker_name, o.kind, o.default));
+    let mut rows: Vec<_> = own
+        .chain(of_topics)
+        .map(|(name, kind, default)| {
+            let value = ConfigValue::from(broker_synonyms(name, default, options));
+            // They are given at the start and hold until the end.
+            DescribeConfigsResourceResult {
+                read_only: true,
+                ..row(name, kind, value)
+            }
+        })
+        .collect();
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    rows
+}
+
+fn row(name: &'static str, kind: Kind, value: ConfigValue) -> DescribeConfigsResourceResult {
+    let synonyms = value
+        .synonyms
+        .into_iter()
+        .map(|(name, text, source)| DescribeConfigsSynonym {
+            name: Str::from_static(name),
+            value: Some(text.into()),
+            source,
+        });
+    DescribeConfigsResourceResult {
+        name: Str::from_static(name),
+        value: Some(value.text.into()),
+        config_source: value.source,
+        synonyms: synonyms.collect(),
+        config_type: kind.wire_id(),
+        ..DescribeConfigsResourceResult::default()
+    }
+}

@@ -1,0 +1,82 @@
+//! DescribeLogDirs // key 35
+//!
+//! There are no directories: one that says so, with the sizes of what is in memory.
+
+use thalweg_protocol::Str;
+use thalweg_protocol::messages::describe_log_dirs::{
+    DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsRequest,
+    DescribeLogDirsResponse, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
+
+use crate::Core;
+use crate::context::Context;
+use crate::subject::Subject;
+use crate::topic::Topic;
+
+const MEMORY: &str = "memory";
+
+impl Subject for DescribeLogDirsRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        self.topics
+            .iter()
+            .flatten()
+            .map(|topic| topic.topic.clone())
+            .collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: DescribeLogDirsRequest,
+) -> DescribeLogDirsResponse {
+    if let Some(code) = context.injected() {
+        return DescribeLogDirsResponse {
+            error_code: code.0,
+            ..Default::default()
+        };
+    }
+    let core = &*context.core;
+    let max = core.options.memory_bytes_max.unwrap_or(i64::MAX as u64);
+    let topics = core.topology.topics().filter_map(|topic| {
+        let partitions = sizes(topic, context.node, request.topics.as_deref());
+        (!partitions.is_empty()).then(|| DescribeLogDirsTopic {
+            name: topic.name.clone(),
+            partitions,
+        })
+    });
+    let result = DescribeLogDirsResult {
+        log_dir: MEMORY.into(),
+        topics: topics.collect(),
+        total_bytes: max as i64,
+        usable_bytes: max.saturating_sub(core.memory_bytes) as i64,
+        ..DescribeLogDirsResult::default()
+    };
+    DescribeLogDirsResponse {
+        results: vec![result],
+        ..Default::default()
+    }
+}
+
+/// The partitions that the node has a replica of, if they are asked for.
+fn sizes(
+    topic: &Topic,
+    node: i32,
+    wanted: Option<&[DescribableLogDirTopic]>,
+) -> Vec<DescribeLogDirsPartition> {
+    let is_wanted = |index: i32| {
+        wanted.is_none_or(|topics| {
+            topics
+                .iter()
+                .any(|t| t.topic == topic.name && t.partitions.contains(&index))
+        })
+    };
+    (0..)
+        .zip(&topic.partitions)
+        .filter(|(index, partition)| partition.replicas.contains(&node) && is_wanted(*index))
+        .map(|(index, partition)| DescribeLogDirsPartition {
+            partition_index: index,
+            partition_size: partition.log.size_bytes() as i64,
+            ..DescribeLogDirsPartition::default()
+        })
+        .collect()
+}

@@ -1,0 +1,67 @@
+//! DescribeProducers // key 61
+
+use thalweg_protocol::messages::describe_producers::{
+    DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState,
+    TopicResponse,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::Core;
+use crate::context::Context;
+use crate::subject::Subject;
+
+impl Subject for DescribeProducersRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        self.topics.iter().map(|topic| topic.name.clone()).collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: DescribeProducersRequest,
+) -> DescribeProducersResponse {
+    let topics = request.topics.into_iter().map(|topic| {
+        let partitions = topic.partition_indexes.iter().map(|index| {
+            let found = producers(context, &topic.name, *index);
+            PartitionResponse {
+                partition_index: *index,
+                error_code: found.as_ref().err().map_or(0, |code| code.0),
+                error_message: None,
+                active_producers: found.unwrap_or_default(),
+            }
+        });
+        TopicResponse {
+            partitions: partitions.collect(),
+            name: topic.name,
+        }
+    });
+    DescribeProducersResponse {
+        topics: topics.collect(),
+        ..Default::default()
+    }
+}
+
+fn producers(
+    context: &Context<'_>,
+    topic: &str,
+    index: i32,
+) -> Result<Vec<ProducerState>, ErrorCode> {
+    if let Some(code) = context.injected_for(topic) {
+        return Err(code);
+    }
+    let topic = context.core.topology.topic(topic);
+    let partition = topic
+        .and_then(|topic| topic.partition(index))
+        .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    partition.check_leader(context.node, -1)?;
+    let state = |(producer_id, entry): (i64, &crate::storage::ProducerEntry)| ProducerState {
+        producer_id,
+        producer_epoch: i32::from(entry.epoch),
+        last_sequence: entry.last_sequence(),
+        last_timestamp: entry.last_timestamp,
+        // There are no transactions.
+        coordinator_epoch: -1,
+        current_txn_start_offset: -1,
+    };
+    Ok(partition.producers.iter().map(state).collect())
+}

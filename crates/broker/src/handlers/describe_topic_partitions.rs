@@ -1,0 +1,136 @@
+//! DescribeTopicPartitions // key 75
+//!
+//! In pages: topics in order of name, up to a number of partitions, then a cursor to go on from.
+
+use thalweg_protocol::messages::describe_topic_partitions::{
+    Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use super::operations;
+use crate::Core;
+use crate::context::Context;
+use crate::partition::{NO_LEADER, Partition};
+use crate::subject::Subject;
+use crate::topology::Topology;
+
+/// `max.request.partition.size.limit`.
+const PARTITIONS_MAX: i32 = 2000;
+
+impl Subject for DescribeTopicPartitionsRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        self.topics.iter().map(|topic| topic.name.clone()).collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: DescribeTopicPartitionsRequest,
+) -> DescribeTopicPartitionsResponse {
+    let cursor = request.cursor.unwrap_or_default();
+    let mut names: Vec<Str> = match request.topics.is_empty() {
+        true => context
+            .core
+            .topology
+            .topics()
+            .map(|topic| topic.name.clone())
+            .collect(),
+        false => request.topics.into_iter().map(|topic| topic.name).collect(),
+    };
+    names.sort_unstable();
+    names.dedup();
+    names.retain(|name| *name >= cursor.topic_name);
+    let mut left = request.response_partition_limit.clamp(1, PARTITIONS_MAX) as usize;
+    let mut answer = DescribeTopicPartitionsResponse::default();
+    for name in names {
+        let first = if name == cursor.topic_name {
+            cursor.partition_index
+        } else {
+            0
+        };
+        if left == 0 {
+            answer.next_cursor = Some(Cursor {
+                topic_name: name,
+                partition_index: first,
+            });
+            break;
+        }
+        let (topic, next) = describe(context, name.clone(), first.max(0) as usize, left);
+        left -= topic.partitions.len();
+        answer.topics.push(topic);
+        if let Some(partition_index) = next {
+            answer.next_cursor = Some(Cursor {
+                topic_name: name,
+                partition_index,
+            });
+            break;
+        }
+    }
+    answer
+}
+
+/// A topic's partitions from `first` on, and the one to go on from if there are more than `max`.
+fn describe(
+    context: &Context<'_>,
+    name: Str,
+    first: usize,
+    max: usize,
+) -> (DescribeTopicPartitionsResponseTopic, Option<i32>) {
+    let topology = &context.core.topology;
+    let found = match context.injected_for(&name) {
+        Some(code) => Err(code),
+        None => topology
+            .topic(&name)
+            .ok_or(match crate::topic::check_name(&name) {
+                Ok(()) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+                Err(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
+            }),
+    };
+    let topic = match found {
+        Ok(topic) => topic,
+        Err(code) => {
+            let topic = DescribeTopicPartitionsResponseTopic {
+                error_code: code.0,
+                name: Some(name),
+                ..Default::default()
+            };
+            return (topic, None);
+        }
+    };
+    let partitions = topic.partitions.iter().enumerate().skip(first).take(max);
+    let answer = DescribeTopicPartitionsResponseTopic {
+        error_code: 0,
+        topic_id: topic.id,
+        is_internal: topic.is_internal(),
+        partitions: partitions
+            .map(|(index, p)| partition(topology, index as i32, p))
+            .collect(),
+        topic_authorized_operations: operations::TOPIC,
+        name: Some(name),
+    };
+    let next = (topic.partitions.len() > first + max).then_some((first + max) as i32);
+    (answer, next)
+}
+
+fn partition(
+    topology: &Topology,
+    index: i32,
+    partition: &Partition,
+) -> DescribeTopicPartitionsResponsePartition {
+    let code = match partition.leader {
+        NO_LEADER => ErrorCode::LEADER_NOT_AVAILABLE,
+        _ => ErrorCode::NONE,
+    };
+    DescribeTopicPartitionsResponsePartition {
+        error_code: code.0,
+        partition_index: index,
+        leader_id: partition.leader,
+        leader_epoch: partition.leader_epoch,
+        replica_nodes: partition.replicas.clone(),
+        isr_nodes: topology.isr(partition),
+        eligible_leader_replicas: Some(Vec::new()),
+        last_known_elr: Some(Vec::new()),
+        offline_replicas: topology.offline_replicas(partition),
+    }
+}

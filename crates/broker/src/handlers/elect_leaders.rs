@@ -1,0 +1,95 @@
+//! ElectLeaders // key 43
+//!
+//! The preferred leader is the first replica. An unclean election is never needed: every live
+//! node has the whole log.
+
+use thalweg_protocol::messages::elect_leaders::{
+    ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::Core;
+use crate::context::Context;
+use crate::partition::NO_LEADER;
+use crate::subject::Subject;
+
+const PREFERRED: i8 = 0;
+
+impl Subject for ElectLeadersRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        self.topic_partitions
+            .iter()
+            .flatten()
+            .map(|topic| topic.topic.clone())
+            .collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: ElectLeadersRequest,
+) -> ElectLeadersResponse {
+    let is_for_all = request.topic_partitions.is_none();
+    let wishes: Vec<(Str, Vec<i32>)> = match request.topic_partitions {
+        Some(topics) => topics
+            .into_iter()
+            .map(|t| (t.topic, t.partitions))
+            .collect(),
+        None => every_partition(context.core),
+    };
+    let results = wishes.into_iter().map(|(topic, partitions)| {
+        let partitions = partitions.into_iter().map(|index| {
+            let code = elect(context, &topic, index, request.election_type);
+            PartitionResult {
+                partition_id: index,
+                error_code: code.0,
+                error_message: (code != ErrorCode::NONE).then(|| code.message().into()),
+            }
+        });
+        // Asked for all, Kafka tells of those that it elected.
+        let told =
+            partitions.filter(|p| !is_for_all || p.error_code != ErrorCode::ELECTION_NOT_NEEDED.0);
+        ReplicaElectionResult {
+            partition_result: told.collect(),
+            topic,
+        }
+    });
+    let replica_election_results = results
+        .filter(|topic| !topic.partition_result.is_empty())
+        .collect();
+    ElectLeadersResponse {
+        replica_election_results,
+        ..ElectLeadersResponse::default()
+    }
+}
+
+fn every_partition(core: &Core) -> Vec<(Str, Vec<i32>)> {
+    let topics = core.topology.topics();
+    topics
+        .map(|t| (t.name.clone(), (0..t.partitions.len() as i32).collect()))
+        .collect()
+}
+
+fn elect(context: &mut Context<'_>, topic: &str, index: i32, election_type: i8) -> ErrorCode {
+    if let Some(code) = context.injected_for(topic) {
+        return code;
+    }
+    let topology = &mut context.core.topology;
+    let Some(partition) = topology
+        .topic(topic)
+        .and_then(|topic| topic.partition(index))
+    else {
+        return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+    };
+    let preferred = partition.replicas.first().copied().unwrap_or(NO_LEADER);
+    if election_type != PREFERRED || partition.leader == preferred {
+        return ErrorCode::ELECTION_NOT_NEEDED;
+    }
+    if !topology.is_live(preferred) {
+        return ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE;
+    }
+    match topology.move_leader(topic, index, preferred) {
+        Ok(()) => ErrorCode::NONE,
+        Err(error) => error.code,
+    }
+}

@@ -1,0 +1,117 @@
+//! Fetch // key 1
+//!
+//! Finds out whose partitions are meant (the request's or a session's) and answers at once if
+//! there is enough; else the request waits. Reading and encoding: `fetch/`.
+
+use std::time::Duration;
+
+use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::Core;
+use crate::answer::{Reply, ReplyTo};
+use crate::context::Context;
+use crate::fetch::{
+    FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, error_body, forgotten, targets,
+    uses_ids,
+};
+use crate::subject::{Subject, topic_name};
+use crate::wait::{Wait, WaitsFor};
+
+/// No client waits longer; a larger value would overflow the clock.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+impl Subject for FetchRequest {
+    fn topics(&self, core: &Core) -> Vec<Str> {
+        let named = self.topics.iter();
+        let mut topics: Vec<Str> = named
+            .filter_map(|topic| topic_name(core, &topic.topic, topic.topic_id))
+            .collect();
+        // A request without names is about the session's partitions.
+        let sessions = (1..=core.topology.nodes_count())
+            .filter_map(|node| core.sessions.get(node, self.session_id));
+        for (key, _) in sessions.flat_map(|session| session.keys()) {
+            topics.extend(key.find(&core.topology).map(|topic| topic.name.clone()));
+        }
+        topics
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    reply_to: ReplyTo,
+    request: FetchRequest,
+) -> Reply<FetchResponse> {
+    let scope = match find_scope(context, &request) {
+        Ok(scope) => scope,
+        Err(code) => {
+            return Reply::Body(error_body(context.version, code, &context.core.topology));
+        }
+    };
+    let max_bytes = request
+        .max_bytes
+        .min(context.core.options.fetch_max_bytes)
+        .max(0);
+    let mut fetch = PendingFetch {
+        version: context.version,
+        node: context.node,
+        read_committed: request.isolation_level == 1,
+        min_bytes: request.min_bytes.clamp(0, max_bytes) as usize,
+        max_bytes: max_bytes as usize,
+        scope,
+        injected: context.injected.take(),
+    };
+    let must_answer = request.max_wait_ms <= 0;
+    match fetch.poll(context.core, must_answer, None, context.now) {
+        Some(body) => Reply::Body(body),
+        None => {
+            let time = Duration::from_millis(request.max_wait_ms as u64).min(WAIT_MAX);
+            let deadline = Some(context.now + time);
+            Reply::Wait(Wait::new(
+                reply_to,
+                deadline,
+                WaitsFor::Records(Box::new(fetch)),
+            ))
+        }
+    }
+}
+
+fn find_scope(context: &mut Context<'_>, request: &FetchRequest) -> Result<Scope, ErrorCode> {
+    if let Some(code) = context.injected().filter(|code| is_of_sessions(*code)) {
+        return Err(code);
+    }
+    let (version, node, id) = (context.version, context.node, request.session_id);
+    let targets = targets(request, version);
+    let sessions = &mut context.core.sessions;
+    if request.session_epoch == FINAL_EPOCH || request.session_epoch == INITIAL_EPOCH {
+        if id != NO_SESSION {
+            sessions.close(node, id);
+        }
+        let opens_session = request.session_epoch == INITIAL_EPOCH && version >= 7;
+        return Ok(Scope::Request {
+            targets,
+            opens_session,
+        });
+    }
+    let changes = (targets, forgotten(request, version));
+    let epoch = request.session_epoch;
+    let session = sessions.advance((node, id), epoch, changes, uses_ids(version), context.now)?;
+    if session.is_empty() {
+        sessions.close(node, id);
+        return Ok(Scope::Request {
+            targets: Vec::new(),
+            opens_session: false,
+        });
+    }
+    Ok(Scope::Session(id))
+}
+
+/// Errors that a Fetch answer has for the whole request.
+fn is_of_sessions(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::FETCH_SESSION_ID_NOT_FOUND
+            | ErrorCode::INVALID_FETCH_SESSION_EPOCH
+            | ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR
+    )
+}

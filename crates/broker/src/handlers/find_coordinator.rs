@@ -1,0 +1,68 @@
+//! FindCoordinator // key 10
+//!
+//! The coordinator is the node that would lead the key's partition of `__consumer_offsets` (or
+//! `__transaction_state`): those topics themselves do not exist here.
+
+use thalweg_protocol::messages::find_coordinator::{
+    Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::context::Context;
+use crate::subject::Subject;
+
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+
+impl Subject for FindCoordinatorRequest {}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: FindCoordinatorRequest,
+) -> FindCoordinatorResponse {
+    if context.version >= 4 {
+        let keys = request.coordinator_keys.into_iter();
+        return FindCoordinatorResponse {
+            coordinators: keys
+                .map(|key| find(context, key, request.key_type))
+                .collect(),
+            ..FindCoordinatorResponse::default()
+        };
+    }
+    let found = find(context, request.key, request.key_type);
+    FindCoordinatorResponse {
+        error_code: found.error_code,
+        error_message: found.error_message,
+        node_id: found.node_id,
+        host: found.host,
+        port: found.port,
+        ..FindCoordinatorResponse::default()
+    }
+}
+
+fn find(context: &Context<'_>, key: Str, key_type: i8) -> Coordinator {
+    let node = match (context.injected(), key_type) {
+        (Some(code), _) => Err(code),
+        (None, GROUP | TRANSACTION) => context
+            .coordinator(&key)
+            .ok_or(ErrorCode::COORDINATOR_NOT_AVAILABLE),
+        (None, _) => Err(ErrorCode::INVALID_REQUEST),
+    };
+    match node {
+        Ok(node) => Coordinator {
+            key,
+            node_id: node.id,
+            host: node.host.clone(),
+            port: i32::from(node.port),
+            ..Coordinator::default()
+        },
+        Err(code) => Coordinator {
+            key,
+            node_id: -1,
+            port: -1,
+            error_code: code.0,
+            error_message: Some(code.message().into()),
+            ..Coordinator::default()
+        },
+    }
+}

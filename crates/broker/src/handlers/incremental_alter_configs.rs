@@ -1,0 +1,164 @@
+//! IncrementalAlterConfigs // key 44
+//!
+//! Of topics. A node's options are given at its start and cannot be changed.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::messages::incremental_alter_configs::{
+    AlterConfigsResource, AlterConfigsResourceResponse, AlterableConfig,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use super::describe_configs::{self, TOPIC};
+use crate::Core;
+use crate::context::Context;
+use crate::error::ApiError;
+use crate::options::TopicOption;
+use crate::subject::Subject;
+
+const SET: i8 = 0;
+const DELETE: i8 = 1;
+const APPEND: i8 = 2;
+const SUBTRACT: i8 = 3;
+
+impl Subject for IncrementalAlterConfigsRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        let topics = self
+            .resources
+            .iter()
+            .filter(|resource| resource.resource_type == TOPIC);
+        topics
+            .map(|resource| resource.resource_name.clone())
+            .collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: IncrementalAlterConfigsRequest,
+) -> IncrementalAlterConfigsResponse {
+    let responses = request.resources.into_iter().map(|resource| {
+        let error = alter(context, &resource, request.validate_only).err();
+        AlterConfigsResourceResponse {
+            error_code: error.as_ref().map_or(0, |error| error.code.0),
+            error_message: error.map(|error| error.message.into()),
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name,
+        }
+    });
+    IncrementalAlterConfigsResponse {
+        responses: responses.collect(),
+        ..Default::default()
+    }
+}
+
+fn alter(
+    context: &mut Context<'_>,
+    resource: &AlterConfigsResource,
+    validate_only: bool,
+) -> Result<(), ApiError> {
+    let topic = find_topic(context, resource.resource_type, &resource.resource_name)?;
+    let mut own = topic.clone();
+    for config in &resource.configs {
+        apply(config, &mut own, context.core)?;
+    }
+    set_topic_options(context.core, &resource.resource_name, own, validate_only)
+}
+
+/// The options that a topic has of its own.
+pub(super) fn find_topic<'a>(
+    context: &'a Context<'_>,
+    resource_type: i8,
+    name: &str,
+) -> Result<&'a BTreeMap<String, String>, ApiError> {
+    if resource_type != TOPIC {
+        let why =
+            "The embedded broker changes options of topics only: its own are given at its start.";
+        return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+    }
+    if let Some(code) = context.injected_for(name) {
+        return Err(ApiError::of(code));
+    }
+    let topic = context
+        .core
+        .topology
+        .topic(name)
+        .ok_or_else(ApiError::unknown_topic)?;
+    Ok(&topic.own_options)
+}
+
+fn apply(
+    config: &AlterableConfig,
+    own: &mut BTreeMap<String, String>,
+    core: &Core,
+) -> Result<(), ApiError> {
+    let option = describe_configs::check_topic_option(&config.name)?;
+    let name = option.name.to_owned();
+    if config.config_operation == DELETE {
+        own.remove(&name);
+        return Ok(());
+    }
+    let Some(value) = &config.value else {
+        let why = format!("Null value not supported for : {name}");
+        return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
+    };
+    let text = match config.config_operation {
+        SET => value.to_string(),
+        APPEND | SUBTRACT if option.kind.is_list() => {
+            let present = own
+                .get(&name)
+                .map(String::as_str)
+                .or_else(|| core.options.given(option.broker_name))
+                .unwrap_or(option.default);
+            change_list(present, value, config.config_operation == APPEND)
+        }
+        APPEND | SUBTRACT => return Err(not_a_list(option)),
+        other => {
+            let why = format!("Unknown operation {other}");
+            return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+        }
+    };
+    own.insert(name, text);
+    Ok(())
+}
+
+fn not_a_list(option: &TopicOption) -> ApiError {
+    ApiError::new(
+        ErrorCode::INVALID_CONFIG,
+        format!(
+            "Config value append or subtract is not allowed for config key: {}",
+            option.name
+        ),
+    )
+}
+
+fn change_list(present: &str, change: &str, appends: bool) -> String {
+    let words = |text| -> Vec<&str> { crate::options::split_list(text).collect() };
+    let (present, change) = (words(present), words(change));
+    let mut result: Vec<&str> = present.clone();
+    if appends {
+        result.extend(change.iter().filter(|word| !present.contains(word)));
+    } else {
+        result.retain(|word| !change.contains(word));
+    }
+    result.join(",")
+}
+
+/// Checks all options together and lets them hold.
+pub(super) fn set_topic_options(
+    core: &mut Core,
+    name: &str,
+    own: BTreeMap<String, String>,
+    validate_only: bool,
+) -> Result<(), ApiError> {
+    let options = core
+        .options
+        .topic_options(&own)
+        .map_err(|error| ApiError::new(ErrorCode::INVALID_CONFIG, error.to_string()))?;
+    if let Some(topic) = core.topology.topic_mut(name).filter(|_| !validate_only) {
+        topic.own_options = own;
+        topic.options = options;
+    }
+    Ok(())
+}

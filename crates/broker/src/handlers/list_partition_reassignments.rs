@@ -1,0 +1,23 @@
+//! ListPartitionReassignments // key 46
+//!
+//! None is ever under way: replicas exist on paper only.
+
+use thalweg_protocol::messages::list_partition_reassignments::{
+    ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
+};
+
+use crate::context::Context;
+use crate::subject::Subject;
+
+impl Subject for ListPartitionReassignmentsRequest {}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    _: ListPartitionReassignmentsRequest,
+) -> ListPartitionReassignmentsResponse {
+    let code = context.injected().unwrap_or_default();
+    ListPartitionReassignmentsResponse {
+        error_code: code.0,
+        ..Default::default()
+    }
+}

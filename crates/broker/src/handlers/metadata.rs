@@ -1,0 +1,201 @@
+//! Metadata // key 3
+//!
+//! Nodes that are stopped are left out, as a KRaft controller and librdkafka's mock do. A topic
+//! that is created on the way is answered at once, where Kafka asks the client to come back.
+
+use thalweg_protocol::messages::metadata::{
+    MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
+    MetadataResponsePartition, MetadataResponseTopic,
+};
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+
+use super::operations;
+use crate::Core;
+use crate::context::Context;
+use crate::partition::{NO_LEADER, Partition};
+use crate::subject::{Subject, topic_name};
+use crate::topic::Topic;
+use crate::topology::{NewTopic, Topology};
+
+impl Subject for MetadataRequest {
+    fn topics(&self, core: &Core) -> Vec<Str> {
+        let name = |wish: &MetadataRequestTopic| match &wish.name {
+            Some(name) => Some(name.clone()),
+            None => topic_name(core, &Str::default(), wish.topic_id),
+        };
+        match &self.topics {
+            Some(wishes) if !wishes.is_empty() => wishes.iter().filter_map(name).collect(),
+            _ => core
+                .topology
+                .topics()
+                .map(|topic| topic.name.clone())
+                .collect(),
+        }
+    }
+}
+
+pub(crate) fn handle(context: &mut Context<'_>, request: MetadataRequest) -> MetadataResponse {
+    // Version 0 has no null: an empty list means all topics there.
+    let wishes = request
+        .topics
+        .filter(|list| context.version > 0 || !list.is_empty());
+    let with_operations = request.include_topic_authorized_operations;
+    let topics = match wishes {
+        None => all(context, with_operations),
+        Some(wishes) => wishes
+            .into_iter()
+            .map(|wish| {
+                one(
+                    context,
+                    wish,
+                    request.allow_auto_topic_creation,
+                    with_operations,
+                )
+            })
+            .collect(),
+    };
+    let topology = &context.core.topology;
+    MetadataResponse {
+        brokers: topology.live_nodes().map(broker).collect(),
+        cluster_id: Some(topology.cluster_id.clone()),
+        controller_id: topology.controller(),
+        topics,
+        cluster_authorized_operations: match request.include_cluster_authorized_operations {
+            true => operations::CLUSTER,
+            false => operations::NOT_ASKED,
+        },
+        ..MetadataResponse::default()
+    }
+}
+
+fn broker(node: &crate::topology::Node) -> MetadataResponseBroker {
+    MetadataResponseBroker {
+        node_id: node.id,
+        host: node.host.clone(),
+        port: i32::from(node.port),
+        rack: None,
+    }
+}
+
+fn all(context: &Context<'_>, with_operations: bool) -> Vec<MetadataResponseTopic> {
+    let topology = &context.core.topology;
+    topology
+        .topics()
+        .map(|topic| describe(context, topology, topic, with_operations))
+        .collect()
+}
+
+fn one(
+    context: &mut Context<'_>,
+    wish: MetadataRequestTopic,
+    may_create: bool,
+    with_operations: bool,
+) -> MetadataResponseTopic {
+    let found = match &wish.name {
+        Some(name) if wish.topic_id.is_zero() => {
+            find_or_create(context, name, may_create).map(Some)
+        }
+        _ => Ok(context
+            .core
+            .topology
+            .topic_by_id(wish.topic_id)
+            .map(|topic| topic.id)),
+    };
+    let topology = &context.core.topology;
+    let topic = match found {
+        Ok(Some(id)) => topology
+            .topic_by_id(id)
+            .ok_or(ErrorCode::UNKNOWN_SERVER_ERROR),
+        Ok(None) => Err(ErrorCode::UNKNOWN_TOPIC_ID),
+        Err(code) => Err(code),
+    };
+    match topic {
+        Ok(topic) => describe(context, topology, topic, with_operations),
+        Err(code) => failed(code, wish.name, wish.topic_id, context.version),
+    }
+}
+
+fn find_or_create(
+    context: &mut Context<'_>,
+    name: &Str,
+    may_create: bool,
+) -> Result<Uuid, ErrorCode> {
+    if let Some(code) = context.injected_for(name) {
+        return Err(code);
+    }
+    let core = &mut *context.core;
+    if let Some(topic) = core.topology.topic(name) {
+        return Ok(topic.id);
+    }
+    // Requests before version 4 cannot say no.
+    let may_create = may_create || context.version < 4;
+    if !(may_create && core.options.auto_create_topics_enable) {
+        return match crate::topic::check_name(name) {
+            Ok(()) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            Err(_) => Err(ErrorCode::INVALID_TOPIC_EXCEPTION),
+        };
+    }
+    let wish = NewTopic {
+        name: name.to_string(),
+        ..NewTopic::default()
+    };
+    core.topology
+        .create_topic(wish, false, &core.options, &mut core.random)
+        .map_err(|error| error.code)
+}
+
+fn failed(
+    code: ErrorCode,
+    name: Option<Str>,
+    topic_id: Uuid,
+    version: i16,
+) -> MetadataResponseTopic {
+    MetadataResponseTopic {
+        error_code: code.0,
+        // Null is possible since version 12.
+        name: name.or_else(|| (version < 12).then(Str::default)),
+        topic_id,
+        ..MetadataResponseTopic::default()
+    }
+}
+
+fn describe(
+    context: &Context<'_>,
+    topology: &Topology,
+    topic: &Topic,
+    with_operations: bool,
+) -> MetadataResponseTopic {
+    if let Some(code) = context.injected_for(&topic.name) {
+        return failed(code, Some(topic.name.clone()), topic.id, context.version);
+    }
+    let partitions = (0..).zip(&topic.partitions);
+    MetadataResponseTopic {
+        error_code: 0,
+        name: Some(topic.name.clone()),
+        topic_id: topic.id,
+        is_internal: topic.is_internal(),
+        partitions: partitions
+            .map(|(index, p)| partition(topology, index, p))
+            .collect(),
+        topic_authorized_operations: match with_operations {
+            true => operations::TOPIC,
+            false => operations::NOT_ASKED,
+        },
+    }
+}
+
+fn partition(topology: &Topology, index: i32, partition: &Partition) -> MetadataResponsePartition {
+    let code = match partition.leader {
+        NO_LEADER => ErrorCode::LEADER_NOT_AVAILABLE,
+        _ => ErrorCode::NONE,
+    };
+    MetadataResponsePartition {
+        error_code: code.0,
+        partition_index: index,
+        leader_id: partition.leader,
+        leader_epoch: partition.leader_epoch,
+        replica_nodes: partition.replicas.clone(),
+        isr_nodes: topology.isr(partition),
+        offline_replicas: topology.offline_replicas(partition),
+    }
+}

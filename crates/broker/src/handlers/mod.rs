@@ -1,0 +1,55 @@
+//! One file per API, its key in the first line. Handlers are functions of the broker's state, a
+//! request and the time: no I/O, no clock, no waiting.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod alter_configs;
+pub(crate) mod api_versions;
+pub(crate) mod create_partitions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_groups;
+pub(crate) mod delete_records;
+pub(crate) mod delete_topics;
+pub(crate) mod describe_cluster;
+pub(crate) mod describe_configs;
+pub(crate) mod describe_groups;
+pub(crate) mod describe_log_dirs;
+pub(crate) mod describe_producers;
+pub(crate) mod describe_topic_partitions;
+pub(crate) mod elect_leaders;
+pub(crate) mod fetch;
+pub(crate) mod find_coordinator;
+mod groups;
+pub(crate) mod incremental_alter_configs;
+pub(crate) mod init_producer_id;
+pub(crate) mod list_config_resources;
+pub(crate) mod list_groups;
+pub(crate) mod list_offsets;
+pub(crate) mod list_partition_reassignments;
+pub(crate) mod metadata;
+pub(crate) mod offset_commit;
+pub(crate) mod offset_delete;
+pub(crate) mod offset_fetch;
+pub(crate) mod offset_for_leader_epoch;
+pub(crate) mod produce;
+
+pub(crate) use groups::group_error;
+
+/// What a client may do with a cluster, topic or group when nobody restricts it, as bits
+/// (KIP-430).
+mod operations {
+    pub(super) const NOT_ASKED: i32 = i32::MIN;
+    pub(super) const CLUSTER: i32 = bits(&[5, 7, 8, 9, 10, 11, 12]);
+    pub(super) const TOPIC: i32 = bits(&[3, 4, 5, 6, 7, 8, 10, 11]);
+    pub(super) const GROUP: i32 = bits(&[3, 6, 8, 10, 11]);
+
+    const fn bits(operations: &[u8]) -> i32 {
+        let mut bits = 0;
+        let mut index = 0;
+        while index < operations.len() {
+            bits |= 1 << operations[index];
+            index += 1;
+        }
+        bits
+    }
+}

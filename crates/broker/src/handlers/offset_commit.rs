@@ -1,0 +1,129 @@
+//! OffsetCommit // key 8
+//!
+//! For groups without members: generation -1 and no member id, as consumers commit that `assign`
+//! their partitions. Whoever claims to be a member is refused, as no such member is known.
+
+use thalweg_protocol::messages::offset_commit::{
+    OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+    OffsetCommitResponse, OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::Core;
+use crate::context::Context;
+use crate::offsets::CommittedOffset;
+use crate::subject::{Subject, topic_name};
+
+impl Subject for OffsetCommitRequest {
+    fn topics(&self, core: &Core) -> Vec<Str> {
+        let topics = self.topics.iter();
+        topics
+            .filter_map(|topic| topic_name(core, &topic.name, topic.topic_id))
+            .collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: OffsetCommitRequest,
+) -> OffsetCommitResponse {
+    let allowed = check_group(context, &request);
+    let group = request.group_id;
+    let topics = request.topics.into_iter().map(|topic| match allowed {
+        Err(code) => answer(topic, |_| code),
+        Ok(()) => commit_topic(context, &group, topic),
+    });
+    OffsetCommitResponse {
+        topics: topics.collect(),
+        ..OffsetCommitResponse::default()
+    }
+}
+
+fn check_group(context: &Context<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
+    if request.group_id.is_empty() {
+        return Err(ErrorCode::INVALID_GROUP_ID);
+    }
+    // A fault of one topic is that topic's, see below.
+    if context.injected.is_none() {
+        context.check_coordinator(&request.group_id)?;
+    }
+    let claims_membership = !request.member_id.is_empty() || request.group_instance_id.is_some();
+    match request.generation_id_or_member_epoch {
+        generation if generation >= 0 && context.version >= 9 => Err(ErrorCode::GROUP_ID_NOT_FOUND),
+        generation if generation >= 0 => Err(ErrorCode::ILLEGAL_GENERATION),
+        _ if claims_membership => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        _ => Ok(()),
+    }
+}
+
+fn commit_topic(
+    context: &mut Context<'_>,
+    group: &Str,
+    topic: OffsetCommitRequestTopic,
+) -> OffsetCommitResponseTopic {
+    let by_id = context.version >= 10;
+    let topology = &context.core.topology;
+    let found = match by_id {
+        true => topology
+            .topic_by_id(topic.topic_id)
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+        false => topology
+            .topic(&topic.name)
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+    };
+    let found = found.map(|topic| (topic.name.clone(), topic.partitions.len()));
+    answer(topic, |partition| match &found {
+        Err(code) => *code,
+        Ok((name, partitions)) => {
+            let exists = (0..*partitions as i32).contains(&partition.partition_index);
+            if exists {
+                commit(context, group, name, partition)
+            } else {
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            }
+        }
+    })
+}
+
+fn commit(
+    context: &mut Context<'_>,
+    group: &Str,
+    topic: &Str,
+    partition: &OffsetCommitRequestPartition,
+) -> ErrorCode {
+    if let Some(code) = context.injected_for(topic) {
+        return code;
+    }
+    let metadata = partition.committed_metadata.clone().unwrap_or_default();
+    if metadata.len() > context.core.options.offset_metadata_bytes_max {
+        return ErrorCode::OFFSET_METADATA_TOO_LARGE;
+    }
+    let committed = CommittedOffset {
+        offset: partition.committed_offset,
+        leader_epoch: partition.committed_leader_epoch,
+        metadata: metadata.detached(),
+    };
+    context
+        .core
+        .offsets
+        .commit(group, topic, partition.partition_index, committed);
+    ErrorCode::NONE
+}
+
+fn answer(
+    topic: OffsetCommitRequestTopic,
+    mut code: impl FnMut(&OffsetCommitRequestPartition) -> ErrorCode,
+) -> OffsetCommitResponseTopic {
+    let partitions = topic
+        .partitions
+        .iter()
+        .map(|partition| OffsetCommitResponsePartition {
+            partition_index: partition.partition_index,
+            error_code: code(partition).0,
+        });
+    OffsetCommitResponseTopic {
+        partitions: partitions.collect(),
+        name: topic.name,
+        topic_id: topic.topic_id,
+    }
+}

@@ -1,0 +1,203 @@
+//! OffsetFetch // key 9
+//!
+//! One group up to version 7, many from 8 on, topic ids from 10 on.
+
+use thalweg_protocol::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+
+use crate::Core;
+use crate::context::Context;
+use crate::subject::{Subject, topic_name};
+
+impl Subject for OffsetFetchRequest {
+    fn topics(&self, core: &Core) -> Vec<Str> {
+        let old = self.topics.iter().flatten().map(|topic| topic.name.clone());
+        let topics = self
+            .groups
+            .iter()
+            .flat_map(|group| group.topics.iter().flatten());
+        let new = topics.filter_map(|topic| topic_name(core, &topic.name, topic.topic_id));
+        old.chain(new).collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: OffsetFetchRequest,
+) -> OffsetFetchResponse {
+    if context.version >= 8 {
+        let groups = request.groups.into_iter();
+        return OffsetFetchResponse {
+            groups: groups.map(|group| fetch_group(context, group)).collect(),
+            ..OffsetFetchResponse::default()
+        };
+    }
+    let topics = request
+        .topics
+        .map(|topics| topics.into_iter().map(as_new).collect());
+    let wish = OffsetFetchRequestGroup {
+        group_id: request.group_id,
+        topics,
+        ..Default::default()
+    };
+    as_old(fetch_group(context, wish), context.version)
+}
+
+fn as_new(
+    topic: thalweg_protocol::messages::offset_fetch::OffsetFetchRequestTopic,
+) -> OffsetFetchRequestTopics {
+    OffsetFetchRequestTopics {
+        name: topic.name,
+        partition_indexes: topic.partition_indexes,
+        ..Default::default()
+    }
+}
+
+fn as_old(group: OffsetFetchResponseGroup, version: i16) -> OffsetFetchResponse {
+    let partition = |p: OffsetFetchResponsePartitions| OffsetFetchResponsePartition {
+        partition_index: p.partition_index,
+        committed_offset: p.committed_offset,
+        committed_leader_epoch: p.committed_leader_epoch,
+        metadata: p.metadata,
+        // Version 1 has no other place for it.
+        error_code: if version < 2 {
+            group.error_code.max(p.error_code)
+        } else {
+            p.error_code
+        },
+    };
+    let topics = group
+        .topics
+        .into_iter()
+        .map(|topic| OffsetFetchResponseTopic {
+            name: topic.name,
+            partitions: topic.partitions.into_iter().map(partition).collect(),
+        });
+    OffsetFetchResponse {
+        topics: topics.collect(),
+        error_code: if version < 2 { 0 } else { group.error_code },
+        ..OffsetFetchResponse::default()
+    }
+}
+
+fn fetch_group(context: &Context<'_>, wish: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+    let group = wish.group_id;
+    if let Err(code) = context.check_coordinator(&group) {
+        let topics = match context.version {
+            ..2 => wish
+                .topics
+                .unwrap_or_default()
+                .into_iter()
+                .map(nothing)
+                .collect(),
+            _ => Vec::new(),
+        };
+        return OffsetFetchResponseGroup {
+            group_id: group,
+            topics,
+            error_code: code.0,
+        };
+    }
+    let topics = match wish.topics {
+        Some(topics) => topics
+            .into_iter()
+            .map(|t| fetch_topic(context, &group, t))
+            .collect(),
+        None => fetch_all(context, &group),
+    };
+    OffsetFetchResponseGroup {
+        group_id: group,
+        topics,
+        error_code: 0,
+    }
+}
+
+fn nothing(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
+    let partitions = topic
+        .partition_indexes
+        .into_iter()
+        .map(|p| none(p, ErrorCode::NONE));
+    OffsetFetchResponseTopics {
+        partitions: partitions.collect(),
+        name: topic.name,
+        topic_id: topic.topic_id,
+    }
+}
+
+fn fetch_topic(
+    context: &Context<'_>,
+    group: &str,
+    topic: OffsetFetchRequestTopics,
+) -> OffsetFetchResponseTopics {
+    let by_id = context.version >= 10;
+    let name = match by_id {
+        true => context
+            .core
+            .topology
+            .topic_by_id(topic.topic_id)
+            .map(|topic| topic.name.clone()),
+        false => Some(topic.name.clone()),
+    };
+    let partitions = topic.partition_indexes.iter().map(|partition| match &name {
+        Some(name) => committed(context, group, name, *partition),
+        None => none(*partition, ErrorCode::UNKNOWN_TOPIC_ID),
+    });
+    OffsetFetchResponseTopics {
+        partitions: partitions.collect(),
+        name: topic.name,
+        topic_id: topic.topic_id,
+    }
+}
+
+fn fetch_all(context: &Context<'_>, group: &str) -> Vec<OffsetFetchResponseTopics> {
+    let by_id = context.version >= 10;
+    let core = &*context.core;
+    let topics = core.offsets.of_group(group).into_iter().flatten();
+    let topics = topics.map(|(name, partitions)| {
+        let partitions = partitions
+            .keys()
+            .map(|p| committed(context, group, name, *p));
+        let id = core
+            .topology
+            .topic(name)
+            .map_or(Uuid::ZERO, |topic| topic.id);
+        OffsetFetchResponseTopics {
+            name: if by_id { Str::default() } else { name.clone() },
+            topic_id: if by_id { id } else { Uuid::ZERO },
+            partitions: partitions.collect(),
+        }
+    });
+    topics.collect()
+}
+
+fn committed(
+    context: &Context<'_>,
+    group: &str,
+    topic: &str,
+    partition: i32,
+) -> OffsetFetchResponsePartitions {
+    match context.core.offsets.get(group, topic, partition) {
+        Some(committed) => OffsetFetchResponsePartitions {
+            partition_index: partition,
+            committed_offset: committed.offset,
+            committed_leader_epoch: committed.leader_epoch,
+            metadata: Some(committed.metadata.clone()),
+            error_code: 0,
+        },
+        None => none(partition, ErrorCode::NONE),
+    }
+}
+
+fn none(partition: i32, code: ErrorCode) -> OffsetFetchResponsePartitions {
+    OffsetFetchResponsePartitions {
+        partition_index: partition,
+        committed_offset: -1,
+        committed_leader_epoch: -1,
+        metadata: Some(Str::default()),
+        error_code: code.0,
+    }
+}

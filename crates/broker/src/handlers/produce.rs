@@ -1,0 +1,279 @@
+//! Produce // key 0
+//!
+//! Served from version 3 on, announced from 0 on (see `api.rs`). Per partition: is it led here,
+//! is the batch good, is it in sequence, is there room; then it is appended, and whoever waits
+//! for records is woken. Nothing is replicated: acks=all is answered as soon as acks=1.
+
+use bytes::Bytes;
+use thalweg_protocol::messages::produce::{
+    BatchIndexAndErrorMessage, LeaderIdAndEpoch, NodeEndpoint, PartitionProduceData,
+    PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceData,
+    TopicProduceResponse,
+};
+use thalweg_protocol::{ErrorCode, Str, Uuid};
+use thalweg_records::batch_header::NO_PRODUCER_ID;
+
+use crate::Core;
+use crate::answer::{Reply, ReplyTo};
+use crate::context::Context;
+use crate::storage::Sequenced;
+use crate::storage::validate::{self, Accepted, Refusal};
+use crate::subject::{Subject, topic_name};
+
+impl Subject for ProduceRequest {
+    fn topics(&self, core: &Core) -> Vec<Str> {
+        let topics = self.topic_data.iter();
+        topics
+            .filter_map(|topic| topic_name(core, &topic.name, topic.topic_id))
+            .collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    _: ReplyTo,
+    request: ProduceRequest,
+) -> Reply<ProduceResponse> {
+    let acks = request.acks;
+    let mut responses = Vec::with_capacity(request.topic_data.len());
+    for topic in request.topic_data {
+        responses.push(produce_topic(context, acks, topic));
+    }
+    let mut partitions = responses
+        .iter()
+        .flat_map(|topic| &topic.partition_responses);
+    if acks == 0 {
+        // Nobody reads an answer: an error can only be shown by closing the connection.
+        let failed = partitions.any(|partition| partition.error_code != 0);
+        return if failed { Reply::Close } else { Reply::Nothing };
+    }
+    let hints = partitions.map(|partition| partition.current_leader.leader_id);
+    let node_endpoints = node_endpoints(context, hints.collect());
+    Reply::Message(ProduceResponse {
+        responses,
+        node_endpoints,
+        ..ProduceResponse::default()
+    })
+}
+
+/// What came of a batch that was not refused.
+struct Appended {
+    base_offset: i64,
+    log_append_time_ms: i64,
+    log_start_offset: i64,
+}
+
+fn produce_topic(
+    context: &mut Context<'_>,
+    acks: i16,
+    topic: TopicProduceData,
+) -> TopicProduceResponse {
+    let uses_ids = context.version >= 13;
+    let topology = &context.core.topology;
+    let found = match uses_ids {
+        true => topology
+            .topic_by_id(topic.topic_id)
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
+        false => topology
+            .topic(&topic.name)
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+    };
+    let found = found.map(|topic| topic.id);
+    let partition_responses = topic
+        .partition_data
+        .into_iter()
+        .map(|PartitionProduceData { index, records }| {
+            let produced = found
+                .map_err(|code| Refusal::new(code, code.message()))
+                .and_then(|id| produce_partition(context, acks, id, index, records));
+            match produced {
+                Ok(appended) => success(index, &appended),
+                Err(refusal) => failure(context, found.ok(), index, refusal),
+            }
+        })
+        .collect();
+    TopicProduceResponse {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        partition_responses,
+    }
+}
+
+fn produce_partition(
+    context: &mut Context<'_>,
+    acks: i16,
+    topic: Uuid,
+    index: i32,
+    records: Option<Bytes>,
+) -> Result<Appended, Refusal> {
+    check(context, acks, topic, index)?;
+    let (now_ms, frame_bytes) = (context.now_ms, context.frame_bytes);
+    let core = &mut *context.core;
+    let size = records.as_ref().map_or(0, Bytes::len);
+    let has_room = core.has_room(size, now_ms);
+    let Some(topic) = core.topology.topic_by_id_mut(topic) else {
+        return Err(plain(ErrorCode::UNKNOWN_TOPIC_ID));
+    };
+    let accepted = validate::validate(records, &topic.options, now_ms, &mut core.codecs)?;
+    let options = &topic.options;
+    let Some(partition) = topic.partitions.get_mut(index as usize) else {
+        return Err(plain(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+    };
+    let Accepted {
+        header,
+        data,
+        log_append_time_ms,
+    } = accepted;
+    if header.attributes.is_transactional() {
+        return Err(Refusal::new(
+            ErrorCode::INVALID_TXN_STATE,
+            "The embedded broker does not offer transactions.",
+        ));
+    }
+    if header.producer_id != NO_PRODUCER_ID {
+        match partition.producers.check(&header) {
+            Sequenced::Append => {}
+            Sequenced::Duplicate {
+                base_offset,
+                timestamp,
+            } => {
+                let log_start_offset = partition.log.start_offset();
+                let log_append_time_ms = timestamp;
+                return Ok(Appended {
+                    base_offset,
+                    log_append_time_ms,
+                    log_start_offset,
+                });
+            }
+            Sequenced::Refused { code, message } => return Err(Refusal::new(code, message)),
+        }
+    }
+    if !has_room {
+        return Err(Refusal::new(
+            ErrorCode::POLICY_VIOLATION,
+            format!(
+                "The embedded broker keeps at most {} bytes in memory (thalweg.memory.max.bytes).",
+                core.options.memory_bytes_max.unwrap_or_default()
+            ),
+        ));
+    }
+    let size_before = partition.log.size_bytes();
+    let epoch = partition.leader_epoch;
+    let base_offset = partition
+        .log
+        .append(&header, data, frame_bytes, epoch, options);
+    if header.producer_id != NO_PRODUCER_ID {
+        partition
+            .producers
+            .appended(&header, base_offset, header.max_timestamp);
+    }
+    core.memory_bytes += partition.log.size_bytes() - size_before;
+    partition.waiters.wake_all();
+    let log_start_offset = partition.log.start_offset();
+    Ok(Appended {
+        base_offset,
+        log_append_time_ms,
+        log_start_offset,
+    })
+}
+
+/// Whether this node may append to the partition at all.
+fn check(context: &Context<'_>, acks: i16, topic: Uuid, index: i32) -> Result<(), Refusal> {
+    let topology = &context.core.topology;
+    let topic = topology
+        .topic_by_id(topic)
+        .ok_or_else(|| plain(ErrorCode::UNKNOWN_TOPIC_ID))?;
+    if let Some(code) = context.injected_for(&topic.name) {
+        return Err(plain(code));
+    }
+    if !(-1..=1).contains(&acks) {
+        return Err(plain(ErrorCode::INVALID_REQUIRED_ACKS));
+    }
+    let partition = topic
+        .partition(index)
+        .ok_or_else(|| plain(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
+    partition.check_leader(context.node, -1).map_err(plain)?;
+    let in_sync = topology.isr(partition).len() as i32;
+    let wanted = topic.options.min_insync_replicas;
+    if acks == -1 && in_sync < wanted {
+        return Err(Refusal::new(
+            ErrorCode::NOT_ENOUGH_REPLICAS,
+            format!(
+                "The size of the current ISR is {in_sync}, below min.insync.replicas, {wanted}."
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn plain(code: ErrorCode) -> Refusal {
+    Refusal::new(code, code.message())
+}
+
+fn success(index: i32, appended: &Appended) -> PartitionProduceResponse {
+    PartitionProduceResponse {
+        index,
+        base_offset: appended.base_offset,
+        log_append_time_ms: appended.log_append_time_ms,
+        log_start_offset: appended.log_start_offset,
+        ..PartitionProduceResponse::default()
+    }
+}
+
+fn failure(
+    context: &Context<'_>,
+    topic: Option<Uuid>,
+    index: i32,
+    refusal: Refusal,
+) -> PartitionProduceResponse {
+    let record_error = |(batch_index, message): (i32, String)| BatchIndexAndErrorMessage {
+        batch_index,
+        batch_index_error_message: Some(message.into()),
+    };
+    PartitionProduceResponse {
+        index,
+        error_code: refusal.code.0,
+        base_offset: -1,
+        record_errors: refusal.records.into_iter().map(record_error).collect(),
+        error_message: Some(refusal.message.into()),
+        current_leader: leader_hint(context, topic, index, refusal.code),
+        ..PartitionProduceResponse::default()
+    }
+}
+
+/// KIP-951: who leads, told to a client that asked the wrong node.
+fn leader_hint(
+    context: &Context<'_>,
+    topic: Option<Uuid>,
+    index: i32,
+    code: ErrorCode,
+) -> LeaderIdAndEpoch {
+    let led = topic
+        .and_then(|id| context.core.topology.topic_by_id(id))
+        .and_then(|topic| topic.partition(index));
+    match led {
+        Some(partition) if code == ErrorCode::NOT_LEADER_OR_FOLLOWER && context.version >= 10 => {
+            LeaderIdAndEpoch {
+                leader_id: partition.leader,
+                leader_epoch: partition.leader_epoch,
+            }
+        }
+        _ => LeaderIdAndEpoch::default(),
+    }
+}
+
+fn node_endpoints(context: &Context<'_>, mut leaders: Vec<i32>) -> Vec<NodeEndpoint> {
+    leaders.sort_unstable();
+    leaders.dedup();
+    let nodes = leaders
+        .into_iter()
+        .filter_map(|id| context.core.topology.node(id));
+    nodes
+        .map(|node| NodeEndpoint {
+            node_id: node.id,
+            host: node.host.clone(),
+            port: i32::from(node.port),
+            rack: None,
+        })
+        .collect()
+}

@@ -1,0 +1,73 @@
+//! [`Wait`]: a request that cannot be answered yet.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use crate::Core;
+use crate::answer::{Outcome, Pieces, ReplyTo};
+use crate::fetch::PendingFetch;
+use crate::groups::GroupTicket;
+use crate::waiters::Waiter;
+
+/// A long poll, or a group request at the coordinator.
+#[derive(Debug)]
+pub struct Wait {
+    reply_to: ReplyTo,
+    /// `None`: as long as it takes.
+    deadline: Option<Instant>,
+    waiter: Option<Arc<Waiter>>,
+    waits_for: WaitsFor,
+}
+
+#[derive(Debug)]
+pub(crate) enum WaitsFor {
+    Records(Box<PendingFetch>),
+    Coordinator(GroupTicket),
+}
+
+impl Wait {
+    pub(crate) fn new(reply_to: ReplyTo, deadline: Option<Instant>, waits_for: WaitsFor) -> Self {
+        Self {
+            reply_to,
+            deadline,
+            waiter: None,
+            waits_for,
+        }
+    }
+
+    /// When to look again even if nothing woke.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    pub(crate) fn group_ticket(&self) -> Option<GroupTicket> {
+        match self.waits_for {
+            WaitsFor::Coordinator(ticket) => Some(ticket),
+            WaitsFor::Records(_) => None,
+        }
+    }
+
+    pub(crate) fn poll(&mut self, core: &mut Core, waker: &Waker, now: Instant) -> Option<Outcome> {
+        let waiter = self.waiter.get_or_insert_with(|| Waiter::new(waker));
+        waiter.set(waker);
+        match &mut self.waits_for {
+            WaitsFor::Records(fetch) => {
+                let is_over = self.deadline.is_some_and(|deadline| now >= deadline);
+                let body = fetch.poll(core, is_over, Some(waiter), now)?;
+                Some(self.reply_to.body(body, now))
+            }
+            WaitsFor::Coordinator(ticket) => match core.groups.take_answer(*ticket) {
+                Some(answer) => {
+                    let mut body = Pieces::default();
+                    body.put_shared(answer);
+                    Some(self.reply_to.body(body, now))
+                }
+                None => {
+                    core.groups.wait(*ticket, waiter);
+                    None
+                }
+            },
+        }
+    }
+}
