@@ -1,0 +1,109 @@
+"""The benchmark of the peers compares like with like."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import replace
+
+import pytest
+
+from benches.peers.equal import (
+    CONSUMER_SETTINGS,
+    PRODUCER_SETTINGS,
+    SPELLINGS,
+    check_written,
+    consumer_options,
+    producer_options,
+)
+from benches.peers.report import Results, table, write_chart, write_json
+from benches.peers.runner import Run, run
+from benches.peers.settings import BASELINE, CASES, ENTRANTS, Case, Entrant, from_json, payloads
+
+
+@pytest.mark.parametrize("client", SPELLINGS)
+def test_every_client_has_a_spelling_for_every_setting(client):
+    for setting in (*PRODUCER_SETTINGS, *CONSUMER_SETTINGS):
+        spelling = SPELLINGS[client][setting]
+        assert bool(spelling.key) != bool(spelling.fixed)
+
+
+def test_every_entrant_is_in_the_table():
+    clients = {entrant.client for entrants in ENTRANTS.values() for entrant in entrants}
+    assert clients - {"ceiling"} == set(SPELLINGS)
+    assert all(BASELINE in entrants for entrants in ENTRANTS.values())
+    assert {case.role for case in CASES} == set(ENTRANTS)
+
+
+def test_options_say_the_same_in_each_clients_words():
+    case = Case("produce", 1, codec="zstd", level=3)
+    assert producer_options("java", case) == {
+        "linger.ms": 5,
+        "batch.size": 131_072,
+        "acks": "all",
+        "enable.idempotence": "true",
+        "compression.type": "zstd",
+        "compression.zstd.level": 3,
+    }
+    assert producer_options("thalweg", case) == {
+        "linger_ms": 5,
+        "batch_size": 131_072,
+        "acks": "all",
+        "enable_idempotence": True,
+        "compression_type": "zstd",
+        "compression_level": 3,
+    }
+    assert consumer_options("aiokafka", case) == {
+        "check_crcs": True,
+        "isolation_level": "read_uncommitted",
+    }
+
+
+@pytest.mark.parametrize("size", [100, 1000])
+def test_payloads_are_of_their_size_distinct_and_half_compressible(size):
+    values = payloads(size)
+    assert {len(value) for value in values} == {size}
+    assert len(set(values)) == len(values)
+    assert all(value.isascii() and b"\n" not in value for value in values)
+    batch = b"".join(values[: 100_000 // size])
+    assert 0.3 < len(zlib.compress(batch)) / len(batch) < 0.55
+
+
+def test_a_case_survives_the_way_to_a_process():
+    case = CASES[2].at("127.0.0.1:9092", "t", "send", 10)
+    assert from_json(case.to_json()) == case
+
+
+@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka", "java"])
+def test_what_a_client_wrote_is_read_back_and_checked(kafka, client):
+    topic = kafka.create_topic("bench", 4)
+    case = Case("produce", 1, codec="lz4").at(kafka.bootstrap_servers, topic, "", 10_000)
+    found = run(Entrant(client, ""), case)
+    assert found.rate > 0
+    assert found.rss_bytes > 1_000_000
+    written = check_written(case, idempotent=True)
+    assert written.records == 10_000
+    assert 40 < written.bytes_per_record < 80
+    with pytest.raises(ValueError, match="not in zstd"):
+        check_written(replace(case, codec="zstd"), idempotent=True)
+    with pytest.raises(ValueError, match="9000 sent"):
+        check_written(replace(case, records=9000), idempotent=True)
+    with pytest.raises(ValueError, match="producer id"):
+        check_written(replace(case, idempotence=False), idempotent=True)
+
+
+def test_the_report_has_medians_and_ratios_within_a_round(tmp_path):
+    other = Entrant("thalweg", "send")
+    results = Results(Case("produce", 100))
+    results.runs[BASELINE] = [Run(rate, 100, 1.0, 10**6) for rate in (100.0, 400.0, 200.0)]
+    results.runs[other] = [Run(rate, 100, 0.5, 10**6) for rate in (300.0, 800.0, 700.0)]
+    assert results.median(other, "rate") == 700.0
+    assert results.ratio(other) == 3.0
+    lines = table(results).splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["confluent-kafka", "thalweg"]
+    assert lines[3].split()[-1] == "3.00"
+    write_json(tmp_path / "r.json", [results])
+    found = json.loads((tmp_path / "r.json").read_text())
+    assert found["cases"][0]["entrants"]["thalweg send"]["ratio_to_confluent_kafka"] == 3.0
+    write_chart(tmp_path / "r.png", [results])
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
