@@ -11,6 +11,8 @@
 #![deny(unsafe_code)]
 
 mod arrow_sink;
+mod arrow_source;
+mod byte_column;
 mod column_builders;
 mod error;
 mod ffi;
@@ -18,6 +20,7 @@ mod layout;
 mod slab;
 
 pub use arrow_sink::{ArrowSink, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TableLimits};
+pub use arrow_source::ArrowSource;
 pub use error::ColumnsError;
 pub use ffi::{ArrayExport, export_array, export_schema, export_stream, import_stream};
 pub use layout::{Column, Layout};

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use bytes::Bytes;
 use thalweg_cluster::{Cluster, Node, NodeId, RequestError, ResponseBody};
 use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse, NodeEndpoint, PartitionData};
 use thalweg_protocol::{ErrorCode, Str};
@@ -51,13 +52,10 @@ impl Fetcher {
         };
         self.reserved_bytes -= sent.reserved_bytes;
         let frame_bytes = result.as_ref().map_or(0, |body| body.reader.remaining());
-        let response = match result.map(ResponseBody::decode::<FetchRequest>) {
-            Ok(Ok(response)) => response,
-            Ok(Err(_)) | Err(_) => {
-                cluster.request_update();
-                self.fetch_failed(node, now);
-                return;
-            }
+        let Ok(Ok(response)) = result.map(ResponseBody::decode::<FetchRequest>) else {
+            cluster.request_update();
+            self.fetch_failed(node, now);
+            return;
         };
         self.note_latency(&sent, &response, now);
         let code = ErrorCode(response.error_code);
@@ -65,6 +63,7 @@ impl Fetcher {
             self.session_refused(node, code, now);
             return;
         }
+        self.shared.metrics.fetch_answered_total.add(1);
         let empty = response.responses.is_empty();
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.session.answered(response.session_id);
@@ -133,41 +132,10 @@ impl Fetcher {
                     topic: name.clone(),
                     partition: data.partition_index,
                 };
-                self.take_hint(&partition, &data, &response.node_endpoints, cluster);
+                take_hint(&partition, &data, &response.node_endpoints, cluster);
                 self.take_partition(node, partition, data, frame, cluster, now);
             }
         }
-    }
-
-    /// A new leader named by the answer itself (KIP-951).
-    fn take_hint(
-        &self,
-        partition: &TopicPartition,
-        data: &PartitionData,
-        endpoints: &[NodeEndpoint],
-        cluster: &mut Cluster,
-    ) {
-        let hint = &data.current_leader;
-        if hint.leader_id < 0 || hint.leader_epoch < 0 || data.error_code == 0 {
-            return;
-        }
-        let endpoint = endpoints
-            .iter()
-            .find(|e| e.node_id == hint.leader_id)
-            .map(|e| Node {
-                id: e.node_id,
-                host: e.host.detached(),
-                port: u16::try_from(e.port).unwrap_or(0),
-                rack: e.rack.as_ref().map(Str::detached),
-            });
-        let (leader, epoch) = (hint.leader_id, hint.leader_epoch);
-        cluster.update_leader(
-            &partition.topic,
-            partition.partition,
-            leader,
-            epoch,
-            endpoint,
-        );
     }
 
     fn take_partition(
@@ -313,17 +281,12 @@ impl Fetcher {
         state.high_watermark = known(data.high_watermark).or(state.high_watermark);
         state.last_stable_offset = known(data.last_stable_offset).or(state.last_stable_offset);
         state.log_start_offset = known(data.log_start_offset).or(state.log_start_offset);
-        state.fetched_at = Some(fetch_offset);
         if data.preferred_read_replica >= 0 && data.preferred_read_replica != node {
             let until = now + self.shared.config.metadata_max_age;
             state.preferred_replica = Some((data.preferred_read_replica, until));
         }
         state.succeeded();
-        if data
-            .records
-            .as_ref()
-            .is_none_or(|records| records.is_empty())
-        {
+        if data.records.as_ref().is_none_or(Bytes::is_empty) {
             return Outcome::Nothing;
         }
         state.buffered = true;
@@ -337,6 +300,36 @@ impl Fetcher {
         self.shared.metrics.stale_results_total.add(1);
         Outcome::Nothing
     }
+}
+
+/// A new leader named by the answer itself (KIP-951).
+fn take_hint(
+    partition: &TopicPartition,
+    data: &PartitionData,
+    endpoints: &[NodeEndpoint],
+    cluster: &mut Cluster,
+) {
+    let hint = &data.current_leader;
+    if hint.leader_id < 0 || hint.leader_epoch < 0 || data.error_code == 0 {
+        return;
+    }
+    let endpoint = endpoints
+        .iter()
+        .find(|e| e.node_id == hint.leader_id)
+        .map(|e| Node {
+            id: e.node_id,
+            host: e.host.detached(),
+            port: u16::try_from(e.port).unwrap_or(0),
+            rack: e.rack.as_ref().map(Str::detached),
+        });
+    let (leader, epoch) = (hint.leader_id, hint.leader_epoch);
+    cluster.update_leader(
+        &partition.topic,
+        partition.partition,
+        leader,
+        epoch,
+        endpoint,
+    );
 }
 
 /// Codes that fresh metadata or time cures.

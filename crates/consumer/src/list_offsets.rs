@@ -282,7 +282,9 @@ pub(crate) fn refusal(partition: &TopicPartition, code: ErrorCode) -> ConsumerEr
 }
 
 fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now: Instant) {
-    let mut by_node: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+    // A request may name a partition only once; asked for twice, it goes into another request.
+    let mut by_node: BTreeMap<(NodeId, usize), Vec<usize>> = BTreeMap::new();
+    let mut times: BTreeMap<&TopicPartition, usize> = BTreeMap::new();
     let mut unknown = None;
     for index in lookup.open_targets() {
         let partition = &lookup.targets[index].0;
@@ -291,7 +293,11 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
             .metadata()
             .leader(&partition.topic, partition.partition)
         {
-            Some(node) => by_node.entry(node).or_default().push(index),
+            Some(node) => {
+                let time = times.entry(partition).or_default();
+                by_node.entry((node, *time)).or_default().push(index);
+                *time += 1;
+            }
             None => unknown = Some(format!("the leader of {partition} is not known")),
         }
     }
@@ -299,7 +305,7 @@ fn send(lookup: &mut Lookup, config: &ConsumerConfig, cluster: &mut Cluster, now
         cluster.request_update();
         lookup.last_problem = unknown;
     }
-    for (node, indexes) in by_node {
+    for ((node, _), indexes) in by_node {
         if !cluster.is_ready(node, Purpose::General, now) {
             continue;
         }

@@ -12,35 +12,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct FetchMemory {
-    limit_bytes: usize,
-    used_bytes: AtomicUsize,
-    peak_bytes: AtomicUsize,
+    /// All in bytes.
+    limit: usize,
+    used: AtomicUsize,
+    peak: AtomicUsize,
 }
 
 impl FetchMemory {
-    pub(crate) fn new(limit_bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
-            limit_bytes,
-            used_bytes: AtomicUsize::new(0),
-            peak_bytes: AtomicUsize::new(0),
+            limit,
+            used: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
         })
     }
 
     pub(crate) fn used(&self) -> usize {
-        self.used_bytes.load(Ordering::Relaxed)
+        self.used.load(Ordering::Relaxed)
     }
 
     pub(crate) fn peak(&self) -> usize {
-        self.peak_bytes.load(Ordering::Relaxed)
+        self.peak.load(Ordering::Relaxed)
     }
 
     pub(crate) fn free(&self) -> usize {
-        self.limit_bytes.saturating_sub(self.used())
+        self.limit.saturating_sub(self.used())
     }
 
     pub(crate) fn charge(self: &Arc<Self>, bytes: usize) -> Charge {
-        let used = self.used_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.peak_bytes.fetch_max(used, Ordering::Relaxed);
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(used, Ordering::Relaxed);
         Charge {
             memory: Arc::clone(self),
             bytes,
@@ -63,10 +64,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let before = self
-            .memory
-            .used_bytes
-            .fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
         debug_assert!(
             before >= self.bytes,
             "more fetch memory given back than was taken"

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub struct ConsumerMetrics {
     pub fetch_total: Counter,
+    pub fetch_answered_total: Counter,
     pub fetch_latency_us_total: Counter,
     pub fetch_latency_us_max: Counter,
     /// Bytes of record batches, as they came.

@@ -79,9 +79,6 @@ pub(crate) struct PartitionState {
     pub(crate) high_watermark: Option<i64>,
     pub(crate) last_stable_offset: Option<i64>,
     pub(crate) log_start_offset: Option<i64>,
-    /// The offset of the last fetch that was answered: with a position at the end of the log, it
-    /// tells "nothing there yet" from "not asked yet".
-    pub(crate) fetched_at: Option<i64>,
     /// Place in the rotation; smaller is sooner.
     pub(crate) turn: u64,
 }
@@ -106,7 +103,6 @@ impl PartitionState {
             high_watermark: None,
             last_stable_offset: None,
             log_start_offset: None,
-            fetched_at: None,
             turn,
         }
     }

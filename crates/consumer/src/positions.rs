@@ -11,6 +11,7 @@
 //! each poll sends what is due. An answer counts only under the stamp it was asked under.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use thalweg_cluster::{Cluster, Metadata, NodeId, Outgoing, Purpose};
@@ -39,7 +40,7 @@ impl Fetcher {
             // A bad name was refused when it was assigned, or the metadata will say so.
             let _ = cluster.pin_topics(&topics, now);
         }
-        let metadata = cluster.metadata().clone();
+        let metadata = Arc::clone(cluster.metadata());
         if !changed && metadata.version == self.seen_metadata {
             return false;
         }

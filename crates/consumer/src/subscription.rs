@@ -311,14 +311,6 @@ impl Subscription {
         self.read(partition, |s| s.log_start_offset)
     }
 
-    /// The offset at which the last answered fetch was asked.
-    pub(crate) fn fetched_at(
-        &self,
-        partition: &TopicPartition,
-    ) -> Result<Option<i64>, ConsumerError> {
-        self.read(partition, |s| s.fetched_at)
-    }
-
     /// Records between the position and what can be read now.
     pub fn lag(
         &self,

@@ -67,20 +67,19 @@ pub(crate) enum Seen {
         request: FetchRequest,
     },
     ListOffsets {
-        node: i32,
         request: ListOffsetsRequest,
     },
-    OffsetForLeaderEpoch {
-        node: i32,
-        request: OffsetForLeaderEpochRequest,
-    },
+    OffsetForLeaderEpoch,
 }
+
+/// A partition by name, and what was asked of it.
+type SessionPartition = ((String, i32), FetchPartition);
 
 #[derive(Debug, Default)]
 struct Session {
     epoch: i32,
     /// In the broker's order; what was served goes to the end.
-    partitions: Vec<((String, i32), FetchPartition)>,
+    partitions: Vec<SessionPartition>,
 }
 
 /// A fetch that waits for data.
@@ -92,7 +91,7 @@ pub(crate) struct Held {
     pub(crate) until: Instant,
     request: FetchRequest,
     session_id: i32,
-    partitions: Vec<((String, i32), FetchPartition)>,
+    partitions: Vec<SessionPartition>,
 }
 
 #[derive(Debug)]
@@ -218,14 +217,14 @@ impl Broker {
             ApiKey::LIST_OFFSETS => {
                 let request = ListOffsetsRequest::decode(&mut reader, version).expect("list");
                 let response = self.list_offsets(node, &request);
-                self.seen.push(Seen::ListOffsets { node, request });
+                self.seen.push(Seen::ListOffsets { request });
                 Some(reply::<ListOffsetsRequest>(version, id, &response))
             }
             ApiKey::OFFSET_FOR_LEADER_EPOCH => {
                 let request =
                     OffsetForLeaderEpochRequest::decode(&mut reader, version).expect("epochs");
                 let response = self.offset_for_leader_epoch(&request);
-                self.seen.push(Seen::OffsetForLeaderEpoch { node, request });
+                self.seen.push(Seen::OffsetForLeaderEpoch);
                 Some(reply::<OffsetForLeaderEpochRequest>(version, id, &response))
             }
             ApiKey::FETCH => {
@@ -270,7 +269,7 @@ impl Broker {
             None => self.topic_ids.keys().cloned().collect(),
             Some(topics) => topics
                 .iter()
-                .filter_map(|t| t.name.as_ref().map(|name| name.to_string()))
+                .filter_map(|t| t.name.as_ref().map(ToString::to_string))
                 .collect(),
         };
         let topics = named.iter().map(|name| self.metadata_topic(name)).collect();
@@ -450,7 +449,7 @@ impl Broker {
         node: i32,
         version: i16,
         request: &FetchRequest,
-    ) -> Result<(i32, Vec<((String, i32), FetchPartition)>), ErrorCode> {
+    ) -> Result<(i32, Vec<SessionPartition>), ErrorCode> {
         let named = |topic: &str, id: Uuid| {
             if version < 13 {
                 return Ok(topic.to_owned());
@@ -538,7 +537,7 @@ impl Broker {
         version: i16,
         request: &FetchRequest,
         session_id: i32,
-        partitions: &[((String, i32), FetchPartition)],
+        partitions: &[SessionPartition],
     ) -> FetchResponse {
         let mut left = request.max_bytes.max(0) as usize;
         let mut first = true;

@@ -2,5 +2,11 @@
 
 mod batches;
 mod broker;
+mod corruption;
 mod draining;
+mod isolation;
+mod memory;
+mod positions;
+mod ranges;
+mod sessions;
 mod world;

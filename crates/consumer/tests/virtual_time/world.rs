@@ -50,6 +50,10 @@ pub(crate) fn config() -> ConsumerConfig {
 }
 
 impl World {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "virtual time has to begin somewhere"
+    )]
     pub(crate) fn new(config: ConsumerConfig, broker: Broker) -> Self {
         let notifier = Arc::new(Notifier::new());
         let (consumer, fetcher) = Consumer::new(config, Arc::clone(&notifier));
@@ -246,19 +250,18 @@ impl World {
         Ok(collected)
     }
 
-    /// Drains and fetches until nothing comes any more.
+    /// Drains and fetches until nothing comes any more, also after the longest wait of a fetch.
     pub(crate) fn drain_all(&mut self) -> Vec<Taken> {
         let mut all = Vec::new();
         loop {
             self.run();
-            let got = self.drain(usize::MAX).expect("nothing is wrong here");
+            let mut got = self.drain(usize::MAX).expect("nothing is wrong here");
             if got.records.is_empty() {
-                self.advance(Duration::from_millis(100));
-                let got = self.drain(usize::MAX).expect("nothing is wrong here");
+                self.advance(Duration::from_millis(600));
+                got = self.drain(usize::MAX).expect("nothing is wrong here");
                 if got.records.is_empty() {
                     return all;
                 }
-                all.extend(got.records);
             }
             all.extend(got.records);
         }

@@ -1,0 +1,242 @@
+//! Any column of bytes or text, read row by row without a conversion of the whole.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
+};
+use arrow_schema::DataType;
+
+use crate::error::ColumnsError;
+
+/// Bytes behind rows. Text is taken as its UTF-8 bytes.
+#[derive(Debug)]
+pub(crate) enum ByteColumn {
+    Binary(BinaryArray),
+    LargeBinary(LargeBinaryArray),
+    View(BinaryViewArray),
+    FixedSize(FixedSizeBinaryArray),
+    Dictionary {
+        keys: Vec<usize>,
+        nulls: ArrayRef,
+        values: Box<Self>,
+    },
+    /// A column of type null, or one that is not there.
+    Null,
+}
+
+impl ByteColumn {
+    pub(crate) fn new(name: &str, array: &ArrayRef) -> Result<Self, ColumnsError> {
+        Ok(match array.data_type() {
+            DataType::Binary => Self::Binary(array.as_binary::<i32>().clone()),
+            DataType::Utf8 => Self::Binary(array.as_string::<i32>().clone().into()),
+            DataType::LargeBinary => Self::LargeBinary(array.as_binary::<i64>().clone()),
+            DataType::LargeUtf8 => Self::LargeBinary(array.as_string::<i64>().clone().into()),
+            DataType::BinaryView => Self::View(array.as_binary_view().clone()),
+            DataType::Utf8View => Self::View(array.as_string_view().clone().to_binary_view()),
+            DataType::FixedSizeBinary(_) => Self::FixedSize(array.as_fixed_size_binary().clone()),
+            DataType::Null => Self::Null,
+            DataType::Dictionary(_, _) => {
+                let dictionary = array.as_any_dictionary();
+                // With no values at all every row is null, and there is nothing to normalise to.
+                let keys = if dictionary.values().is_empty() {
+                    vec![0; array.len()]
+                } else {
+                    dictionary.normalized_keys()
+                };
+                let values = Box::new(Self::new(name, dictionary.values())?);
+                Self::Dictionary {
+                    keys,
+                    nulls: array.clone(),
+                    values,
+                }
+            }
+            other => {
+                return Err(ColumnsError::ColumnType {
+                    name: name.to_owned(),
+                    found: other.to_string(),
+                    expected: "binary or string (also large, view, fixed size or dictionary)",
+                });
+            }
+        })
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
+        match self {
+            Self::Binary(array) => array.is_valid(row).then(|| array.value(row)),
+            Self::LargeBinary(array) => array.is_valid(row).then(|| array.value(row)),
+            Self::View(array) => array.is_valid(row).then(|| array.value(row)),
+            Self::FixedSize(array) => array.is_valid(row).then(|| array.value(row)),
+            Self::Dictionary {
+                keys,
+                nulls,
+                values,
+            } => {
+                if nulls.is_valid(row) {
+                    values.get(keys[row])
+                } else {
+                    None
+                }
+            }
+            Self::Null => None,
+        }
+    }
+
+    pub(crate) fn is_all_null(&self) -> bool {
+        match self {
+            Self::Binary(array) => array.null_count() == array.len(),
+            Self::LargeBinary(array) => array.null_count() == array.len(),
+            Self::View(array) => array.null_count() == array.len(),
+            Self::FixedSize(array) => array.null_count() == array.len(),
+            Self::Dictionary { nulls, .. } => nulls.null_count() == nulls.len(),
+            Self::Null => true,
+        }
+    }
+}
+
+/// Lists of `struct<key, value>`, or a map: a record's headers.
+#[derive(Debug)]
+pub(crate) struct HeadersColumn {
+    /// Start and end of each row's headers in the flattened columns.
+    bounds: Bounds,
+    rows: ArrayRef,
+    items: ArrayRef,
+    keys: ByteColumn,
+    values: ByteColumn,
+}
+
+#[derive(Debug)]
+enum Bounds {
+    Short(arrow_buffer::OffsetBuffer<i32>),
+    Long(arrow_buffer::OffsetBuffer<i64>),
+}
+
+impl HeadersColumn {
+    pub(crate) fn new(array: &ArrayRef) -> Result<Self, ColumnsError> {
+        let wrong = || ColumnsError::ColumnType {
+            name: "headers".to_owned(),
+            found: array.data_type().to_string(),
+            expected: "list<struct<key: string, value: binary>> (also large_list or map)",
+        };
+        let (bounds, items) = match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                (Bounds::Short(list.offsets().clone()), list.values().clone())
+            }
+            DataType::LargeList(_) => {
+                let list = array.as_list::<i64>();
+                (Bounds::Long(list.offsets().clone()), list.values().clone())
+            }
+            DataType::Map(_, _) => {
+                let map = array.as_map();
+                let entries: ArrayRef = std::sync::Arc::new(map.entries().clone());
+                (Bounds::Short(map.offsets().clone()), entries)
+            }
+            _ => return Err(wrong()),
+        };
+        let pairs = items.as_struct_opt().ok_or_else(wrong)?;
+        let part = |index: usize, name: &str| {
+            // A map's entries are a pair by position, whatever their names.
+            let column = match array.data_type() {
+                DataType::Map(_, _) => pairs.columns().get(index),
+                _ => pairs.column_by_name(name),
+            };
+            ByteColumn::new("headers", column.ok_or_else(wrong)?)
+        };
+        let (keys, values) = (part(0, "key")?, part(1, "value")?);
+        Ok(Self {
+            bounds,
+            rows: array.clone(),
+            keys,
+            values,
+            items,
+        })
+    }
+
+    fn range(&self, row: usize) -> std::ops::Range<usize> {
+        match &self.bounds {
+            Bounds::Short(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+            Bounds::Long(offsets) => offsets[row] as usize..offsets[row + 1] as usize,
+        }
+    }
+
+    /// The headers of a row: none if the row is null.
+    pub(crate) fn get(&self, row: usize) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> {
+        let range = if self.rows.is_valid(row) {
+            self.range(row)
+        } else {
+            0..0
+        };
+        range.map(|index| {
+            (
+                self.keys.get(index).unwrap_or_default(),
+                self.values.get(index),
+            )
+        })
+    }
+
+    /// A header must have a key: looked at once for the whole column.
+    pub(crate) fn check(&self) -> Result<(), ColumnsError> {
+        for row in (0..self.rows.len()).filter(|row| self.rows.is_valid(*row)) {
+            for index in self.range(row) {
+                if self.items.is_null(index) || self.keys.get(index).is_none() {
+                    let reason = "a header has no key".to_owned();
+                    return Err(ColumnsError::Row {
+                        row,
+                        name: "headers",
+                        reason,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An integer column as `i32`, whatever its width; what does not fit is an error.
+pub(crate) fn partitions(
+    array: &ArrayRef,
+) -> Result<arrow_array::PrimitiveArray<Int32Type>, ColumnsError> {
+    if !array.data_type().is_integer() && *array.data_type() != DataType::Null {
+        return Err(ColumnsError::ColumnType {
+            name: "partition".to_owned(),
+            found: array.data_type().to_string(),
+            expected: "an integer type",
+        });
+    }
+    let cast = arrow_cast::cast_with_options(array, &DataType::Int32, &strict())?;
+    Ok(cast.as_primitive::<Int32Type>().clone())
+}
+
+/// Timestamps of any unit, or integers, as milliseconds since the epoch.
+pub(crate) fn timestamps_ms(
+    array: &ArrayRef,
+) -> Result<arrow_array::PrimitiveArray<Int64Type>, ColumnsError> {
+    use arrow_schema::TimeUnit::Millisecond;
+    let milliseconds = match array.data_type() {
+        // The same zone: only the unit changes. Without a zone the times are taken as UTC.
+        DataType::Timestamp(_, zone) => {
+            let to = DataType::Timestamp(Millisecond, zone.clone());
+            arrow_cast::cast_with_options(array, &to, &strict())?
+        }
+        DataType::Int64 | DataType::Null => array.clone(),
+        other => {
+            return Err(ColumnsError::ColumnType {
+                name: "timestamp".to_owned(),
+                found: other.to_string(),
+                expected: "timestamp of any unit, or int64 milliseconds",
+            });
+        }
+    };
+    let longs = arrow_cast::cast_with_options(&milliseconds, &DataType::Int64, &strict())?;
+    Ok(longs.as_primitive::<Int64Type>().clone())
+}
+
+/// What does not fit is an error, not a null.
+fn strict() -> arrow_cast::CastOptions<'static> {
+    arrow_cast::CastOptions {
+        safe: false,
+        ..Default::default()
+    }
+}

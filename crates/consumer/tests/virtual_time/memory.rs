@@ -1,0 +1,168 @@
+//! `fetch_buffer_memory` is kept, decoding waits, order survives decoding out of order.
+
+use std::time::Duration;
+
+use thalweg_cluster::{Job, Role};
+use thalweg_consumer::ConsumerConfig;
+use thalweg_records::Compression;
+
+use crate::batches::{compressed, plain, sized};
+use crate::world::{NOW_MS, World, config, tp};
+
+const BUDGET: usize = 200_000;
+
+fn budgeted() -> ConsumerConfig {
+    ConsumerConfig {
+        fetch_buffer_memory_bytes: BUDGET,
+        max_partition_fetch_bytes: 20_000,
+        fetch_max_bytes: 100_000,
+        ..config()
+    }
+}
+
+#[test]
+fn the_budget_is_kept_under_load_and_everything_arrives() {
+    for codec in Compression::ALL {
+        let mut world = World::with_topic(budgeted(), 20, |broker| {
+            for partition in 0..20 {
+                for batch in 0..10_i64 {
+                    let batch_bytes = compressed(batch * 10, 10, 900, codec);
+                    broker.append("t", partition, (batch + 1) * 10, batch_bytes);
+                }
+            }
+        });
+        let mut records = 0;
+        for _ in 0..100_000 {
+            world.run();
+            let (used, peak) = world.consumer.buffered_bytes();
+            assert!(used <= peak);
+            assert!(peak <= BUDGET + 40_000, "{codec}: {peak} bytes at the peak");
+            records += world.drain(7).expect("records").records.len();
+            if records == 2000 {
+                break;
+            }
+        }
+        assert_eq!(records, 2000, "{codec}");
+        world.advance(Duration::from_secs(1));
+        world.drain(100).expect("nothing");
+        assert_eq!(
+            world.consumer.buffered_bytes().0,
+            0,
+            "{codec}: all of it came back"
+        );
+    }
+}
+
+#[test]
+fn paused_partitions_that_hold_the_whole_budget_do_not_stop_the_others() {
+    let mut world = World::with_topic(budgeted(), 12, |broker| {
+        for partition in 0..12 {
+            for batch in 0..4_i64 {
+                broker.append(
+                    "t",
+                    partition,
+                    (batch + 1) * 10,
+                    sized(batch * 10, 10, 2_000),
+                );
+            }
+        }
+    });
+    world.run();
+    let buffered = world.buffered();
+    let paused: Vec<_> = buffered.iter().map(|p| tp(*p)).collect();
+    world.consumer.pause(&paused).expect("assigned");
+    let others = (0..12).filter(|p| !buffered.contains(p)).count();
+    assert!(others > 0, "the budget did not hold all of them");
+    let got = world.drain_all();
+    assert_eq!(got.len(), others * 40, "the others are read to their end");
+    world.consumer.resume(&paused).expect("assigned");
+    assert_eq!(world.drain_all().len(), (12 - others) * 40);
+}
+
+#[test]
+fn a_paused_leftover_does_not_pin_its_frame() {
+    let mut world = World::with_topic(config(), 10, |broker| {
+        for partition in 0..10 {
+            broker.append("t", partition, 10, sized(0, 10, 10_000));
+        }
+    });
+    world.run();
+    let frame = world.consumer.buffered_bytes().0;
+    assert!(frame > 1_000_000);
+    world.consumer.pause(&[tp(0)]).expect("assigned");
+    assert_eq!(world.drain(usize::MAX).expect("records").records.len(), 90);
+    world.run();
+    let left = world.consumer.buffered_bytes().0;
+    assert!(
+        left < 150_000,
+        "the paused partition holds its own records only, not {left}"
+    );
+    world.consumer.resume(&[tp(0)]).expect("assigned");
+    assert_eq!(
+        world.drain(usize::MAX).expect("records").offsets(0).len(),
+        10
+    );
+}
+
+#[test]
+fn batches_decoded_out_of_order_are_handed_out_in_order() {
+    let mut world = World::with_topic(config(), 2, |broker| {
+        for batch in 0..4_i64 {
+            let bytes = compressed(batch * 10, 10, 100, Compression::Zstd);
+            broker.append("t", 0, (batch + 1) * 10, bytes);
+        }
+        broker.append("t", 1, 5, plain(0, 5));
+        broker.log("t", 0).high_watermark = 40;
+    });
+    world.hold_jobs = true;
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.consumer.seek(&tp(1), 0, -1).expect("assigned");
+    world.run();
+    assert_eq!(world.jobs.len(), 4);
+    let last_first: Vec<_> = world.jobs.drain(..).rev().collect();
+    for (done, job) in last_first.into_iter().enumerate() {
+        let got = world.drain(100).expect("only what is ready");
+        assert!(
+            got.offsets(0).is_empty(),
+            "{done} of 4 decoded, the first is not"
+        );
+        assert_eq!(
+            got.offsets(1).len(),
+            if done == 0 { 5 } else { 0 },
+            "others flow meanwhile"
+        );
+        let output = job.run();
+        world
+            .fetcher
+            .job_done(output, &mut world.cluster, world.now, NOW_MS);
+    }
+    assert_eq!(
+        world.drain(100).expect("records").offsets(0),
+        (0..40).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn jobs_of_a_fetch_that_was_thrown_away_are_dropped() {
+    let mut world = World::with_topic(config(), 1, |broker| {
+        broker.append("t", 0, 10, compressed(0, 10, 100, Compression::Gzip));
+    });
+    world.hold_jobs = true;
+    world.drain(100).expect("records");
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.run();
+    assert_eq!(world.jobs.len(), 1);
+    let job = world.jobs.pop_front().expect("one job");
+    world.consumer.seek(&tp(0), 5, -1).expect("assigned");
+    let output = job.run();
+    world
+        .fetcher
+        .job_done(output, &mut world.cluster, world.now, NOW_MS);
+    world.hold_jobs = false;
+    world.run();
+    assert_eq!(
+        world.drain(100).expect("records").offsets(0),
+        [5, 6, 7, 8, 9]
+    );
+    assert_eq!(world.consumer.buffered_bytes().0, 0);
+}
