@@ -42,10 +42,10 @@ def test_thalweg_reads_what_the_console_producer_wrote(broker):
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()
         for record in consumer:
-            found.append((record.key.decode(), record.value.decode()))
+            found.append((record.key, record.value))
             if len(found) == len(LINES):
                 break
-    assert found == [(f"key-{n}", line) for n, line in enumerate(LINES)]
+    assert found == [(f"key-{n}".encode(), line.encode()) for n, line in enumerate(LINES)]
 
 
 def test_the_console_consumer_reads_what_thalweg_wrote(broker):

@@ -11,6 +11,7 @@ Does not do: retries, pooling, TLS, record batches other than as opaque bytes.
 
 from __future__ import annotations
 
+import builtins
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -36,7 +37,7 @@ class Writer:
     def __init__(self) -> None:
         self.out = bytearray()
 
-    def int(self, code: str, *values: int) -> Writer:
+    def int(self, code: str, *values: builtins.int) -> Writer:
         self.out += struct.pack(">" + code, *values)
         return self
 
@@ -61,10 +62,10 @@ class Reader:
         self.data = memoryview(data)
         self.at = 0
 
-    def int(self, code: str) -> int:
+    def int(self, code: str) -> builtins.int:
         (value,) = struct.unpack_from(">" + code, self.data, self.at)
         self.at += struct.calcsize(">" + code)
-        return int(value)
+        return builtins.int(value)
 
     def string(self) -> str | None:
         length = self.int("h")
@@ -74,7 +75,7 @@ class Reader:
         length = self.int("i")
         return None if length < 0 else self.take(length)
 
-    def take(self, length: int) -> memoryview:
+    def take(self, length: builtins.int) -> memoryview:
         piece = self.data[self.at : self.at + length]
         self.at += length
         return piece
