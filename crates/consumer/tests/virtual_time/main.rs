@@ -6,6 +6,7 @@ mod corruption;
 mod draining;
 mod isolation;
 mod memory;
+mod model;
 mod positions;
 mod ranges;
 mod sessions;
