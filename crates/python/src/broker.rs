@@ -225,7 +225,10 @@ impl EmbeddedBroker {
     #[pyo3(signature = (api = None))]
     fn requests(&self, py: Python<'_>, api: Option<&str>) -> PyResult<BTreeMap<String, u64>> {
         let key = api.map(api_key).transpose()?;
-        self.ask(py, |core| Ok(core.requests(key)))
+        self.ask(py, |core| {
+            let seen = core.requests(key);
+            Ok(seen.into_iter().map(|(api, count)| (api.to_string(), count)).collect())
+        })
     }
 }
 

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchReader, StructArray};
+use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -19,31 +21,32 @@ pub(crate) fn columns_error(error: &ColumnsError) -> PyErr {
 }
 
 pub(crate) fn schema(py: Python<'_>, schema: FFI_ArrowSchema) -> PyResult<Bound<'_, PyCapsule>> {
-    PyCapsule::new(py, schema, Some(SCHEMA.to_owned()))
+    PyCapsule::new_with_value(py, schema, SCHEMA)
 }
 
 pub(crate) fn array(py: Python<'_>, array: FFI_ArrowArray) -> PyResult<Bound<'_, PyCapsule>> {
-    PyCapsule::new(py, array, Some(ARRAY.to_owned()))
+    PyCapsule::new_with_value(py, array, ARRAY)
 }
 
 pub(crate) fn stream(
     py: Python<'_>,
     stream: FFI_ArrowArrayStream,
 ) -> PyResult<Bound<'_, PyCapsule>> {
-    PyCapsule::new(py, stream, Some(STREAM.to_owned()))
+    PyCapsule::new_with_value(py, stream, STREAM)
 }
 
-/// The record batches behind an object with `__arrow_c_stream__` or `__arrow_c_array__`.
-pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<Vec<arrow_array::RecordBatch>> {
+/// Schema and record batches behind an object with `__arrow_c_stream__` or `__arrow_c_array__`.
+pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
     if let Some(method) = data.getattr_opt("__arrow_c_stream__")? {
         let capsule = method.call0()?.cast_into::<PyCapsule>()?;
         let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
         // SAFETY: the capsule's name says what it holds, and it was made for this call alone.
         let reader = unsafe { thalweg_columns::import_stream(pointer.as_ptr()) }
             .map_err(|error| columns_error(&error))?;
-        return reader
-            .collect::<Result<_, _>>()
-            .map_err(|error| PyValueError::new_err(error.to_string()));
+        let schema = reader.schema();
+        // Reading may call back into Python (a stream made of a generator), which attaches by itself.
+        let batches = data.py().detach(|| reader.collect::<Result<_, _>>());
+        return Ok((schema, batches.map_err(|error| PyValueError::new_err(error.to_string()))?));
     }
     if let Some(method) = data.getattr_opt("__arrow_c_array__")? {
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
@@ -57,7 +60,8 @@ pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<Vec<arrow_array::Reco
             arrow_array::ffi::from_ffi(taken, schema.as_ref())
         };
         let data = data.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        return Ok(vec![arrow_array::StructArray::from(data).into()]);
+        let batch = RecordBatch::from(StructArray::from(data));
+        return Ok((batch.schema(), vec![batch]));
     }
     Err(PyTypeError::new_err(format!(
         "expected an Arrow table or batch (an object with __arrow_c_stream__), got {}",

@@ -1,6 +1,6 @@
 //! `Client`: any Kafka API by name, on a client of its own or on a producer's or consumer's.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use thalweg_cluster::{CoordinatorType, NodeId};
 use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
-use thalweg_network::{ClientView, Request, RequestTarget, Response, Ticket, VersionChoice};
+use thalweg_network::{ClientError, ClientView, Request, RequestTarget, Response, Ticket, VersionChoice};
 use thalweg_protocol::dynamic::{self, Value};
-use thalweg_protocol::{ApiKey, Str};
+use thalweg_protocol::{ApiKey, EncodeError, Str};
 
 use crate::cluster::ClusterMetadata;
 use crate::config::Options;
@@ -124,7 +124,7 @@ impl Client {
         request.version = asked.version;
         request.timeout = asked.timeout;
         let ticket = self.view().request(request);
-        Ok(PendingRequest(Arc::new(Pending { ticket, answer: std::sync::OnceLock::new() })))
+        Ok(PendingRequest(Arc::new(Pending { ticket, answer: OnceLock::new() })))
     }
 
     #[pyo3(signature = (api, node = None, max_version = None))]
@@ -136,11 +136,21 @@ impl Client {
         max_version: Option<i16>,
     ) -> PyResult<i16> {
         let key = api_key(api)?;
-        let (target, version) = (target(node)?, version_choice(None, max_version));
-        gil::client_call(py, |interrupted| {
-            let deadline = Some(Instant::now() + ASK_TIMEOUT * 6);
-            self.view().negotiate(target, key, version).wait(deadline, interrupted)
-        })
+        let agreed = Arc::new(OnceLock::new());
+        let told = Arc::clone(&agreed);
+        // The body's encoder is told the version once a broker is connected; refusing to encode ends
+        // the request before a byte of it is sent.
+        let mut request = Request::new(target(node)?, key, move |version| {
+            let _ = told.set(version);
+            Err(EncodeError::UnsupportedVersion { message: "negotiate", version })
+        });
+        request.version = version_choice(None, max_version);
+        let ticket = self.view().request(request);
+        let outcome = gil::client_call(py, |interrupted| ticket.wait(None, interrupted).map(drop));
+        match agreed.get() {
+            Some(version) => Ok(*version),
+            None => Err(outcome.err().unwrap_or_else(|| errors::raise(py, "KafkaError", "no version"))),
+        }
     }
 
     fn forget_coordinator(&self, kind: &str, key: &str) -> PyResult<()> {
@@ -241,10 +251,8 @@ pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> 
     })
 }
 
-fn encode(key: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>, thalweg_protocol::EncodeError> {
-    let mut out = Vec::new();
-    dynamic::encode_request_body(key, version, body, &mut out)?;
-    Ok(out)
+fn encode(key: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>, EncodeError> {
+    dynamic::encode_request_body(key, version, body)
 }
 
 fn api_key(name: &str) -> PyResult<ApiKey> {
@@ -292,11 +300,11 @@ fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
 struct Pending {
     ticket: Ticket<Response>,
     /// The decoded answer, kept so that it can be asked for again.
-    answer: std::sync::OnceLock<Result<Value, thalweg_network::ClientError>>,
+    answer: OnceLock<Result<Value, ClientError>>,
 }
 
 impl Pending {
-    fn keep(&self, outcome: Result<Response, thalweg_network::ClientError>) -> &Result<Value, thalweg_network::ClientError> {
+    fn keep(&self, outcome: Result<Response, ClientError>) -> &Result<Value, ClientError> {
         self.answer.get_or_init(|| {
             let mut response = outcome?;
             Ok(dynamic::decode_response_body(response.api_key, response.version, &mut response.reader)?)

@@ -211,7 +211,7 @@ impl FutureRecordMetadata {
         Self(State::Sent(sent))
     }
 
-    pub(crate) fn failed(error: Py<PyAny>) -> Self {
+    pub(crate) fn refused(error: Py<PyAny>) -> Self {
         Self(State::Failed(Arc::new(Failed(error))))
     }
 

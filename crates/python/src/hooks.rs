@@ -69,7 +69,7 @@ impl Hooks {
     ) -> PyResult<FutureRecordMetadata> {
         match self.send_one(py, appender, given) {
             Ok(sent) => Ok(FutureRecordMetadata::sent(sent)),
-            Err(NotAppended::Fail(error)) => Ok(FutureRecordMetadata::failed(error)),
+            Err(NotAppended::Fail(error)) => Ok(FutureRecordMetadata::refused(error)),
             Err(NotAppended::Raise(error)) => Err(error),
         }
     }

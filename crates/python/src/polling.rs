@@ -64,6 +64,12 @@ struct Columns {
     pool: Arc<SlabPool>,
 }
 
+impl Columns {
+    fn has(&self, limits: TableLimits) -> bool {
+        self.limits.rows_max == limits.rows_max && self.limits.bytes_max == limits.bytes_max
+    }
+}
+
 /// An opened consumer.
 pub(crate) struct Core {
     pub(crate) client: Arc<ConsumerClient>,
@@ -296,7 +302,7 @@ impl Core {
     fn arrow_sink<'a>(&self, state: &'a mut PollState, limits: TableLimits) -> &'a mut ArrowSink {
         let known = state.arrow.take();
         let columns = match known {
-            Some(columns) if columns.limits == limits => columns,
+            Some(columns) if columns.has(limits) => columns,
             other => {
                 let pool = other.map_or_else(
                     || SlabPool::new(SLAB_TABLES * self.poll_arrow_max_bytes),

@@ -213,33 +213,32 @@ fn send_plain(py: Python<'_>, appender: &Appender, given: &Given<'_>) -> PyResul
     let value = Data::new(given.value.as_ref(), "value")?;
     need_key_or_value(key.as_slice().is_some(), value.as_slice().is_some())?;
     let topic = appender.topic(&given.topic)?;
-    let mut record = Record {
+    let timestamp_ms = given.timestamp_ms.unwrap_or_else(now_ms);
+    let record = Record {
         partition: given.partition,
-        timestamp_ms: given.timestamp_ms.unwrap_or_else(now_ms),
+        timestamp_ms,
         key: key.as_slice(),
         value: value.as_slice(),
         headers: Headers::default(),
     };
-    let sizes = |headers| Sizes { key: key.size(), value: value.size(), headers };
-    let appended = match &given.headers {
-        None => appender.append(py, topic, &record).map(|appended| (appended, sizes(-1))),
+    let (appended, header_bytes) = match &given.headers {
+        None => (appender.append(py, topic, &record), -1),
         Some(headers) => {
             let held = HeaderList::new(headers)?;
             let data = held.data()?;
             let refs = header_refs(&data);
-            record.headers = Headers::List(&refs);
-            let sizes = sizes(header_size(&refs));
-            appender.append(py, topic, &record).map(|appended| (appended, sizes))
+            let record = Record { headers: Headers::List(&refs), ..record };
+            (appender.append(py, topic, &record), header_size(&refs))
         }
     };
     match appended {
-        Ok((appended, sizes)) => Ok(FutureRecordMetadata::sent(Sent {
+        Ok(appended) => Ok(FutureRecordMetadata::sent(Sent {
             completion: appended.completion,
             index: appended.index,
-            timestamp_ms: record.timestamp_ms,
-            sizes,
+            timestamp_ms,
+            sizes: Sizes { key: key.size(), value: value.size(), headers: header_bytes },
         })),
         Err(NotAppended::Raise(error)) => Err(error),
-        Err(NotAppended::Fail(error)) => Ok(FutureRecordMetadata::failed(error)),
+        Err(NotAppended::Fail(error)) => Ok(FutureRecordMetadata::refused(error)),
     }
 }

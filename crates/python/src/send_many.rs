@@ -238,9 +238,9 @@ pub(crate) fn send_columns<'py>(
         };
         return Err(errors::raise(py, "IllegalStateError", text));
     }
-    let batches = capsules::batches(data)?;
-    let source =
-        ArrowSource::new(batches, now_ms()).map_err(|error| capsules::columns_error(&error))?;
+    let (schema, batches) = capsules::batches(data)?;
+    let source = ArrowSource::new(&schema, &batches, now_ms())
+        .map_err(|error| capsules::columns_error(&error))?;
     let len = source.rows();
     let rows = append_all(py, &core.appender, topic, source)?;
     Ok(FutureBatchMetadata::new(Rows::Bulk(rows), len))
