@@ -1,0 +1,1 @@
+"""Tests of the public API against brokers: the embedded one, Kafka 4.3 and Kafka 3.9."""

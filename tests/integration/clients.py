@@ -1,0 +1,126 @@
+"""Clients of one test, closed when it ends, and the few steps that nearly every test takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from tests.support.waiting import wait_until
+from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+
+CLOSE_LIMIT_S = 5
+READ_LIMIT_S = 60
+
+
+_Client = TypeVar("_Client")
+
+
+class HasBootstrap(Protocol):
+    """A broker of any kind."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+
+class Clients:
+    """Makes clients and closes them all."""
+
+    def __init__(self) -> None:
+        self._opened: list[Any] = []
+
+    def producer(self, broker: HasBootstrap, **options: Any) -> KafkaProducer[Any, Any]:
+        """A producer; linger_ms is 0 unless the test says otherwise."""
+        options = {"linger_ms": 0, **options}
+        made = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, **options)
+        return self._keep(made)
+
+    def consumer(
+        self,
+        broker: HasBootstrap,
+        topic: str | None = None,
+        partitions: Iterable[int] = (0,),
+        **options: Any,
+    ) -> KafkaConsumer[Any, Any]:
+        """A consumer that reads partitions of a topic from the beginning."""
+        options = {"auto_offset_reset": "earliest", **options}
+        made = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, **options)
+        if topic is not None:
+            made.assign([TopicPartition(topic, each) for each in partitions])
+        return self._keep(made)
+
+    def admin(self, broker: HasBootstrap, **options: Any) -> KafkaAdminClient:
+        """An admin client."""
+        return self._keep(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers, **options))
+
+    def _keep(self, made: _Client) -> _Client:
+        self._opened.append(made)
+        return made
+
+    def close(self) -> None:
+        """Closes what was opened, the last first."""
+        while self._opened:
+            each = self._opened.pop()
+            if isinstance(each, KafkaProducer):
+                each.close(timeout=CLOSE_LIMIT_S)
+            elif isinstance(each, KafkaConsumer):
+                each.close(timeout_ms=CLOSE_LIMIT_S * 1000)
+            else:
+                each.close()
+
+
+def read(consumer: KafkaConsumer[Any, Any], count: int, limit: float = READ_LIMIT_S) -> list[Any]:
+    """The next `count` records of all partitions, in the order in which poll gives them.
+
+    Raises:
+        TimeoutError: they did not come in time.
+    """
+    found: list[Any] = []
+
+    def enough() -> bool:
+        for records in consumer.poll(100).values():
+            found.extend(records)
+        return len(found) >= count
+
+    wait_until(enough, limit, every=0, what=lambda: f"record {count}, after {len(found)}")
+    return found
+
+
+def read_more(consumer: KafkaConsumer[Any, Any], for_s: float = 0.5) -> list[Any]:
+    """Whatever comes within a time; to show that nothing more does."""
+    found: list[Any] = []
+    end = time.monotonic() + for_s
+    while time.monotonic() < end:
+        for records in consumer.poll(50).values():
+            found.extend(records)
+    return found
+
+
+def by_partition(records: Iterable[Any]) -> dict[int, list[Any]]:
+    """Records by partition, their order kept."""
+    found: dict[int, list[Any]] = {}
+    for record in records:
+        found.setdefault(record.partition, []).append(record)
+    return found
+
+
+def fill(
+    clients: Clients, broker: HasBootstrap, topic: str, count: int, **options: Any
+) -> list[bytes]:
+    """Sends `count` small values to partition 0 (unless told otherwise) and returns them."""
+    partition = options.pop("partition", 0)
+    producer = clients.producer(broker, **{"linger_ms": 5, **options})
+    values = [b"value-%d" % number for number in range(count)]
+    producer.send_many(topic, values, partition=partition).get(READ_LIMIT_S)
+    return values
+
+
+@contextmanager
+def within(limit_s: float, at_least_s: float = 0.0) -> Iterator[None]:
+    """The block takes at most, and at least, so long."""
+    start = time.monotonic()
+    yield
+    took = time.monotonic() - start
+    assert took <= limit_s, f"took {took:.2f} s, which is more than {limit_s} s"
+    assert took >= at_least_s, f"took {took:.2f} s, which is less than {at_least_s} s"

@@ -1,0 +1,208 @@
+"""send_arrow(): whole columns of any Arrow library, and back by poll_arrow()."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from tests.integration.clients import Clients, by_partition, read
+from tests.support.brokers import Broker
+from tests.support.scale import scaled
+from thalweg import TopicPartition
+from thalweg.errors import BatchSendError, IllegalStateError, RecordTooLargeError
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def test_all_columns_become_records(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("arrow", 2)
+    table = pa.table(
+        {
+            "key": pa.array([b"1", None, b"3"], pa.binary()),
+            "value": pa.array([b"a", b"b", None], pa.binary()),
+            "partition": pa.array([1, 0, 1], pa.int32()),
+            "timestamp": pa.array([1000, 2000, 3000], pa.timestamp("ms", "UTC")),
+            "headers": pa.array(
+                [[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None, []], HEADERS
+            ),
+        }
+    )
+    metadata = clients.producer(broker).send_arrow(topic, table).get(20)
+    assert metadata.count == 3
+    assert metadata.partitions == {
+        TopicPartition(topic, 0): (1, 0, 0),
+        TopicPartition(topic, 1): (2, 0, 1),
+    }
+    assert list(metadata.offsets) == [0, 0, 1]
+    records = by_partition(read(clients.consumer(broker, topic, (0, 1)), 3))
+    rows = [(r.key, r.value, r.timestamp, r.headers) for r in records[0] + records[1]]
+    assert rows == [
+        (None, b"b", 2000, []),
+        (b"1", b"a", 1000, [("h", b"x"), ("h", None)]),
+        (b"3", None, 3000, []),
+    ]
+
+
+def _dictionary(values: list[Any]) -> Any:
+    return pa.array(values, pa.binary()).dictionary_encode()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param(pa.array([b"a", b"bb", None], pa.binary()), id="binary"),
+        pytest.param(pa.array([b"a", b"bb", None], pa.large_binary()), id="large_binary"),
+        pytest.param(pa.array([b"a", b"bb", None], pa.binary_view()), id="binary_view"),
+        pytest.param(pa.array(["a", "bb", None], pa.string()), id="string"),
+        pytest.param(pa.array(["a", "bb", None], pa.large_string()), id="large_string"),
+        pytest.param(pa.array(["a", "bb", None], pa.string_view()), id="string_view"),
+        pytest.param(_dictionary([b"a", b"bb", None]), id="dictionary"),
+        pytest.param(pa.chunked_array([[b"a"], [b"bb", None]], pa.binary()), id="chunked"),
+        pytest.param(pa.array([b"no", b"a", b"bb", None], pa.binary())[1:], id="sliced"),
+    ],
+)
+def test_values_may_be_of_any_binary_or_text_type(
+    broker: Broker, clients: Clients, column: Any
+) -> None:
+    topic = broker.create_topic("types")
+    table = pa.table({"value": column, "key": pa.array([b"k"] * 3, pa.binary())})
+    assert clients.producer(broker).send_arrow(topic, table).get(20).count == 3
+    assert [r.value for r in read(clients.consumer(broker, topic), 3)] == [b"a", b"bb", None]
+
+
+@pytest.mark.parametrize("unit, factor", [("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)])
+def test_timestamps_may_be_of_any_unit(
+    embedded: Broker, clients: Clients, unit: str, factor: int
+) -> None:
+    topic = embedded.create_topic("units")
+    stamps = pa.array([1_700_000_000 * factor, None], pa.timestamp(unit))
+    table = pa.table({"value": pa.array([b"a", b"b"]), "timestamp": stamps})
+    before = int(datetime.now(UTC).timestamp() * 1000)
+    clients.producer(embedded).send_arrow(topic, table).get(20)
+    first, second = read(clients.consumer(embedded, topic), 2)
+    assert first.timestamp == 1_700_000_000_000
+    assert second.timestamp >= before
+
+
+def test_record_batches_readers_and_polars_are_taken(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("sources")
+    producer = clients.producer(broker)
+    table = pa.table({"value": pa.array([b"a", b"b"])})
+    sources: list[Any] = [
+        table.to_batches()[0],
+        table.to_reader(),
+        pl.DataFrame({"value": [b"a", b"b"]}),
+        pl.DataFrame({"value": ["a", "b"]}),
+    ]
+    for source in sources:
+        assert producer.send_arrow(topic, source).get(20).count == 2
+    values = [r.value for r in read(clients.consumer(broker, topic), 8)]
+    assert values == [b"a", b"b"] * 4
+
+
+def test_what_poll_arrow_gives_goes_to_another_topic(broker: Broker, clients: Clients) -> None:
+    count = scaled(500_000, minimum=1000)
+    source, target = broker.create_topic("source", 2), broker.create_topic("target", 2)
+    producer = clients.producer(broker, linger_ms=5)
+    for number in range(count):
+        key = None if number % 3 else b"key-%d" % number
+        headers = [("n", b"%d" % number)] if number % 4 == 0 else None
+        producer.send(source, b"value-%d" % number, key, headers, number % 2, 1000 + number)
+    producer.flush(60)
+    consumer = clients.consumer(broker, source, (0, 1))
+    copied = 0
+    while copied < count:
+        table = consumer.poll_arrow(timeout_ms=10_000)
+        assert table.num_rows
+        copied += producer.send_arrow(target, table).get(60).count
+    assert copied == count
+    copies = by_partition(read(clients.consumer(broker, target, (0, 1)), count))
+    originals = by_partition(read(clients.consumer(broker, source, (0, 1)), count))
+
+    def parts(record: Any) -> tuple[Any, ...]:
+        return (record.offset, record.timestamp, record.key, record.value, record.headers)
+
+    for partition in (0, 1):
+        assert list(map(parts, copies[partition])) == list(map(parts, originals[partition]))
+
+
+def test_keys_spread_rows_as_single_sends_do(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("arrowkeys", 7)
+    producer = clients.producer(broker)
+    keys = [b"key-%d" % number for number in range(100)]
+    single = [producer.send(topic, b"single", key=key).get(20).partition for key in keys]
+    table = pa.table({"value": pa.array([b"arrow"] * 100), "key": pa.array(keys)})
+    producer.send_arrow(topic, table).get(20)
+    records = read(clients.consumer(broker, topic, range(7)), 200)
+    placed = {each.key: each.partition for each in records if each.value == b"arrow"}
+    assert placed == dict(zip(keys, single, strict=True))
+
+
+@pytest.mark.parametrize(
+    "table, named",
+    [
+        ({"value": [b"a"], "colour": [b"red"]}, "colour"),
+        ({"value": [1.5]}, "value"),
+        ({"value": [b"a"], "key": [7]}, "key"),
+        ({"value": [b"a"], "partition": ["one"]}, "partition"),
+        ({"value": [b"a"], "headers": [[b"x"]]}, "headers"),
+        ({"value": [b"a"], "timestamp": ["noon"]}, "timestamp"),
+    ],
+)
+def test_a_wrong_column_is_named_before_anything_is_sent(
+    embedded: Broker, clients: Clients, table: dict[str, Any], named: str
+) -> None:
+    topic = embedded.create_topic("wrong")
+    producer = clients.producer(embedded)
+    with pytest.raises((ValueError, TypeError), match=named):
+        producer.send_arrow(topic, pa.table(table)).get(20)
+    producer.flush(5)
+    assert embedded.wire.end_offsets(topic) == {0: 0}
+
+
+def test_what_is_no_arrow_is_a_type_error(embedded: Broker, clients: Clients) -> None:
+    producer = clients.producer(embedded)
+    for data in ([b"a"], {"value": [b"a"]}, b"bytes", None):
+        with pytest.raises(TypeError):
+            producer.send_arrow("t", data)
+
+
+def test_a_serializer_has_no_columns(embedded: Broker, clients: Clients) -> None:
+    producer = clients.producer(embedded, value_serializer=str.encode)
+    with pytest.raises(IllegalStateError, match="serializer"):
+        producer.send_arrow("t", pa.table({"value": ["a"]}))
+
+
+def test_rows_that_are_too_large_are_named(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("large")
+    producer = clients.producer(broker, max_request_size=10_000)
+    table = pa.table({"value": pa.array([b"a", b"x" * 20_000, b"b"])})
+    with pytest.raises(BatchSendError) as caught:
+        producer.send_arrow(topic, table).get(20)
+    ((row, error),) = caught.value.errors
+    assert row == 1
+    assert isinstance(error, RecordTooLargeError)
+    assert list(caught.value.metadata.offsets) == [0, -1, 1]
+
+
+def test_an_empty_table_is_done_at_once(embedded: Broker, clients: Clients) -> None:
+    topic = embedded.create_topic("nothing")
+    empty = pa.table({"value": pa.array([], pa.binary())})
+    assert clients.producer(embedded).send_arrow(topic, empty).get(5).count == 0
+
+
+def test_columns_survive_a_broker_that_fails(start_embedded: Any, clients: Clients) -> None:
+    broker = start_embedded()
+    broker.create_topic("failing")
+    producer = clients.producer(broker)
+    values = [b"value-%d" % number for number in range(20_000)]
+    with broker.faults.on("Produce").apply_then_disconnect(times=2) as fault:
+        metadata = producer.send_arrow("failing", pa.table({"value": pa.array(values)})).get(60)
+        assert fault.hits == 2
+    assert metadata.count == 20_000
+    found = [r.value for r in read(clients.consumer(broker, "failing"), 20_000)]
+    assert found == values

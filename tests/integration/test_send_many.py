@@ -1,0 +1,163 @@
+"""send_many(): a list of records in one call, each row with exactly one outcome."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, by_partition, read
+from tests.support.brokers import Broker
+from tests.support.scale import scaled
+from tests.support.waiting import wait_until
+from thalweg import TopicPartition
+from thalweg.errors import BatchSendError, MessageSizeTooLargeError, RecordTooLargeError
+
+
+def test_rows_come_back_in_order_with_all_their_parts(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("many", 2)
+    sent = clients.producer(broker).send_many(
+        topic,
+        [b"a", None, b"c", b""],
+        keys=[b"1", b"2", None, b"4"],
+        headers=[None, [("h", b"x"), ("h", None)], [], [("größe", b"")]],
+        partition=[0, 1, 0, 1],
+        timestamps_ms=[10, 20, 30, 40],
+    )
+    assert len(sent) == 4
+    metadata = sent.get(20)
+    assert metadata.count == len(metadata) == 4
+    assert metadata.partitions == {
+        TopicPartition(topic, 0): (2, 0, 1),
+        TopicPartition(topic, 1): (2, 0, 1),
+    }
+    assert list(metadata.offsets) == [0, 0, 1, 1]
+    assert metadata.offsets.format == "q"
+    records = by_partition(read(clients.consumer(broker, topic, (0, 1)), 4))
+    rows = [(r.key, r.value, r.headers, r.timestamp) for r in records[0] + records[1]]
+    assert rows == [
+        (b"1", b"a", [], 10),
+        (None, b"c", [], 30),
+        (b"2", None, [("h", b"x"), ("h", None)], 20),
+        (b"4", b"", [("größe", b"")], 40),
+    ]
+
+
+def test_a_long_list_is_written_whole_and_in_order(broker: Broker, clients: Clients) -> None:
+    count = scaled(1_000_000, minimum=2000)
+    topic = broker.create_topic("long")
+    values = [b"value-%d" % number for number in range(count)]
+    metadata = clients.producer(broker).send_many(topic, values).get(60)
+    assert metadata.partitions == {TopicPartition(topic, 0): (count, 0, count - 1)}
+    assert list(metadata.offsets) == list(range(count))
+    records = read(clients.consumer(broker, topic, max_poll_records=5000), count)
+    assert [each.value for each in records] == values
+
+
+def test_keys_spread_rows_as_single_sends_do(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("keyed", 5)
+    producer = clients.producer(broker)
+    keys = [b"key-%d" % number for number in range(200)]
+    single = [producer.send(topic, b"v", key=key).get(20).partition for key in keys]
+    producer.send_many(topic, [b"many"] * 200, keys=keys).get(20)
+    records = read(clients.consumer(broker, topic, range(5)), 400)
+    placed = {each.key: each.partition for each in records if each.value == b"many"}
+    assert placed == dict(zip(keys, single, strict=True))
+
+
+def test_more_than_buffer_memory_goes_through_piece_by_piece(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("backpressure", 2)
+    producer = clients.producer(broker, buffer_memory=200_000, batch_size=16_384)
+    values = [b"%06d" % number + b"x" * 994 for number in range(scaled(100_000, minimum=1000))]
+    metadata = producer.send_many(topic, values, partition=1).get(60)
+    assert metadata.count == len(values)
+    records = read(clients.consumer(broker, topic, (1,)), len(values))
+    assert [each.value for each in records] == values
+
+
+def test_rows_that_fail_are_named_and_the_rest_is_written(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("partly")
+    producer = clients.producer(broker, max_request_size=10_000)
+    values = [b"good", b"x" * 20_000, b"good too", b"y" * 30_000]
+    sent = producer.send_many(topic, values)
+    with pytest.raises(BatchSendError) as caught:
+        sent.get(20)
+    assert [row for row, _ in caught.value.errors] == [1, 3]
+    assert all(isinstance(error, RecordTooLargeError) for _, error in caught.value.errors)
+    assert caught.value.metadata.count == 2
+    assert list(caught.value.metadata.offsets) == [0, -1, 1, -1]
+    assert sent.failed()
+    assert isinstance(sent.exception, BatchSendError)
+    records = read(clients.consumer(broker, topic), 2)
+    assert [each.value for each in records] == [b"good", b"good too"]
+
+
+def test_rows_that_the_broker_refuses_are_named(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("refused", configs={"max.message.bytes": "5000"})
+    producer = clients.producer(broker)
+    with pytest.raises(BatchSendError) as caught:
+        producer.send_many(topic, [b"a", b"x" * 50_000, b"b"]).get(30)
+    assert [row for row, _ in caught.value.errors] == [1]
+    assert isinstance(caught.value.errors[0][1], MessageSizeTooLargeError)
+    assert [r.value for r in read(clients.consumer(broker, topic), 2)] == [b"a", b"b"]
+
+
+def test_callbacks_run_once_for_the_whole_list(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("batchcallback")
+    calls: list[Any] = []
+    sent = clients.producer(broker).send_many(topic, [b"a", b"b", b"c"])
+    sent.add_callback(calls.append)
+    sent.add_errback(calls.append)
+    metadata = sent.get(20)
+    assert sent.is_done
+    wait_until(lambda: calls, 10)
+    sent.add_both(calls.append)
+    assert [each.count for each in calls] == [3, 3]
+    assert metadata.count == 3
+
+
+def test_an_empty_list_is_done_at_once(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("empty")
+    sent = clients.producer(broker).send_many(topic, [])
+    metadata = sent.get(5)
+    assert (metadata.count, metadata.partitions, list(metadata.offsets)) == (0, {}, [])
+    assert broker.wire.end_offsets(topic) == {0: 0}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"keys": [b"1"]},
+        {"headers": [None, None, None]},
+        {"partition": [0]},
+        {"timestamps_ms": [1, 2, 3]},
+    ],
+)
+def test_columns_of_unequal_length_are_refused_before_anything_is_sent(
+    embedded: Broker, clients: Clients, more: dict[str, Any]
+) -> None:
+    topic = embedded.create_topic("unequal")
+    producer = clients.producer(embedded)
+    with pytest.raises(ValueError, match=r"length|rows|values"):
+        producer.send_many(topic, [b"a", b"b"], **more)
+    producer.flush(5)
+    assert embedded.wire.end_offsets(topic) == {0: 0}
+
+
+def test_a_row_of_a_wrong_type_fails_alone(embedded: Broker, clients: Clients) -> None:
+    topic = embedded.create_topic("types")
+    with pytest.raises(BatchSendError) as caught:
+        clients.producer(embedded).send_many(topic, [b"a", 5, b"c"]).get(20)
+    assert [(row, type(error)) for row, error in caught.value.errors] == [(1, TypeError)]
+    assert embedded.wire.end_offsets(topic) == {0: 2}
+
+
+def test_acks_zero_knows_no_offsets(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("unacked")
+    producer = clients.producer(broker, acks=0, enable_idempotence=False)
+    metadata = producer.send_many(topic, [b"a", b"b"]).get(20)
+    assert metadata.count == 2
+    assert list(metadata.offsets) == [-1, -1]
+    assert len(read(clients.consumer(broker, topic), 2)) == 2
