@@ -31,6 +31,7 @@ pub mod wait;
 
 pub mod admin;
 pub mod consumer;
+pub mod producer;
 
 pub use client::{
     Client, ClientView, EncodeBody, Parts, Request, RequestTarget, Response, Ticket, VersionChoice,

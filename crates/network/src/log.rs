@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
+use std::time::{Duration, Instant};
 
 const EVENTS_MAX: usize = 1000;
 
@@ -117,7 +118,28 @@ pub fn drain(waker: Option<&Waker>) -> Vec<Event> {
     queue.events.drain(..).collect()
 }
 
-/// In a forked child the queue's lock may be held by a thread that does not exist.
+/// Passes a message on once in a while: a broker that is down says the same many times a second.
+#[derive(Debug, Default)]
+pub(crate) struct Repeated {
+    last: Option<(String, Instant)>,
+}
+
+/// The same message again is news after this.
+const REPEAT_AFTER: Duration = Duration::from_secs(10);
+
+impl Repeated {
+    pub(crate) fn is_news(&mut self, message: &str, now: Instant) -> bool {
+        if let Some((last, at)) = &self.last
+            && last == message
+            && now < *at + REPEAT_AFTER
+        {
+            return false;
+        }
+        self.last = Some((message.to_owned(), now));
+        true
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "thalweg.{}: {}", self.logger.name(), self.message)

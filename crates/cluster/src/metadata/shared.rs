@@ -122,6 +122,11 @@ impl SharedMetadata {
         }
     }
 
+    /// Makes all waiters look again: the client was closed.
+    pub fn wake(&self) {
+        self.change(|_| {});
+    }
+
     pub(crate) fn publish(&self, snapshot: Arc<Metadata>) {
         self.change(|inner| {
             self.version.store(snapshot.version, Ordering::Release);

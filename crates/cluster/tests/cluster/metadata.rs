@@ -197,7 +197,7 @@ fn a_topic_that_a_restarting_broker_omits_stays_for_some_answers() {
     let mut bench = knowing(&[topic("t", 1, &[(1, 0)])]);
     let missing = failed_topic("t", ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
     for _ in 0..2 {
-        update(&mut bench, &[missing.clone()]);
+        update(&mut bench, std::slice::from_ref(&missing));
         assert_eq!(
             bench.cluster.metadata().leader("t", 0),
             Some(1),

@@ -64,6 +64,10 @@ pub(crate) fn config(bootstrap: &str) -> ClusterConfig {
 }
 
 impl Bench {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "virtual time needs some instant to start from"
+    )]
     pub(crate) fn new(config: ClusterConfig) -> Self {
         let mut bench = Self {
             cluster: Cluster::new(config, Arc::new(Notifier::new())),

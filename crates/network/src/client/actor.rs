@@ -17,7 +17,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{
-    Action, Address, Cluster, ConnectionId, Event, Job, Notifier, RequestId, Role,
+    Action, Address, Cluster, ConnectionError, ConnectionId, Event, Job, Notifier, RequestId, Role,
 };
 use tokio::time::Sleep;
 
@@ -28,7 +28,7 @@ use crate::clock::{self, WallClock};
 use crate::config::ClientConfig;
 use crate::connection::{self, EventSink as _, Opener, Outbox};
 use crate::error::ClientError;
-use crate::log::{self, Level, Logger};
+use crate::log::{self, Level, Logger, Repeated};
 use crate::runtime::Runtime;
 
 /// Rounds before the other tasks of the thread get their turn.
@@ -57,6 +57,7 @@ pub(super) struct Actor<R: Role> {
     pending: Vec<Pending>,
     sent: BTreeMap<RequestId, Sent>,
     closing: Option<Instant>,
+    repeated: Repeated,
 }
 
 impl<R: Role> Actor<R> {
@@ -84,6 +85,7 @@ impl<R: Role> Actor<R> {
             pending: Vec::new(),
             sent: BTreeMap::new(),
             closing: None,
+            repeated: Repeated::default(),
         }
     }
 
@@ -109,11 +111,12 @@ impl<R: Role> Actor<R> {
         for _ in 0..ROUNDS_MAX {
             let now = clock::now();
             self.take_in(now);
-            self.cluster.poll(now);
             let now_ms = self.wall_clock.now_ms(now);
             self.hand_out_answers(now, now_ms);
             self.role.poll(&mut self.cluster, now, now_ms);
             self.advance_pending(now);
+            // After them, as they may have asked it for metadata or a coordinator.
+            self.cluster.poll(now);
             let acted = self.carry_out() | self.start_jobs();
             if self
                 .closing
@@ -167,7 +170,12 @@ impl<R: Role> Actor<R> {
         } else {
             Level::Warning
         };
-        log::emit(Logger::Network, level, || format!("{what}: {error}"));
+        if log::is_enabled(Logger::Network, level) {
+            let message = format!("{what}: {error}");
+            if self.repeated.is_news(&message, clock::now()) {
+                log::emit(Logger::Network, level, || message);
+            }
+        }
     }
 
     fn hand_out_answers(&mut self, now: Instant, now_ms: i64) {
@@ -369,6 +377,7 @@ impl<R: Role> Drop for Actor<R> {
         }
         self.inbox.set_closed();
         self.calls.clear();
+        self.cluster.shared_metadata().wake();
     }
 }
 
@@ -398,7 +407,7 @@ async fn lookup(
     known: &std::sync::Mutex<Addresses>,
     address: &Address,
     index: usize,
-) -> Result<Arc<Vec<SocketAddr>>, thalweg_cluster::ConnectionError> {
+) -> Result<Arc<Vec<SocketAddr>>, ConnectionError> {
     let key = (address.host.clone(), address.port);
     let remembered = {
         let known = known

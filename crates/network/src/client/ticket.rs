@@ -1,7 +1,9 @@
 //! The answer to a request that another thread made: waited for, polled, or heard of by a waker.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use crate::error::ClientError;
@@ -69,6 +71,15 @@ impl<T> Reply<T> {
 impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
         fill(&self.slot, Err(ClientError::Closed));
+    }
+}
+
+/// For callers that are tasks; an outcome is handed out once.
+impl<T> Future for Ticket<T> {
+    type Output = Outcome<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T>> {
+        Self::poll(&self, cx.waker()).map_or(Poll::Pending, Poll::Ready)
     }
 }
 

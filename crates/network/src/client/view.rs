@@ -1,7 +1,8 @@
 //! The handle that every client has, whatever its role: requests, metadata, closing.
 
+use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::metadata::TopicLookup;
@@ -236,6 +237,34 @@ impl ClientView {
             Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
             Err(Blocked::TimedOut) => Err(ClientError::TimedOut("the client did not close".into())),
         }
+    }
+
+    /// [`Self::close`] for callers that are tasks.
+    pub async fn close_async(&self, deadline: Instant) {
+        if self.check().is_ok() {
+            self.inbox.command(Command::Close { deadline });
+            let done = |cx: &mut Context<'_>| match self.inbox.poll_closed(cx.waker()) {
+                Some(()) => Poll::Ready(()),
+                None => Poll::Pending,
+            };
+            poll_fn(done).await;
+        }
+    }
+
+    /// [`Self::wait_bootstrapped`] for callers that are tasks, without a limit.
+    pub async fn wait_ready(&self) {
+        poll_fn(|cx| {
+            loop {
+                let seen = self.metadata.changes();
+                if self.metadata.version() > 0 {
+                    return Poll::Ready(());
+                }
+                if self.metadata.wait_for_change(seen, cx.waker()) {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await;
     }
 
     /// Closes without waiting: what is left fails.

@@ -2,6 +2,8 @@
 
 use thalweg_cluster::ConnectionError;
 
+pub(super) const TLS_PORT: &str = "the port speaks TLS; set security_protocol to SSL or SASL_SSL";
+
 /// Checks a frame's length before anything is allocated for it.
 pub(super) fn frame_length(prefix: [u8; 4], max: usize) -> Result<usize, ConnectionError> {
     let length = i32::from_be_bytes(prefix);
@@ -11,11 +13,14 @@ pub(super) fn frame_length(prefix: [u8; 4], max: usize) -> Result<usize, Connect
     }
 }
 
+/// A TLS record where a length should be: certain enough to give up at once.
+pub(super) fn is_tls(prefix: [u8; 4]) -> bool {
+    matches!(prefix, [0x14..=0x17, 0x03, ..])
+}
+
 fn explain(prefix: [u8; 4], length: i32, max: usize) -> String {
     match prefix {
-        [0x14..=0x17, 0x03, ..] => {
-            "the port speaks TLS; set security_protocol to SSL or SASL_SSL".to_owned()
-        }
+        _ if is_tls(prefix) => TLS_PORT.to_owned(),
         [b'H', b'T', b'T', b'P'] => "the port belongs to an HTTP server".to_owned(),
         [b'S', b'S', b'H', b'-'] => "the port belongs to an SSH server".to_owned(),
         _ if length < 0 => {

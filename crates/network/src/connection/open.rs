@@ -19,7 +19,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Request, Str, frame};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_rustls::TlsConnector;
 
-use super::hint::frame_length;
+use super::hint::{TLS_PORT, frame_length, is_tls};
 use crate::sasl::SaslConfig;
 use crate::transport::{BoxStream, Transport};
 
@@ -205,7 +205,7 @@ impl Handshake<'_> {
         } else {
             version
         };
-        ApiVersionsResponse::decode(&mut body, version).map_err(|error| malformed(&error))
+        ApiVersionsResponse::decode(&mut body, version).map_err(|error| self.malformed(&error))
     }
 
     async fn authenticate(
@@ -299,7 +299,7 @@ impl Handshake<'_> {
         version: i16,
     ) -> Result<R::Response, ConnectionError> {
         let mut body = self.exchange(request, version).await?;
-        R::Response::decode(&mut body, version).map_err(|error| malformed(&error))
+        R::Response::decode(&mut body, version).map_err(|error| self.malformed(&error))
     }
 
     /// One request, one answer: its body.
@@ -311,14 +311,14 @@ impl Handshake<'_> {
         let correlation_id = self.correlation_id;
         self.correlation_id += 1;
         let bytes = frame::encode_request(request, version, correlation_id, self.client_id)
-            .map_err(|error| malformed(&error))?;
+            .map_err(|error| self.malformed(&error))?;
         let answer = match self.round_trip(&bytes).await {
             Ok(prefix) => self.rest_of_frame(prefix).await?,
             Err(error) => return Err(self.broken(&error)),
         };
         let mut reader = Reader::new(answer);
         let got = frame::decode_response_header(&mut reader, R::KEY, version)
-            .map_err(|error| malformed(&error))?;
+            .map_err(|error| self.malformed(&error))?;
         if got != correlation_id {
             return Err(ConnectionError::WrongCorrelationId {
                 expected: correlation_id,
@@ -337,12 +337,34 @@ impl Handshake<'_> {
     }
 
     async fn rest_of_frame(&mut self, prefix: [u8; 4]) -> Result<Bytes, ConnectionError> {
-        let length = frame_length(prefix, self.receive_max)?;
+        if !self.tls && is_tls(prefix) {
+            let (address, reason) = (self.label.clone(), TLS_PORT.to_owned());
+            return Err(ConnectionError::Tls {
+                address,
+                reason,
+                fatal: true,
+            });
+        }
+        let length = frame_length(prefix, self.receive_max).map_err(|error| self.named(error))?;
         let mut body = vec![0; length];
         match self.stream.read_exact(&mut body).await {
             Ok(_) => Ok(Bytes::from(body)),
             Err(error) => Err(self.broken(&error)),
         }
+    }
+
+    /// With the address in front.
+    fn named(&self, error: ConnectionError) -> ConnectionError {
+        match error {
+            ConnectionError::Malformed(reason) => {
+                ConnectionError::Malformed(format!("{}: {reason}", self.label))
+            }
+            other => other,
+        }
+    }
+
+    fn malformed(&self, error: &dyn std::fmt::Display) -> ConnectionError {
+        ConnectionError::Malformed(format!("{}: {error}", self.label))
     }
 
     fn broken(&self, error: &io::Error) -> ConnectionError {
@@ -366,8 +388,4 @@ impl Handshake<'_> {
             reason,
         }
     }
-}
-
-fn malformed(error: &dyn std::fmt::Display) -> ConnectionError {
-    ConnectionError::Malformed(error.to_string())
 }

@@ -1,6 +1,6 @@
 //! Pipes in memory behind host names: clients and servers of one test or simulation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,7 @@ pub struct MemoryNetwork {
 struct Inner {
     hosts: BTreeMap<String, Vec<IpAddr>>,
     listeners: BTreeMap<SocketAddr, mpsc::UnboundedSender<DuplexStream>>,
+    unreachable: BTreeSet<SocketAddr>,
     next_host: u32,
 }
 
@@ -63,6 +64,11 @@ impl MemoryNetwork {
         self.listen_on(SocketAddr::new(ip, port))
     }
 
+    /// Connecting to this address gets no answer at all, not even a refusal.
+    pub fn set_unreachable(&self, address: SocketAddr) {
+        self.lock().unreachable.insert(address);
+    }
+
     pub fn listen_on(&self, address: SocketAddr) -> MemoryListener {
         let (accept, accepted) = mpsc::unbounded_channel();
         self.lock().listeners.insert(address, accept);
@@ -96,8 +102,15 @@ impl Transport for MemoryNetwork {
     }
 
     fn connect(&self, address: SocketAddr) -> BoxFuture<io::Result<BoxStream>> {
-        let listener = self.lock().listeners.get(&address).cloned();
+        let (listener, unreachable) = {
+            let inner = self.lock();
+            let listener = inner.listeners.get(&address).cloned();
+            (listener, inner.unreachable.contains(&address))
+        };
         Box::pin(async move {
+            if unreachable {
+                std::future::pending::<()>().await;
+            }
             let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
             let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
             listener

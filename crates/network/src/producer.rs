@@ -1,0 +1,118 @@
+//! A producer's client: the accumulator for application threads, the sender on an actor.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Instant;
+
+use thalweg_producer::{Accumulator, CompletionListener, ProducerConfig, Sender, TopicEntry};
+
+use crate::client::{Client, ClientView, Parts};
+use crate::config::ClientConfig;
+use crate::error::ClientError;
+use crate::wait::{Blocked, block_until};
+
+/// Appending is [`Accumulator`]'s; waiting for metadata, flushing and closing are here.
+pub struct ProducerClient {
+    client: Client<Sender>,
+    accumulator: Arc<Accumulator>,
+}
+
+impl ProducerClient {
+    /// Starts connecting in the background; [`ClientView::wait_bootstrapped`] waits for it.
+    /// `listener` hears of completed batches that have callbacks.
+    pub fn start(
+        config: &ClientConfig,
+        producer: ProducerConfig,
+        listener: Option<Arc<dyn CompletionListener>>,
+    ) -> Result<Self, ClientError> {
+        Ok(Self::assemble(
+            Parts::new(config)?,
+            producer,
+            listener,
+            Client::start,
+        ))
+    }
+
+    /// On the caller's own tokio runtime, with the transport of `parts`: tests and the simulation.
+    pub fn start_here(
+        parts: Parts,
+        producer: ProducerConfig,
+        listener: Option<Arc<dyn CompletionListener>>,
+    ) -> Self {
+        Self::assemble(parts, producer, listener, Client::start_here)
+    }
+
+    fn assemble(
+        parts: Parts,
+        config: ProducerConfig,
+        listener: Option<Arc<dyn CompletionListener>>,
+        start: impl FnOnce(Parts, Sender) -> Client<Sender>,
+    ) -> Self {
+        let metadata = Arc::clone(&parts.metadata);
+        let notifier = Arc::clone(&parts.notifier);
+        let accumulator = Accumulator::new(&config, metadata, notifier, listener);
+        let sender = Sender::new(config, Arc::clone(&accumulator));
+        Self {
+            client: start(parts, sender),
+            accumulator,
+        }
+    }
+
+    pub fn accumulator(&self) -> &Arc<Accumulator> {
+        &self.accumulator
+    }
+
+    pub fn view(&self) -> &ClientView {
+        self.client.view()
+    }
+
+    /// The entry of a topic as soon as its partitions are known. Keep it: a later call is a lookup.
+    pub fn topic(
+        &self,
+        name: &str,
+        deadline: Instant,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Arc<TopicEntry>, ClientError> {
+        // Nothing is made for a name that no topic can have, or after a close or a fork.
+        self.view().check()?;
+        thalweg_cluster::metadata::validate_topic_name(name)?;
+        let entry = self.accumulator.topic(name);
+        if entry.partition_count() > 0 {
+            return Ok(entry);
+        }
+        self.view().wait_topic(name, deadline, interrupted)?;
+        Ok(self.accumulator.topic(name))
+    }
+
+    /// Waits until all that was appended before is done, well or not.
+    pub fn flush(
+        &self,
+        deadline: Option<Instant>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), ClientError> {
+        self.view().check()?;
+        let mut ticket = self.accumulator.flush();
+        let done = block_until(deadline, interrupted, |waker| {
+            match ticket.poll_done(waker) {
+                Poll::Ready(()) => Some(()),
+                Poll::Pending => None,
+            }
+        });
+        done.map_err(|blocked| match blocked {
+            Blocked::Interrupted => ClientError::Interrupted,
+            Blocked::TimedOut => {
+                let left = ticket.remaining();
+                ClientError::TimedOut(format!("flush: {left} batches are not acknowledged yet"))
+            }
+        })
+    }
+
+    /// Sends what is left until `deadline`, then fails the rest and closes the connections.
+    pub fn close(
+        &self,
+        deadline: Instant,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), ClientError> {
+        self.client.close(deadline, interrupted)
+    }
+}

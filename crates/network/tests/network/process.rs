@@ -1,0 +1,282 @@
+//! Threads, signals and forks: what the runtime means for the process that it lives in.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::Idle;
+use thalweg_network::admin::AdminClient;
+use thalweg_network::log::{self, Level, Logger};
+use thalweg_network::wait::never_interrupted;
+use thalweg_network::{Client, ClientConfig, ClientError, Parts, RequestTarget, Runtime};
+
+use crate::broker::{Broker, Reaction};
+use crate::requests::heartbeat;
+
+/// A scripted broker on a real socket, served by a thread of its own.
+fn tcp_broker() -> u16 {
+    let (out, port) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a test runtime").block_on(async move {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+                .await
+                .expect("a port");
+            let port = listener.local_addr().expect("it is bound").port();
+            let broker = Broker::new(move |got| match got.key {
+                thalweg_protocol::ApiKey::METADATA => {
+                    got.answer(&crate::broker::metadata(got, "127.0.0.1", i32::from(port)))
+                }
+                _ => Reaction::Usual,
+            });
+            out.send(port).expect("the test waits for it");
+            loop {
+                let (stream, _) = listener.accept().await.expect("it listens");
+                tokio::spawn(broker.clone().connection(stream));
+            }
+        });
+    });
+    port.recv().expect("the broker's thread sends its port")
+}
+
+fn config(port: u16) -> ClientConfig {
+    ClientConfig::plaintext(&format!("127.0.0.1:{port}")).expect("a good address")
+}
+
+fn within(seconds: u64) -> Instant {
+    Instant::now() + Duration::from_secs(seconds)
+}
+
+#[test]
+fn a_client_works_from_plain_threads_and_closes() {
+    let admin = AdminClient::start(&config(tcp_broker())).expect("a good config");
+    let view = admin.view().clone();
+    view.wait_bootstrapped(Duration::from_secs(20), &mut never_interrupted())
+        .expect("it is there");
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let view = view.clone();
+            std::thread::spawn(move || {
+                for _ in 0..50 {
+                    let ticket = view.request(heartbeat(RequestTarget::Node(1)));
+                    ticket
+                        .wait(Some(within(20)), &mut never_interrupted())
+                        .expect("an answer");
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("all its requests were answered");
+    }
+    let topic = view
+        .wait_topic("t", within(20), &mut never_interrupted())
+        .expect("it is there");
+    assert_eq!(topic.partitions.len(), 2);
+    admin
+        .close(within(20), &mut never_interrupted())
+        .expect("nothing is left to do");
+    assert_eq!(view.check(), Err(ClientError::Closed));
+    admin
+        .close(within(20), &mut never_interrupted())
+        .expect("closing twice is one close");
+    let late = view.wait_topic("u", within(20), &mut never_interrupted());
+    assert_eq!(late.err(), Some(ClientError::Closed));
+}
+
+#[test]
+fn waiting_for_a_topic_ends_when_the_client_is_closed() {
+    let config = config(1);
+    let admin = AdminClient::start(&config).expect("a good config");
+    let view = admin.view().clone();
+    let waiter = std::thread::spawn(move || {
+        view.wait_topic("t", within(60), &mut never_interrupted())
+            .err()
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    admin
+        .close(within(5), &mut never_interrupted())
+        .expect("it closes");
+    assert_eq!(
+        waiter.join().expect("it only waits"),
+        Some(ClientError::Closed)
+    );
+}
+
+#[test]
+fn bootstrapping_in_vain_names_every_address_and_its_cause() {
+    let mut config = config(1);
+    config
+        .bootstrap_servers
+        .push(thalweg_cluster::Address::new("no-such-host.invalid", 9));
+    let admin = AdminClient::start(&config).expect("a good config");
+    let start = Instant::now();
+    let timeout = Duration::from_millis(700);
+    let error = admin
+        .view()
+        .wait_bootstrapped(timeout, &mut never_interrupted());
+    let error = error.expect_err("nobody is there");
+    let ClientError::NoBrokersAvailable(causes) = &error else {
+        panic!("{error}")
+    };
+    assert!(causes[0].1.contains("refused"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert_eq!(causes.len(), 2);
+}
+
+/// Our threads of this process, by the names the kernel knows.
+fn our_threads() -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    for task in fs::read_dir("/proc/self/task").expect("Linux").flatten() {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name))?;
+            Some(line.split_whitespace().nth(1)?.to_owned())
+        };
+        let (Some(name), Some(blocked)) = (field("Name:"), field("SigBlk:")) else {
+            continue;
+        };
+        if name.starts_with("thalweg") {
+            found.push((
+                name,
+                u64::from_str_radix(&blocked, 16).expect("a hexadecimal mask"),
+            ));
+        }
+    }
+    found
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn our_threads_block_all_signals() {
+    let admin = AdminClient::start(&config(tcp_broker())).expect("a good config");
+    let timeout = Duration::from_secs(20);
+    admin
+        .view()
+        .wait_bootstrapped(timeout, &mut never_interrupted())
+        .expect("it is there");
+    // A name makes the runtime start a thread for the lookup.
+    let named = AdminClient::start(&ClientConfig::plaintext("localhost:1").expect("good"));
+    let named = named.expect("a good config");
+    let _ = named
+        .view()
+        .wait_bootstrapped(Duration::from_millis(200), &mut never_interrupted());
+    let threads = our_threads();
+    assert!(
+        threads.iter().any(|(name, _)| name == "thalweg-io"),
+        "{threads:?}"
+    );
+    for (name, blocked) in threads {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGALRM, libc::SIGUSR1] {
+            assert!(
+                blocked & (1 << (signal - 1)) != 0,
+                "{name} lets signal {signal} in"
+            );
+        }
+    }
+    assert!(
+        Runtime::current()
+            .thread_names()
+            .contains(&"thalweg-io".to_owned())
+    );
+}
+
+/// What the child of a fork finds, as its exit status.
+fn in_child(check: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs `check` and leaves by _exit. Other threads of the test program are gone
+    // in it, so `check` may only touch what it makes itself and what is meant to survive a fork.
+    unsafe {
+        match libc::fork() {
+            0 => libc::_exit(i32::from(!check())),
+            child => {
+                let mut status = 0;
+                libc::waitpid(child, &raw mut status, 0);
+                libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg(unix)]
+fn a_client_of_the_parent_is_refused_in_the_child_and_a_new_one_works() {
+    let port = tcp_broker();
+    let timeout = Duration::from_secs(20);
+    let admin = AdminClient::start(&config(port)).expect("a good config");
+    admin
+        .view()
+        .wait_bootstrapped(timeout, &mut never_interrupted())
+        .expect("it is there");
+    let refused = in_child(|| {
+        let view = admin.view();
+        view.is_inherited()
+            && view.check() == Err(ClientError::Forked)
+            && matches!(
+                view.request(heartbeat(RequestTarget::Node(1))).try_take(),
+                Some(Err(ClientError::Forked))
+            )
+            && admin.close(within(1), &mut never_interrupted()) == Err(ClientError::Forked)
+    });
+    assert!(refused, "use after fork is a clear error, without a hang");
+    let works = in_child(|| {
+        let Ok(fresh) = AdminClient::start(&config(port)) else {
+            return false;
+        };
+        fresh
+            .view()
+            .wait_bootstrapped(timeout, &mut never_interrupted())
+            .is_ok()
+            && fresh.close(within(5), &mut never_interrupted()).is_ok()
+    });
+    assert!(works, "the child has a runtime of its own");
+    let ticket = admin.view().request(heartbeat(RequestTarget::Node(1)));
+    assert!(
+        ticket
+            .wait(Some(within(20)), &mut never_interrupted())
+            .is_ok(),
+        "the parent goes on"
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn a_runtime_stops_and_fails_its_clients() {
+    let port = tcp_broker();
+    let stops = in_child(|| {
+        let Ok(admin) = AdminClient::start(&config(port)) else {
+            return false;
+        };
+        let timeout = Duration::from_secs(20);
+        if admin
+            .view()
+            .wait_bootstrapped(timeout, &mut never_interrupted())
+            .is_err()
+        {
+            return false;
+        }
+        let stopped = Runtime::current().shutdown(Duration::from_secs(5));
+        stopped
+            && admin.view().check() == Err(ClientError::Closed)
+            && Runtime::current().shutdown(Duration::from_secs(5))
+    });
+    assert!(stops);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broker_that_is_down_is_logged_once_in_a_while() {
+    log::set_level(Logger::Network, Level::Warning as u8);
+    let broker = Broker::new(|_| Reaction::Usual);
+    let mut config = broker.config();
+    config.bootstrap_servers = vec![thalweg_cluster::Address::new("gone-for-the-log", 9092)];
+    let parts = Parts::with_transport(&config, std::sync::Arc::new(broker.network.clone()));
+    let client = Client::start_here(parts.expect("a good config"), Idle);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    drop(client);
+    let lines = log::drain(None);
+    let ours = lines
+        .iter()
+        .filter(|line| line.message.contains("gone-for-the-log"))
+        .count();
+    assert_eq!(ours, 1, "{lines:?}");
+}

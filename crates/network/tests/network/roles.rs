@@ -1,0 +1,271 @@
+//! The actor and a role: turns, deadlines, jobs, writes without answers, closing.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thalweg_cluster::{
+    Body, Cluster, Job, Notifier, Outgoing, Purpose, RequestError, RequestId, ResponseBody, Role,
+};
+use thalweg_network::Client;
+use thalweg_protocol::ApiKey;
+
+use crate::broker::{Broker, Reaction, usual};
+
+/// What happened to a role, in order.
+type Diary = Arc<Mutex<Vec<String>>>;
+
+/// Sends what its queue holds to node 1, each as segments, after a job has doubled it.
+struct Echo {
+    queue: Arc<Mutex<Vec<Vec<Bytes>>>>,
+    jobs: Vec<Double>,
+    ready: Vec<Body>,
+    flying: usize,
+    expects_response: bool,
+    tick_at: Option<Instant>,
+    diary: Diary,
+}
+
+struct Double(Vec<Bytes>);
+
+impl Job for Double {
+    type Output = Body;
+    fn run(self) -> Body {
+        let mut body = Body::new(b"head".to_vec());
+        for piece in self.0 {
+            body.push(piece.clone());
+            body.push(piece);
+        }
+        body
+    }
+}
+
+impl Role for Echo {
+    type Job = Double;
+
+    fn poll(&mut self, cluster: &mut Cluster, now: Instant, _: i64) {
+        if self.tick_at.is_some_and(|at| now >= at) {
+            self.tick_at = None;
+            self.note("tick");
+        }
+        let queued = std::mem::take(&mut *self.queue.lock().expect("never poisoned"));
+        self.jobs.extend(queued.into_iter().map(Double));
+        while !self.ready.is_empty() && cluster.is_ready(1, Purpose::Produce, now) {
+            let outgoing = Outgoing {
+                api_key: ApiKey::HEARTBEAT,
+                version: 0,
+                body: self.ready.remove(0),
+                timeout: Duration::from_secs(5),
+                expects_response: self.expects_response,
+            };
+            cluster.send(1, Purpose::Produce, outgoing, now);
+            self.flying += 1;
+        }
+    }
+
+    fn on_response(
+        &mut self,
+        _: RequestId,
+        result: Result<ResponseBody, RequestError>,
+        _: &mut Cluster,
+        _: Instant,
+        _: i64,
+    ) {
+        self.flying -= 1;
+        self.note(if result.is_ok() { "answer" } else { "error" });
+    }
+
+    fn next_deadline(&self, _: Instant) -> Option<Instant> {
+        self.tick_at
+    }
+
+    fn poll_job(&mut self) -> Option<Double> {
+        self.jobs.pop()
+    }
+
+    fn job_done(&mut self, output: Body, _: &mut Cluster, _: Instant, _: i64) {
+        self.note("job");
+        self.ready.push(output);
+    }
+
+    fn close(&mut self, _: Instant, _: &mut Cluster, _: Instant) {
+        self.note("close");
+    }
+
+    fn is_closed(&self) -> bool {
+        self.flying == 0 && self.ready.is_empty() && self.jobs.is_empty()
+    }
+
+    fn abort(&mut self, _: Instant) {
+        self.note("abort");
+    }
+}
+
+impl Echo {
+    fn note(&self, what: &str) {
+        self.diary
+            .lock()
+            .expect("never poisoned")
+            .push(what.to_owned());
+    }
+}
+
+struct Bench {
+    client: Client<Echo>,
+    queue: Arc<Mutex<Vec<Vec<Bytes>>>>,
+    notifier: Arc<Notifier>,
+    diary: Diary,
+}
+
+fn bench(broker: &Broker, expects_response: bool, tick_in: Option<Duration>) -> Bench {
+    let parts = broker.parts(&broker.config());
+    let notifier = Arc::clone(&parts.notifier);
+    let (queue, diary) = (Arc::default(), Diary::default());
+    let role = Echo {
+        queue: Arc::clone(&queue),
+        jobs: Vec::new(),
+        ready: Vec::new(),
+        flying: 0,
+        expects_response,
+        tick_at: tick_in.map(|wait| tokio::time::Instant::now().into_std() + wait),
+        diary: Arc::clone(&diary),
+    };
+    Bench {
+        client: Client::start_here(parts, role),
+        queue,
+        notifier,
+        diary,
+    }
+}
+
+impl Bench {
+    fn send(&self, pieces: Vec<Bytes>) {
+        self.queue.lock().expect("never poisoned").push(pieces);
+        self.notifier.notify();
+    }
+
+    fn diary(&self) -> Vec<String> {
+        self.diary.lock().expect("never poisoned").clone()
+    }
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..10_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it did not happen within ten (virtual) seconds");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_notified_role_sends_its_segments_in_their_order() {
+    let broker = Broker::usual();
+    let bench = bench(&broker, true, None);
+    // More pieces than one system call takes, and more bytes than the pipe holds.
+    let pieces: Vec<Bytes> = (0..500_u32)
+        .map(|n| Bytes::from(vec![n as u8; 400]))
+        .collect();
+    let mut expected = b"head".to_vec();
+    pieces
+        .iter()
+        .for_each(|piece| expected.extend([piece.clone(), piece.clone()].concat()));
+    bench.send(pieces);
+    until(|| bench.diary().contains(&"answer".to_owned())).await;
+    assert_eq!(bench.diary(), ["job", "answer"]);
+    assert_eq!(broker.got(ApiKey::HEARTBEAT)[0].body, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn buffers_come_back_when_they_are_written() {
+    struct Owned(Arc<AtomicUsize>);
+    impl AsRef<[u8]> for Owned {
+        fn as_ref(&self) -> &[u8] {
+            b"a batch"
+        }
+    }
+    impl Drop for Owned {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let broker = Broker::usual();
+    let bench = bench(&broker, true, None);
+    let returned = Arc::new(AtomicUsize::new(0));
+    bench.send(vec![Bytes::from_owner(Owned(Arc::clone(&returned)))]);
+    until(|| bench.diary().contains(&"answer".to_owned())).await;
+    assert_eq!(
+        returned.load(Ordering::SeqCst),
+        1,
+        "once, and not before it was written"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_without_an_answer_is_done_when_written() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::HEARTBEAT => Reaction::Silence,
+        _ => Reaction::Usual,
+    });
+    let bench = bench(&broker, false, None);
+    bench.send(vec![Bytes::from(vec![1; 1_000_000])]);
+    until(|| bench.diary().contains(&"answer".to_owned())).await;
+    until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_is_polled_at_its_deadline() {
+    let broker = Broker::usual();
+    let bench = bench(&broker, true, Some(Duration::from_secs(3)));
+    tokio::time::sleep(Duration::from_millis(2_990)).await;
+    assert!(bench.diary().is_empty());
+    tokio::time::sleep(Duration::from_millis(12)).await;
+    assert_eq!(bench.diary(), ["tick"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_waits_for_the_role() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::HEARTBEAT => Reaction::Later(Duration::from_secs(2), Box::new(usual(got))),
+        _ => Reaction::Usual,
+    });
+    let bench = bench(&broker, true, None);
+    bench.send(vec![Bytes::from_static(b"x")]);
+    until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
+    let deadline = tokio::time::Instant::now().into_std() + Duration::from_secs(60);
+    let start = tokio::time::Instant::now();
+    bench.client.view().close_async(deadline).await;
+    assert!(
+        start.elapsed() < Duration::from_secs(3),
+        "it ends when the role is done"
+    );
+    assert_eq!(bench.diary(), ["job", "close", "answer", "abort"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_at_its_deadline() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::HEARTBEAT => Reaction::Silence,
+        _ => Reaction::Usual,
+    });
+    let bench = bench(&broker, true, None);
+    bench.send(vec![Bytes::from_static(b"x")]);
+    until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
+    let deadline = tokio::time::Instant::now().into_std() + Duration::from_secs(1);
+    bench.client.view().close_async(deadline).await;
+    assert_eq!(bench.diary(), ["job", "close", "error", "abort"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_reaches_the_role_on_its_own_thread() {
+    let broker = Broker::usual();
+    let bench = bench(&broker, true, None);
+    let told = bench.client.call(|role, cluster, _| {
+        role.note("called");
+        cluster.is_bootstrapped()
+    });
+    assert!(told.await.is_ok());
+    assert_eq!(bench.diary(), ["called"]);
+}

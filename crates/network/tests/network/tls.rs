@@ -1,0 +1,298 @@
+//! TLS with certificates made for the test: trust, names, client certificates, revocation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa,
+    KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use thalweg_cluster::{ConnectionError, Idle};
+use thalweg_network::tls::{Pem, TlsConfig};
+use thalweg_network::{
+    Client, ClientConfig, ClientError, Request, RequestTarget, SecurityProtocol,
+};
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+
+use crate::broker::{Broker, Reaction};
+use crate::requests::heartbeat;
+
+type Ca = CertifiedIssuer<'static, KeyPair>;
+
+fn authority(name: &str) -> Ca {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, name);
+    CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
+}
+
+/// A certificate and its key for a host, signed by `ca`.
+fn certificate(ca: &Ca, host: &str, serial: u8) -> (String, KeyPair) {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a host name");
+    params.serial_number = Some(SerialNumber::from(vec![serial]));
+    (params.signed_by(&key, ca).expect("signed").pem(), key)
+}
+
+fn server(ca: &Ca, host: &str, clients: Option<&Ca>) -> TlsAcceptor {
+    let (cert, key) = certificate(ca, host, 7);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("ring knows them");
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(ca) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(ca.der().clone()).expect("a CA");
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.expect("a verifier"))
+        }
+    };
+    let chain =
+        vec![rustls::pki_types::CertificateDer::from_pem_slice(cert.as_bytes()).expect("PEM")];
+    let key = PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).expect("PEM");
+    TlsAcceptor::from(Arc::new(
+        builder.with_single_cert(chain, key).expect("a pair"),
+    ))
+}
+
+/// A broker behind TLS at "broker:9092".
+fn broker(acceptor: TlsAcceptor) -> Broker {
+    let broker = Broker::new(|_| Reaction::Usual);
+    let mut listener = broker.network.listen("broker", 9092);
+    let serving = broker.clone();
+    tokio::spawn(async move {
+        while let Some(stream) = listener.accept().await {
+            let (acceptor, serving) = (acceptor.clone(), serving.clone());
+            tokio::spawn(async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    serving.connection(stream).await;
+                }
+            });
+        }
+    });
+    broker
+}
+
+async fn outcome(broker: &Broker, tls: TlsConfig) -> Result<(), ClientError> {
+    let security_protocol = SecurityProtocol::Ssl;
+    let config = ClientConfig {
+        security_protocol,
+        tls,
+        ..broker.config()
+    };
+    let client = Client::start_here(broker.parts(&config), Idle);
+    let timeout = Some(Duration::from_secs(5));
+    let request = Request {
+        timeout,
+        ..heartbeat(RequestTarget::LeastLoaded)
+    };
+    client.view().request(request).await.map(drop)
+}
+
+fn trusting(ca: &Ca) -> TlsConfig {
+    TlsConfig {
+        ca: Some(Pem::Inline(ca.pem())),
+        ..TlsConfig::default()
+    }
+}
+
+/// The TLS error that ended it, which must have come quickly.
+async fn refusal(broker: &Broker, tls: TlsConfig) -> String {
+    let start = Instant::now();
+    let error = outcome(broker, tls).await.expect_err("refused");
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "scenario 24: fails fast: {error}"
+    );
+    let ClientError::Connection(cause) = &error else {
+        panic!("{error}")
+    };
+    assert!(
+        matches!(**cause, ConnectionError::Tls { fatal: true, .. }),
+        "{error}"
+    );
+    error.to_string()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trusted_broker_with_the_right_name_is_accepted() {
+    let ca = authority("ca");
+    let broker = broker(server(&ca, "broker", None));
+    outcome(&broker, trusting(&ca)).await.expect("all is well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_authority_is_refused() {
+    let broker = broker(server(&authority("theirs"), "broker", None));
+    let error = refusal(&broker, trusting(&authority("ours"))).await;
+    assert!(
+        error.contains("broker:9092") && error.contains("UnknownIssuer"),
+        "{error}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wrong_name_is_refused_unless_names_are_not_checked() {
+    let ca = authority("ca");
+    let broker = broker(server(&ca, "someone-else", None));
+    let error = refusal(&broker, trusting(&ca)).await;
+    assert!(error.contains("someone-else"), "{error}");
+    let unchecked = TlsConfig {
+        check_hostname: false,
+        ..trusting(&ca)
+    };
+    outcome(&broker, unchecked)
+        .await
+        .expect("the chain is good");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_name_checks_the_chain_is_still_checked() {
+    let broker = broker(server(&authority("theirs"), "someone-else", None));
+    let unchecked = TlsConfig {
+        check_hostname: false,
+        ..trusting(&authority("ours"))
+    };
+    refusal(&broker, unchecked).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_certificate_is_shown_when_asked_for() {
+    let (ca, clients) = (authority("ca"), authority("clients"));
+    let broker = broker(server(&ca, "broker", Some(&clients)));
+    let error = refusal(&broker, trusting(&ca)).await;
+    assert!(error.to_lowercase().contains("certificate"), "{error}");
+    let (cert, key) = certificate(&clients, "me", 1);
+    let separate = TlsConfig {
+        cert: Some(Pem::Inline(cert.clone())),
+        key: Some(Pem::Inline(key.serialize_pem())),
+        ..trusting(&ca)
+    };
+    outcome(&broker, separate)
+        .await
+        .expect("the certificate is good");
+    let together = cert + &key.serialize_pem();
+    let one_file = TlsConfig {
+        cert: Some(Pem::Inline(together)),
+        ..trusting(&ca)
+    };
+    outcome(&broker, one_file)
+        .await
+        .expect("certificate and key in one PEM");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_certificate_is_refused() {
+    let ca = authority("ca");
+    let broker = broker(server(&ca, "broker", None));
+    let list = |serial: u8| {
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(2090, 1, 1),
+            crl_number: SerialNumber::from(vec![1]),
+            issuing_distribution_point: None,
+            revoked_certs: vec![RevokedCertParams {
+                serial_number: SerialNumber::from(vec![serial]),
+                revocation_time: date_time_ymd(2020, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let crl = params.signed_by(&ca).expect("signed").pem().expect("PEM");
+        TlsConfig {
+            crl: Some(Pem::Inline(crl)),
+            ..trusting(&ca)
+        }
+    };
+    outcome(&broker, list(99))
+        .await
+        .expect("another one is revoked");
+    let error = refusal(&broker, list(7)).await;
+    assert!(error.contains("Revoked"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plaintext_port_gets_a_hint() {
+    // A broker that takes the client's hello for a length, as Kafka does, closes.
+    let broker = Broker::new(|_| Reaction::Usual);
+    let mut listener = broker.network.listen("broker", 9092);
+    tokio::spawn(async move { while listener.accept().await.is_some() {} });
+    let error = outcome(&broker, trusting(&authority("ca")))
+        .await
+        .expect_err("no TLS there");
+    assert!(error.to_string().contains("plaintext port?"), "{error}");
+}
+
+#[test]
+fn bad_settings_fail_in_the_constructor_and_name_their_option() {
+    let ca = authority("ca");
+    let encrypted =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let (cert, _) = certificate(&ca, "me", 1);
+    let inline = |text: &str| Some(Pem::Inline(text.to_owned()));
+    let cases = [
+        (
+            TlsConfig {
+                ca: inline("no PEM"),
+                ..TlsConfig::default()
+            },
+            "ssl_cafile",
+        ),
+        (
+            TlsConfig {
+                ca: Some(Pem::File("/no/such/file".into())),
+                ..TlsConfig::default()
+            },
+            "/no/such/file",
+        ),
+        (
+            TlsConfig {
+                cert: inline(&cert),
+                key: inline(encrypted),
+                ..trusting(&ca)
+            },
+            "encrypted",
+        ),
+        (
+            TlsConfig {
+                cert: inline(&cert),
+                ..trusting(&ca)
+            },
+            "private key",
+        ),
+        (
+            TlsConfig {
+                key: inline("x"),
+                ..trusting(&ca)
+            },
+            "ssl_certfile",
+        ),
+    ];
+    for (tls, part) in cases {
+        let config = ClientConfig {
+            security_protocol: SecurityProtocol::Ssl,
+            tls,
+            ..ClientConfig::plaintext("h:1").expect("a good address")
+        };
+        let error = thalweg_network::Parts::new(&config)
+            .err()
+            .expect("a bad setting");
+        assert!(
+            error.to_string().contains(part),
+            "{error} should contain {part}"
+        );
+        assert!(matches!(error, ClientError::Configuration(_)));
+    }
+}

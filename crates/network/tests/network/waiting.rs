@@ -1,0 +1,110 @@
+//! How application threads wait: wakes, deadlines, signals.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use thalweg_network::wait::{Blocked, Parker, Wait, block_until, never_interrupted};
+
+fn soon(ms: u64) -> Option<Instant> {
+    Some(Instant::now() + Duration::from_millis(ms))
+}
+
+#[test]
+fn a_wake_before_the_park_is_not_lost() {
+    let parker = Parker::current();
+    parker.waker().wake_by_ref();
+    assert_eq!(parker.wait(soon(10_000)), Wait::Notified);
+    assert_eq!(parker.wait(soon(5)), Wait::TimedOut, "and it counts once");
+}
+
+#[test]
+fn another_thread_wakes_a_parked_one() {
+    let parker = Parker::current();
+    let waker = parker.waker().clone();
+    let other = thread::spawn(move || waker.wake());
+    assert_eq!(parker.wait(soon(10_000)), Wait::Notified);
+    other.join().expect("the other thread only wakes");
+}
+
+#[test]
+fn ten_thousand_handovers_lose_none() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let parker = Parker::current();
+    let (waker, seen) = (parker.waker().clone(), Arc::clone(&count));
+    let other = thread::spawn(move || {
+        for _ in 0..10_000 {
+            seen.fetch_add(1, Ordering::SeqCst);
+            waker.wake_by_ref();
+            if seen.load(Ordering::SeqCst).is_multiple_of(64) {
+                thread::yield_now();
+            }
+        }
+    });
+    let got = block_until(soon(30_000), &mut never_interrupted(), |_| {
+        (count.load(Ordering::SeqCst) == 10_000).then_some(())
+    });
+    assert_eq!(got, Ok(()));
+    other.join().expect("the other thread only wakes");
+}
+
+#[test]
+fn a_deadline_ends_a_wait() {
+    let start = Instant::now();
+    let outcome: Result<(), _> = block_until(soon(60), &mut never_interrupted(), |_| None);
+    assert_eq!(outcome, Err(Blocked::TimedOut));
+    let waited = start.elapsed();
+    assert!(
+        waited >= Duration::from_millis(60) && waited < Duration::from_secs(5),
+        "{waited:?}"
+    );
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// Sends SIGUSR2 to a thread after a pause; its handler does nothing but interrupt.
+fn signal_later(to: libc::pthread_t, pause: Duration) -> thread::JoinHandle<()> {
+    let handler: extern "C" fn(libc::c_int) = nothing;
+    // SAFETY: a handler that does nothing; a thread that outlives the helper, as it joins it.
+    unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
+    thread::spawn(move || {
+        thread::sleep(pause);
+        // SAFETY: as above.
+        unsafe { libc::pthread_kill(to, libc::SIGUSR2) };
+    })
+}
+
+#[test]
+fn a_signal_ends_a_wait_if_the_caller_says_so() {
+    for pause_ms in [2, 60] {
+        // SAFETY: no preconditions.
+        let me = unsafe { libc::pthread_self() };
+        let start = Instant::now();
+        let sender = signal_later(me, Duration::from_millis(pause_ms));
+        let asked = AtomicBool::new(false);
+        let mut interrupted = || {
+            start.elapsed() >= Duration::from_millis(pause_ms) && {
+                asked.store(true, Ordering::SeqCst);
+                true
+            }
+        };
+        let outcome: Result<(), _> = block_until(soon(20_000), &mut interrupted, |_| None);
+        assert_eq!(outcome, Err(Blocked::Interrupted));
+        assert!(asked.load(Ordering::SeqCst));
+        assert!(start.elapsed() < Duration::from_secs(5));
+        sender.join().expect("the sender only signals");
+    }
+}
+
+#[test]
+fn a_signal_that_concerns_nobody_does_not_end_a_wait() {
+    // SAFETY: no preconditions.
+    let me = unsafe { libc::pthread_self() };
+    let sender = signal_later(me, Duration::from_millis(40));
+    let start = Instant::now();
+    let outcome: Result<(), _> = block_until(soon(150), &mut never_interrupted(), |_| None);
+    assert_eq!(outcome, Err(Blocked::TimedOut));
+    assert!(start.elapsed() >= Duration::from_millis(150));
+    sender.join().expect("the sender only signals");
+}
