@@ -17,10 +17,10 @@ use arrow_array::{
 use thalweg_consumer::{BatchInfo, Offer, RecordSink, TopicPartition};
 use thalweg_records::{RecordRef, TimestampType};
 
-use crate::column_builders::{BinaryBuilder, HeadersBuilder};
+use crate::column_builders::{BinaryBuilder, HeadersBuilder, NumberBuilder};
 use crate::error::ColumnsError;
 use crate::layout::{Column, Layout, TimestampUnit};
-use crate::slab::{SlabPool, scalars};
+use crate::slab::SlabPool;
 
 /// Arrow's offsets are 32 bits wide; a table stays far enough below that, whatever is asked for.
 pub const TABLE_BYTES_MAX: usize = 1 << 30;
@@ -43,12 +43,12 @@ struct Columns {
     key: Option<BinaryBuilder>,
     value: Option<BinaryBuilder>,
     headers: Option<HeadersBuilder>,
-    offset: Option<Vec<i64>>,
-    timestamp: Option<Vec<i64>>,
+    offset: Option<NumberBuilder<i64>>,
+    timestamp: Option<NumberBuilder<i64>>,
     topic: Option<BinaryBuilder>,
-    partition: Option<Vec<i32>>,
-    timestamp_type: Option<Vec<i32>>,
-    leader_epoch: Option<Vec<i32>>,
+    partition: Option<NumberBuilder<i32>>,
+    timestamp_type: Option<NumberBuilder<i32>>,
+    leader_epoch: Option<NumberBuilder<i32>>,
 }
 
 /// The run of records under way.
@@ -77,7 +77,7 @@ pub struct ArrowSink {
 
 impl ArrowSink {
     pub fn new(layout: Layout, limits: TableLimits, pool: Arc<SlabPool>) -> Self {
-        let columns = Columns::new(&layout, &pool);
+        let columns = Columns::new(&layout);
         Self {
             layout,
             columns,
@@ -168,8 +168,8 @@ impl RecordSink for ArrowSink {
             0
         };
         self.row_bytes = topic_bytes + self.columns.fixed_row_bytes();
-        self.columns
-            .reserve(batch.records_max.min(self.rows_max - self.rows));
+        let rows = batch.records_max.min(self.rows_max - self.rows);
+        self.columns.reserve(rows, &self.pool);
         self.run = Some(Run {
             partition: batch.partition.clone(),
             leader_epoch: batch.leader_epoch,
@@ -214,31 +214,32 @@ impl RecordSink for ArrowSink {
         let rows = self.rows - run.rows_before;
         let columns = &mut self.columns;
         if let Some(topic) = &mut columns.topic {
-            topic.push_run(run.partition.topic.as_bytes(), rows);
+            topic.push_run(run.partition.topic.as_bytes(), rows, &self.pool);
         }
         if let Some(partition) = &mut columns.partition {
-            partition.resize(self.rows, run.partition.partition);
+            partition.reserve(rows, &self.pool);
+            partition.fill(self.rows, run.partition.partition);
         }
         if let Some(leader_epoch) = &mut columns.leader_epoch {
-            leader_epoch.resize(self.rows, run.leader_epoch);
+            leader_epoch.reserve(rows, &self.pool);
+            leader_epoch.fill(self.rows, run.leader_epoch);
         }
         if let Some(timestamp_type) = &mut columns.timestamp_type {
-            timestamp_type.resize(self.rows, i32::from(run.timestamp_type.id()));
+            timestamp_type.reserve(rows, &self.pool);
+            timestamp_type.fill(self.rows, i32::from(run.timestamp_type.id()));
         }
     }
 }
 
 impl Columns {
-    fn new(layout: &Layout, pool: &SlabPool) -> Self {
-        let binary = |column| layout.has(column).then(|| BinaryBuilder::new(pool));
-        let longs = |column| layout.has(column).then(|| pool.take());
-        let ints = |column| layout.has(column).then(|| pool.take());
+    fn new(layout: &Layout) -> Self {
+        let binary = |column| layout.has(column).then(BinaryBuilder::new);
+        let longs = |column| layout.has(column).then(NumberBuilder::new);
+        let ints = |column| layout.has(column).then(NumberBuilder::new);
         Self {
             key: binary(Column::Key),
             value: binary(Column::Value),
-            headers: layout
-                .has(Column::Headers)
-                .then(|| HeadersBuilder::new(pool)),
+            headers: layout.has(Column::Headers).then(HeadersBuilder::new),
             offset: longs(Column::Offset),
             timestamp: longs(Column::Timestamp),
             topic: binary(Column::Topic),
@@ -248,18 +249,19 @@ impl Columns {
         }
     }
 
-    fn reserve(&mut self, rows: usize) {
+    /// Room in the columns that are pushed to record by record.
+    fn reserve(&mut self, rows: usize, pool: &SlabPool) {
         for column in [&mut self.key, &mut self.value].into_iter().flatten() {
-            column.reserve(rows);
+            column.reserve(rows, pool);
         }
         if let Some(headers) = &mut self.headers {
-            headers.reserve(rows);
+            headers.reserve(rows, pool);
         }
         for column in [&mut self.offset, &mut self.timestamp]
             .into_iter()
             .flatten()
         {
-            column.reserve(rows);
+            column.reserve(rows, pool);
         }
     }
 
@@ -310,13 +312,12 @@ impl Columns {
             Column::Partition => Ok(ints(&mut self.partition, pool)),
             Column::TimestampType => Ok(ints(&mut self.timestamp_type, pool)),
             Column::LeaderEpoch => Ok(ints(&mut self.leader_epoch, pool)),
-            Column::Offset => {
-                let values = std::mem::replace(made(&mut self.offset), pool.take());
-                Ok(Arc::new(Int64Array::new(scalars(values, pool), None)))
-            }
+            Column::Offset => Ok(Arc::new(Int64Array::new(
+                made(&mut self.offset).finish(pool),
+                None,
+            ))),
             Column::Timestamp => {
-                let values = std::mem::replace(made(&mut self.timestamp), pool.take());
-                let values = scalars(values, pool);
+                let values = made(&mut self.timestamp).finish(pool);
                 Ok(match unit {
                     TimestampUnit::Millisecond => {
                         Arc::new(TimestampMillisecondArray::new(values, None).with_timezone("UTC"))
@@ -336,7 +337,6 @@ fn made<T>(column: &mut Option<T>) -> &mut T {
         .expect("a column of the layout was made with the sink")
 }
 
-fn ints(column: &mut Option<Vec<i32>>, pool: &Arc<SlabPool>) -> ArrayRef {
-    let values = std::mem::replace(made(column), pool.take());
-    Arc::new(Int32Array::new(scalars(values, pool), None))
+fn ints(column: &mut Option<NumberBuilder<i32>>, pool: &Arc<SlabPool>) -> ArrayRef {
+    Arc::new(Int32Array::new(made(column).finish(pool), None))
 }

@@ -47,7 +47,7 @@ impl ByteColumn {
                 let values = Box::new(Self::new(name, dictionary.values())?);
                 Self::Dictionary {
                     keys,
-                    nulls: array.clone(),
+                    nulls: ArrayRef::clone(array),
                     values,
                 }
             }
@@ -122,11 +122,17 @@ impl HeadersColumn {
         let (bounds, items) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                (Bounds::Short(list.offsets().clone()), list.values().clone())
+                (
+                    Bounds::Short(list.offsets().clone()),
+                    ArrayRef::clone(list.values()),
+                )
             }
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                (Bounds::Long(list.offsets().clone()), list.values().clone())
+                (
+                    Bounds::Long(list.offsets().clone()),
+                    ArrayRef::clone(list.values()),
+                )
             }
             DataType::Map(_, _) => {
                 let map = array.as_map();
@@ -147,7 +153,7 @@ impl HeadersColumn {
         let (keys, values) = (part(0, "key")?, part(1, "value")?);
         Ok(Self {
             bounds,
-            rows: array.clone(),
+            rows: ArrayRef::clone(array),
             keys,
             values,
             items,
@@ -220,7 +226,7 @@ pub(crate) fn timestamps_ms(
             let to = DataType::Timestamp(Millisecond, zone.clone());
             arrow_cast::cast_with_options(array, &to, &strict())?
         }
-        DataType::Int64 | DataType::Null => array.clone(),
+        DataType::Int64 | DataType::Null => ArrayRef::clone(array),
         other => {
             return Err(ColumnsError::ColumnType {
                 name: "timestamp".to_owned(),

@@ -6,13 +6,13 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, ListArray, StringArray, StructArray};
-use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, FieldRef};
 use thalweg_records::RawHeaders;
 
 use crate::error::ColumnsError;
 use crate::layout::header_fields;
-use crate::slab::{SlabPool, buffer, scalars};
+use crate::slab::{SlabElement, SlabPool, buffer, scalars};
 
 /// Which rows are null. Bits are written only once there is a null.
 #[derive(Debug, Default)]
@@ -68,60 +68,125 @@ impl Validity {
     }
 }
 
+/// A plain column of numbers, and how long it was the last time.
+#[derive(Debug)]
+pub(crate) struct NumberBuilder<T> {
+    values: Vec<T>,
+    len_before: usize,
+}
+
+impl<T: SlabElement + Send + 'static> NumberBuilder<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            values: Vec::new(),
+            len_before: 0,
+        }
+    }
+
+    /// Takes memory for the first rows, and makes room for `rows` more.
+    pub(crate) fn reserve(&mut self, rows: usize, pool: &SlabPool) {
+        if self.values.capacity() == 0 {
+            self.values = pool.take(self.len_before.max(rows));
+        }
+        self.values.reserve(rows);
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) {
+        self.values.push(value);
+    }
+
+    /// The same value up to row `len`.
+    pub(crate) fn fill(&mut self, len: usize, value: T) {
+        self.values.resize(len, value);
+    }
+
+    fn bump(&mut self) -> Vec<T> {
+        self.len_before = self.values.len();
+        std::mem::take(&mut self.values)
+    }
+
+    pub(crate) fn finish(&mut self, pool: &Arc<SlabPool>) -> ScalarBuffer<T> {
+        scalars(self.bump(), pool)
+    }
+}
+
+/// Ends of rows in a data buffer; the first is always 0.
+#[derive(Debug)]
+struct Offsets(NumberBuilder<i32>);
+
+impl Offsets {
+    fn reserve(&mut self, rows: usize, pool: &SlabPool) {
+        self.0.reserve(rows + 1, pool);
+        if self.0.values.is_empty() {
+            self.0.push(0);
+        }
+    }
+
+    fn finish(&mut self, pool: &Arc<SlabPool>) -> OffsetBuffer<i32> {
+        if self.0.values.is_empty() {
+            return OffsetBuffer::new_empty();
+        }
+        OffsetBuffer::new(self.0.finish(pool))
+    }
+}
+
 /// Bytes of any length with nulls: keys, values, header keys and values.
 #[derive(Debug)]
 pub(crate) struct BinaryBuilder {
-    offsets: Vec<i32>,
-    data: Vec<u8>,
+    offsets: Offsets,
+    data: NumberBuilder<u8>,
     validity: Validity,
 }
 
 impl BinaryBuilder {
-    pub(crate) fn new(pool: &SlabPool) -> Self {
-        let mut offsets = pool.take::<i32>();
-        offsets.push(0);
+    pub(crate) fn new() -> Self {
         Self {
-            offsets,
-            data: pool.take(),
+            offsets: Offsets(NumberBuilder::new()),
+            data: NumberBuilder::new(),
             validity: Validity::default(),
         }
     }
 
-    pub(crate) fn reserve(&mut self, rows: usize) {
-        self.offsets.reserve(rows);
+    /// Before the first push, and before a run of them.
+    pub(crate) fn reserve(&mut self, rows: usize, pool: &SlabPool) {
+        self.offsets.reserve(rows, pool);
+        if self.data.values.capacity() == 0 {
+            self.data.values = pool.take(self.data.len_before);
+        }
     }
 
     /// The caller's limit on bytes keeps the sum below 2 GiB.
     #[inline]
     pub(crate) fn push(&mut self, bytes: Option<&[u8]>) {
         if let Some(bytes) = bytes {
-            self.data.extend_from_slice(bytes);
+            self.data.values.extend_from_slice(bytes);
             self.validity.push_valid();
         } else {
             self.validity.push_null();
         }
-        self.offsets.push(self.data.len() as i32);
+        self.offsets.0.push(self.data.values.len() as i32);
     }
 
     /// The same bytes for many rows.
-    pub(crate) fn push_run(&mut self, bytes: &[u8], rows: usize) {
-        self.data.reserve(bytes.len() * rows);
-        self.offsets.reserve(rows);
+    pub(crate) fn push_run(&mut self, bytes: &[u8], rows: usize, pool: &SlabPool) {
+        self.reserve(rows, pool);
+        let data = &mut self.data.values;
+        data.reserve(bytes.len() * rows);
         for _ in 0..rows {
-            self.data.extend_from_slice(bytes);
-            self.offsets.push(self.data.len() as i32);
+            data.extend_from_slice(bytes);
+            self.offsets.0.push(data.len() as i32);
         }
         self.validity.len += rows;
     }
 
-    fn parts(
-        &mut self,
-        pool: &Arc<SlabPool>,
-    ) -> (OffsetBuffer<i32>, arrow_buffer::Buffer, Option<NullBuffer>) {
-        let done = std::mem::replace(self, Self::new(pool));
-        let mut validity = done.validity;
-        let offsets = OffsetBuffer::new(scalars(done.offsets, pool));
-        (offsets, buffer(done.data, pool), validity.finish(pool))
+    fn parts(&mut self, pool: &Arc<SlabPool>) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
+        let offsets = self.offsets.finish(pool);
+        (
+            offsets,
+            buffer(self.data.bump(), pool),
+            self.validity.finish(pool),
+        )
     }
 
     pub(crate) fn finish_binary(&mut self, pool: &Arc<SlabPool>) -> Result<ArrayRef, ColumnsError> {
@@ -138,7 +203,7 @@ impl BinaryBuilder {
 /// `list<struct<key: string, value: binary>>`: null, not empty, where a record has no headers.
 #[derive(Debug)]
 pub(crate) struct HeadersBuilder {
-    offsets: Vec<i32>,
+    offsets: Offsets,
     validity: Validity,
     keys: BinaryBuilder,
     values: BinaryBuilder,
@@ -146,20 +211,20 @@ pub(crate) struct HeadersBuilder {
 }
 
 impl HeadersBuilder {
-    pub(crate) fn new(pool: &SlabPool) -> Self {
-        let mut offsets = pool.take::<i32>();
-        offsets.push(0);
+    pub(crate) fn new() -> Self {
         Self {
-            offsets,
+            offsets: Offsets(NumberBuilder::new()),
             validity: Validity::default(),
-            keys: BinaryBuilder::new(pool),
-            values: BinaryBuilder::new(pool),
+            keys: BinaryBuilder::new(),
+            values: BinaryBuilder::new(),
             count: 0,
         }
     }
 
-    pub(crate) fn reserve(&mut self, rows: usize) {
-        self.offsets.reserve(rows);
+    pub(crate) fn reserve(&mut self, rows: usize, pool: &SlabPool) {
+        self.offsets.reserve(rows, pool);
+        self.keys.reserve(0, pool);
+        self.values.reserve(0, pool);
     }
 
     #[inline]
@@ -169,19 +234,18 @@ impl HeadersBuilder {
         } else {
             self.push_list(headers);
         }
-        self.offsets.push(self.count);
+        self.offsets.0.push(self.count);
     }
 
     fn push_list(&mut self, headers: RawHeaders<'_>) {
         self.validity.push_valid();
         for header in headers {
             // A key is text by the book only: what is not becomes text with replacement marks.
-            match std::str::from_utf8(header.key) {
-                Ok(_) => self.keys.push(Some(header.key)),
-                Err(_) => {
-                    let text = String::from_utf8_lossy(header.key);
-                    self.keys.push(Some(text.as_bytes()));
-                }
+            if std::str::from_utf8(header.key).is_ok() {
+                self.keys.push(Some(header.key));
+            } else {
+                let text = String::from_utf8_lossy(header.key);
+                self.keys.push(Some(text.as_bytes()));
             }
             self.values.push(header.value);
             self.count += 1;
@@ -193,12 +257,12 @@ impl HeadersBuilder {
         data_type: &DataType,
         pool: &Arc<SlabPool>,
     ) -> Result<ArrayRef, ColumnsError> {
-        let mut done = std::mem::replace(self, Self::new(pool));
-        let keys = done.keys.finish_string(pool)?;
-        let values = done.values.finish_binary(pool)?;
+        self.count = 0;
+        let keys = self.keys.finish_string(pool)?;
+        let values = self.values.finish_binary(pool)?;
         let items = StructArray::try_new(header_fields(), vec![keys, values], None)?;
-        let offsets = OffsetBuffer::new(scalars(done.offsets, pool));
-        let nulls = done.validity.finish(pool);
+        let offsets = self.offsets.finish(pool);
+        let nulls = self.validity.finish(pool);
         let item: FieldRef = match data_type {
             DataType::List(item) => Arc::clone(item),
             other => return Err(ColumnsError::Arrow(format!("headers are no {other}"))),
@@ -228,7 +292,8 @@ mod tests {
             vec![3, 9, 16],
             (0..20).collect(),
         ] {
-            let mut column = BinaryBuilder::new(&pool);
+            let mut column = BinaryBuilder::new();
+            column.reserve(20, &pool);
             for row in 0..20 {
                 column.push((!nulls_at.contains(&row)).then_some(b"x".as_slice()));
             }
@@ -247,9 +312,11 @@ mod tests {
     #[test]
     fn a_builder_is_empty_again_after_finish() {
         let pool = SlabPool::new(1 << 20);
-        let mut column = BinaryBuilder::new(&pool);
-        column.push_run(b"topic", 5000);
+        let mut column = BinaryBuilder::new();
+        column.push_run(b"topic", 5000, &pool);
         assert_eq!(column.finish_string(&pool).expect("text").len(), 5000);
+        assert_eq!(column.finish_string(&pool).expect("text").len(), 0);
+        column.reserve(1, &pool);
         column.push(None);
         let array = column.finish_string(&pool).expect("text");
         assert_eq!((array.len(), array.null_count()), (1, 1));

@@ -50,10 +50,20 @@ impl SlabPool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty vector with the memory of an earlier one, if there is any.
-    pub(crate) fn take<T: SlabElement>(&self) -> Vec<T> {
+    /// An empty vector, with the memory of an earlier one that held at least `len_hint`; if there
+    /// is none, of the largest one.
+    pub(crate) fn take<T: SlabElement>(&self, len_hint: usize) -> Vec<T> {
+        if len_hint == 0 {
+            return Vec::new();
+        }
         let mut idle = self.lock();
-        let taken = T::shelf(&mut idle).pop().unwrap_or_default();
+        let shelf = T::shelf(&mut idle);
+        let at = shelf.partition_point(|kept| kept.capacity() < len_hint);
+        let taken = if at < shelf.len() {
+            shelf.remove(at)
+        } else {
+            shelf.pop().unwrap_or_default()
+        };
         idle.held_bytes -= size_of::<T>() * taken.capacity();
         taken
     }
@@ -67,7 +77,7 @@ impl SlabPool {
         let mut idle = self.lock();
         if idle.held_bytes + bytes <= self.limit_bytes {
             idle.held_bytes += bytes;
-            // Sorted by capacity: the largest is taken first, so few of them grow.
+            // Sorted by capacity.
             let shelf = T::shelf(&mut idle);
             let at = shelf.partition_point(|kept| kept.capacity() < vec.capacity());
             shelf.insert(at, vec);
@@ -148,11 +158,23 @@ mod tests {
         assert_eq!(another[999], 7);
         drop(another);
         assert_eq!(pool.idle_bytes(), 8000);
-        let again = pool.take::<i64>();
+        let again = pool.take::<i64>(10);
         assert_eq!(
             (again.as_ptr(), again.len(), pool.idle_bytes()),
             (address, 0, 0)
         );
+    }
+
+    #[test]
+    fn the_smallest_that_is_large_enough_is_taken() {
+        let pool = SlabPool::new(1 << 20);
+        for kilobytes in [64, 8, 16] {
+            drop(buffer(Vec::<u8>::with_capacity(kilobytes * 1024), &pool));
+        }
+        assert_eq!(pool.take::<u8>(10_000).capacity(), 16 * 1024);
+        assert_eq!(pool.take::<u8>(1 << 20).capacity(), 64 * 1024);
+        assert_eq!(pool.take::<u8>(0).capacity(), 0);
+        assert_eq!(pool.idle_bytes(), 8 * 1024);
     }
 
     #[test]

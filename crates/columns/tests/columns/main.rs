@@ -1,0 +1,5 @@
+//! Columns from records and back.
+
+mod sink;
+mod source;
+mod support;
