@@ -268,9 +268,5 @@ def coerce(option: Option, value: Any) -> Any:
     if value is None and option.kind != "reset":
         if option.kind == "choice" and option.nullable:
             return option.choices[0]
-        if option.nullable:
-            return None
-        if option.default is None:
-            raise ValueError("must not be None")
-        return COERCE[option.kind](option, option.default)
+        return None
     return COERCE[option.kind](option, value)

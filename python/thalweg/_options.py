@@ -144,7 +144,6 @@ _CONNECTION: tuple[Option, ...] = (
         "pca",
         "A name for this client in the brokers' logs, quotas and metrics. None:"
         " 'thalweg-producer-1' and so on.",
-        differs="Kafka's clients make such a name up too.",
     ),
     _choice(
         "client_dns_lookup",
@@ -297,8 +296,8 @@ _CONNECTION: tuple[Option, ...] = (
         "allow_auto_create_topics",
         True,
         "pc",
-        "Whether asking for a topic's metadata may create it, if the brokers allow that.",
-        differs="Kafka's producer always allows it.",
+        "Whether asking for a topic's metadata may create it, if the brokers allow that."
+        " Kafka's own producer has no such option: it always may.",
     ),
 )
 
@@ -371,6 +370,7 @@ _SECURITY: tuple[Option, ...] = (
         "pca",
         "Kafka's spelling of ssl_check_hostname: 'https', or '' for no check.",
         core=False,
+        differs="None leaves it to ssl_check_hostname, whose default is the same.",
     ),
     _text(
         "ssl_truststore_location",

@@ -114,6 +114,8 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
         row = known.get(name)
         if row is None:
             found.problem(_unknown(client, name))
+        elif value is None and not row.nullable and row.kind != "reset":
+            continue  # as if it were not given: os.environ.get(...) and the like
         elif row.name in values and values[row.name] != value:
             found.problem(f"{spelt[row.name]!r} and {name!r} are one option with two values")
         else:
@@ -156,8 +158,9 @@ def resolve(client: Client, given: Mapping[str, Any]) -> Config:
             read.pop(name)
         if name in read:
             _warn_of(row, read[name], found)
-    if "api_version_auto_timeout_ms" in read and "bootstrap_timeout_ms" not in read:
-        values["bootstrap_timeout_ms"] = int(read["api_version_auto_timeout_ms"])
+    old_timeout = read.get("api_version_auto_timeout_ms")
+    if old_timeout is not None and "bootstrap_timeout_ms" not in read:
+        values["bootstrap_timeout_ms"] = int(old_timeout)
     apply_rules(client, values, frozenset(read), found, IgnoredOptionWarning)
     if found.problems:
         raise KafkaConfigurationError(found.message(), problems=found.problems)

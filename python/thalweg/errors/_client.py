@@ -167,6 +167,10 @@ class LogTruncationError(KafkaError):
         self.divergent_offsets = divergent_offsets
         super().__init__(*args or (f"Detected truncated partitions: {divergent_offsets}",))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles the mapping as the first argument, where the constructor wants it."""
+        return type(self), (self.divergent_offsets, *self.args)
+
 
 class DeserializationError(KafkaError):
     """A deserializer raised; the position stays at the record (`RecordDeserializationException`).

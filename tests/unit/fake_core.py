@@ -1,0 +1,277 @@
+"""A stand-in for the extension module: keeps what it was given, answers what it was told.
+
+Only for what is Python's own: how options, hooks and calls reach the core, and what becomes of
+its answers. Everything about Kafka itself is tested with the real module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Generic, TypeVar
+
+from thalweg.errors import IllegalStateError, KafkaTimeoutError
+from thalweg.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class PendingRequest:
+    def __init__(self) -> None:
+        self.is_done = False
+        self.answer: Any = None
+        self.callbacks: list[Callable[[Any], object]] = []
+
+    def complete(self, answer: Any) -> None:
+        self.is_done, self.answer = True, answer
+        for callback in self.callbacks:
+            callback(self)
+
+    def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
+        if not self.is_done:
+            raise KafkaTimeoutError("not answered")
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        answer: dict[str, Any] = self.answer
+        return answer
+
+    def add_done_callback(self, f: Callable[[Any], object]) -> None:
+        if self.is_done:
+            f(self)
+        else:
+            self.callbacks.append(f)
+
+
+class Client:
+    """`answers[api]` is an answer, an exception, a function of the body, or a list of these."""
+
+    def __init__(self, config: dict[str, Any] | None = None) -> None:
+        self.config = config
+        self.answers: dict[str, Any] = {}
+        self.requests: list[tuple[str, dict[str, Any], Any]] = []
+        self.versions: dict[str, int] = {}
+        self.forgotten: list[tuple[str, str]] = []
+        self.held: list[PendingRequest] | None = None  # a list: answers wait to be given
+        self.closed = False
+
+    def _answer(self, api: str, body: dict[str, Any]) -> Any:
+        found = self.answers[api]
+        if isinstance(found, list):
+            found = found.pop(0) if len(found) > 1 else found[0]
+        return found(body) if callable(found) else found
+
+    def submit(
+        self,
+        api: str,
+        body: dict[str, Any],
+        node: Any = "any",
+        version: int | None = None,
+        timeout_ms: int | None = None,
+        max_version: int | None = None,
+    ) -> PendingRequest:
+        if self.closed:
+            raise IllegalStateError("closed")
+        self.requests.append((api, body, node))
+        pending = PendingRequest()
+        if self.held is not None:
+            self.held.append(pending)
+        else:
+            pending.complete(self._answer(api, body))
+        return pending
+
+    def request(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        return self.submit(*args, **kwargs).result()
+
+    def negotiate(self, api: str, node: Any = "any", max_version: int | None = None) -> int:
+        found = self.versions.get(api, 99)
+        if isinstance(found, Exception):
+            raise found
+        return found if max_version is None else min(found, max_version)
+
+    def metadata(
+        self, topics: list[str] | None = None, timeout_ms: int | None = None
+    ) -> dict[str, Any]:
+        return self.request("Metadata", {"Topics": topics})
+
+    def forget_coordinator(self, kind: str, key: str) -> None:
+        self.forgotten.append((kind, key))
+
+    def nodes(self) -> list[BrokerMetadata]:
+        return [BrokerMetadata(1, "h", 1), BrokerMetadata(2, "h", 2)]
+
+    def cluster(self) -> Any:
+        return self.answers["cluster"]
+
+    def api_versions(self, node: Any = "any") -> dict[str, tuple[int, int]]:
+        return {"Produce": (0, 12)}
+
+    def bootstrap_connected(self) -> bool:
+        return True
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        return {"admin-client-metrics": {"request-total": 1.0}}
+
+    def close(self, timeout_ms: int | None = None) -> None:
+        self.closed = True
+
+
+class _Opened:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a subclass without __init__")
+
+    def _open(self, config: dict[str, Any], hooks: Any = None) -> None:
+        self.core_config, self.hooks, self.closed = config, hooks, False
+        self.client = Client(config)
+        self.calls: list[Any] = []
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        return {"group": {"name": 1.0}}
+
+    def bootstrap_connected(self) -> bool:
+        return True
+
+
+class Producer(_Opened, Generic[K, V]):
+    def close(self, timeout: float | None = None) -> None:
+        self.calls.append(("close", timeout))
+        self.closed = True
+
+
+class Consumer(_Opened, Generic[K, V]):
+    """Keeps an assignment; `batches` are what polls give."""
+
+    def _open(self, config: dict[str, Any], hooks: Any = None) -> None:
+        super()._open(config, hooks)
+        self.assigned: list[TopicPartition] = []
+        self.known: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.waiting: list[TopicPartition] = []
+        self.found: dict[TopicPartition, OffsetAndMetadata | None] = {}
+        self.offsets: dict[Any, Any] = {}
+
+    def assign(self, partitions: Any) -> None:
+        self.assigned = [TopicPartition(*each) for each in partitions]
+        self.calls.append(("assign", self.assigned))
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self.assigned)
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return dict(self.known)
+
+    def awaiting_committed(self) -> list[TopicPartition]:
+        return list(self.waiting)
+
+    def set_committed(self, offsets: Any) -> None:
+        self.found.update(offsets)
+        self.waiting = [each for each in self.waiting if each not in offsets]
+
+    def reenter(self) -> None:
+        self.calls.append("reenter")
+
+    def shutdown(self, timeout_ms: int | None = None) -> None:
+        self.calls.append(("shutdown", timeout_ms))
+        self.closed = True
+
+    def poll(self, timeout_ms: Any = 0, max_records: Any = None) -> dict[Any, Any]:
+        self.calls.append(("poll", timeout_ms, max_records))
+        return {}
+
+    def poll_arrow(self, *args: Any) -> Any:
+        self.calls.append(("poll_arrow", *args))
+        return RecordTable()
+
+    def list_offsets(self, targets: Any, timeout_ms: Any = None) -> list[Any]:
+        self.calls.append(("list_offsets", targets, timeout_ms))
+        return [(*target[:2], *self.offsets[target]) for target in targets]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("seek", "seek_to", "pause_partitions", "resume_partitions"):
+            raise AttributeError(name)
+        return lambda *args: self.calls.append((name, *args))
+
+    def seek(self, *args: Any) -> None:
+        self.calls.append(("seek", *args))
+
+    def position(self, *args: Any) -> int:
+        self.calls.append(("position", *args))
+        return 5
+
+    def highwater(self, partition: Any) -> int:
+        return 9
+
+
+class ConsumerRecord(Generic[K, V]):
+    pass
+
+
+class RecordTable:
+    num_rows, nbytes, column_names = 0, 0, ["topic"]
+
+
+class EmbeddedBroker:
+    def __init__(self, *args: Any) -> None:
+        self.args, self.calls, self.running = args, [], False
+        self.nodes = list(range(args[0]))
+        self.bootstrap_servers = "127.0.0.1:9092"
+
+    def start(self) -> None:
+        self.running = True
+
+    def close(self) -> None:
+        self.running = False
+
+    def add_fault(self, *args: Any) -> int:
+        self.calls.append(args)
+        return len(self.calls)
+
+    def fault_hits(self, fault: int) -> int:
+        return fault * 10
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args: self.calls.append((name, *args))
+
+
+def _module() -> ModuleType:
+    module = ModuleType("thalweg._core")
+    kinds: tuple[type, ...] = (Producer, Consumer, Client, EmbeddedBroker, PendingRequest)
+    for kind in (*kinds, ConsumerRecord, RecordTable):
+        setattr(module, kind.__name__, kind)
+    for name in ("FutureRecordMetadata", "FutureBatchMetadata", "BatchMetadata"):
+        setattr(module, name, type(name, (), {}))
+    module.set_log_level = lambda logger, level: None  # type: ignore[attr-defined]
+    return module
+
+
+_USERS = ("producer", "consumer", "admin", "admin.client", "broker", "coordinator.driver")
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Has thalweg.producer and the others use the fake within the block, freshly imported."""
+    import thalweg
+
+    names = ["thalweg._core", *(f"thalweg.{name}" for name in _USERS)]
+    before = {name: sys.modules.pop(name, None) for name in names}
+    attributes = {name: vars(thalweg).pop(name, None) for name in ("_core", "admin", *_USERS[:3])}
+    sys.modules["thalweg._core"] = _module()
+    thalweg._core = sys.modules["thalweg._core"]  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
+        for name, module in attributes.items():
+            vars(thalweg).pop(name, None)
+            if module is not None:
+                setattr(thalweg, name, module)
+
+
+def load(name: str) -> Any:
+    """A module of thalweg, imported within `installed()`."""
+    return importlib.import_module(f"thalweg.{name}")

@@ -1,0 +1,34 @@
+"""What is generated from the tables is up to date."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("generator", ["generate_config.py", "generate_errors.py"])
+def test_generated_files_are_what_the_generator_writes(generator):
+    found = subprocess.run(
+        [sys.executable, ROOT / "tools" / generator, "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_constructors_take_every_option_and_the_core_is_told_every_core_option():
+    from thalweg import _config_types as types
+    from thalweg.config import options_of, resolve
+
+    for client, public, core in (
+        ("p", types.ProducerConfig, types.CoreProducerConfig),
+        ("c", types.ConsumerConfig, types.CoreConsumerConfig),
+        ("a", types.AdminConfig, types.CoreClientConfig),
+    ):
+        serializers = {name for name in options_of(client) if name.endswith("serializer")}
+        assert set(public.__annotations__) | serializers == set(options_of(client))
+        assert set(core.__annotations__) == set(resolve(client, {}).core())

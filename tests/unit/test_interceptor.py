@@ -1,0 +1,73 @@
+"""Interceptors: a chain in order, skipped where it raises, and nothing where nothing is set."""
+
+import logging
+
+from thalweg.interceptor import (
+    ConsumerInterceptor,
+    ProducerInterceptor,
+    ProducerRecord,
+    chain,
+    notify,
+)
+
+
+class Adds(ProducerInterceptor):
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.seen: list[object] = []
+
+    def on_send(self, record):
+        return record._replace(value=record.value + self.text)
+
+    def on_acknowledgement(self, metadata, exception):
+        self.seen.append((metadata, exception))
+
+
+class Raises(ProducerInterceptor):
+    def on_send(self, record):
+        raise ValueError("no")
+
+    def on_acknowledgement(self, metadata, exception):
+        raise ValueError("no")
+
+
+def test_each_interceptor_may_change_the_record_in_order():
+    run = chain([Adds("b"), Adds("c")], "on_send")
+    assert run is not None
+    assert run(ProducerRecord("t", "a")).value == "abc"
+
+
+def test_one_that_raises_is_logged_and_skipped(caplog):
+    run = chain([Adds("b"), Raises(), Adds("c")], "on_send")
+    assert run is not None
+    with caplog.at_level(logging.ERROR, "thalweg"):
+        assert run(ProducerRecord("t", "a")).value == "abc"
+    assert "on_send of an interceptor raised" in caplog.text
+    assert "ValueError: no" in caplog.text
+
+
+def test_all_are_told_even_if_one_raises(caplog):
+    first, last = Adds(""), Adds("")
+    run = notify([first, Raises(), last], "on_acknowledgement")
+    assert run is not None
+    error = KeyError("x")
+    run(None, error)
+    assert first.seen == last.seen == [(None, error)]
+    assert "on_acknowledgement of an interceptor raised" in caplog.text
+
+
+def test_methods_that_are_not_overridden_cost_nothing():
+    assert chain([], "on_send") is None
+    assert chain([ProducerInterceptor()], "on_send") is None
+    assert chain([ConsumerInterceptor()], "on_consume") is None
+    assert notify([ProducerInterceptor(), object()], "on_acknowledgement") is None
+
+
+def test_an_interceptor_need_not_derive_from_ours():
+    class Own:
+        def on_send(self, record):
+            return record._replace(key=b"k")
+
+    run = chain([Own()], "on_send")
+    assert run is not None
+    assert run(ProducerRecord("t")).key == b"k"

@@ -1,0 +1,130 @@
+"""Serializers of every shape that kafka-python ever took."""
+
+import pytest
+
+from thalweg.serializer import (
+    DefaultSerializer,
+    Deserializer,
+    DeserializeWrapper,
+    JsonSerializer,
+    Serializer,
+    SerializeWrapper,
+    deserialize_function,
+    serialize_function,
+)
+
+
+class Whole(Serializer[str], Deserializer[str]):
+    def serialize(self, topic, headers, data):
+        headers.append(("by", b"me"))
+        return f"{topic}:{data}".encode()
+
+    def deserialize(self, topic, headers, data):
+        return f"{topic}:{len(headers)}:{data.decode()}"
+
+
+class WithoutHeaders:
+    """kafka-python 2.x."""
+
+    def serialize(self, topic, value):
+        return f"{topic}/{value}".encode()
+
+    def deserialize(self, topic, bytes_):
+        return f"{topic}/{bytes_.decode()}"
+
+
+class VarArgs:
+    def serialize(self, *args):
+        return repr(len(args)).encode()
+
+    def deserialize(self, *args):
+        return len(args)
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        (Whole(), b"t:x"),
+        (WithoutHeaders(), b"t/x"),
+        (VarArgs(), b"3"),
+        (lambda data: data.upper().encode(), b"X"),
+        (str.encode, b"x"),
+        (DefaultSerializer(), b"x"),
+        (JsonSerializer(), b'"x"'),
+    ],
+)
+def test_every_shape_serializes(given, expected):
+    function = serialize_function(given)
+    assert function is not None
+    assert function("t", [], "x") == expected
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        (Whole(), "t:1:x"),
+        (WithoutHeaders(), "t/x"),
+        (VarArgs(), 3),
+        (bytes.decode, "x"),
+        (len, 1),
+        (DefaultSerializer(), "x"),
+    ],
+)
+def test_every_shape_deserializes(given, expected):
+    function = deserialize_function(given)
+    assert function is not None
+    assert function("t", [("h", b"")], b"x") == expected
+
+
+def test_a_serializer_may_add_headers():
+    headers: list[tuple[str, bytes]] = []
+    function = serialize_function(Whole())
+    assert function is not None
+    function("t", headers, "x")
+    assert headers == [("by", b"me")]
+
+
+@pytest.mark.parametrize("given", [5, "json", object()])
+def test_something_else_is_a_type_error(given):
+    with pytest.raises(TypeError, match=r"serialize\(\)"):
+        serialize_function(given)
+
+
+def test_none_is_no_serializer():
+    assert serialize_function(None) is None
+    assert deserialize_function(None) is None
+
+
+def test_text_and_json_there_and_back():
+    for serializer, value in (
+        (DefaultSerializer(), "ü"),
+        (DefaultSerializer("latin-1"), "ü"),
+        (JsonSerializer(), {"a": [1, None, "ü"]}),
+    ):
+        data = serializer.serialize("t", [], value)
+        assert isinstance(data, bytes)
+        assert serializer.deserialize("t", [], data) == value
+
+
+@pytest.mark.parametrize("data", [b"x", bytearray(b"x"), memoryview(b"x"), None])
+def test_bytes_pass_through_the_default_serializer(data):
+    assert DefaultSerializer().serialize("t", [], data) is data
+
+
+def test_a_null_stays_a_null():
+    assert JsonSerializer().serialize("t", [], None) is None
+    assert JsonSerializer().deserialize("t", [], None) is None
+    assert DefaultSerializer().deserialize("t", [], None) is None
+
+
+def test_wrappers_call_with_the_data_alone():
+    assert SerializeWrapper(str.encode).serialize("t", [], "x") == b"x"
+    assert SerializeWrapper(None).serialize("t", [], b"x") == b"x"
+    assert DeserializeWrapper(bytes.decode).deserialize("t", [], b"x") == "x"
+    assert DeserializeWrapper(None).deserialize("t", [], b"x") == b"x"
+
+
+def test_abstract_classes_cannot_be_made():
+    for kind in (Serializer, Deserializer):
+        with pytest.raises(TypeError, match="abstract"):
+            kind()
