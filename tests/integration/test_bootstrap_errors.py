@@ -1,0 +1,188 @@
+"""Bootstrap servers that are none: every client says so in bounded time, with each cause."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, within
+from tests.support.brokers import Broker
+from tests.support.kafka import RealKafka
+from tests.support.ports import free_port
+from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from thalweg.errors import KafkaTimeoutError, NoBrokersAvailable
+
+CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
+TIMEOUT_MS = 1500
+LIMIT_S = 8
+
+
+def _fails(client: Callable[..., Any], servers: Any, **options: Any) -> NoBrokersAvailable:
+    options = {"bootstrap_timeout_ms": TIMEOUT_MS, **options}
+    with within(LIMIT_S), pytest.raises(NoBrokersAvailable) as caught:
+        client(bootstrap_servers=servers, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_closed_port_is_named_with_its_cause(client: Any) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    error = _fails(client, address)
+    assert list(error.addresses) == [address]
+    assert "refused" in error.addresses[address].lower()
+    assert address in str(error)
+    assert isinstance(error, KafkaTimeoutError)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_host_without_address_is_named(client: Any) -> None:
+    address = "no-such-host.invalid:9092"
+    error = _fails(client, address)
+    assert list(error.addresses) == [address]
+    assert "no-such-host.invalid" in str(error)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_address_is_named(client: Any) -> None:
+    addresses = [f"127.0.0.1:{free_port()}", "no-such-host.invalid:9092"]
+    error = _fails(client, addresses)
+    assert sorted(error.addresses) == sorted(addresses)
+    assert all(each in str(error) for each in addresses)
+
+
+@pytest.fixture
+def http_port() -> Iterator[int]:
+    """A web server."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_web_servers_port_gives_a_hint(http_port: int, client: Any) -> None:
+    """Its answer read as a frame would be a gigabyte long: nothing is allocated for it."""
+    error = _fails(client, f"127.0.0.1:{http_port}")
+    (cause,) = error.addresses.values()
+    assert any(word in cause.lower() for word in ("http", "kafka", "frame", "tls", "closed"))
+
+
+def test_a_frame_of_impossible_size_is_refused_with_a_hint() -> None:
+    def web(connected: socket.socket) -> None:
+        connected.recv(1000)
+        connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with _server(web) as port:
+        error = _fails(KafkaProducer, f"127.0.0.1:{port}")
+    assert "HTTP" in str(error)
+
+
+def test_a_tls_port_spoken_to_without_tls_gives_a_hint(secure_kafka: RealKafka) -> None:
+    error = _fails(KafkaProducer, secure_kafka.bootstrap("SSL"))
+    assert any(word in str(error) for word in ("TLS", "SSL"))
+
+
+def test_tls_to_a_plain_port_fails_in_time(broker: Broker) -> None:
+    error = _fails(KafkaProducer, broker.bootstrap_servers, security_protocol="SSL")
+    assert broker.bootstrap_servers in str(error)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_port_that_never_answers_ends_in_time(client: Any) -> None:
+    with _server(lambda connected: connected.recv(1)) as port:
+        error = _fails(client, f"127.0.0.1:{port}")
+    assert f"127.0.0.1:{port}" in str(error)
+
+
+def test_a_port_that_closes_at_once_ends_in_time() -> None:
+    with _server(lambda connected: None, hold=False) as port:
+        _fails(KafkaProducer, f"127.0.0.1:{port}")
+
+
+def test_one_good_address_is_enough(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("oneisenough")
+    servers = [
+        f"127.0.0.1:{free_port()}",
+        "no-such-host.invalid:9092",
+        *broker.bootstrap_servers.split(","),
+    ]
+    with within(15), KafkaProducer(bootstrap_servers=servers) as producer:
+        assert producer.send(topic, b"value").get(20).offset == 0
+
+
+def test_a_broker_that_comes_up_late_is_found(start_embedded: Any) -> None:
+    port = free_port()
+    threading.Timer(1.0, lambda: start_embedded(port=port)).start()
+    with (
+        within(20, at_least_s=0.5),
+        KafkaProducer(
+            bootstrap_servers=f"127.0.0.1:{port}", bootstrap_timeout_ms=20_000
+        ) as producer,
+    ):
+        assert producer.send("late", b"value").get(20).offset == 0
+
+
+def test_a_failed_constructor_leaves_nothing_behind() -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        _fails(KafkaConsumer, f"127.0.0.1:{free_port()}", bootstrap_timeout_ms=200)
+    assert threading.active_count() == before
+
+
+class _server:  # noqa: N801 (used as a function)
+    """A listener that gives each connection to a function, and holds it open."""
+
+    def __init__(self, serve: Callable[[socket.socket], Any], hold: bool = True) -> None:
+        self._serve, self._hold = serve, hold
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._held: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def __enter__(self) -> int:
+        accepting = threading.Thread(target=self._accept)
+        accepting.start()
+        self._threads.append(accepting)
+        return int(self._listener.getsockname()[1])
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connected, _ = self._listener.accept()
+            except OSError:
+                return
+            self._held.append(connected)
+            thread = threading.Thread(target=self._one, args=(connected,))
+            thread.start()
+            self._threads.append(thread)
+
+    def _one(self, connected: socket.socket) -> None:
+        try:
+            self._serve(connected)
+        except OSError:
+            return
+        if not self._hold:
+            connected.close()
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for each in self._held:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        for thread in self._threads:
+            thread.join(5)

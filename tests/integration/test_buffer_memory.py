@@ -1,0 +1,192 @@
+"""buffer_memory: a cap that holds, waits with a limit, and memory that comes back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import psutil  # type: ignore[import-untyped,unused-ignore]
+import pytest
+
+from tests.integration.clients import Clients, read, within
+from tests.support.brokers import Broker
+from tests.support.scale import scaled
+from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker, KafkaProducer
+from thalweg.errors import BatchSendError, BufferExhaustedError, KafkaTimeoutError
+
+MEMORY = 1_000_000
+
+
+@pytest.fixture
+def silent(start_embedded: Any) -> EmbeddedBroker:
+    """A broker that takes Produce requests and never answers them."""
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("full")
+    broker.faults.on("Produce").then_silence(times=None)
+    return broker
+
+
+def _small(clients: Clients, broker: Any, **options: Any) -> KafkaProducer[Any, Any]:
+    options = {"buffer_memory": MEMORY, "max_block_ms": 800, **options}
+    return clients.producer(broker, **options)
+
+
+def _fill_up(producer: Any, topic: str, size: int = 1000) -> list[Any]:
+    """Sends until the memory is full."""
+    sent: list[Any] = []
+    for _ in range(10 * MEMORY // size):
+        try:
+            sent.append(producer.send(topic, bytes(size)))
+        except BufferExhaustedError:
+            return sent
+    raise AssertionError(f"{len(sent)} records of {size} bytes fit into {MEMORY}")
+
+
+def test_a_full_buffer_ends_in_an_error_for_that_record_only(
+    silent: EmbeddedBroker, clients: Clients
+) -> None:
+    producer = _small(clients, silent)
+    sent = _fill_up(producer, "full")
+    assert 0.5 * MEMORY <= len(sent) * 1000 <= MEMORY
+    for _ in range(2):
+        with within(5, at_least_s=0.7), pytest.raises(BufferExhaustedError, match="max_block_ms"):
+            producer.send("full", bytes(1000))
+    silent.faults.clear()
+    assert not any(each.is_done for each in sent)
+    producer.close(timeout=0)
+    assert all(isinstance(each.exception, KafkaTimeoutError) for each in sent)
+
+
+def test_memory_stays_under_the_cap(silent: EmbeddedBroker, clients: Clients) -> None:
+    producer = _small(clients, silent, max_block_ms=50)
+    _fill_up(producer, "full")
+    before = psutil.Process().memory_info().rss
+    for _ in range(20):
+        with pytest.raises(BufferExhaustedError):
+            producer.send("full", bytes(100_000))
+    grown = psutil.Process().memory_info().rss - before
+    assert grown < 10 * MEMORY
+    figures = producer.metrics()["producer-metrics"]
+    assert figures["buffer-total-bytes"] == MEMORY
+    assert 0 <= figures["buffer-available-bytes"] < 0.2 * MEMORY
+    producer.close(timeout=0)
+
+
+def test_a_waiting_send_goes_on_as_soon_as_there_is_room(
+    start_embedded: Any, clients: Clients
+) -> None:
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("room")
+    producer = _small(clients, broker, max_block_ms=20_000)
+    producer.partitions_for("room")
+    broker.faults.on("Produce").then_delay(1500)
+    with within(15, at_least_s=0.8):
+        for _ in range(2 * MEMORY // 1000):
+            producer.send("room", bytes(1000))
+    producer.flush(20)
+    wait_until(lambda: _available(producer) == MEMORY, 10)
+
+
+def _available(producer: KafkaProducer[Any, Any]) -> float:
+    return float(producer.metrics()["producer-metrics"]["buffer-available-bytes"])
+
+
+def test_all_memory_comes_back(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("back", 3)
+    producer = _small(clients, broker, max_block_ms=30_000, compression_type="lz4")
+    for number in range(scaled(200_000, minimum=1000)):
+        producer.send(topic, b"%06d" % number * 50, partition=number % 3)
+    producer.flush(60)
+    wait_until(lambda: _available(producer) == MEMORY, 10)
+
+
+def test_threads_that_wait_are_all_served(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("crowd", 2)
+    producer = _small(clients, broker, buffer_memory=100_000, max_block_ms=60_000)
+    each = scaled(20_000, minimum=100)
+
+    def send(number: int) -> None:
+        for _ in range(each):
+            producer.send(topic, bytes([number]) * 3000, partition=number % 2)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    producer.flush(60)
+    assert sum(broker.wire.end_offsets(topic).values()) == 8 * each
+
+
+def test_waiting_for_memory_does_not_hold_the_interpreter(
+    silent: EmbeddedBroker, clients: Clients
+) -> None:
+    producer = _small(clients, silent, max_block_ms=1000)
+    _fill_up(producer, "full")
+    turns = 0
+    stop = threading.Event()
+
+    def count() -> None:
+        nonlocal turns
+        while not stop.is_set():
+            turns += 1
+            time.sleep(0.005)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    with pytest.raises(BufferExhaustedError):
+        producer.send("full", bytes(1000))
+    stop.set()
+    counter.join()
+    assert turns > 20
+    producer.close(timeout=0)
+
+
+def test_the_rest_of_a_list_fails_when_its_time_is_over(
+    silent: EmbeddedBroker, clients: Clients
+) -> None:
+    producer = _small(clients, silent)
+    rows = 3 * MEMORY // 1000
+    with within(10):
+        sent = producer.send_many("full", [bytes(1000)] * rows)
+    silent.faults.clear()
+    producer.close(timeout=0)
+    with pytest.raises(BatchSendError) as caught:
+        sent.get(10)
+    failed = caught.value.errors
+    assert [row for row, _ in failed] == list(range(rows))
+    kinds = [type(error) for _, error in failed]
+    written, refused = kinds.index(BufferExhaustedError), kinds.count(BufferExhaustedError)
+    assert 0.5 * MEMORY <= written * 1000 <= MEMORY
+    assert written + refused == rows
+
+
+def test_metadata_and_memory_share_one_budget(start_embedded: Any, clients: Clients) -> None:
+    broker: EmbeddedBroker = start_embedded()
+    producer = _small(clients, broker, max_block_ms=1000)
+    with (
+        broker.faults.on("Metadata").then_silence(times=None),
+        within(4, at_least_s=0.9),
+        pytest.raises(KafkaTimeoutError),
+    ):
+        producer.send("unknown", b"value")
+    producer.close(timeout=0)
+
+
+def test_delivery_timeout_frees_memory_and_tells_of_a_possible_write(
+    silent: EmbeddedBroker, clients: Clients
+) -> None:
+    producer = _small(
+        clients, silent, delivery_timeout_ms=1000, request_timeout_ms=600, max_block_ms=10_000
+    )
+    sent = producer.send("full", bytes(1000))
+    with within(10), pytest.raises(KafkaTimeoutError, match="delivery_timeout_ms") as caught:
+        sent.get(15)
+    assert caught.value.possibly_written
+    silent.faults.clear()
+    wait_until(lambda: _available(producer) == MEMORY, 20)
+    assert producer.send("full", b"next").get(20).offset == 0
+    consumer = clients.consumer(silent, "full")
+    assert [each.value for each in read(consumer, 1)] == [b"next"]
