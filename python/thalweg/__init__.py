@@ -6,11 +6,12 @@ The names are kafka-python's. Nothing is loaded before it is used (PEP 562): `im
 reads no other module, and no native code runs until a client is made.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from thalweg._version import __version__
 
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without importing typing
 if TYPE_CHECKING:
+    from typing import Any
+
     from thalweg.admin import IsolationLevel, KafkaAdminClient, OffsetSpec
     from thalweg.broker import EmbeddedBroker
     from thalweg.config import IgnoredOptionWarning
@@ -99,13 +100,23 @@ _HOMES = {
     "TopicPartition": "structs",
     "TopicPartitionReplica": "structs",
 }
-_MODULES = frozenset(
-    "admin broker config consumer coordinator errors interceptor partitioner producer serializer"
-    " structs tables".split()
+_MODULES = (
+    "admin",
+    "broker",
+    "config",
+    "consumer",
+    "coordinator",
+    "errors",
+    "interceptor",
+    "partitioner",
+    "producer",
+    "serializer",
+    "structs",
+    "tables",
 )
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     import importlib
 
     if name in _MODULES:

@@ -1,0 +1,81 @@
+"""EmbeddedBroker's Python face (on a fake core)."""
+
+import asyncio
+
+import pytest
+
+from thalweg.errors import NoError, NotLeaderForPartitionError
+
+
+@pytest.fixture
+def broker(fake):
+    return fake.broker.EmbeddedBroker(nodes=2)
+
+
+def test_it_starts_and_stops_with_its_block(broker):
+    with broker as started:
+        assert started is broker
+        assert broker.running
+        assert "2 nodes, 127.0.0.1:9092" in repr(broker)
+    assert not broker.running
+    assert "not running" in repr(broker)
+
+
+def test_it_starts_and_stops_with_an_asynchronous_block(broker):
+    async def run() -> bool:
+        async with broker:
+            return bool(broker.running)
+
+    assert asyncio.run(run())
+    assert not broker.running
+
+
+def test_options_reach_the_core_as_text(fake):
+    broker = fake.broker.EmbeddedBroker(1, 9093, "::1", "/data", {"num.partitions": 3})
+    assert broker._native.args == (1, 9093, "::1", "/data", {"num.partitions": "3"})
+
+
+def test_topics_are_made_with_options_as_text(broker):
+    broker.create_topic("t", 3, configs={"retention.ms": -1})
+    assert broker._native.calls == [("create_topic", "t", 3, 1, {"retention.ms": "-1"})]
+
+
+@pytest.mark.parametrize(
+    "build, expected",
+    [
+        (lambda rule: rule.then_fail(6), ("fail", 6, 0, 1)),
+        (lambda rule: rule.then_fail("NOT_LEADER_OR_FOLLOWER"), ("fail", 6, 0, 1)),
+        (lambda rule: rule.then_fail(NotLeaderForPartitionError, times=3), ("fail", 6, 0, 3)),
+        (lambda rule: rule.then_delay(50), ("delay", 0, 50, 1)),
+        (lambda rule: rule.then_disconnect(times=None), ("disconnect", 0, 0, None)),
+        (lambda rule: rule.apply_then_disconnect(), ("apply_then_disconnect", 0, 0, 1)),
+        (lambda rule: rule.then_silence(), ("silence", 0, 0, 1)),
+    ],
+)
+def test_faults_are_built_fluently(broker, build, expected):
+    fault = build(broker.faults.on("Produce", node=1, topic="t"))
+    action, code, delay, times = expected
+    assert broker._native.calls[-1] == ("Produce", action, 1, "t", code, delay, times)
+    assert fault.hits == 10
+
+
+def test_a_fault_is_taken_back_at_the_end_of_its_block(broker):
+    with broker.faults.on("Fetch").then_silence(times=None) as fault:
+        assert fault.hits == 10
+    assert broker._native.calls[-1] == ("remove_fault", 1)
+    broker.faults.clear()
+    assert broker._native.calls[-1] == ("clear_faults",)
+
+
+def test_an_error_that_does_not_exist_is_refused(broker):
+    with pytest.raises(ValueError, match="no error of Kafka's protocol is called 'NOPE'"):
+        broker.faults.on().then_fail("NOPE")
+    with pytest.raises(ValueError, match="has no error code"):
+        broker.faults.on().then_fail(NoError.__mro__[1])
+
+
+def test_nodes_and_leaders_are_moved(broker):
+    broker.move_leader(("t", 0), 1)
+    broker.stop_node(1)
+    broker.start_node(1)
+    assert [call[0] for call in broker._native.calls] == ["move_leader", "stop_node", "start_node"]

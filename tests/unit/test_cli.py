@@ -1,0 +1,180 @@
+"""The command line: what it takes, prints and returns."""
+
+import io
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import thalweg
+from thalweg import cli
+from thalweg.cli import consume, produce
+from thalweg.cli.options import pairs
+
+
+def test_the_version_is_printed_without_loading_a_client():
+    code = (
+        "import sys; from thalweg.cli import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "assert not any(name.startswith('thalweg._core') for name in sys.modules)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == f"thalweg {thalweg.__version__}\n"
+
+
+def test_python_m_thalweg_is_the_same_command():
+    found = subprocess.run(
+        [sys.executable, "-m", "thalweg", "--version"], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == f"thalweg {thalweg.__version__}\n"
+
+
+def test_without_arguments_it_helps(capsys):
+    assert cli.main([]) == 2
+    text = capsys.readouterr().out
+    for command, about in cli.COMMANDS.items():
+        assert command in text
+        assert about in text
+
+
+@pytest.mark.parametrize("command", list(cli.COMMANDS))
+def test_every_command_explains_itself(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main([command, "--help"])
+    assert end.value.code == 0
+    assert f"usage: thalweg {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["broker", "--port", "many"],
+        ["broker", "extra"],
+        ["topics"],
+        ["topics", "create"],
+        ["produce"],
+        ["consume"],
+        ["consume", "t", "--count", "x"],
+    ],
+)
+def test_wrong_arguments_end_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert end.value.code == 2
+    assert "usage: thalweg" in capsys.readouterr().err
+
+
+def run(monkeypatch: Any, command: str, arguments: list[str]) -> Any:
+    """The parsed arguments of a command."""
+    seen: list[Any] = []
+    module = __import__(f"thalweg.cli.{command}", fromlist=["run"])
+    monkeypatch.setattr(module, "run", lambda parsed: seen.append(parsed) or 0)
+    assert cli.main([command, *arguments]) == 0
+    return seen[0]
+
+
+def test_the_brokers_arguments(monkeypatch):
+    found = run(monkeypatch, "broker", [])
+    assert (found.host, found.port, found.nodes, found.data_dir) == ("127.0.0.1", 9092, 1, None)
+    found = run(monkeypatch, "broker", ["--port", "0", "--nodes", "3", "--config", "a.b=c"])
+    assert (found.port, found.nodes, found.config) == (0, 3, ["a.b=c"])
+
+
+def test_the_clients_arguments(monkeypatch):
+    found = run(monkeypatch, "consume", ["t", "-b", "h:1", "-X", "fetch.min.bytes=5"])
+    from thalweg.cli.options import client_config
+
+    assert client_config(found) == {"bootstrap.servers": "h:1", "fetch.min.bytes": "5"}
+    found = run(monkeypatch, "produce", ["t", "-K", ":", "-H", "a=b", "-p", "3"])
+    assert (found.key_separator, found.header, found.partition) == (":", ["a=b"], 3)
+    found = run(monkeypatch, "topics", ["create", "a", "b", "--partitions", "3"])
+    assert (found.action, found.names, found.partitions) == ("create", ["a", "b"], 3)
+
+
+def test_pairs_need_an_equals_sign():
+    assert pairs(["a=b", "c=d=e", "f="], "x") == {"a": "b", "c": "d=e", "f": ""}
+    for bad in ("a", "=b", ""):
+        with pytest.raises(ValueError, match="--config must be NAME=VALUE"):
+            pairs([bad], "--config")
+
+
+@pytest.mark.parametrize("error", [ValueError("x is wrong"), OSError("x is wrong")])
+def test_an_error_is_one_line_and_1(monkeypatch, capsys, error):
+    def fail(arguments: Any) -> int:
+        raise error
+
+    from thalweg.cli import topics
+
+    monkeypatch.setattr(topics, "run", fail)
+    assert cli.main(["topics", "list"]) == 1
+    assert capsys.readouterr().err == "thalweg topics: x is wrong\n"
+
+
+def test_ctrl_c_is_130(monkeypatch):
+    def stop(arguments: Any) -> int:
+        raise KeyboardInterrupt
+
+    from thalweg.cli import topics
+
+    monkeypatch.setattr(topics, "run", stop)
+    assert cli.main(["topics", "list"]) == 130
+
+
+def test_bad_client_options_are_named(fake, capsys):
+    assert cli.main(["topics", "-X", "nonsense=1", "list"]) == 1
+    assert "unknown option 'nonsense'" in capsys.readouterr().err
+    assert cli.main(["topics", "-X", "nonsense", "list"]) == 1
+    assert "--config must be NAME=VALUE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line, separator, null, expected",
+    [
+        (b"v\n", None, False, (None, b"v")),
+        (b"v\r\n", None, False, (None, b"v")),
+        (b"v", None, False, (None, b"v")),
+        (b"\n", None, True, (None, b"")),
+        (b"k:v:w\n", b":", False, (b"k", b"v:w")),
+        (b"v\n", b":", False, (None, b"v")),
+        (b"k:\n", b":", True, (b"k", None)),
+        (b"k:\n", b":", False, (b"k", b"")),
+        (b":v\n", b":", False, (b"", b"v")),
+    ],
+)
+def test_lines_become_records(line, separator, null, expected):
+    assert list(produce.read_records(io.BytesIO(line), separator, null)) == [expected]
+
+
+def test_a_record_becomes_json():
+    record = SimpleNamespace(
+        topic="t",
+        partition=1,
+        offset=2,
+        timestamp=3,
+        key=None,
+        value="ü".encode(),
+        headers=[("h", b"\xff"), ("n", None)],
+    )
+    assert json.loads(consume.as_json(record)) == {
+        "topic": "t",
+        "partition": 1,
+        "offset": 2,
+        "timestamp": 3,
+        "key": None,
+        "value": "ü",
+        "headers": [["h", "ÿ"], ["n", None]],
+    }
+
+
+def test_a_broker_whose_port_is_taken_says_so_in_one_line(fake, monkeypatch, capsys):
+    def taken(self: Any) -> None:
+        raise OSError(98, "127.0.0.1:9092 is taken")
+
+    monkeypatch.setattr(fake.broker.EmbeddedBroker, "start", taken)
+    assert cli.main(["broker"]) == 1
+    assert capsys.readouterr().err == "thalweg broker: 127.0.0.1:9092 is taken\n"

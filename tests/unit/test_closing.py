@@ -1,0 +1,60 @@
+"""Clients that are still open at the end of the interpreter are closed."""
+
+import subprocess
+import sys
+from typing import Any
+
+from thalweg import _closing
+
+
+class Client:
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_open_clients_are_closed_and_one_that_fails_does_not_stop_the_rest(caplog, monkeypatch):
+    monkeypatch.setattr(_closing, "_open", type(_closing._open)())
+    first, bad, done = Client(), Client(), Client()
+
+    def fail(_: Any) -> None:
+        raise ValueError("no")
+
+    _closing.watch(bad, fail)
+    _closing.watch(first, Client.close)
+    _closing.watch(done, fail)
+    done.close()
+    _closing._close_all()
+    assert first.closed
+    assert caplog.text.count("at exit failed") == 1
+
+
+def test_a_client_that_is_gone_is_not_kept(monkeypatch):
+    monkeypatch.setattr(_closing, "_open", type(_closing._open)())
+    _closing.watch(Client(), Client.close)
+    assert len(_closing._open) == 0
+
+
+def test_names_are_numbered_by_kind():
+    first = _closing.next_number("tests")
+    assert _closing.next_number("tests") == first + 1
+    assert _closing.next_number("others-of-the-tests") == 1
+
+
+def test_it_happens_at_exit_and_not_in_a_forked_child():
+    code = """
+import os
+from thalweg import _closing
+class Client:
+    closed = False
+client = Client()
+_closing.watch(client, lambda _: print("closed", flush=True))
+if hasattr(os, "fork") and os.fork() == 0:
+    raise SystemExit(0)
+elif hasattr(os, "fork"):
+    os.wait()
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "closed\n"

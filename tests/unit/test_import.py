@@ -1,0 +1,98 @@
+"""What importing loads: nothing that is not used."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import thalweg
+
+ROOT = Path(__file__).resolve().parents[2]
+# Reads sys.modules only; timing is printed by the benchmarks, not asserted.
+HEAVY = ("pyarrow", "pandas", "polars", "numpy", "pyspark", "asyncio", "thalweg._core", "rich")
+
+
+def loaded_by(code: str) -> set[str]:
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sorted(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(found.stdout.split())
+
+
+def heavy(modules: set[str]) -> list[str]:
+    return [name for name in HEAVY if name in modules]
+
+
+def test_importing_thalweg_loads_next_to_nothing():
+    modules = loaded_by("import thalweg")
+    assert heavy(modules) == []
+    ours = {name for name in modules if name.split(".")[0] == "thalweg"}
+    assert ours == {"thalweg", "thalweg._version"}
+    assert not modules & {"typing", "logging", "inspect", "dataclasses", "socket", "ssl"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "config",
+        "errors",
+        "structs",
+        "serializer",
+        "partitioner",
+        "interceptor",
+        "tables",
+        "partition_reader",
+        "coordinator",
+        "coordinator.assignors",
+        "coordinator.driver",
+        "cli",
+    ],
+)
+def test_modules_without_clients_load_no_native_code(module):
+    assert heavy(loaded_by(f"import thalweg.{module}")) == []
+
+
+def test_names_that_need_no_client_load_none():
+    code = "from thalweg import TopicPartition, OffsetAndMetadata, JsonSerializer, RecordTable"
+    assert heavy(loaded_by(code)) == []
+
+
+@pytest.mark.parametrize("name", thalweg.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(thalweg, name) is not None
+    assert name in dir(thalweg)
+
+
+def test_every_public_name_has_a_home_and_no_other_is_listed():
+    homes = thalweg._HOMES
+    assert {*homes, "__version__"} == set(thalweg.__all__)
+    for name, home in homes.items():
+        module = __import__(f"thalweg.{home}", fromlist=[name])
+        assert getattr(module, name) is getattr(thalweg, name)
+
+
+def test_submodules_are_attributes_without_an_import():
+    for name in sorted(thalweg._MODULES):
+        assert getattr(thalweg, name).__name__ == f"thalweg.{name}"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'thalweg' has no attribute 'nonsense'"):
+        thalweg.nonsense  # noqa: B018
+
+
+def test_the_version_is_cargos():
+    text = (ROOT / "Cargo.toml").read_text()
+    match = re.search(r'\[workspace\.package\]\nversion = "([^"]+)"', text)
+    assert match is not None
+    assert thalweg.__version__ == match[1]
+
+
+def test_both_packages_are_typed():
+    for package in ("thalweg", "pyspark_thalweg"):
+        assert (ROOT / "python" / package / "py.typed").exists()
