@@ -108,20 +108,17 @@ fn work(shared: &Shared) {
         if queue.stopping {
             return;
         }
-        match queue.tasks.pop_front() {
-            Some(task) => {
-                drop(queue);
-                task();
-                queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            }
-            None => {
-                queue.idle += 1;
-                queue = shared
-                    .ready
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
-                queue.idle -= 1;
-            }
+        if let Some(task) = queue.tasks.pop_front() {
+            drop(queue);
+            task();
+            queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        } else {
+            queue.idle += 1;
+            queue = shared
+                .ready
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
         }
     }
 }

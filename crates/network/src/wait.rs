@@ -162,11 +162,10 @@ pub fn block_until<T>(
             parker.wait_unless(deadline, interrupted)
         };
         match outcome {
-            Wait::Notified => {}
             // A last look: the deadline and the news may have come together.
             Wait::TimedOut => return poll(parker.waker()).ok_or(Blocked::TimedOut),
             Wait::Interrupted if interrupted() => return Err(Blocked::Interrupted),
-            Wait::Interrupted => {}
+            Wait::Notified | Wait::Interrupted => {}
         }
     }
 }

@@ -99,7 +99,8 @@ impl<R: Role> Actor<R> {
             }
             let now = clock::now();
             let deadline = self.next_deadline(now).unwrap_or(now + SLEEP_MAX);
-            if !park(&notifier, &mut sleep, deadline).await {
+            // Timers are coarse and round up: what is due at once must not go through one.
+            if deadline <= now || !park(&notifier, &mut sleep, deadline).await {
                 // Something came meanwhile. The connections' tasks must run all the same.
                 tokio::task::yield_now().await;
             }
@@ -214,16 +215,9 @@ impl<R: Role> Actor<R> {
             .collect();
         for id in late {
             if let Some(sent) = self.sent.remove(&id) {
-                self.forgotten(sent);
+                sent.forget();
             }
         }
-    }
-
-    fn forgotten(&mut self, sent: Sent) {
-        sent.reply.send(Err(ClientError::TimedOut(format!(
-            "no answer to {}",
-            sent.what
-        ))));
     }
 
     /// Does what the cluster asks for; says whether there was anything.

@@ -10,10 +10,12 @@ use thalweg_cluster::{Cluster, Event, Notifier};
 use super::pending::Pending;
 use crate::connection::EventSink;
 
+pub(crate) type ClusterCall = Box<dyn FnOnce(&mut Cluster, Instant) + Send>;
+
 /// Asked of any client, whatever its role.
 pub(crate) enum Command {
     Request(Pending),
-    Cluster(Box<dyn FnOnce(&mut Cluster, Instant) + Send>),
+    Cluster(ClusterCall),
     Close { deadline: Instant },
 }
 

@@ -129,7 +129,7 @@ impl<R: Role> Client<R> {
     ) -> Ticket<T> {
         let (reply, ticket) = ticket::ticket();
         self.calls.push(Box::new(move |role, cluster, now| {
-            reply.send(Ok(call(role, cluster, now)))
+            reply.send(Ok(call(role, cluster, now)));
         }));
         self.view.inbox().notifier().notify();
         if self.view.is_closed() {

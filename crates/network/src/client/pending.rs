@@ -1,5 +1,6 @@
 //! A single request until it is sent: finding its broker, waiting for the connection, versions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{
@@ -26,6 +27,16 @@ pub(crate) struct Sent {
     pub(crate) reply: Reply<Response>,
     pub(crate) deadline: Instant,
     pub(crate) what: String,
+}
+
+impl Sent {
+    /// The caller's time is over; the answer, if one comes, is dropped.
+    pub(crate) fn forget(self) {
+        self.reply.send(Err(ClientError::TimedOut(format!(
+            "no answer to {}",
+            self.what
+        ))));
+    }
 }
 
 pub(crate) enum Step {
@@ -95,7 +106,7 @@ impl Pending {
                 .filter(|_| !cluster.is_connected()),
         };
         if let Some(cause) = cause.as_ref().filter(|cause| cause.is_fatal()) {
-            return self.fail(ClientError::Connection(cause.clone()));
+            return self.fail(ClientError::Connection(Arc::clone(cause)));
         }
         if now < self.deadline {
             return Step::Wait(self);
@@ -138,13 +149,13 @@ fn find(target: &RequestTarget, cluster: &mut Cluster, now: Instant) -> Found {
             Some(_) => Found::Node(node),
             None => Found::Never(ClientError::UnknownNode(node)),
         },
-        RequestTarget::Controller => match cluster.metadata().controller {
-            Some(node) => Found::Node(node),
-            None => {
+        RequestTarget::Controller => {
+            let controller = cluster.metadata().controller;
+            if controller.is_none() {
                 cluster.request_update();
-                Found::NotYet
             }
-        },
+            controller.map_or(Found::NotYet, Found::Node)
+        }
         RequestTarget::Coordinator { kind, key } => match cluster.coordinator(*kind, key) {
             Coordinator::Known(node) => Found::Node(node),
             Coordinator::Unknown => Found::NotYet,

@@ -195,7 +195,6 @@ impl Handshake<'_> {
         let request = ApiVersionsRequest {
             client_software_name: Str::from(SOFTWARE_NAME),
             client_software_version: Str::from(env!("CARGO_PKG_VERSION")),
-            ..ApiVersionsRequest::default()
         };
         let mut body = self.exchange(&request, version).await?;
         // The error code leads in every version; with this one the rest is in version 0.
@@ -237,7 +236,6 @@ impl Handshake<'_> {
         let version = self.require(versions, ApiKey::SASL_HANDSHAKE)?;
         let request = SaslHandshakeRequest {
             mechanism: Str::from(mechanism),
-            ..SaslHandshakeRequest::default()
         };
         let answer = self.ask(&request, version).await?;
         let error = ErrorCode(answer.error_code);
@@ -260,7 +258,6 @@ impl Handshake<'_> {
         let version = self.require(versions, ApiKey::SASL_AUTHENTICATE)?;
         let request = SaslAuthenticateRequest {
             auth_bytes: Bytes::from(message),
-            ..SaslAuthenticateRequest::default()
         };
         let answer = self.ask(&request, version).await?;
         let error = ErrorCode(answer.error_code);
@@ -370,7 +367,8 @@ impl Handshake<'_> {
     fn broken(&self, error: &io::Error) -> ConnectionError {
         if error
             .get_ref()
-            .is_some_and(|inner| inner.is::<rustls::Error>())
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+            .is_some()
         {
             return tls_error(&self.label, error);
         }

@@ -51,17 +51,14 @@ impl FrameReader {
             if let Some(frame) = self.buffered()? {
                 return Poll::Ready(Ok(Some(frame)));
             }
-            let read = match &mut self.large {
-                Some((body, size)) => {
-                    let missing = *size - body.len();
-                    ready!(poll_read(stream, &mut (&mut *body).limit(missing), cx))
-                }
-                None => {
-                    // Nothing else holds this buffer, so this moves the rest to its front.
-                    self.ahead.reserve(AHEAD_BYTES - self.ahead.len());
-                    let room = AHEAD_BYTES - self.ahead.len();
-                    ready!(poll_read(stream, &mut (&mut self.ahead).limit(room), cx))
-                }
+            let read = if let Some((body, size)) = &mut self.large {
+                let missing = *size - body.len();
+                ready!(poll_read(stream, &mut (&mut *body).limit(missing), cx))
+            } else {
+                // Nothing else holds this buffer, so this moves the rest to its front.
+                self.ahead.reserve(AHEAD_BYTES - self.ahead.len());
+                let room = AHEAD_BYTES - self.ahead.len();
+                ready!(poll_read(stream, &mut (&mut self.ahead).limit(room), cx))
             };
             match read {
                 Ok(0) => return Poll::Ready(Ok(None)),

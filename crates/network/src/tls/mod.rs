@@ -120,22 +120,19 @@ impl TlsConfig {
 
     fn roots(&self) -> Result<RootCertStore, ClientError> {
         let mut roots = RootCertStore::empty();
-        match &self.ca {
-            Some(ca) => {
-                for certificate in pem::certificates("ssl_cafile", ca)? {
-                    roots
-                        .add(certificate)
-                        .map_err(|error| refuse("ssl_cafile", &error))?;
-                }
+        if let Some(ca) = &self.ca {
+            for certificate in pem::certificates("ssl_cafile", ca)? {
+                roots
+                    .add(certificate)
+                    .map_err(|error| refuse("ssl_cafile", &error))?;
             }
-            None => {
-                // Some of a system's roots are always unreadable; no root at all is an error.
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                if roots.is_empty() {
-                    let problem = "this system has no trusted root certificates; set ssl_cafile";
-                    return Err(ClientError::Configuration(problem.to_owned()));
-                }
-            }
+            return Ok(roots);
+        }
+        // Some of a system's roots are always unreadable; no root at all is an error.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if roots.is_empty() {
+            let problem = "this system has no trusted root certificates; set ssl_cafile";
+            return Err(ClientError::Configuration(problem.to_owned()));
         }
         Ok(roots)
     }

@@ -49,7 +49,7 @@ pub(crate) enum Reaction {
     /// These bytes, then the end.
     BytesThenClose(Vec<u8>),
     Silence,
-    Later(Duration, Box<Reaction>),
+    Later(Duration, Box<Self>),
 }
 
 type Script = Arc<dyn Fn(&Got) -> Reaction + Send + Sync>;
@@ -95,6 +95,10 @@ impl Broker {
         });
     }
 
+    #[expect(
+        clippy::unused_self,
+        reason = "reads as what it is: how to reach this broker"
+    )]
     pub(crate) fn config(&self) -> ClientConfig {
         let bootstrap_servers = vec![Address::new("broker", 9092)];
         let client_id = Some("tester".to_owned());

@@ -169,9 +169,9 @@ async fn a_notified_role_sends_its_segments_in_their_order() {
         .map(|n| Bytes::from(vec![n as u8; 400]))
         .collect();
     let mut expected = b"head".to_vec();
-    pieces
-        .iter()
-        .for_each(|piece| expected.extend([piece.clone(), piece.clone()].concat()));
+    for piece in &pieces {
+        expected.extend_from_slice(&piece.repeat(2));
+    }
     bench.send(pieces);
     until(|| bench.diary().contains(&"answer".to_owned())).await;
     assert_eq!(bench.diary(), ["job", "answer"]);

@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 
 use thalweg_network::wait::{Blocked, Parker, Wait, block_until, never_interrupted};
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "deadlines are optional wherever it is used"
+)]
 fn soon(ms: u64) -> Option<Instant> {
     Some(Instant::now() + Duration::from_millis(ms))
 }
