@@ -58,7 +58,11 @@ pub enum AppendRefusal {
     /// Wait for the memory (as long as `max_block_ms` allows), then `append_reserved`.
     BufferExhausted(BufferWait),
     /// It could never be sent.
-    TooLarge { size: usize, limit: usize, option: &'static str },
+    TooLarge {
+        size: usize,
+        limit: usize,
+        option: &'static str,
+    },
     /// The topic has only this many partitions (0: it is not known yet): wait for metadata.
     UnknownPartition { partitions: u32 },
     /// The partition's lock is taken: only from `try_append`. Release what others may need, then
@@ -121,7 +125,8 @@ impl Accumulator {
     ) -> Arc<Self> {
         let codec_outputs = match config.compression {
             Compression::None => 0,
-            _ => (config.codec_threads * config.batch_size).min(config.buffer_memory / CODEC_SHARE_MAX),
+            _ => (config.codec_threads * config.batch_size)
+                .min(config.buffer_memory / CODEC_SHARE_MAX),
         };
         Arc::new(Self {
             batch_size: config.batch_size,
@@ -148,9 +153,17 @@ impl Accumulator {
 
     /// The entry of a topic, made at first use. Keep it: every append wants it.
     pub fn topic(&self, name: &str) -> Arc<TopicEntry> {
-        let known = self.topics.read().unwrap_or_else(std::sync::PoisonError::into_inner).get(name).cloned();
+        let known = self
+            .topics
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get(name)
+            .cloned();
         let entry = known.unwrap_or_else(|| {
-            let mut topics = self.topics.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut topics = self
+                .topics
+                .write()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
             let index = topics.len();
             let seed = self.seed ^ index as u64;
             let make = || Arc::new(TopicEntry::new(Str::from(name), index, seed));
@@ -182,7 +195,16 @@ impl Accumulator {
         record: &Record<'_>,
         now: impl Fn() -> Instant,
     ) -> Result<Appended, AppendRefusal> {
-        self.append_with(topic, record, now, None, Mode { try_lock: true, ..Mode::default() })
+        self.append_with(
+            topic,
+            record,
+            now,
+            None,
+            Mode {
+                try_lock: true,
+                ..Mode::default()
+            },
+        )
     }
 
     /// As `append`, with the memory that a `BufferWait` brought.
@@ -204,7 +226,16 @@ impl Accumulator {
         record: &Record<'_>,
         now: impl Fn() -> Instant,
     ) -> Result<Appended, AppendRefusal> {
-        self.append_with(topic, record, now, None, Mode { refuse_new_batch: true, ..Mode::default() })
+        self.append_with(
+            topic,
+            record,
+            now,
+            None,
+            Mode {
+                refuse_new_batch: true,
+                ..Mode::default()
+            },
+        )
     }
 
     /// For bulk appends, which go on with the same reservation.
@@ -234,10 +265,18 @@ impl Accumulator {
         let sticky = match group {
             Group::Partition(_) => None,
             // It cannot move on while its lock is held.
-            Group::Sticky => Some(topic.sticky().filter(|s| s.partition() == completion.partition())?),
+            Group::Sticky => Some(
+                topic
+                    .sticky()
+                    .filter(|s| s.partition() == completion.partition())?,
+            ),
             Group::Single => return None,
         };
-        Some(Follower { accumulator: self, queue, sticky })
+        Some(Follower {
+            accumulator: self,
+            queue,
+            sticky,
+        })
     }
 
     /// What rows are grouped by.
@@ -289,7 +328,15 @@ impl Accumulator {
                 continue;
             }
             if let Some(reserved) = reservation.take() {
-                return Ok(self.open_batch(topic, partition, record, queue, sticky, reserved, now()));
+                return Ok(self.open_batch(
+                    topic,
+                    partition,
+                    record,
+                    queue,
+                    sticky,
+                    reserved,
+                    now(),
+                ));
             }
             self.list_full(topic, partition, queue, &now);
             reservation = Some(self.reserve(record)?);
@@ -314,7 +361,11 @@ impl Accumulator {
             (self.pool.request_bytes_max(), "buffer_memory"),
         ];
         match limits.into_iter().find(|&(limit, _)| size > limit) {
-            Some((limit, option)) => Err(AppendRefusal::TooLarge { size, limit, option }),
+            Some((limit, option)) => Err(AppendRefusal::TooLarge {
+                size,
+                limit,
+                option,
+            }),
             None => Ok(()),
         }
     }
@@ -322,7 +373,11 @@ impl Accumulator {
     #[inline]
     pub(crate) fn check_open(&self) -> Result<(), AppendRefusal> {
         // Relaxed: asked under a partition's lock, which whoever closes takes after setting it.
-        if self.closed.load(Ordering::Relaxed) { Err(self.refuse_closed()) } else { Ok(()) }
+        if self.closed.load(Ordering::Relaxed) {
+            Err(self.refuse_closed())
+        } else {
+            Ok(())
+        }
     }
 
     #[cold]
@@ -353,7 +408,9 @@ impl Accumulator {
             Choice::Hash(hash) => Ok(((hash % partitions) as i32, None)),
             Choice::Next => Ok((topic.next_in_turn(), None)),
             Choice::Sticky => {
-                let sticky = topic.sticky().unwrap_or_else(|| self.with_rules(|rules| topic.first_sticky(rules)));
+                let sticky = topic
+                    .sticky()
+                    .unwrap_or_else(|| self.with_rules(|rules| topic.first_sticky(rules)));
                 Ok((sticky.partition(), Some(sticky)))
             }
         }
@@ -361,10 +418,15 @@ impl Accumulator {
 
     /// Looks whether newer metadata has the partition.
     #[cold]
-    fn refresh_for(&self, topic: &Arc<TopicEntry>, partition: Option<i32>) -> Result<u32, AppendRefusal> {
+    fn refresh_for(
+        &self,
+        topic: &Arc<TopicEntry>,
+        partition: Option<i32>,
+    ) -> Result<u32, AppendRefusal> {
         self.refresh(topic);
         let partitions = topic.partition_count();
-        if partitions > 0 && partition.is_none_or(|wanted| (0..partitions as i32).contains(&wanted)) {
+        if partitions > 0 && partition.is_none_or(|wanted| (0..partitions as i32).contains(&wanted))
+        {
             return Ok(partitions);
         }
         Err(AppendRefusal::UnknownPartition { partitions })
@@ -378,7 +440,10 @@ impl Accumulator {
 
     fn with_rules<T>(&self, f: impl FnOnce(StickyRules<'_>) -> T) -> T {
         let unavailable = lock(&self.unavailable);
-        f(StickyRules { adaptive: self.adaptive, unavailable: &unavailable })
+        f(StickyRules {
+            adaptive: self.adaptive,
+            unavailable: &unavailable,
+        })
     }
 
     /// The end of a successful append, still under the lock.
@@ -439,7 +504,9 @@ impl Accumulator {
         if self.closed.load(Ordering::Acquire) {
             return Err(self.refuse_closed());
         }
-        self.metrics.buffer_exhausted_total.fetch_add(1, Ordering::Relaxed);
+        self.metrics
+            .buffer_exhausted_total
+            .fetch_add(1, Ordering::Relaxed);
         let wait = self.pool.wait(len);
         // Whatever can be sent should be sent now.
         self.nudge();
@@ -448,7 +515,10 @@ impl Accumulator {
 
     /// Opens a batch with its first record.
     #[cold]
-    #[expect(clippy::too_many_arguments, reason = "the locals of append, at its rare end")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the locals of append, at its rare end"
+    )]
     fn open_batch(
         &self,
         topic: &Arc<TopicEntry>,
@@ -461,7 +531,9 @@ impl Accumulator {
     ) -> Appended {
         let name = topic.name().clone();
         let listener = self.listener.clone();
-        let completion = self.incomplete.add(|id| BatchCompletion::new(name, partition, id, listener));
+        let completion = self
+            .incomplete
+            .add(|id| BatchCompletion::new(name, partition, id, listener));
         let wire = self.batch_size.saturating_sub(BATCH_HEADER_LEN);
         let bytes_max = topic.ratio.raw_limit(self.compression, wire);
         let batch = OpenBatch::new(reservation, bytes_max, record.timestamp_ms, completion, now);
@@ -480,8 +552,16 @@ impl Accumulator {
         let wake = (!queue.listed || full) && {
             queue.listed = true;
             queue.full_listed |= full;
-            let due = if full { now } else { now + self.linger };
-            self.ready.push(Arrival { topic: Arc::clone(topic), partition }, due)
+            // While others wait for memory nothing lingers.
+            let at_once = full || self.pool.is_exhausted();
+            let due = if at_once { now } else { now + self.linger };
+            self.ready.push(
+                Arrival {
+                    topic: Arc::clone(topic),
+                    partition,
+                },
+                due,
+            )
         };
         drop(queue);
         if wake {
@@ -504,7 +584,13 @@ impl Accumulator {
         }
         queue.full_listed = true;
         queue.listed = true;
-        let wake = self.ready.push(Arrival { topic: Arc::clone(topic), partition }, now());
+        let wake = self.ready.push(
+            Arrival {
+                topic: Arc::clone(topic),
+                partition,
+            },
+            now(),
+        );
         drop(queue);
         if wake {
             self.notifier.notify();
@@ -558,7 +644,8 @@ impl Accumulator {
     /// All metrics by Kafka's names.
     pub fn metrics_snapshot(&self) -> Vec<(&'static str, f64)> {
         let pool = &self.pool;
-        self.metrics.snapshot((pool.total_bytes(), pool.available_bytes(), pool.waiting()))
+        self.metrics
+            .snapshot((pool.total_bytes(), pool.available_bytes(), pool.waiting()))
     }
 
     pub(crate) fn linger(&self) -> Duration {
@@ -567,7 +654,12 @@ impl Accumulator {
 
     /// Topics that were ever used, in that order.
     pub(crate) fn topics(&self) -> Vec<Arc<TopicEntry>> {
-        self.topics.read().unwrap_or_else(std::sync::PoisonError::into_inner).values().cloned().collect()
+        self.topics
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
     }
 
     pub(crate) fn set_unavailable(&self, nodes: BTreeSet<NodeId>) {
@@ -589,11 +681,13 @@ impl Follower<'_> {
     #[inline]
     pub(crate) fn try_append(&mut self, record: &Record<'_>) -> Option<u32> {
         self.accumulator.check_size(record).ok()?;
-        let TryAppend::Appended(index) = self.queue.try_append(record, &self.accumulator.pool) else {
+        let TryAppend::Appended(index) = self.queue.try_append(record, &self.accumulator.pool)
+        else {
             return None;
         };
         if let Some(seen) = self.sticky {
-            self.queue.count_sticky(seen.generation(), record.len_bound());
+            self.queue
+                .count_sticky(seen.generation(), record.len_bound());
         }
         Some(index)
     }
@@ -601,5 +695,9 @@ impl Follower<'_> {
 
 #[inline]
 fn lock_queue(entry: &PartitionEntry, try_only: bool) -> Option<MutexGuard<'_, PartitionQueue>> {
-    if try_only { try_lock(&entry.queue) } else { Some(lock(&entry.queue)) }
+    if try_only {
+        try_lock(&entry.queue)
+    } else {
+        Some(lock(&entry.queue))
+    }
 }

@@ -67,7 +67,10 @@ pub struct Failure {
 
 impl From<ProducerError> for Failure {
     fn from(error: ProducerError) -> Self {
-        Self { error, invalid_records: Vec::new() }
+        Self {
+            error,
+            invalid_records: Vec::new(),
+        }
     }
 }
 
@@ -142,7 +145,9 @@ impl BatchCompletion {
     pub fn outcome(&self, index: u32) -> Option<Result<Acknowledged, ProducerError>> {
         let pieces = self.result.get()?;
         let at = pieces.partition_point(|piece| piece.first_index + piece.records <= index);
-        let piece = pieces.get(at).expect("every record of a done batch is in one of its pieces");
+        let piece = pieces
+            .get(at)
+            .expect("every record of a done batch is in one of its pieces");
         Some(self.outcome_in(piece, index - piece.first_index))
     }
 
@@ -150,9 +155,16 @@ impl BatchCompletion {
         let failure = match &piece.result {
             Ok(written) => {
                 let known = written.base_offset >= 0;
-                let offset = if known { written.base_offset + i64::from(index) } else { -1 };
+                let offset = if known {
+                    written.base_offset + i64::from(index)
+                } else {
+                    -1
+                };
                 let log_append_time_ms = written.log_append_time_ms;
-                return Ok(Acknowledged { offset, log_append_time_ms });
+                return Ok(Acknowledged {
+                    offset,
+                    log_append_time_ms,
+                });
             }
             Err(failure) => failure,
         };
@@ -165,9 +177,19 @@ impl BatchCompletion {
         Err(match culprit {
             Some((_, message)) => {
                 let message = message.clone().unwrap_or_else(|| Str::from(code.message()));
-                ProducerError::InvalidRecord { topic, partition, code, index, message }
+                ProducerError::InvalidRecord {
+                    topic,
+                    partition,
+                    code,
+                    index,
+                    message,
+                }
             }
-            None => ProducerError::OtherRecordsInvalid { topic, partition, code },
+            None => ProducerError::OtherRecordsInvalid {
+                topic,
+                partition,
+                code,
+            },
         })
     }
 
@@ -185,7 +207,11 @@ impl BatchCompletion {
     }
 
     pub fn poll_done(&self, waker: &Waker) -> Poll<()> {
-        if self.is_done() || !self.register(waker) { Poll::Ready(()) } else { Poll::Pending }
+        if self.is_done() || !self.register(waker) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 
     /// Waits until the batch is done.
@@ -214,7 +240,10 @@ impl BatchCompletion {
         let records = self.records.load(Ordering::Acquire);
         let mut pending = lock(&self.pending);
         pending.finished += piece.records;
-        assert!(pending.finished <= records, "every record has exactly one outcome");
+        assert!(
+            pending.finished <= records,
+            "every record has exactly one outcome"
+        );
         pending.pieces.push(piece);
         if pending.finished < records {
             return false;
@@ -266,8 +295,15 @@ mod tests {
     }
 
     fn written(first_index: u32, records: u32, base_offset: i64) -> Piece {
-        let result = Ok(Written { base_offset, log_append_time_ms: None });
-        Piece { first_index, records, result }
+        let result = Ok(Written {
+            base_offset,
+            log_append_time_ms: None,
+        });
+        Piece {
+            first_index,
+            records,
+            result,
+        }
     }
 
     #[test]
@@ -294,8 +330,15 @@ mod tests {
         assert!(!completion.finish(written(4, 6, 50)));
         assert!(completion.outcome(5).is_none());
         assert!(completion.finish(written(0, 4, 20)));
-        let offsets: Vec<i64> =
-            (0..10).map(|at| completion.outcome(at).expect("done").expect("written").offset).collect();
+        let offsets: Vec<i64> = (0..10)
+            .map(|at| {
+                completion
+                    .outcome(at)
+                    .expect("done")
+                    .expect("written")
+                    .offset
+            })
+            .collect();
         assert_eq!(offsets, [20, 21, 22, 23, 50, 51, 52, 53, 54, 55]);
     }
 
@@ -310,16 +353,36 @@ mod tests {
             possibly_written: false,
         };
         let invalid_records = vec![(2, Some(Str::from("no key")))];
-        completion.finish(Piece { first_index: 0, records: 10, result: Err(Failure { error, invalid_records }) });
+        completion.finish(Piece {
+            first_index: 0,
+            records: 10,
+            result: Err(Failure {
+                error,
+                invalid_records,
+            }),
+        });
         let outcome = |at| completion.outcome(at).expect("done").expect_err("failed");
-        assert!(matches!(outcome(2), ProducerError::InvalidRecord { index: 2, .. }));
-        assert!(matches!(outcome(3), ProducerError::OtherRecordsInvalid { .. }));
+        assert!(matches!(
+            outcome(2),
+            ProducerError::InvalidRecord { index: 2, .. }
+        ));
+        assert!(matches!(
+            outcome(3),
+            ProducerError::OtherRecordsInvalid { .. }
+        ));
     }
 
     #[test]
     fn an_unknown_base_offset_gives_minus_one() {
         let completion = completion(None);
         completion.finish(written(0, 10, -1));
-        assert_eq!(completion.outcome(7).expect("done").expect("written").offset, -1);
+        assert_eq!(
+            completion
+                .outcome(7)
+                .expect("done")
+                .expect("written")
+                .offset,
+            -1
+        );
     }
 }

@@ -76,7 +76,9 @@ struct Piece {
 
 impl Piece {
     fn into_chunk(self, pool: &Arc<BufferPool>) -> Chunk {
-        let bytes = self.used.unwrap_or_else(|| vec![0; self.size].into_boxed_slice());
+        let bytes = self
+            .used
+            .unwrap_or_else(|| vec![0; self.size].into_boxed_slice());
         Chunk::new(bytes, Arc::clone(pool))
     }
 }
@@ -87,14 +89,19 @@ impl BufferPool {
     pub fn new(total: usize, batch_size: usize, reserved: usize) -> Arc<Self> {
         let reserved = reserved.min(total);
         let available = total - reserved;
-        let large = batch_size.clamp(CHUNK_BYTES_MIN, LARGE_CHUNK_BYTES_MAX).min(available.max(1));
+        let large = batch_size
+            .clamp(CHUNK_BYTES_MIN, LARGE_CHUNK_BYTES_MAX)
+            .min(available.max(1));
         Arc::new(Self {
             total,
             reserved,
             small: large.min(SMALL_CHUNK_BYTES_MAX),
             large,
             waiting: AtomicUsize::new(0),
-            inner: Mutex::new(Inner { unallocated: available, ..Inner::default() }),
+            inner: Mutex::new(Inner {
+                unallocated: available,
+                ..Inner::default()
+            }),
         })
     }
 
@@ -150,42 +157,86 @@ impl BufferPool {
     /// Room for `len` bytes, unless it lacks or others wait for theirs.
     pub fn try_acquire(self: &Arc<Self>, len: usize) -> Option<Reservation> {
         if len <= self.large {
-            let size = if len <= self.small { self.small } else { self.large };
+            let size = if len <= self.small {
+                self.small
+            } else {
+                self.large
+            };
             return self.try_chunk(size).map(Reservation::from);
         }
         let sizes = self.sizes(len);
         let pieces = {
             let mut inner = lock(&self.inner);
-            if !inner.queue.is_empty() || inner.closed || self.free_bytes(&inner) < sizes.iter().sum() {
+            if !inner.queue.is_empty()
+                || inner.closed
+                || self.free_bytes(&inner) < sizes.iter().sum()
+            {
                 return None;
             }
-            let pieces: Vec<Piece> = sizes.iter().rev().map_while(|&size| self.take(&mut inner, size)).collect();
-            assert_eq!(pieces.len(), sizes.len(), "the free bytes were counted before");
+            let pieces: Vec<Piece> = sizes
+                .iter()
+                .rev()
+                .map_while(|&size| self.take(&mut inner, size))
+                .collect();
+            assert_eq!(
+                pieces.len(),
+                sizes.len(),
+                "the free bytes were counted before"
+            );
             self.check(&inner);
             pieces
         };
-        Some(pieces.into_iter().map(|piece| piece.into_chunk(self)).collect())
+        Some(
+            pieces
+                .into_iter()
+                .map(|piece| piece.into_chunk(self))
+                .collect(),
+        )
     }
 
     /// Queues for room for `len` bytes, which must not be more than [`Self::request_bytes_max`].
     pub fn wait(self: &Arc<Self>, len: usize) -> BufferWait {
-        assert!(len <= self.request_bytes_max(), "refused before: it could never be granted");
+        assert!(
+            len <= self.request_bytes_max(),
+            "refused before: it could never be granted"
+        );
         let wanted = self.sizes(len);
         let mut inner = lock(&self.inner);
         let ticket = inner.next_ticket;
         inner.next_ticket += 1;
-        inner.queue.insert(ticket, Waiter { wanted, gathered: Vec::new(), waker: None });
+        inner.queue.insert(
+            ticket,
+            Waiter {
+                wanted,
+                gathered: Vec::new(),
+                waker: None,
+            },
+        );
         let woken = self.feed(&mut inner);
         drop(inner);
         wake_all(woken);
-        BufferWait { pool: Arc::clone(self), ticket, finished: false }
+        BufferWait {
+            pool: Arc::clone(self),
+            ticket,
+            finished: false,
+        }
     }
 
     /// Takes a chunk's memory back. Only [`Chunk`]'s drop calls this.
     pub(crate) fn release(&self, bytes: Box<[u8]>) {
         let mut inner = lock(&self.inner);
-        let unused = self.put_back(&mut inner, Piece { size: bytes.len(), used: Some(bytes) });
-        let woken = if inner.queue.is_empty() { Vec::new() } else { self.feed(&mut inner) };
+        let unused = self.put_back(
+            &mut inner,
+            Piece {
+                size: bytes.len(),
+                used: Some(bytes),
+            },
+        );
+        let woken = if inner.queue.is_empty() {
+            Vec::new()
+        } else {
+            self.feed(&mut inner)
+        };
         self.check(&inner);
         drop(inner);
         drop(unused);
@@ -266,7 +317,10 @@ impl BufferPool {
     /// Gives back a buffer that is of no use to the pool, to be freed outside of the lock.
     #[inline]
     fn put_back(&self, inner: &mut Inner, piece: Piece) -> Option<Box<[u8]>> {
-        inner.granted = inner.granted.checked_sub(piece.size).expect("a chunk returns once, with the size it was granted");
+        inner.granted = inner
+            .granted
+            .checked_sub(piece.size)
+            .expect("a chunk returns once, with the size it was granted");
         match piece.used {
             Some(bytes) if piece.size == self.large => {
                 inner.free_large.push(bytes);
@@ -289,7 +343,9 @@ impl BufferPool {
         let mut woken = Vec::new();
         while let Some((ticket, mut waiter)) = inner.queue.pop_first() {
             while let Some(&size) = waiter.wanted.last() {
-                let Some(piece) = self.take(inner, size) else { break };
+                let Some(piece) = self.take(inner, size) else {
+                    break;
+                };
                 waiter.wanted.pop();
                 waiter.gathered.push(piece);
             }
@@ -306,7 +362,9 @@ impl BufferPool {
 
     #[inline]
     fn free_bytes(&self, inner: &Inner) -> usize {
-        inner.unallocated + inner.free_small.len() * self.small + inner.free_large.len() * self.large
+        inner.unallocated
+            + inner.free_small.len() * self.small
+            + inner.free_large.len() * self.large
     }
 
     /// Memory used = granted + free at every moment.
@@ -357,7 +415,11 @@ impl BufferWait {
         let pieces = {
             let mut inner = lock(&self.pool.inner);
             if let Some(waiter) = inner.queue.get_mut(&self.ticket) {
-                if !waiter.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
+                if !waiter
+                    .waker
+                    .as_ref()
+                    .is_some_and(|known| known.will_wake(waker))
+                {
                     waiter.waker = Some(waker.clone());
                 }
                 return Poll::Pending;
@@ -366,8 +428,13 @@ impl BufferWait {
         };
         self.finished = true;
         // Neither waiting nor ready: `close` emptied the queue.
-        let Some(pieces) = pieces else { return Poll::Ready(Err(ProducerError::Closed)) };
-        Poll::Ready(Ok(pieces.into_iter().map(|piece| piece.into_chunk(&self.pool)).collect()))
+        let Some(pieces) = pieces else {
+            return Poll::Ready(Err(ProducerError::Closed));
+        };
+        Poll::Ready(Ok(pieces
+            .into_iter()
+            .map(|piece| piece.into_chunk(&self.pool))
+            .collect()))
     }
 }
 

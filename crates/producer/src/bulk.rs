@@ -48,7 +48,11 @@ pub enum BulkStep {
     BufferExhausted(BufferWait),
     /// This row asks for a partition that the topic does not have (yet): wait for metadata, then
     /// `step`; or go on without it by `refuse_row`.
-    UnknownPartition { row: usize, partition: Option<i32>, partitions: u32 },
+    UnknownPartition {
+        row: usize,
+        partition: Option<i32>,
+        partitions: u32,
+    },
     /// The producer is closed: `refuse_rest`.
     Closed(ProducerError),
 }
@@ -93,7 +97,9 @@ impl AppendedRows {
     }
 
     fn row_at(&self, position: usize) -> usize {
-        self.order.as_ref().map_or(position, |order| order[position] as usize)
+        self.order
+            .as_ref()
+            .map_or(position, |order| order[position] as usize)
     }
 
     /// A record was appended: part of the last run if it lies right behind it.
@@ -108,7 +114,12 @@ impl AppendedRows {
         }
         let first_position = position as u32;
         let completion = Arc::clone(completion);
-        self.runs.push(Run { first_position, rows: 1, completion, first_index: index });
+        self.runs.push(Run {
+            first_position,
+            rows: 1,
+            completion,
+            first_index: index,
+        });
     }
 }
 
@@ -137,12 +148,21 @@ pub struct BulkAppend<S> {
 impl<S: RecordSource> BulkAppend<S> {
     /// `source` must have fewer than 2^32 rows.
     pub fn new(topic: Arc<TopicEntry>, source: S) -> Self {
-        assert!(u32::try_from(source.rows()).is_ok(), "columns have less than 2^32 rows");
+        assert!(
+            u32::try_from(source.rows()).is_ok(),
+            "columns have less than 2^32 rows"
+        );
         let mut groups = VecDeque::new();
         if source.is_keyless() {
             groups.push_back((source.rows(), Group::Sticky));
         }
-        Self { source, topic, rows: AppendedRows::default(), at: 0, groups }
+        Self {
+            source,
+            topic,
+            rows: AppendedRows::default(),
+            at: 0,
+            groups,
+        }
     }
 
     /// Appends until all is done or something is to be waited for.
@@ -172,7 +192,11 @@ impl<S: RecordSource> BulkAppend<S> {
         // Behind the groups made so far each position is its own row.
         let behind = self.rows.order.as_ref().map_or(usize::MAX, Vec::len);
         for position in positions {
-            let row = if position < behind { self.rows.row_at(position) } else { position };
+            let row = if position < behind {
+                self.rows.row_at(position)
+            } else {
+                position
+            };
             self.rows.refused.push((row, error.clone()));
         }
         self.at = self.source.rows();
@@ -197,16 +221,31 @@ impl<S: RecordSource> BulkAppend<S> {
             let partition = record.partition;
             match accumulator.append_owned(&self.topic, &record, &now, reservation.take()) {
                 Ok(appended) => {
-                    self.rows.push(self.at, &appended.completion, appended.index);
+                    self.rows
+                        .push(self.at, &appended.completion, appended.index);
                     self.at += 1;
                     self.follow(accumulator, &appended.completion, group, end);
                 }
-                Err(AppendRefusal::TooLarge { size, limit, option }) => {
-                    self.refuse_row(ProducerError::RecordTooLarge { size, limit, option });
+                Err(AppendRefusal::TooLarge {
+                    size,
+                    limit,
+                    option,
+                }) => {
+                    self.refuse_row(ProducerError::RecordTooLarge {
+                        size,
+                        limit,
+                        option,
+                    });
                 }
-                Err(AppendRefusal::BufferExhausted(wait)) => return BulkStep::BufferExhausted(wait),
+                Err(AppendRefusal::BufferExhausted(wait)) => {
+                    return BulkStep::BufferExhausted(wait);
+                }
                 Err(AppendRefusal::UnknownPartition { partitions }) => {
-                    return BulkStep::UnknownPartition { row, partition, partitions };
+                    return BulkStep::UnknownPartition {
+                        row,
+                        partition,
+                        partitions,
+                    };
                 }
                 Err(AppendRefusal::Closed(error)) => return BulkStep::Closed(error),
                 Err(AppendRefusal::Contended | AppendRefusal::NewBatch) => {
@@ -225,7 +264,10 @@ impl<S: RecordSource> BulkAppend<S> {
         if self.groups.is_empty() {
             self.group_window(accumulator);
         }
-        *self.groups.front().expect("a window holds at least the current row")
+        *self
+            .groups
+            .front()
+            .expect("a window holds at least the current row")
     }
 
     /// Appends the rows of a group that follow into the same batch, as long as it takes them.
@@ -236,11 +278,21 @@ impl<S: RecordSource> BulkAppend<S> {
         group: Group,
         end: usize,
     ) {
-        let Self { source, topic, rows, at, .. } = self;
-        let Some(mut follower) = accumulator.follow(topic, completion, group) else { return };
+        let Self {
+            source,
+            topic,
+            rows,
+            at,
+            ..
+        } = self;
+        let Some(mut follower) = accumulator.follow(topic, completion, group) else {
+            return;
+        };
         while *at < end {
             let record = source.record(rows.row_at(*at));
-            let Some(index) = follower.try_append(&record) else { return };
+            let Some(index) = follower.try_append(&record) else {
+                return;
+            };
             rows.push(*at, completion, index);
             *at += 1;
         }

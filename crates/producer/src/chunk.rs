@@ -24,7 +24,11 @@ pub struct Chunk {
 
 impl Chunk {
     pub(crate) fn new(bytes: Box<[u8]>, pool: Arc<BufferPool>) -> Self {
-        Self { bytes, written: 0, pool }
+        Self {
+            bytes,
+            written: 0,
+            pool,
+        }
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -88,14 +92,20 @@ impl Reservation {
 
 impl From<Chunk> for Reservation {
     fn from(chunk: Chunk) -> Self {
-        Self { first: Some(chunk), more: Vec::new() }
+        Self {
+            first: Some(chunk),
+            more: Vec::new(),
+        }
     }
 }
 
 impl FromIterator<Chunk> for Reservation {
     fn from_iter<I: IntoIterator<Item = Chunk>>(chunks: I) -> Self {
         let mut chunks = chunks.into_iter();
-        Self { first: chunks.next(), more: chunks.collect() }
+        Self {
+            first: chunks.next(),
+            more: chunks.collect(),
+        }
     }
 }
 
@@ -112,10 +122,17 @@ pub(crate) struct Rope {
 impl Rope {
     /// `reservation` must not be empty.
     pub(crate) fn new(reservation: Reservation) -> Self {
-        let current = reservation.first.expect("a batch is opened with memory for its first record");
+        let current = reservation
+            .first
+            .expect("a batch is opened with memory for its first record");
         let mut spare = reservation.more;
         spare.reverse();
-        Self { full: Vec::new(), current, spare, len: 0 }
+        Self {
+            full: Vec::new(),
+            current,
+            spare,
+            len: 0,
+        }
     }
 
     /// Bytes written.
@@ -151,7 +168,9 @@ impl Rope {
 
     /// The chunks that were written to; others go back to the pool.
     pub(crate) fn into_chunks(self) -> Vec<Chunk> {
-        let Self { mut full, current, .. } = self;
+        let Self {
+            mut full, current, ..
+        } = self;
         full.push(current);
         full.retain(|chunk| chunk.written > 0);
         full
@@ -159,7 +178,10 @@ impl Rope {
 
     #[cold]
     fn next_chunk(&mut self) {
-        let next = self.spare.pop().expect("room for the record was made before it is written");
+        let next = self
+            .spare
+            .pop()
+            .expect("room for the record was made before it is written");
         self.full.push(std::mem::replace(&mut self.current, next));
     }
 }

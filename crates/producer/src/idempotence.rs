@@ -9,13 +9,17 @@
 //!                       │ nothing in flight: epoch + 1, sequences from 0
 //!                       └──────────────▶ Whole
 //! ```
+//! A broker that knows nothing of a producer takes any sequence from it. So the first batch under an
+//! id and epoch, and the first after a long rest (brokers forget), goes alone: were it refused while
+//! others follow it, the second would be taken for the first.
+//!
 //! Each partition counts its epochs by itself: a broker's state is per partition, so a gap in one
 //! concerns no other. A batch is given a new number only if every try of it was answered with "not
 //! written"; one that may be in the log under its old number fails, saying so.
 //!
 //! Deliberately not here: transactions, whose epoch the coordinator gives for all partitions.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_cluster::RequestId;
 use thalweg_protocol::ErrorCode;
@@ -39,6 +43,9 @@ pub(crate) fn increment(sequence: i32, by: u32) -> i32 {
     sequence.wrapping_add(by.cast_signed()) & i32::MAX
 }
 
+/// After so long without an acknowledgement a broker may have forgotten the producer.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Continuity {
     #[default]
@@ -56,6 +63,7 @@ pub(crate) struct Sequences {
     next: i32,
     /// The sequence after the last one acknowledged.
     acknowledged: i32,
+    acknowledged_at: Option<Instant>,
     continuity: Continuity,
 }
 
@@ -70,17 +78,28 @@ impl Sequences {
 
     /// Numbers a batch. `current` is taken if this partition has no producer yet.
     pub(crate) fn assign(&mut self, current: ProducerIdAndEpoch, records: u32) -> Sequence {
-        debug_assert_eq!(self.continuity, Continuity::Whole, "new numbers only behind a whole range");
+        debug_assert_eq!(
+            self.continuity,
+            Continuity::Whole,
+            "new numbers only behind a whole range"
+        );
         let producer = *self.producer.get_or_insert(current);
         let base = self.next;
         self.next = increment(base, records);
         Sequence { producer, base }
     }
 
+    /// The broker knows this producer, so it will refuse what skips a batch.
+    pub(crate) fn is_known_to_broker(&self, now: Instant) -> bool {
+        self.acknowledged_at
+            .is_some_and(|at| now.duration_since(at) < FORGOTTEN_AFTER)
+    }
+
     /// The batch is in the log, and all before it are.
-    pub(crate) fn acknowledge(&mut self, sequence: Sequence, records: u32) {
+    pub(crate) fn acknowledge(&mut self, sequence: Sequence, records: u32, now: Instant) {
         if self.producer == Some(sequence.producer) {
             self.acknowledged = increment(sequence.base, records);
+            self.acknowledged_at = Some(now);
         }
     }
 
@@ -100,7 +119,11 @@ impl Sequences {
     pub(crate) fn resolve(&mut self) {
         if self.continuity == Continuity::Unresolved {
             let whole = self.acknowledged == self.next;
-            self.continuity = if whole { Continuity::Whole } else { Continuity::Gap };
+            self.continuity = if whole {
+                Continuity::Whole
+            } else {
+                Continuity::Gap
+            };
         }
     }
 
@@ -108,8 +131,16 @@ impl Sequences {
     /// then a new id is needed.
     pub(crate) fn bump(&mut self) -> Option<ProducerIdAndEpoch> {
         let old = self.producer.take();
-        let next = old.and_then(|p| Some(ProducerIdAndEpoch { epoch: p.epoch.checked_add(1)?, ..p }));
-        *self = Self { producer: next, ..Self::default() };
+        let next = old.and_then(|p| {
+            Some(ProducerIdAndEpoch {
+                epoch: p.epoch.checked_add(1)?,
+                ..p
+            })
+        });
+        *self = Self {
+            producer: next,
+            ..Self::default()
+        };
         if next.is_some() { None } else { old }
     }
 }
@@ -146,14 +177,27 @@ pub(crate) enum ProducerIdState {
     /// Not idempotent.
     Disabled,
     /// To be asked for, not before the backoff is over.
-    Wanted { failures: u32, not_before: Option<Instant> },
-    Requested { failures: u32, id: RequestId },
+    Wanted {
+        failures: u32,
+        not_before: Option<Instant>,
+    },
+    Requested {
+        failures: u32,
+        id: RequestId,
+    },
     Known(ProducerIdAndEpoch),
 }
 
 impl ProducerIdState {
     pub(crate) fn new(enabled: bool) -> Self {
-        if enabled { Self::Wanted { failures: 0, not_before: None } } else { Self::Disabled }
+        if enabled {
+            Self::Wanted {
+                failures: 0,
+                not_before: None,
+            }
+        } else {
+            Self::Disabled
+        }
     }
 
     pub(crate) fn known(self) -> Option<ProducerIdAndEpoch> {
@@ -184,7 +228,10 @@ mod tests {
 
     #[test]
     fn sequences_follow_one_another_and_wrap() {
-        let mut sequences = Sequences { next: i32::MAX - 1, ..Sequences::default() };
+        let mut sequences = Sequences {
+            next: i32::MAX - 1,
+            ..Sequences::default()
+        };
         assert_eq!(sequences.assign(PRODUCER, 2).base, i32::MAX - 1);
         assert_eq!(sequences.assign(PRODUCER, 5).base, 0);
         // Java's DefaultRecordBatch.incrementSequence.
@@ -199,7 +246,7 @@ mod tests {
         let second = sequences.assign(PRODUCER, 4);
         sequences.lose();
         assert_eq!(sequences.continuity(), Continuity::Unresolved);
-        sequences.acknowledge(second, 4);
+        sequences.acknowledge(second, 4, Instant::now());
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Whole);
     }
@@ -208,19 +255,28 @@ mod tests {
     fn a_gap_is_closed_by_the_next_epoch() {
         let mut sequences = Sequences::default();
         let first = sequences.assign(PRODUCER, 3);
-        sequences.acknowledge(first, 3);
+        sequences.acknowledge(first, 3, Instant::now());
         sequences.assign(PRODUCER, 4);
         sequences.lose();
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Gap);
         assert_eq!(sequences.bump(), None);
         let next = sequences.assign(PRODUCER, 1);
-        assert_eq!(next, Sequence { producer: ProducerIdAndEpoch { id: 7, epoch: 1 }, base: 0 });
+        assert_eq!(
+            next,
+            Sequence {
+                producer: ProducerIdAndEpoch { id: 7, epoch: 1 },
+                base: 0
+            }
+        );
     }
 
     #[test]
     fn the_last_epoch_asks_for_a_new_id() {
-        let last = ProducerIdAndEpoch { id: 7, epoch: i16::MAX };
+        let last = ProducerIdAndEpoch {
+            id: 7,
+            epoch: i16::MAX,
+        };
         let mut sequences = Sequences::default();
         sequences.assign(last, 1);
         assert_eq!(sequences.bump(), Some(last));

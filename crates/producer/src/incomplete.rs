@@ -51,7 +51,10 @@ impl Incomplete {
         // Counted before the batches are listed: the sender may look at any moment.
         self.flushes.fetch_add(1, Ordering::SeqCst);
         let waiting_for = lock(&self.inner).batches.values().cloned().collect();
-        FlushTicket { waiting_for, incomplete: Arc::clone(self) }
+        FlushTicket {
+            waiting_for,
+            incomplete: Arc::clone(self),
+        }
     }
 }
 
@@ -78,7 +81,10 @@ impl FlushTicket {
 
     /// Batches not yet seen to be done.
     pub fn remaining(&self) -> usize {
-        self.waiting_for.iter().filter(|completion| !completion.is_done()).count()
+        self.waiting_for
+            .iter()
+            .filter(|completion| !completion.is_done())
+            .count()
     }
 }
 

@@ -83,25 +83,49 @@ impl ProducerMetrics {
             ("record-retry-total", total(&self.record_retry_total)),
             ("record-size-avg", self.record_size.average()),
             ("record-size-max", self.record_size.max() as f64),
-            ("record-queue-time-avg", ms(self.record_queue_time.average())),
-            ("record-queue-time-max", ms(self.record_queue_time.max() as f64)),
-            ("records-per-request-avg", self.records_per_request.average()),
+            (
+                "record-queue-time-avg",
+                ms(self.record_queue_time.average()),
+            ),
+            (
+                "record-queue-time-max",
+                ms(self.record_queue_time.max() as f64),
+            ),
+            (
+                "records-per-request-avg",
+                self.records_per_request.average(),
+            ),
             ("batch-size-avg", self.batch_size.average()),
             ("batch-size-max", self.batch_size.max() as f64),
             ("batch-split-total", total(&self.batch_split_total)),
-            ("compression-rate-avg", self.compression_rate.average() / 1e6),
+            (
+                "compression-rate-avg",
+                self.compression_rate.average() / 1e6,
+            ),
             ("request-total", total(&self.request_total)),
             ("response-total", total(&self.response_total)),
             ("requests-in-flight", total(&self.requests_in_flight)),
             ("request-latency-avg", ms(self.request_latency.average())),
             ("request-latency-max", ms(self.request_latency.max() as f64)),
-            ("request-size-avg", total(&self.outgoing_byte_total) / total(&self.request_total)),
+            (
+                "request-size-avg",
+                total(&self.outgoing_byte_total) / total(&self.request_total),
+            ),
             ("outgoing-byte-total", total(&self.outgoing_byte_total)),
-            ("produce-throttle-time-avg", self.produce_throttle_time.average()),
-            ("produce-throttle-time-max", self.produce_throttle_time.max() as f64),
+            (
+                "produce-throttle-time-avg",
+                self.produce_throttle_time.average(),
+            ),
+            (
+                "produce-throttle-time-max",
+                self.produce_throttle_time.max() as f64,
+            ),
             ("buffer-total-bytes", buffer.0 as f64),
             ("buffer-available-bytes", buffer.1 as f64),
-            ("buffer-exhausted-total", total(&self.buffer_exhausted_total)),
+            (
+                "buffer-exhausted-total",
+                total(&self.buffer_exhausted_total),
+            ),
             ("waiting-threads", buffer.2 as f64),
         ]
     }

@@ -49,7 +49,11 @@ impl OpenBatch {
     /// Appends if the batch has room for the record, or is empty, and memory can be had without
     /// waiting. Gives the record's index; `None`: this batch takes no more.
     #[inline]
-    pub(crate) fn try_append(&mut self, record: &Record<'_>, pool: &Arc<BufferPool>) -> Option<u32> {
+    pub(crate) fn try_append(
+        &mut self,
+        record: &Record<'_>,
+        pool: &Arc<BufferPool>,
+    ) -> Option<u32> {
         let index = self.records;
         // Java's cap as well: the offset delta is an i32.
         if index >= i32::MAX as u32 {

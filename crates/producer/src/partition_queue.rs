@@ -48,7 +48,9 @@ pub(crate) enum TryAppend {
 impl PartitionQueue {
     #[inline]
     pub(crate) fn try_append(&mut self, record: &Record<'_>, pool: &Arc<BufferPool>) -> TryAppend {
-        let Some(open) = &mut self.open else { return TryAppend::NoOpenBatch };
+        let Some(open) = &mut self.open else {
+            return TryAppend::NoOpenBatch;
+        };
         match open.try_append(record, pool) {
             Some(index) => TryAppend::Appended(index),
             None => {
@@ -88,7 +90,11 @@ impl PartitionQueue {
 
     /// Records in all of its batches.
     pub(crate) fn records(&self) -> u64 {
-        self.closed.iter().chain(&self.open).map(|batch| u64::from(batch.records)).sum()
+        self.closed
+            .iter()
+            .chain(&self.open)
+            .map(|batch| u64::from(batch.records))
+            .sum()
     }
 
     pub(crate) fn front(&self) -> Option<Front> {
@@ -96,7 +102,11 @@ impl PartitionQueue {
             Some(batch) => (batch, true),
             None => (self.open.as_ref()?, false),
         };
-        Some(Front { created: batch.created, bytes: batch.rope.len(), closed })
+        Some(Front {
+            created: batch.created,
+            bytes: batch.rope.len(),
+            closed,
+        })
     }
 
     /// Takes the front batch, open or not.

@@ -43,7 +43,8 @@ impl PartitionEntry {
     }
 
     pub(crate) fn set_depth(&self, depth: usize) {
-        self.depth.store(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.depth
+            .store(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn slot(&self) -> Option<usize> {
@@ -63,7 +64,9 @@ pub(crate) struct PartitionTable {
 
 impl Default for PartitionTable {
     fn default() -> Self {
-        Self { segments: [const { OnceLock::new() }; SEGMENTS] }
+        Self {
+            segments: [const { OnceLock::new() }; SEGMENTS],
+        }
     }
 }
 
@@ -71,7 +74,10 @@ impl Default for PartitionTable {
 fn locate(index: u32) -> (usize, usize) {
     let shifted = u64::from(index) + (1 << FIRST_BITS);
     let bits = shifted.ilog2();
-    ((bits - FIRST_BITS) as usize, (shifted - (1 << bits)) as usize)
+    (
+        (bits - FIRST_BITS) as usize,
+        (shifted - (1 << bits)) as usize,
+    )
 }
 
 impl PartitionTable {
@@ -79,7 +85,9 @@ impl PartitionTable {
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&PartitionEntry> {
         let (segment, offset) = locate(index);
-        self.segments[segment].get()?[offset].get().map(|entry| &**entry)
+        self.segments[segment].get()?[offset]
+            .get()
+            .map(|entry| &**entry)
     }
 
     /// The partition, made now if need be.
@@ -97,7 +105,10 @@ impl PartitionTable {
         for (number, segment) in self.segments.iter().enumerate() {
             let first = (1_u64 << (number as u32 + FIRST_BITS)) - (1 << FIRST_BITS);
             let slots = segment.get().map_or(&[][..], |slots| slots);
-            let used = slots.iter().enumerate().filter(|(_, slot)| slot.get().is_some());
+            let used = slots
+                .iter()
+                .enumerate()
+                .filter(|(_, slot)| slot.get().is_some());
             found.extend(used.map(|(offset, _)| first as u32 + offset as u32));
         }
         found
@@ -107,7 +118,8 @@ impl PartitionTable {
     fn create(&self, index: u32) -> &PartitionEntry {
         let (segment, offset) = locate(index);
         let slots = 1_usize << (segment as u32 + FIRST_BITS);
-        let segment = self.segments[segment].get_or_init(|| (0..slots).map(|_| OnceLock::new()).collect());
+        let segment =
+            self.segments[segment].get_or_init(|| (0..slots).map(|_| OnceLock::new()).collect());
         segment[offset].get_or_init(Box::default)
     }
 }

@@ -53,7 +53,11 @@ const fn crc32_table() -> [u32; 256] {
         let mut value = index as u32;
         let mut bit = 0;
         while bit < 8 {
-            value = if value & 1 == 0 { value >> 1 } else { (value >> 1) ^ 0xedb8_8320 };
+            value = if value & 1 == 0 {
+                value >> 1
+            } else {
+                (value >> 1) ^ 0xedb8_8320
+            };
             bit += 1;
         }
         table[index] = value;
@@ -87,7 +91,13 @@ mod tests {
         assert_eq!(built_in.choose(None, false), Choice::Sticky);
         let consistent = Partitioner::ConsistentRandom;
         assert_eq!(consistent.choose(Some(b""), false), Choice::Sticky);
-        assert_eq!(consistent.choose(Some(b"123456789"), false), Choice::Hash(0xcbf4_3926));
-        assert_eq!(Partitioner::RoundRobin.choose(Some(b"k"), false), Choice::Next);
+        assert_eq!(
+            consistent.choose(Some(b"123456789"), false),
+            Choice::Hash(0xcbf4_3926)
+        );
+        assert_eq!(
+            Partitioner::RoundRobin.choose(Some(b"k"), false),
+            Choice::Next
+        );
     }
 }

@@ -47,7 +47,11 @@ struct Inner {
 impl Default for ReadyQueue {
     fn default() -> Self {
         // Until its first poll nobody needs to be woken: that poll is sure to come.
-        Self(Mutex::new(Inner { arrivals: Vec::new(), nudged: false, armed: Armed::Running }))
+        Self(Mutex::new(Inner {
+            arrivals: Vec::new(),
+            nudged: false,
+            armed: Armed::Running,
+        }))
     }
 }
 

@@ -60,7 +60,9 @@ impl<'a> Record<'a> {
 /// Bytes of the length field of a record whose whole length is `total`.
 fn varint_len(total: usize) -> usize {
     let length_of = |body: usize| thalweg_records::varint::varint_len(body as i32);
-    (1..=5).find(|&len| length_of(total.saturating_sub(len)) == len).unwrap_or(5)
+    (1..=5)
+        .find(|&len| length_of(total.saturating_sub(len)) == len)
+        .unwrap_or(5)
 }
 
 #[cfg(test)]
@@ -70,7 +72,16 @@ mod tests {
 
     #[test]
     fn the_bound_holds_for_any_deltas() {
-        let header = [HeaderRef { key: b"trace", value: Some(&[0; 300]) }, HeaderRef { key: b"", value: None }];
+        let header = [
+            HeaderRef {
+                key: b"trace",
+                value: Some(&[0; 300]),
+            },
+            HeaderRef {
+                key: b"",
+                value: None,
+            },
+        ];
         for len in [0, 1, 63, 64, 200, 8191, 8192, 100_000] {
             let value = vec![7; len];
             let record = Record {
@@ -88,12 +99,22 @@ mod tests {
     fn the_size_is_what_java_estimates() {
         // AbstractRecords.estimateSizeInBytesUpperBound: 61 + 21 + sizeOf(key, value, headers).
         let value = vec![7; 1000];
-        let record = Record { value: Some(&value), ..Record::default() };
+        let record = Record {
+            value: Some(&value),
+            ..Record::default()
+        };
         assert_eq!(record.size_in_batch(), 61 + 21 + 1 + 2 + 1000 + 1);
-        let record = Record { key: Some(b"k"), value: None, ..Record::default() };
+        let record = Record {
+            key: Some(b"k"),
+            value: None,
+            ..Record::default()
+        };
         assert_eq!(record.size_in_batch(), 61 + 21 + 2 + 1 + 1);
         let value = vec![7; 100_000];
-        let record = Record { value: Some(&value), ..Record::default() };
+        let record = Record {
+            value: Some(&value),
+            ..Record::default()
+        };
         assert_eq!(record.size_in_batch(), 61 + 21 + 1 + 3 + 100_000 + 1);
     }
 }

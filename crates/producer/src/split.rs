@@ -25,7 +25,12 @@ pub(crate) fn split(
 ) -> Result<Vec<ProducerBatch>, String> {
     let decoded = decode(batch)?;
     let target = bytes_max.min(decoded.records.len().div_ceil(2));
-    let mut pieces = Pieces { of: batch, done: Vec::new(), current: None, target };
+    let mut pieces = Pieces {
+        of: batch,
+        done: Vec::new(),
+        current: None,
+        target,
+    };
     for found in &decoded {
         let found = found.map_err(|error| error.to_string())?;
         pieces.push(&RecordFields {
@@ -37,7 +42,10 @@ pub(crate) fn split(
         });
     }
     let pieces = pieces.finish();
-    assert!(pieces.len() > 1 || batch.records < 2, "no piece holds more than half of the records");
+    assert!(
+        pieces.len() > 1 || batch.records < 2,
+        "no piece holds more than half of the records"
+    );
     Ok(compress(pieces, codec, level))
 }
 
@@ -73,7 +81,10 @@ impl Pieces<'_> {
     /// `fields` carries the absolute timestamp.
     fn push(&mut self, fields: &RecordFields<'_>) {
         let timestamp = fields.timestamp_delta;
-        let len = record::encoded_len(&RecordFields { timestamp_delta: 0, ..*fields });
+        let len = record::encoded_len(&RecordFields {
+            timestamp_delta: 0,
+            ..*fields
+        });
         // By count as well: smaller deltas alone could make all of them fit into one piece.
         let half = self.of.records.div_ceil(2);
         let full = |piece: &Piece| piece.bytes.len() + len > self.target || piece.records >= half;
@@ -112,7 +123,11 @@ impl Pieces<'_> {
     }
 }
 
-fn compress(mut pieces: Vec<ProducerBatch>, codec: Compression, level: Option<i32>) -> Vec<ProducerBatch> {
+fn compress(
+    mut pieces: Vec<ProducerBatch>,
+    codec: Compression,
+    level: Option<i32>,
+) -> Vec<ProducerBatch> {
     if codec == Compression::None {
         return pieces;
     }

@@ -112,21 +112,35 @@ impl TopicEntry {
 
     /// The topic's id as last told; zero if unknown.
     pub fn id(&self) -> Uuid {
-        lock(&self.state).metadata.as_ref().map_or(Uuid::ZERO, |topic| topic.id)
+        lock(&self.state)
+            .metadata
+            .as_ref()
+            .map_or(Uuid::ZERO, |topic| topic.id)
     }
 
     /// Takes what the cluster tells now. A topic that is missing there stays as it was: a broker that
     /// restarts tells less than it should.
     pub(crate) fn update(&self, topic: &Arc<Topic>) {
         let mut state = lock(&self.state);
-        if state.metadata.as_ref().is_some_and(|known| Arc::ptr_eq(known, topic)) {
+        if state
+            .metadata
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, topic))
+        {
             return;
         }
-        let leaders = topic.partitions.iter().filter_map(|p| Some((p.index, p.leader?)));
+        let leaders = topic
+            .partitions
+            .iter()
+            .filter_map(|p| Some((p.index, p.leader?)));
         state.available = leaders.collect();
         state.metadata = Some(Arc::clone(topic));
-        let count = topic.partitions.last().map_or(0, |last| last.index.saturating_add(1).max(0));
-        self.partitions.store(count.cast_unsigned(), Ordering::Release);
+        let count = topic
+            .partitions
+            .last()
+            .map_or(0, |last| last.index.saturating_add(1).max(0));
+        self.partitions
+            .store(count.cast_unsigned(), Ordering::Release);
     }
 
     /// The partition; `index` must be below [`Self::partition_count`].
@@ -172,7 +186,10 @@ impl TopicEntry {
     /// The first sticky partition; two threads that come at once agree on one.
     pub(crate) fn first_sticky(&self, rules: StickyRules<'_>) -> Sticky {
         let chosen = Sticky::new(0, self.choose(rules));
-        match self.sticky.compare_exchange(0, chosen.0, Ordering::AcqRel, Ordering::Acquire) {
+        match self
+            .sticky
+            .compare_exchange(0, chosen.0, Ordering::AcqRel, Ordering::Acquire)
+        {
             Ok(_) => chosen,
             Err(other) => Sticky(other),
         }
@@ -181,14 +198,18 @@ impl TopicEntry {
     /// Moves on to another partition. Only under the lock of the partition that is sticky now.
     pub(crate) fn switch_sticky(&self, from: Sticky, rules: StickyRules<'_>) {
         let next = Sticky::new(from.generation().wrapping_add(1), self.choose(rules));
-        let moved = self.sticky.compare_exchange(from.0, next.0, Ordering::AcqRel, Ordering::Relaxed);
+        let moved =
+            self.sticky
+                .compare_exchange(from.0, next.0, Ordering::AcqRel, Ordering::Relaxed);
         debug_assert!(moved.is_ok(), "the lock of the sticky partition is held");
     }
 
     /// A partition among those with a leader; if none has one, among all.
     fn choose(&self, rules: StickyRules<'_>) -> i32 {
         let mut state = lock(&self.state);
-        let State { available, random, .. } = &mut *state;
+        let State {
+            available, random, ..
+        } = &mut *state;
         if available.is_empty() {
             return random.below(self.partition_count().max(1) as usize) as i32;
         }
@@ -221,7 +242,8 @@ impl TopicEntry {
 
     /// A queue has grown.
     pub(crate) fn raise_depth_max(&self, depth: usize) {
-        self.depth_max.fetch_max(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.depth_max
+            .fetch_max(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn set_depth_max(&self, depth: u32) {

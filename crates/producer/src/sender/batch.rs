@@ -51,7 +51,10 @@ impl ProducerBatch {
     pub(crate) fn close(open: OpenBatch) -> (Self, Vec<Chunk>) {
         open.completion.seal(open.records);
         let batch = Self {
-            order: Order { batch: open.completion.id, first_index: 0 },
+            order: Order {
+                batch: open.completion.id,
+                first_index: 0,
+            },
             completion: open.completion,
             records: open.records,
             base_timestamp: open.base_timestamp,
@@ -85,7 +88,10 @@ impl ProducerBatch {
             ..sequence
         });
         Self {
-            order: Order { first_index: self.order.first_index + first, ..self.order },
+            order: Order {
+                first_index: self.order.first_index + first,
+                ..self.order
+            },
             completion: Arc::clone(&self.completion),
             records,
             segments: Vec::new(),
@@ -131,7 +137,9 @@ impl ProducerBatch {
         {
             return header.clone();
         }
-        let bytes = self.batch_header().finish(self.segments.iter().map(|segment| &segment[..]));
+        let bytes = self
+            .batch_header()
+            .finish(self.segments.iter().map(|segment| &segment[..]));
         let header = Bytes::copy_from_slice(&bytes);
         self.header = Some((self.sequence, header.clone()));
         header

@@ -60,7 +60,9 @@ impl CompressJob {
         let input: Vec<&[u8]> = self.chunks.iter().map(AsRef::as_ref).collect();
         let raw_bytes = input.iter().map(|chunk| chunk.len()).sum();
         worker.output.clear();
-        let result = worker.compressor.compress(self.codec, self.level, &input, &mut worker.output);
+        let result = worker
+            .compressor
+            .compress(self.codec, self.level, &input, &mut worker.output);
         let compressed_bytes = worker.output.len();
         // The level was checked with the options, so an error is a codec's own: the records are
         // whole and can go out as they are, as they do if they do not get smaller.
@@ -75,9 +77,17 @@ impl CompressJob {
             slot: self.slot,
             order: self.order,
             chunks: self.chunks,
-            codec: if smaller { self.codec } else { Compression::None },
+            codec: if smaller {
+                self.codec
+            } else {
+                Compression::None
+            },
             raw_bytes,
-            compressed_bytes: if result.is_ok() { compressed_bytes } else { raw_bytes },
+            compressed_bytes: if result.is_ok() {
+                compressed_bytes
+            } else {
+                raw_bytes
+            },
         }
     }
 }

@@ -25,14 +25,18 @@ impl Sender {
         for node in self.nodes.waiting() {
             while all || self.nodes.get_mut(node).has_urgent() {
                 if !cluster.is_ready(node, Purpose::Produce, now) {
-                    let since = *self.nodes.get_mut(node).unready_since.get_or_insert(now);
+                    let error = cluster.connection_error(node, Purpose::Produce);
+                    let queue = self.nodes.get_mut(node);
+                    queue.error = error;
+                    let since = *queue.unready_since.get_or_insert(now);
                     let limit = self.config.partitioner_availability_timeout;
                     if !limit.is_zero() && now.duration_since(since) >= limit {
                         unavailable.insert(node);
                     }
                     break;
                 }
-                self.nodes.get_mut(node).unready_since = None;
+                let queue = self.nodes.get_mut(node);
+                (queue.unready_since, queue.error) = (None, None);
                 let drained = self.collect(node, all, now);
                 if drained.is_empty() {
                     break;
@@ -52,12 +56,15 @@ impl Sender {
         let mut drained: Vec<Drained> = Vec::new();
         let mut bytes = 0;
         for _ in 0..self.nodes.get_mut(node).turns() {
-            let Some(index) = self.nodes.pop(node, &mut self.slots) else { break };
+            let Some(index) = self.nodes.pop(node, &mut self.slots) else {
+                break;
+            };
             let rules = self.rules(now);
             let slot = &mut self.slots[index];
             let standing = slot.standing(&rules);
             if !drained.is_empty() && bytes + slot.next_len() > self.config.max_request_size {
-                self.nodes.unpop(index, slot, node, standing == Standing::Urgent);
+                self.nodes
+                    .unpop(index, slot, node, standing == Standing::Urgent);
                 break;
             }
             let may_go = match standing {
@@ -90,7 +97,11 @@ impl Sender {
         let slot = &mut self.slots[index];
         let mut batch = if let Some(batch) = slot.retry.pop_front() {
             batch
-        } else if slot.prepared.front().is_some_and(|prepared| prepared.is_ready) {
+        } else if slot
+            .prepared
+            .front()
+            .is_some_and(|prepared| prepared.is_ready)
+        {
             slot.prepared.pop_front()?.batch
         } else {
             let open = lock(&slot.entry().queue).pop()?;
@@ -109,7 +120,13 @@ impl Sender {
         Some(batch)
     }
 
-    fn send(&mut self, node: NodeId, mut drained: Vec<Drained>, cluster: &mut Cluster, now: Instant) {
+    fn send(
+        &mut self,
+        node: NodeId,
+        mut drained: Vec<Drained>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
         sort(&mut drained);
         let version = match cluster.require_version(node, ApiKey::PRODUCE) {
             Ok(version) => usable_version(version, &drained),
@@ -123,11 +140,22 @@ impl Sender {
         };
         self.count(&drained, body.len(), now);
         let expects_response = self.config.acks != Acks::None;
-        let outgoing =
-            Outgoing { api_key: ApiKey::PRODUCE, version, body, timeout, expects_response };
+        let outgoing = Outgoing {
+            api_key: ApiKey::PRODUCE,
+            version,
+            body,
+            timeout,
+            expects_response,
+        };
         let id = cluster.send(node, Purpose::Produce, outgoing, now);
-        self.requests.insert(id, InFlightRequest::new(node, now, &drained));
-        for Drained { slot: index, mut batch, .. } in drained {
+        self.requests
+            .insert(id, InFlightRequest::new(node, now, &drained));
+        for Drained {
+            slot: index,
+            mut batch,
+            ..
+        } in drained
+        {
             let slot = &mut self.slots[index];
             batch.attempts += 1;
             batch.retry_at = None;
@@ -140,7 +168,10 @@ impl Sender {
 
     /// Not one of these can ever be sent to this broker.
     fn refuse(&mut self, drained: Vec<Drained>, reason: &str, now: Instant) {
-        for Drained { slot: index, batch, .. } in drained {
+        for Drained {
+            slot: index, batch, ..
+        } in drained
+        {
             let slot = &mut self.slots[index];
             let error = batch.network_error(Arc::from(reason));
             self.outcomes.fail(&batch, error);
@@ -154,17 +185,27 @@ impl Sender {
         let records: u64 = drained.iter().map(|one| u64::from(one.batch.records)).sum();
         metrics.request_total.fetch_add(1, Ordering::Relaxed);
         metrics.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-        metrics.outgoing_byte_total.fetch_add(bytes as u64, Ordering::Relaxed);
-        metrics.record_send_total.fetch_add(records, Ordering::Relaxed);
+        metrics
+            .outgoing_byte_total
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+        metrics
+            .record_send_total
+            .fetch_add(records, Ordering::Relaxed);
         metrics.records_per_request.add(records);
         for Drained { batch, .. } in drained {
             let records = u64::from(batch.records);
             if batch.attempts == 0 {
                 metrics.batch_size.add(batch.wire_len() as u64);
-                metrics.record_size.add_many(batch.section_len() as u64, records);
-                metrics.record_queue_time.add(micros(now.duration_since(batch.created)));
+                metrics
+                    .record_size
+                    .add_many(batch.section_len() as u64, records);
+                metrics
+                    .record_queue_time
+                    .add(micros(now.duration_since(batch.created)));
             } else {
-                metrics.record_retry_total.fetch_add(records, Ordering::Relaxed);
+                metrics
+                    .record_retry_total
+                    .fetch_add(records, Ordering::Relaxed);
             }
         }
     }
@@ -172,18 +213,29 @@ impl Sender {
     /// A codec thread is done with a batch.
     pub(super) fn compressed(&mut self, done: CompressedBatch, now: Instant) {
         let slot = &mut self.slots[done.slot];
-        let Some(at) = slot.prepared.iter().position(|p| p.batch.order == done.order) else {
+        let Some(at) = slot
+            .prepared
+            .iter()
+            .position(|p| p.batch.order == done.order)
+        else {
             // It grew too old, or the producer was closed: its chunks return here.
             return;
         };
         let prepared = &mut slot.prepared[at];
-        prepared.batch.segments = done.chunks.into_iter().map(crate::chunk::Chunk::freeze).collect();
+        prepared.batch.segments = done
+            .chunks
+            .into_iter()
+            .map(crate::chunk::Chunk::freeze)
+            .collect();
         prepared.batch.codec = done.codec;
         prepared.is_ready = true;
         let ratio = done.compressed_bytes as f32 / done.raw_bytes.max(1) as f32;
         slot.topic.ratio.observe(ratio);
         let sent_ratio = prepared.batch.section_len() as f64 / done.raw_bytes.max(1) as f64;
-        self.accumulator.metrics().compression_rate.add((sent_ratio * 1e6) as u64);
+        self.accumulator
+            .metrics()
+            .compression_rate
+            .add((sent_ratio * 1e6) as u64);
         self.reconsider(done.slot, now);
     }
 }

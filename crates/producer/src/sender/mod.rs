@@ -38,6 +38,7 @@ use crate::accumulator::Accumulator;
 use crate::config::{Acks, ProducerConfig};
 use crate::error::ProducerError;
 use crate::idempotence::ProducerIdState;
+use crate::open_batch::OpenBatch;
 use crate::ready_queue::Arrival;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::nodes::Nodes;
@@ -46,11 +47,12 @@ use crate::sender::request::InFlightRequest;
 use crate::sender::slot::{Prepared, Rules, Slot, Standing};
 use crate::sender::timers::{Reason, Timers};
 use crate::sync::lock;
+use crate::topic::TopicEntry;
 
 /// Full batches of a partition that are compressed ahead of their turn.
 const PREPARED_MAX: usize = 2;
 /// How often queue lengths are told to the partitioner.
-const LOAD_INTERVAL: Duration = Duration::from_millis(5);
+const LOAD_INTERVAL: Duration = Duration::from_millis(25);
 
 /// The I/O thread's half of a producer.
 #[derive(Debug)]
@@ -74,7 +76,7 @@ pub struct Sender {
     unavailable: BTreeSet<NodeId>,
     loads_due: Option<Instant>,
     /// Topics of which the partitioner was told a load.
-    loaded: BTreeMap<usize, Arc<crate::topic::TopicEntry>>,
+    loaded: BTreeMap<usize, Arc<TopicEntry>>,
     /// Something arrived while the last turn ended.
     again: bool,
     closing: bool,
@@ -91,8 +93,14 @@ impl Sender {
             timers: Timers::default(),
             jobs: VecDeque::new(),
             requests: BTreeMap::new(),
-            producer_id: ProducerIdState::new(config.enable_idempotence && config.acks == Acks::All),
-            backoff: Backoff::new(config.retry_backoff, config.retry_backoff_max, config.seed ^ 11),
+            producer_id: ProducerIdState::new(
+                config.enable_idempotence && config.acks == Acks::All,
+            ),
+            backoff: Backoff::new(
+                config.retry_backoff,
+                config.retry_backoff_max,
+                config.seed ^ 11,
+            ),
             metadata_version: 0,
             arrivals: Vec::new(),
             leader_unknown: false,
@@ -149,12 +157,29 @@ impl Sender {
         }
     }
 
+    /// Some partition has no leader: its topic may be unknown (again), or its leader gone.
+    fn ask_for_leaders(&mut self, cluster: &mut Cluster, now: Instant) {
+        if !std::mem::take(&mut self.leader_unknown) {
+            return;
+        }
+        for &index in &self.active {
+            let slot = &self.slots[index];
+            if slot.leader.is_none() {
+                // A name that is no topic name never got this far.
+                let _ = cluster.add_topic(slot.topic.name(), now);
+            }
+        }
+        cluster.request_update();
+    }
+
     /// What the snapshot says of a partition. Missing is no news: the numbering stays.
     fn look_up_leader(&mut self, index: usize, cluster: &Cluster) {
         let slot = &mut self.slots[index];
         let metadata = cluster.metadata();
         slot.leader = metadata.leader(slot.topic.name(), slot.partition);
-        let Some(topic) = metadata.topic(slot.topic.name()) else { return };
+        let Some(topic) = metadata.topic(slot.topic.name()) else {
+            return;
+        };
         slot.learn_topic_id(topic.id);
         if let Some(partition) = topic.partition(slot.partition) {
             slot.leader_epoch = partition.leader_epoch;
@@ -166,10 +191,9 @@ impl Sender {
         self.accumulator.ready.take(&mut arrivals);
         for arrival in arrivals.drain(..) {
             let index = self.slot_of(arrival);
+            // Also keeps the topic in the metadata as one that is in use.
+            let _ = cluster.add_topic(self.slots[index].topic.name(), now);
             if self.active.insert(index) {
-                let name = self.slots[index].topic.name().clone();
-                // Refused names never got this far: their topics have no partitions.
-                let _ = cluster.add_topic(&name, now);
                 self.look_up_leader(index, cluster);
             }
             self.reconsider(index, now);
@@ -193,7 +217,8 @@ impl Sender {
     fn reconsider(&mut self, index: usize, now: Instant) {
         let rules = self.rules(now);
         let slot = &mut self.slots[index];
-        self.outcomes.expire(slot, now);
+        self.outcomes
+            .expire(slot, self.nodes.error(slot.leader), now);
         if rules.idempotent && slot.in_flight.is_empty() {
             self.outcomes.mend(slot, &mut self.producer_id);
         }
@@ -213,7 +238,12 @@ impl Sender {
             self.timers.set(index, slot, Reason::Due, at);
         }
         if let Some(created) = slot.oldest_created() {
-            self.timers.set(index, slot, Reason::Expiry, created + self.config.delivery_timeout);
+            self.timers.set(
+                index,
+                slot,
+                Reason::Expiry,
+                created + self.config.delivery_timeout,
+            );
         }
         if slot.publish() {
             self.active.remove(&index);
@@ -230,14 +260,16 @@ impl Sender {
                 if !queue.has_closed() {
                     return;
                 }
-                queue.pop().expect("a closed batch was seen under the same lock")
+                queue
+                    .pop()
+                    .expect("a closed batch was seen under the same lock")
             };
             self.prepare(index, open);
         }
     }
 
     /// Hands a batch to the codec threads.
-    fn prepare(&mut self, index: usize, open: crate::open_batch::OpenBatch) {
+    fn prepare(&mut self, index: usize, open: OpenBatch) {
         let (batch, chunks) = ProducerBatch::close(open);
         self.jobs.push_back(CompressJob {
             slot: index,
@@ -247,12 +279,17 @@ impl Sender {
             level: self.config.compression_level,
             output_bytes_kept: self.config.batch_size,
         });
-        self.slots[index].prepared.push_back(Prepared { batch, is_ready: false });
+        self.slots[index].prepared.push_back(Prepared {
+            batch,
+            is_ready: false,
+        });
     }
 
     /// Tells topics how long their longest queue is (KIP-794).
     fn publish_loads(&mut self, now: Instant) {
-        if !self.config.partitioner_adaptive_partitioning || self.loads_due.is_some_and(|at| now < at) {
+        if !self.config.partitioner_adaptive_partitioning
+            || self.loads_due.is_some_and(|at| now < at)
+        {
             return;
         }
         self.loads_due = Some(now + LOAD_INTERVAL);
@@ -271,7 +308,9 @@ impl Sender {
         });
         for (index, (depth, slot)) in loads {
             slot.topic.set_depth_max(depth);
-            self.loaded.entry(index).or_insert_with(|| Arc::clone(&slot.topic));
+            self.loaded
+                .entry(index)
+                .or_insert_with(|| Arc::clone(&slot.topic));
         }
     }
 
@@ -281,7 +320,10 @@ impl Sender {
             ProducerIdState::Wanted { not_before, .. } => not_before,
             _ => None,
         };
-        [self.timers.next(), producer_id].into_iter().flatten().min()
+        [self.timers.next(), producer_id]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Fails everything that is not done, with one error, and takes no more.
@@ -291,21 +333,27 @@ impl Sender {
         for topic in &topics {
             // Takes each lock once, so that appends that had passed the check for `closed` are seen.
             topic.for_each_partition(|entry| {
-                let mut queue = lock(&entry.queue);
-                while let Some(open) = queue.pop() {
+                let left: Vec<OpenBatch> = {
+                    let mut queue = lock(&entry.queue);
+                    (queue.listed, queue.full_listed) = (false, false);
+                    std::iter::from_fn(|| queue.pop()).collect()
+                };
+                entry.set_depth(0);
+                for open in left {
                     let batch = ProducerBatch::close_uncompressed(open);
                     self.outcomes.fail(&batch, error(&batch));
                 }
-                queue.listed = false;
-                queue.full_listed = false;
-                entry.set_depth(0);
             });
         }
         for index in std::mem::take(&mut self.active) {
             let slot = &mut self.slots[index];
             self.nodes.place(index, slot, None);
             let prepared = slot.prepared.drain(..).map(|prepared| prepared.batch);
-            let all = slot.in_flight.drain(..).chain(slot.retry.drain(..)).chain(prepared);
+            let all = slot
+                .in_flight
+                .drain(..)
+                .chain(slot.retry.drain(..))
+                .chain(prepared);
             for batch in all.filter(|batch| !batch.abandoned) {
                 self.outcomes.fail(&batch, error(&batch));
             }
@@ -330,7 +378,10 @@ impl Sender {
         for slot in &self.slots {
             let prepared = slot.prepared.iter().map(|prepared| &prepared.batch);
             let all = slot.in_flight.iter().chain(&slot.retry).chain(prepared);
-            records += all.filter(|b| !b.abandoned).map(|b| u64::from(b.records)).sum::<u64>();
+            records += all
+                .filter(|b| !b.abandoned)
+                .map(|b| u64::from(b.records))
+                .sum::<u64>();
         }
         records
     }
@@ -340,7 +391,6 @@ impl Role for Sender {
     type Job = CompressJob;
 
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, _now_ms: i64) {
-        self.leader_unknown = false;
         self.take_metadata(cluster, now);
         self.take_arrivals(cluster, now);
         while let Some(index) = self.timers.pop(&mut self.slots, now) {
@@ -348,9 +398,7 @@ impl Role for Sender {
         }
         self.request_producer_id(cluster, now);
         self.drain(cluster, now);
-        if self.leader_unknown {
-            cluster.request_update();
-        }
+        self.ask_for_leaders(cluster, now);
         self.publish_loads(now);
         self.again = !self.accumulator.ready.arm(self.due());
     }
@@ -401,7 +449,10 @@ impl Role for Sender {
         let records = self.unfinished_records();
         self.fail_all(|batch| {
             let possibly_written = batch.maybe_written || batch.attempts > 0;
-            ProducerError::ClosedBeforeDelivery { records, possibly_written }
+            ProducerError::ClosedBeforeDelivery {
+                records,
+                possibly_written,
+            }
         });
     }
 }

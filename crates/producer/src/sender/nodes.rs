@@ -4,9 +4,10 @@
 //! passed over when its turn comes, because the stamps differ.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_cluster::NodeId;
+use thalweg_cluster::{ConnectionError, NodeId};
 
 use crate::sender::slot::{RingPlace, Slot};
 
@@ -18,6 +19,8 @@ pub(crate) struct NodeQueue {
     urgent: usize,
     /// Since when partitions wait for the node to take requests.
     pub(crate) unready_since: Option<Instant>,
+    /// Why there is no connection to it.
+    pub(crate) error: Option<Arc<ConnectionError>>,
 }
 
 impl NodeQueue {
@@ -68,11 +71,17 @@ impl Nodes {
         queue.ring.push_back((index, stamp));
         queue.members += 1;
         queue.urgent += usize::from(urgent);
-        slot.ring = Some(RingPlace { node, stamp, urgent });
+        slot.ring = Some(RingPlace {
+            node,
+            stamp,
+            urgent,
+        });
     }
 
     fn leave(&mut self, slot: &mut Slot) {
-        let Some(place) = slot.ring.take() else { return };
+        let Some(place) = slot.ring.take() else {
+            return;
+        };
         let queue = self.queues.entry(place.node).or_default();
         queue.members -= 1;
         queue.urgent -= usize::from(place.urgent);
@@ -105,7 +114,15 @@ impl Nodes {
 
     /// Nodes in whose rings something waits.
     pub(crate) fn waiting(&self) -> Vec<NodeId> {
-        self.queues.iter().filter(|(_, queue)| !queue.is_empty()).map(|(&node, _)| node).collect()
+        self.queues
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty())
+            .map(|(&node, _)| node)
+            .collect()
+    }
+
+    pub(crate) fn error(&self, node: Option<NodeId>) -> Option<&ConnectionError> {
+        self.queues.get(&node?)?.error.as_deref()
     }
 
     pub(crate) fn get_mut(&mut self, node: NodeId) -> &mut NodeQueue {

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use thalweg_cluster::ConnectionError;
+use thalweg_protocol::Uuid;
+
 use crate::accumulator::Accumulator;
 use crate::batch_completion::{Failure, Piece, Written};
 use crate::error::ProducerError;
@@ -21,7 +24,10 @@ pub(crate) struct Outcomes {
 
 impl Outcomes {
     pub(crate) fn new(accumulator: Arc<Accumulator>, delivery_timeout: Duration) -> Self {
-        Self { accumulator, delivery_timeout }
+        Self {
+            accumulator,
+            delivery_timeout,
+        }
     }
 
     pub(crate) fn succeed(&self, batch: &ProducerBatch, written: Written) {
@@ -36,30 +42,58 @@ impl Outcomes {
 
     fn tell(&self, batch: &ProducerBatch, result: Result<Written, Failure>) {
         let first_index = batch.order.first_index;
-        let piece = Piece { first_index, records: batch.records, result };
+        let piece = Piece {
+            first_index,
+            records: batch.records,
+            result,
+        };
         if batch.completion.finish(piece) {
             self.accumulator.incomplete.remove(&batch.completion);
         }
     }
 
-    /// Fails what was appended longer ago than `delivery_timeout`: in flight or not.
-    pub(crate) fn expire(&self, slot: &mut Slot, now: Instant) {
+    /// Fails what was appended longer ago than `delivery_timeout`: in flight or not. `unreachable` is
+    /// why the leader cannot be reached, if so.
+    pub(crate) fn expire(
+        &self,
+        slot: &mut Slot,
+        unreachable: Option<&ConnectionError>,
+        now: Instant,
+    ) {
         let is_over = |created: Instant| now.duration_since(created) >= self.delivery_timeout;
-        for batch in slot.in_flight.iter_mut().filter(|batch| !batch.abandoned && is_over(batch.created)) {
+        for batch in slot
+            .in_flight
+            .iter_mut()
+            .filter(|batch| !batch.abandoned && is_over(batch.created))
+        {
             // It stays in its place until its request is over: what follows it must not be sent as
             // if it were not there.
             batch.abandoned = true;
-            self.fail(batch, self.too_old(batch, true));
+            self.fail(batch, self.too_old(batch, true, unreachable));
             slot.sequences.lose();
         }
-        while slot.retry.front().is_some_and(|batch| is_over(batch.created)) {
+        while slot
+            .retry
+            .front()
+            .is_some_and(|batch| is_over(batch.created))
+        {
             let batch = slot.retry.pop_front().expect("it was just looked at");
-            self.fail(&batch, self.too_old(&batch, batch.maybe_written));
+            self.fail(
+                &batch,
+                self.too_old(&batch, batch.maybe_written, unreachable),
+            );
             slot.give_up(&batch);
         }
-        while slot.prepared.front().is_some_and(|prepared| is_over(prepared.batch.created)) {
+        while slot
+            .prepared
+            .front()
+            .is_some_and(|prepared| is_over(prepared.batch.created))
+        {
             let prepared = slot.prepared.pop_front().expect("it was just looked at");
-            self.fail(&prepared.batch, self.too_old(&prepared.batch, false));
+            self.fail(
+                &prepared.batch,
+                self.too_old(&prepared.batch, false, unreachable),
+            );
         }
         loop {
             let open = {
@@ -69,17 +103,23 @@ impl Outcomes {
             };
             let Some(open) = open else { return };
             let batch = ProducerBatch::close_uncompressed(open);
-            self.fail(&batch, self.too_old(&batch, false));
+            self.fail(&batch, self.too_old(&batch, false, unreachable));
         }
     }
 
-    fn too_old(&self, batch: &ProducerBatch, possibly_written: bool) -> ProducerError {
+    fn too_old(
+        &self,
+        batch: &ProducerBatch,
+        possibly_written: bool,
+        unreachable: Option<&ConnectionError>,
+    ) -> ProducerError {
+        let unreachable = || unreachable.map(|error| Arc::from(error.to_string()));
         ProducerError::DeliveryTimeout {
             topic: batch.completion.topic().clone(),
             partition: batch.completion.partition(),
             timeout: self.delivery_timeout,
             possibly_written,
-            cause: batch.last_error.clone(),
+            cause: batch.last_error.clone().or_else(unreachable),
         }
     }
 
@@ -96,7 +136,8 @@ impl Outcomes {
         }
         for mut batch in std::mem::take(&mut slot.retry) {
             // A log that was deleted with its topic cannot have it any more.
-            let same_log = batch.sent_topic_id == slot.topic_id;
+            let same_log =
+                batch.sent_topic_id == slot.topic_id || batch.sent_topic_id == Uuid::ZERO;
             if batch.sequence.is_some() && batch.maybe_written && same_log {
                 let (topic, partition) = (slot.topic.name().clone(), slot.partition);
                 self.fail(&batch, ProducerError::SequenceGap { topic, partition });

@@ -11,11 +11,19 @@ use crate::sender::Sender;
 
 impl Sender {
     pub(super) fn request_producer_id(&mut self, cluster: &mut Cluster, now: Instant) {
-        let ProducerIdState::Wanted { failures, not_before } = self.producer_id else { return };
+        let ProducerIdState::Wanted {
+            failures,
+            not_before,
+        } = self.producer_id
+        else {
+            return;
+        };
         if self.closing && self.active.is_empty() || not_before.is_some_and(|at| now < at) {
             return;
         }
-        let Some(node) = cluster.least_loaded_node(now) else { return };
+        let Some(node) = cluster.least_loaded_node(now) else {
+            return;
+        };
         let version = match cluster.require_version(node, ApiKey::INIT_PRODUCER_ID) {
             Ok(version) => version,
             Err(error) => return self.producer_id_failed(&error, failures, now),
@@ -36,7 +44,9 @@ impl Sender {
         result: Result<ResponseBody, RequestError>,
         now: Instant,
     ) {
-        let ProducerIdState::Requested { failures, .. } = self.producer_id else { return };
+        let ProducerIdState::Requested { failures, .. } = self.producer_id else {
+            return;
+        };
         let body = match result {
             Ok(body) => body,
             Err(error) => return self.producer_id_failed(&error, failures, now),
@@ -46,7 +56,10 @@ impl Sender {
         };
         let code = ErrorCode(answer.error_code);
         if code.is_ok() {
-            let producer = ProducerIdAndEpoch { id: answer.producer_id, epoch: answer.producer_epoch };
+            let producer = ProducerIdAndEpoch {
+                id: answer.producer_id,
+                epoch: answer.producer_epoch,
+            };
             self.producer_id = ProducerIdState::Known(producer);
             for index in self.active.clone() {
                 self.reconsider(index, now);
@@ -68,6 +81,9 @@ impl Sender {
 
     fn retry_producer_id(&mut self, failures: u32, now: Instant) {
         let not_before = Some(now + self.backoff.after(failures));
-        self.producer_id = ProducerIdState::Wanted { failures: failures + 1, not_before };
+        self.producer_id = ProducerIdState::Wanted {
+            failures: failures + 1,
+            not_before,
+        };
     }
 }

@@ -57,7 +57,11 @@ pub(crate) struct InFlightRequest {
 /// caps Metadata below the version that tells them).
 pub(crate) fn usable_version(negotiated: i16, drained: &[Drained]) -> i16 {
     let lacks_id = drained.iter().any(|one| one.topic_id == Uuid::ZERO);
-    if lacks_id { negotiated.min(TOPIC_IDS_FROM - 1) } else { negotiated }
+    if lacks_id {
+        negotiated.min(TOPIC_IDS_FROM - 1)
+    } else {
+        negotiated
+    }
 }
 
 /// Topics together, partitions in ascending order.
@@ -72,14 +76,24 @@ pub(crate) fn encode(
     timeout_ms: i32,
     version: i16,
 ) -> Result<Body, EncodeError> {
-    let topics = drained.chunk_by_mut(|a, b| a.topic.index() == b.topic.index()).map(|of_topic| TopicBatches {
-        name: of_topic[0].topic.name().clone(),
-        topic_id: of_topic[0].topic_id,
-        partitions: of_topic.iter_mut().map(partition_batches).collect(),
-    });
-    let request = ProduceBatches { transactional_id: None, acks: acks.id(), timeout_ms, topics: topics.collect() };
+    let topics = drained
+        .chunk_by_mut(|a, b| a.topic.index() == b.topic.index())
+        .map(|of_topic| TopicBatches {
+            name: of_topic[0].topic.name().clone(),
+            topic_id: of_topic[0].topic_id,
+            partitions: of_topic.iter_mut().map(partition_batches).collect(),
+        });
+    let request = ProduceBatches {
+        transactional_id: None,
+        acks: acks.id(),
+        timeout_ms,
+        topics: topics.collect(),
+    };
     let encoded = request.encode(version)?;
-    Ok(Body { head: encoded.head, segments: encoded.segments })
+    Ok(Body {
+        head: encoded.head,
+        segments: encoded.segments,
+    })
 }
 
 fn partition_batches(drained: &mut Drained) -> PartitionBatches {
@@ -87,25 +101,40 @@ fn partition_batches(drained: &mut Drained) -> PartitionBatches {
     let mut records: Vec<Bytes> = Vec::with_capacity(1 + batch.segments.len());
     records.push(batch.finish());
     records.extend_from_slice(&batch.segments);
-    PartitionBatches { index: drained.partition, records }
+    PartitionBatches {
+        index: drained.partition,
+        records,
+    }
 }
 
 impl InFlightRequest {
     /// Of batches that are sorted.
     pub(crate) fn new(node: NodeId, sent_at: Instant, drained: &[Drained]) -> Self {
-        let topics = drained.chunk_by(|a, b| a.topic.index() == b.topic.index()).map(|of_topic| SentTopic {
-            name: of_topic[0].topic.name().clone(),
-            id: of_topic[0].topic_id,
-            batches: of_topic
-                .iter()
-                .map(|one| Sent { slot: one.slot, order: one.batch.order, partition: one.partition })
-                .collect(),
-        });
-        Self { node, sent_at, topics: topics.collect() }
+        let topics = drained
+            .chunk_by(|a, b| a.topic.index() == b.topic.index())
+            .map(|of_topic| SentTopic {
+                name: of_topic[0].topic.name().clone(),
+                id: of_topic[0].topic_id,
+                batches: of_topic
+                    .iter()
+                    .map(|one| Sent {
+                        slot: one.slot,
+                        order: one.batch.order,
+                        partition: one.partition,
+                    })
+                    .collect(),
+            });
+        Self {
+            node,
+            sent_at,
+            topics: topics.collect(),
+        }
     }
 
     pub(crate) fn batches(&self) -> impl Iterator<Item = Sent> {
-        self.topics.iter().flat_map(|topic| topic.batches.iter().copied())
+        self.topics
+            .iter()
+            .flat_map(|topic| topic.batches.iter().copied())
     }
 
     /// Each batch with its part of the answer; `None` where the broker said nothing of it. What the
@@ -117,7 +146,11 @@ impl InFlightRequest {
         let mut out = Vec::with_capacity(self.batches().count());
         for (at, topic) in self.topics.iter().enumerate() {
             let is_it = |found: &&thalweg_protocol::messages::produce::TopicProduceResponse| {
-                if found.topic_id == Uuid::ZERO { found.name == topic.name } else { found.topic_id == topic.id }
+                if found.topic_id == Uuid::ZERO {
+                    found.name == topic.name
+                } else {
+                    found.topic_id == topic.id
+                }
             };
             let in_place = answer.responses.get(at).filter(is_it);
             let found = in_place.or_else(|| answer.responses.iter().find(is_it));

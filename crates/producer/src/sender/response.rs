@@ -60,7 +60,9 @@ impl Sender {
             return self.handed_over(request, now);
         }
         metrics.response_total.fetch_add(1, Ordering::Relaxed);
-        metrics.request_latency.add(micros(now.duration_since(request.sent_at)));
+        metrics
+            .request_latency
+            .add(micros(now.duration_since(request.sent_at)));
         let answer = match body.decode::<ProduceRequest>() {
             Ok(answer) => answer,
             Err(error) => {
@@ -68,7 +70,9 @@ impl Sender {
                 return self.no_answer(request, &Trouble::unanswered(&reason), now);
             }
         };
-        metrics.produce_throttle_time.add(u64::try_from(answer.throttle_time_ms).unwrap_or(0));
+        metrics
+            .produce_throttle_time
+            .add(u64::try_from(answer.throttle_time_ms).unwrap_or(0));
         cluster.throttle(request.node, Purpose::Produce, answer.throttle_time_ms, now);
         let mut stale = false;
         for (sent, told) in request.matched(&answer) {
@@ -98,7 +102,13 @@ impl Sender {
         for sent in request.batches() {
             if let Some(batch) = self.slots[sent.slot].take_in_flight(sent.order) {
                 if !batch.abandoned {
-                    self.outcomes.succeed(&batch, Written { base_offset: -1, log_append_time_ms: None });
+                    self.outcomes.succeed(
+                        &batch,
+                        Written {
+                            base_offset: -1,
+                            log_append_time_ms: None,
+                        },
+                    );
                 }
                 self.reconsider(sent.slot, now);
             }
@@ -113,16 +123,24 @@ impl Sender {
 
     fn written(&mut self, sent: Sent, told: &PartitionProduceResponse, now: Instant) {
         let slot = &mut self.slots[sent.slot];
-        let Some(batch) = slot.take_in_flight(sent.order) else { return };
+        let Some(batch) = slot.take_in_flight(sent.order) else {
+            return;
+        };
         if let Some(sequence) = batch.sequence {
-            slot.sequences.acknowledge(sequence, batch.records);
+            slot.sequences.acknowledge(sequence, batch.records, now);
         }
         if !batch.abandoned {
             // A duplicate of a batch that the broker no longer remembers has no offset.
             let known = told.error_code == ErrorCode::NONE.0;
             let append_time = Some(told.log_append_time_ms).filter(|&ms| known && ms >= 0);
             let base_offset = if known { told.base_offset } else { -1 };
-            self.outcomes.succeed(&batch, Written { base_offset, log_append_time_ms: append_time });
+            self.outcomes.succeed(
+                &batch,
+                Written {
+                    base_offset,
+                    log_append_time_ms: append_time,
+                },
+            );
         }
         self.reconsider(sent.slot, now);
     }
@@ -139,7 +157,10 @@ impl Sender {
         if leader.leader_id < 0 || leader.leader_epoch < 0 {
             return false;
         }
-        let endpoint = answer.node_endpoints.iter().find(|node| node.node_id == leader.leader_id);
+        let endpoint = answer
+            .node_endpoints
+            .iter()
+            .find(|node| node.node_id == leader.leader_id);
         let endpoint = endpoint.map(|node| Node {
             id: node.node_id,
             host: node.host.clone(),
@@ -155,7 +176,9 @@ impl Sender {
 
     /// One batch of a request failed.
     fn failed(&mut self, sent: Sent, trouble: Trouble, now: Instant) {
-        let Some(mut batch) = self.slots[sent.slot].take_in_flight(sent.order) else { return };
+        let Some(mut batch) = self.slots[sent.slot].take_in_flight(sent.order) else {
+            return;
+        };
         batch.maybe_written |= trouble.maybe_written;
         batch.last_error = Some(Arc::clone(&trouble.reason));
         if batch.abandoned {
@@ -175,7 +198,13 @@ impl Sender {
         self.reconsider(sent.slot, now);
     }
 
-    fn may_retry(&mut self, batch: &ProducerBatch, trouble: &Trouble, index: usize, now: Instant) -> bool {
+    fn may_retry(
+        &mut self,
+        batch: &ProducerBatch,
+        trouble: &Trouble,
+        index: usize,
+        now: Instant,
+    ) -> bool {
         let too_old = now.duration_since(batch.created) >= self.config.delivery_timeout;
         if too_old || batch.attempts > self.config.retries {
             return false;
@@ -207,13 +236,23 @@ impl Sender {
         let (codec, level) = (self.config.compression, self.config.compression_level);
         match split(batch, self.config.batch_size, codec, level) {
             Ok(pieces) => {
-                self.accumulator.metrics().batch_split_total.fetch_add(1, Ordering::Relaxed);
+                self.accumulator
+                    .metrics()
+                    .batch_split_total
+                    .fetch_add(1, Ordering::Relaxed);
                 pieces.into_iter().for_each(|piece| slot.put_back(piece));
             }
             Err(reason) => {
                 let (topic, partition) = (slot.topic.name().clone(), slot.partition);
                 let reason = Arc::from(reason);
-                self.outcomes.fail(batch, ProducerError::Codec { topic, partition, reason });
+                self.outcomes.fail(
+                    batch,
+                    ProducerError::Codec {
+                        topic,
+                        partition,
+                        reason,
+                    },
+                );
                 slot.give_up(batch);
             }
         }
@@ -221,7 +260,10 @@ impl Sender {
 }
 
 fn is_too_large(code: ErrorCode) -> bool {
-    matches!(code, ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE)
+    matches!(
+        code,
+        ErrorCode::MESSAGE_TOO_LARGE | ErrorCode::RECORD_LIST_TOO_LARGE
+    )
 }
 
 impl Slot {
@@ -274,7 +316,11 @@ impl Trouble {
 
     /// The same for another batch of the request.
     fn again(&self) -> Self {
-        Self { reason: Arc::clone(&self.reason), invalid_records: Vec::new(), ..*self }
+        Self {
+            reason: Arc::clone(&self.reason),
+            invalid_records: Vec::new(),
+            ..*self
+        }
     }
 }
 
@@ -291,7 +337,10 @@ impl From<&RequestError> for Trouble {
 impl From<&PartitionProduceResponse> for Trouble {
     fn from(told: &PartitionProduceResponse) -> Self {
         let code = ErrorCode(told.error_code);
-        let message = told.error_message.as_deref().unwrap_or_else(|| code.message());
+        let message = told
+            .error_message
+            .as_deref()
+            .unwrap_or_else(|| code.message());
         let invalid = |error: &thalweg_protocol::messages::produce::BatchIndexAndErrorMessage| {
             let index = u32::try_from(error.batch_index).ok()?;
             Some((index, error.batch_index_error_message.clone()))

@@ -13,6 +13,7 @@ use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
 use crate::idempotence::{Continuity, Sequences};
+use crate::partition_queue::Front;
 use crate::partition_table::PartitionEntry;
 use crate::sender::batch::{Order, ProducerBatch};
 use crate::sender::timers::REASONS;
@@ -65,6 +66,18 @@ pub(crate) enum Standing {
     Urgent,
 }
 
+impl Front {
+    fn standing(&self, rules: &Rules) -> Standing {
+        let due = self.created + rules.linger;
+        // Without linger the appender's clock may be ahead of this turn's by a little.
+        if self.closed || rules.linger.is_zero() || due <= rules.now {
+            Standing::Urgent
+        } else {
+            Standing::Lingering(due)
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) topic: Arc<TopicEntry>,
@@ -113,13 +126,19 @@ impl Slot {
 
     /// Keyless records go here at the moment.
     pub(crate) fn is_sticky(&self) -> bool {
-        self.topic.sticky().is_some_and(|sticky| sticky.partition() == self.partition)
+        self.topic
+            .sticky()
+            .is_some_and(|sticky| sticky.partition() == self.partition)
     }
 
     /// What may go out next, if anything.
     pub(crate) fn standing(&self, rules: &Rules) -> Standing {
         if rules.mute && !self.in_flight.is_empty() {
-            return if self.has_unsent() { Standing::Blocked } else { Standing::Idle };
+            return if self.has_unsent() {
+                Standing::Blocked
+            } else {
+                Standing::Idle
+            };
         }
         match self.retry.front() {
             Some(first) => self.standing_of_retry(first, rules),
@@ -159,18 +178,17 @@ impl Slot {
         match (self.prepared.front(), front) {
             (Some(prepared), _) if prepared.is_ready => Standing::Urgent,
             (Some(_), _) => Standing::Blocked,
-            (None, Some(front)) if front.closed || front.created + rules.linger <= rules.now => {
-                Standing::Urgent
-            }
-            (None, Some(front)) => Standing::Lingering(front.created + rules.linger),
+            (None, Some(front)) => front.standing(rules),
             (None, None) => Standing::Idle,
         }
     }
 
     /// A batch that was never numbered may follow those that were.
     fn can_number(&self, rules: &Rules) -> bool {
+        let known = self.sequences.is_known_to_broker(rules.now);
+        let in_flight_max = if known { IDEMPOTENT_IN_FLIGHT_MAX } else { 1 };
         self.sequences.continuity() == Continuity::Whole
-            && self.in_flight.len() < IDEMPOTENT_IN_FLIGHT_MAX
+            && self.in_flight.len() < in_flight_max
             && (rules.has_producer_id || self.sequences.producer().is_some())
     }
 
@@ -193,27 +211,43 @@ impl Slot {
 
     /// Puts a batch back for another try, in its place by age.
     pub(crate) fn put_back(&mut self, batch: ProducerBatch) {
-        let at = self.retry.partition_point(|other| other.order < batch.order);
+        let at = self
+            .retry
+            .partition_point(|other| other.order < batch.order);
         self.retry.insert(at, batch);
     }
 
     pub(crate) fn take_in_flight(&mut self, order: Order) -> Option<ProducerBatch> {
-        let at = self.in_flight.iter().position(|batch| batch.order == order)?;
+        let at = self
+            .in_flight
+            .iter()
+            .position(|batch| batch.order == order)?;
         self.in_flight.remove(at)
     }
 
     /// No older batch of the partition is on its way or waits for a retry.
     pub(crate) fn is_oldest(&self, order: Order) -> bool {
-        self.in_flight.iter().chain(&self.retry).all(|other| other.order > order)
+        self.in_flight
+            .iter()
+            .chain(&self.retry)
+            .all(|other| other.order > order)
     }
 
     /// When the oldest batch was created whose outcome is not told yet.
     pub(crate) fn oldest_created(&self) -> Option<Instant> {
-        let in_flight = self.in_flight.iter().filter(|batch| !batch.abandoned).map(|b| b.created).min();
+        let in_flight = self
+            .in_flight
+            .iter()
+            .filter(|batch| !batch.abandoned)
+            .map(|b| b.created)
+            .min();
         let retry = self.retry.front().map(|batch| batch.created);
         let prepared = self.prepared.front().map(|prepared| prepared.batch.created);
         let queued = lock(&self.entry().queue).front().map(|front| front.created);
-        [in_flight, retry, prepared, queued].into_iter().flatten().min()
+        [in_flight, retry, prepared, queued]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Tells the appending side what the sender knows: after this an append lists the partition
@@ -225,6 +259,9 @@ impl Slot {
         queue.listed = !queue.is_empty();
         queue.full_listed = queue.has_closed();
         entry.set_depth(queue.len() + self.prepared.len() + self.retry.len());
-        queue.is_empty() && self.prepared.is_empty() && self.retry.is_empty() && self.in_flight.is_empty()
+        queue.is_empty()
+            && self.prepared.is_empty()
+            && self.retry.is_empty()
+            && self.in_flight.is_empty()
     }
 }

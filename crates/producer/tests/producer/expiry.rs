@@ -1,0 +1,216 @@
+//! `delivery_timeout_ms`: counts from the append and covers linger, retries and flight.
+
+use std::time::Duration;
+
+use thalweg_producer::{Appended, ProducerConfig, ProducerError};
+use thalweg_protocol::ErrorCode;
+
+use crate::broker::Reaction;
+use crate::world::{TOPIC, World, config, error, is_pending, offset, outcome};
+
+fn short() -> ProducerConfig {
+    ProducerConfig {
+        delivery_timeout: Duration::from_secs(3),
+        request_timeout: Duration::from_secs(2),
+        ..config()
+    }
+}
+
+fn possibly_written(appended: &Appended) -> bool {
+    match error(appended) {
+        error @ ProducerError::DeliveryTimeout { .. } => error.possibly_written(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_record_that_was_never_sent_says_so_and_why() {
+    let mut world = World::ready(short(), 1, 1);
+    world.brokers.stop(1);
+    let sent = world.send_alone(0, "a");
+    world.advance(Duration::from_millis(2_990));
+    assert!(is_pending(&sent));
+    world.advance(Duration::from_millis(20));
+    assert!(!possibly_written(&sent));
+    assert!(
+        error(&sent).to_string().contains("connection refused"),
+        "{}",
+        error(&sent)
+    );
+    let pool = world.accumulator.pool();
+    assert_eq!(pool.available_bytes(), pool.total_bytes());
+}
+
+#[test]
+fn the_linger_is_part_of_it() {
+    let config = ProducerConfig {
+        linger: Duration::from_secs(10),
+        ..short()
+    };
+    let mut world = World::ready(config, 1, 1);
+    let sent = world.send(0, "a");
+    world.advance(Duration::from_millis(3_010));
+    assert!(!possibly_written(&sent));
+    assert!(world.brokers.requests.is_empty());
+}
+
+#[test]
+fn retries_are_part_of_it() {
+    let mut world = World::ready(short(), 1, 1);
+    world.script(vec![Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS); 100]);
+    let sent = world.send_alone(0, "a");
+    world.advance(Duration::from_millis(3_010));
+    assert!(!possibly_written(&sent), "each try was refused for certain");
+    assert!(world.brokers.requests.len() > 3);
+    let text = error(&sent).to_string();
+    assert!(
+        text.contains("3000 ms") && text.contains("last error"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_record_in_flight_was_possibly_written_and_holds_its_memory_until_the_request_is_over() {
+    let config = ProducerConfig {
+        request_timeout: Duration::from_secs(5),
+        ..short()
+    };
+    let mut world = World::ready(config, 1, 1);
+    world.script([Reaction::Hold]);
+    let sent = world.send_alone(0, "a");
+    world.advance(Duration::from_millis(3_010));
+    assert!(possibly_written(&sent));
+    let pool = std::sync::Arc::clone(world.accumulator.pool());
+    // KAFKA-19012: a buffer must not be used again while a request may still be read from it.
+    assert!(pool.available_bytes() < pool.total_bytes());
+    world.brokers.release();
+    world.advance_ms(100);
+    assert_eq!(pool.available_bytes(), pool.total_bytes());
+    assert!(possibly_written(&sent), "its outcome was told once");
+}
+
+#[test]
+fn no_buffer_is_reused_under_a_request_that_expired_in_flight() {
+    // KAFKA-19012: the bytes of another topic's records appeared in a request in flight.
+    let config = ProducerConfig {
+        request_timeout: Duration::from_secs(20),
+        buffer_memory: 64 * 1024,
+        batch_size: 16 * 1024,
+        ..short()
+    };
+    let mut world = World::ready(config, 2, 2);
+    world.script([Reaction::Hold]);
+    let value = "a".repeat(10_000);
+    let sent = world.send_alone(0, &value);
+    world.advance(Duration::from_millis(3_010));
+    assert!(possibly_written(&sent));
+    for _ in 0..20 {
+        world.send_alone(1, &"b".repeat(10_000));
+    }
+    world.brokers.release();
+    world.run();
+    assert_eq!(world.values(0), [value]);
+}
+
+#[test]
+fn what_follows_an_expired_batch_leaves_no_gap() {
+    // Batch 2 of 4 expires in flight. It was written, or not: neither loses or doubles the others.
+    for written in [true, false] {
+        let config = ProducerConfig {
+            request_timeout: Duration::from_secs(30),
+            ..short()
+        };
+        let mut world = World::ready(config, 1, 1);
+        let first = world.send_alone(0, "1");
+        world.script([Reaction::Hold]);
+        let second = world.send_alone(0, "2");
+        world.advance_ms(2_000);
+        world.script(vec![Reaction::Hold; 1]);
+        let third = world.send_alone(0, "3");
+        world.advance_ms(1_100);
+        assert!(possibly_written(&second));
+        assert!(is_pending(&third));
+        let fourth = world.send_alone(0, "4");
+        assert!(
+            is_pending(&fourth),
+            "nothing new behind a batch of unknown outcome"
+        );
+        if written {
+            world.brokers.release();
+            world.brokers.release();
+        } else {
+            world
+                .brokers
+                .release_with(Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
+            world.brokers.release();
+        }
+        world.advance_ms(1_500);
+        assert_eq!(offset(&first), 0);
+        assert!(
+            matches!(outcome(&third), Some(Ok(_))),
+            "{written}: {:?}",
+            outcome(&third)
+        );
+        assert!(
+            matches!(outcome(&fourth), Some(Ok(_))),
+            "{written}: {:?}",
+            outcome(&fourth)
+        );
+        let expected: &[&str] = if written {
+            &["1", "2", "3", "4"]
+        } else {
+            &["1", "3", "4"]
+        };
+        assert_eq!(world.values(0), expected);
+    }
+}
+
+#[test]
+fn batches_behind_one_that_timed_out_in_the_queue_are_sent_without_a_gap() {
+    // confluent-kafka-dotnet #704: a message that timed out left a sequence gap, which was fatal.
+    let mut world = World::ready(short(), 1, 1);
+    world.send_alone(0, "0");
+    world.script([Reaction::LoseRequest]);
+    let lost = world.send_alone(0, "1");
+    world.brokers.stop(1);
+    world.advance_ms(2_500);
+    let later = world.send_alone(0, "2");
+    world.advance_ms(600);
+    assert!(possibly_written(&lost));
+    world.brokers.start(1);
+    world.advance_ms(2_300);
+    assert!(
+        matches!(outcome(&later), Some(Ok(_))),
+        "{:?}",
+        outcome(&later)
+    );
+    assert_eq!(world.values(0), ["0", "2"]);
+}
+
+#[test]
+fn a_late_answer_on_a_closed_connection_is_ignored() {
+    let mut world = World::ready(config(), 1, 1);
+    world.script([Reaction::Hold]);
+    let sent = world.send_alone(0, "a");
+    // Written by the broker, but the client gave the connection up.
+    world.brokers.release_without_answer();
+    world.advance(Duration::from_secs(40));
+    assert_eq!(offset(&sent), 0);
+    assert_eq!(world.values(0), ["a"]);
+    assert_eq!(world.brokers.log(TOPIC, 0).headers.len(), 1);
+}
+
+#[test]
+fn expiry_in_virtual_time_does_not_depend_on_the_wall_clock() {
+    // The cores know no other clock than `now`; a day later every deadline has passed, none before.
+    let mut world = World::ready(short(), 1, 1);
+    world.brokers.stop(1);
+    let sent = world.send_alone(0, "a");
+    world.advance(Duration::from_secs(24 * 3600));
+    assert!(!possibly_written(&sent));
+    world.brokers.start(1);
+    world.advance_ms(5_000);
+    let next = world.send_alone(0, "b");
+    world.advance_ms(2_000);
+    assert_eq!(offset(&next), 0);
+}

@@ -1,0 +1,21 @@
+//! The producer's core in virtual time: the real cluster core, and brokers that a test scripts.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests start their virtual time somewhere"
+)]
+
+mod appending;
+mod broker;
+mod bulk;
+mod closing;
+mod compression;
+mod cost;
+mod expiry;
+mod idempotence;
+mod ordering;
+mod partitioning;
+mod pool;
+mod retries;
+mod threads;
+mod world;

@@ -1,0 +1,249 @@
+//! Order within a partition, with one and with five requests in flight, whatever goes wrong.
+
+use thalweg_producer::{Acks, Appended, ProducerConfig};
+use thalweg_protocol::ErrorCode;
+
+use crate::broker::Reaction;
+use crate::world::{World, config, is_pending, offset};
+
+/// A world whose broker knows the producer already: the first batch goes alone.
+fn warm(config: ProducerConfig, nodes: i32, partitions: i32) -> (World, Vec<Appended>) {
+    let mut world = World::ready(config, nodes, partitions);
+    let first = world.send_alone(0, "0");
+    assert_eq!(offset(&first), 0);
+    (world, vec![first])
+}
+
+/// Sends on, each record in a batch of its own.
+fn send_more(world: &mut World, sent: &mut Vec<Appended>, count: usize) {
+    for _ in 0..count {
+        sent.push(world.send_alone(0, &sent.len().to_string()));
+    }
+}
+
+fn expected(count: usize) -> Vec<String> {
+    (0..count).map(|n| n.to_string()).collect()
+}
+
+/// Every record acknowledged at its place, each in the log once.
+fn check(world: &mut World, sent: &[Appended]) {
+    assert_eq!(world.values(0), expected(sent.len()));
+    for (at, appended) in sent.iter().enumerate() {
+        assert_eq!(offset(appended), at as i64);
+    }
+    assert_eq!(world.accumulator.incomplete_batches(), 0);
+    let pool = world.accumulator.pool();
+    assert_eq!(
+        pool.available_bytes(),
+        pool.total_bytes(),
+        "all memory is back"
+    );
+}
+
+#[test]
+fn five_requests_are_in_flight_and_no_more() {
+    let (mut world, mut sent) = warm(config(), 1, 1);
+    world.script(vec![Reaction::Hold; 5]);
+    send_more(&mut world, &mut sent, 7);
+    assert_eq!(world.brokers.held(), 5);
+    assert!(sent[1..].iter().all(is_pending));
+    for _ in 0..5 {
+        world.brokers.release();
+    }
+    world.run();
+    check(&mut world, &sent);
+}
+
+#[test]
+fn a_connection_that_breaks_under_five_batches_loses_doubles_and_reorders_none() {
+    for written in 0..=5 {
+        let (mut world, mut sent) = warm(config(), 1, 1);
+        world.script(vec![Reaction::Hold; 5]);
+        send_more(&mut world, &mut sent, 8);
+        // Some are written, but their answers are lost with the connection.
+        for _ in 0..written {
+            world.brokers.release_without_answer();
+        }
+        world.brokers.disconnect(1);
+        world.advance_ms(5_000);
+        check(&mut world, &sent);
+    }
+}
+
+#[test]
+fn a_refused_batch_is_overtaken_by_none_that_was_sent_behind_it() {
+    // Retriable errors for the first of five in flight: those behind it are out of order until it
+    // is in the log.
+    for code in [
+        ErrorCode::NOT_ENOUGH_REPLICAS,
+        ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        ErrorCode::KAFKA_STORAGE_ERROR,
+        ErrorCode::CORRUPT_MESSAGE,
+        ErrorCode::REQUEST_TIMED_OUT,
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    ] {
+        let (mut world, mut sent) = warm(config(), 1, 1);
+        world.script(vec![Reaction::Hold; 5]);
+        send_more(&mut world, &mut sent, 7);
+        world.brokers.release_with(Reaction::Refuse(code));
+        for _ in 0..4 {
+            world.brokers.release();
+        }
+        world.advance_ms(5_000);
+        check(&mut world, &sent);
+    }
+}
+
+#[test]
+fn the_first_batch_of_all_goes_alone() {
+    // A broker that knows nothing of the producer would take the second for the first.
+    let mut world = World::ready(config(), 1, 1);
+    world.script([Reaction::Hold]);
+    let mut sent = Vec::new();
+    send_more(&mut world, &mut sent, 3);
+    assert_eq!(world.brokers.held(), 1);
+    world
+        .brokers
+        .release_with(Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
+    world.advance_ms(1_000);
+    check(&mut world, &sent);
+    // And the first after a long rest.
+    world.advance_ms(120_000);
+    world.brokers.log("t", 0).forget_producers();
+    world.script([Reaction::Hold]);
+    send_more(&mut world, &mut sent, 3);
+    assert_eq!(world.brokers.held(), 1);
+    world
+        .brokers
+        .release_with(Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
+    world.advance_ms(1_000);
+    check(&mut world, &sent);
+}
+
+#[test]
+fn a_batch_written_though_refused_is_not_written_twice() {
+    for code in [
+        ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        ErrorCode::REQUEST_TIMED_OUT,
+    ] {
+        let (mut world, mut sent) = warm(config(), 1, 1);
+        world.script([Reaction::RefuseAfterWriting(code)]);
+        send_more(&mut world, &mut sent, 3);
+        world.advance_ms(5_000);
+        check(&mut world, &sent);
+    }
+}
+
+#[test]
+fn every_script_of_lost_requests_and_answers_keeps_the_order() {
+    // All combinations of five reactions to the first four requests.
+    let reactions = [
+        Reaction::Usual,
+        Reaction::LoseRequest,
+        Reaction::LoseAnswer,
+        Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS),
+        Reaction::RefuseAfterWriting(ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND),
+    ];
+    for case in 0..5_usize.pow(4) {
+        let script = (0..4).map(|at| reactions[case / 5_usize.pow(at) % 5].clone());
+        let mut world = World::ready(config(), 1, 1);
+        world.script(script);
+        let mut sent = Vec::new();
+        for n in 0..6 {
+            // Two records a batch now and then.
+            sent.push(world.send(0, &n.to_string()));
+            if n % 3 != 1 {
+                world.turn();
+            }
+        }
+        world.advance_ms(10_000);
+        check(&mut world, &sent);
+    }
+}
+
+#[test]
+fn one_in_flight_without_idempotence_mutes_the_partition() {
+    let one = ProducerConfig {
+        max_in_flight_requests_per_connection: 1,
+        enable_idempotence: false,
+        acks: Acks::Leader,
+        ..config()
+    };
+    let (mut world, mut sent) = warm(one, 2, 1);
+    world.script([Reaction::Hold]);
+    send_more(&mut world, &mut sent, 3);
+    assert_eq!(world.brokers.requests.len(), 2, "the partition is muted");
+    // Not even a new leader gets the next batch before the first one's outcome is known.
+    world.brokers.move_leader("t", 0, 2);
+    world.cluster.request_update();
+    world.advance_ms(1_000);
+    assert_eq!(world.brokers.requests.len(), 2);
+    world.brokers.release();
+    world.advance_ms(1_000);
+    send_more(&mut world, &mut sent, 2);
+    world.advance_ms(1_000);
+    check(&mut world, &sent);
+}
+
+#[test]
+fn one_in_flight_keeps_the_order_under_refusals() {
+    let one = ProducerConfig {
+        max_in_flight_requests_per_connection: 1,
+        enable_idempotence: false,
+        acks: Acks::Leader,
+        ..config()
+    };
+    let (mut world, mut sent) = warm(one, 1, 1);
+    let refuse = Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS);
+    world.script([refuse.clone(), refuse.clone(), Reaction::Usual, refuse]);
+    send_more(&mut world, &mut sent, 5);
+    world.advance_ms(5_000);
+    check(&mut world, &sent);
+}
+
+#[test]
+fn muting_one_partition_leaves_the_others_alone() {
+    let one = ProducerConfig {
+        max_in_flight_requests_per_connection: 1,
+        ..config()
+    };
+    let mut world = World::ready(one, 2, 2);
+    world.script([Reaction::Hold]);
+    let held = world.send_alone(0, "a");
+    let other = world.send_alone(1, "b");
+    assert!(is_pending(&held));
+    assert_eq!(offset(&other), 0);
+}
+
+#[test]
+fn a_node_stopped_and_started_again_gets_everything_once() {
+    let (mut world, mut sent) = warm(config(), 1, 1);
+    world.script(vec![Reaction::Hold; 4]);
+    send_more(&mut world, &mut sent, 4);
+    world.brokers.release();
+    world.brokers.release_without_answer();
+    world.brokers.stop(1);
+    world.advance_ms(3_000);
+    send_more(&mut world, &mut sent, 5);
+    assert!(is_pending(&sent[2]));
+    world.brokers.start(1);
+    world.advance_ms(10_000);
+    check(&mut world, &sent);
+}
+
+#[test]
+fn a_leader_that_moves_takes_the_batches_with_it() {
+    let (mut world, mut sent) = warm(config(), 2, 1);
+    world.script(vec![Reaction::Hold; 3]);
+    send_more(&mut world, &mut sent, 3);
+    world.brokers.release();
+    world.brokers.release_without_answer();
+    world.brokers.move_leader("t", 0, 2);
+    world.brokers.stop(1);
+    send_more(&mut world, &mut sent, 3);
+    world.advance_ms(10_000);
+    check(&mut world, &sent);
+    assert!(world.brokers.requests.iter().any(|(node, _)| *node == 2));
+}
