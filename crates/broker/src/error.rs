@@ -36,7 +36,6 @@ pub enum BrokerError {
 }
 
 impl BrokerError {
-
     /// The code that a client would have got, if there is one.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {

@@ -236,7 +236,11 @@ impl Topology {
             return Err(ApiError::new(ErrorCode::INVALID_PARTITIONS, why));
         }
         let live: Vec<i32> = self.live_nodes().map(|node| node.id).collect();
-        if factor < 1 || factor as usize > live.len() {
+        if factor < 1 {
+            let why = "Replication factor must be larger than 0, or -1 to use the default value.";
+            return Err(ApiError::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
+        }
+        if factor as usize > live.len() {
             let why = format!(
                 "Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be reached because only {} broker(s) are registered.",
                 live.len()

@@ -59,8 +59,13 @@ impl Writer {
         if head.version >= 5 {
             self.i64(read.log_start_offset);
         }
-        // Aborted transactions: none to tell of, or not asked for.
-        if head.read_committed {
+        // Aborted transactions: none to tell of, or not asked for. Of a partition that there is not
+        // Kafka says that there are none.
+        let is_missing = matches!(
+            read.code,
+            ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        );
+        if head.read_committed || is_missing {
             self.length(0);
         } else {
             self.null_length();

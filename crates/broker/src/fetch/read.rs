@@ -5,7 +5,7 @@ use thalweg_protocol::ErrorCode;
 use super::target::{Target, TargetKey};
 use crate::context::Injected;
 use crate::partition::Partition;
-use crate::storage::{LogSlice, ReadLimit};
+use crate::storage::{LogSlice, ReadLimit, epochs};
 use crate::topology::Topology;
 
 /// What one partition answers.
@@ -96,11 +96,17 @@ impl<'a> ReadPass<'a> {
             log_start_offset: log.start_offset(),
             ..PartitionRead::error(key, ErrorCode::NONE)
         };
-        if let Some(diverging) = diverging(target, partition) {
-            return PartitionRead {
-                diverging: Some(diverging),
-                ..read
-            };
+        match diverging(target, partition) {
+            Parting::Nowhere => {}
+            Parting::At(epoch, end) => {
+                return PartitionRead {
+                    diverging: Some((epoch, end)),
+                    ..read
+                };
+            }
+            Parting::Unknown => {
+                return PartitionRead::error(read.key, ErrorCode::OFFSET_OUT_OF_RANGE);
+            }
         }
         if !(log.start_offset()..=read.high_watermark).contains(&target.fetch_offset) {
             return PartitionRead::error(read.key, ErrorCode::OFFSET_OUT_OF_RANGE);
@@ -131,16 +137,23 @@ fn gives_hint(code: ErrorCode) -> bool {
     )
 }
 
-/// Whether what the client fetched last is not in this log.
-fn diverging(target: &Target, partition: &Partition) -> Option<(i32, i64)> {
-    if target.last_fetched_epoch < 0 {
-        return None;
+/// Where the client's log and ours part.
+enum Parting {
+    Nowhere,
+    At(i32, i64),
+    /// The client's epoch is above all that are known here.
+    Unknown,
+}
+
+fn diverging(target: &Target, partition: &Partition) -> Parting {
+    let fetched = target.last_fetched_epoch;
+    if fetched < 0 {
+        return Parting::Nowhere;
     }
     let log = &partition.log;
-    let (epoch, end) = log
-        .epochs
-        .end_offset_for(target.last_fetched_epoch, log.end_offset());
-    let parts = epoch < target.last_fetched_epoch || end < target.fetch_offset;
-    // An epoch above all that is known here has no end to tell.
-    (parts && epoch >= 0).then_some((epoch, end))
+    match log.epochs.end_offset_for(fetched, log.end_offset()) {
+        epochs::UNDEFINED => Parting::Unknown,
+        (epoch, end) if epoch < fetched || end < target.fetch_offset => Parting::At(epoch, end),
+        _ => Parting::Nowhere,
+    }
 }

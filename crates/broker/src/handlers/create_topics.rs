@@ -8,7 +8,7 @@ use thalweg_protocol::messages::create_topics::{
     CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsRequest,
     CreateTopicsResponse,
 };
-use thalweg_protocol::{ErrorCode, Str, Uuid};
+use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
 use crate::context::Context;
@@ -42,9 +42,13 @@ pub(crate) fn handle(
         .iter()
         .map(|t| i64::from(t.num_partitions.max(0)))
         .sum();
-    let mut topics = Vec::with_capacity(names.len());
+    let mut topics: Vec<CreatableTopicResult> = Vec::with_capacity(names.len());
     for topic in request.topics {
         let name = topic.name.clone();
+        // A name that comes twice is refused once.
+        if topics.iter().any(|result| result.name == name) {
+            continue;
+        }
         let created = match context.injected_for(&name) {
             Some(code) => Err(ApiError::of(code)),
             None if is_doubled(&name) => Err(ApiError::new(
@@ -88,7 +92,8 @@ fn create(
         .create_topic(wish, validate_only, &core.options, &mut core.random)?;
     let values = describe_configs::topic_values(&own, &core.options);
     Ok(CreatableTopicResult {
-        topic_id: if validate_only { Uuid::ZERO } else { id },
+        topic_id: id,
+        error_message: None,
         num_partitions: counts.0,
         replication_factor: counts.1,
         configs: Some(values.into_iter().map(config).collect()),

@@ -64,6 +64,10 @@ fn delete(
             return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
         }
         Some(name) => topology.topic(name).ok_or_else(ApiError::unknown_topic)?,
+        None if wish.topic_id.is_zero() => {
+            let why = "Neither topic name nor id were specified.";
+            return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
+        }
         None => topology
             .topic_by_id(wish.topic_id)
             .ok_or_else(|| ApiError::of(ErrorCode::UNKNOWN_TOPIC_ID))?,

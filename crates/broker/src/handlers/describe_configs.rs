@@ -21,6 +21,20 @@ use crate::subject::Subject;
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const BROKER: i8 = 4;
 
+/// Options whose default is another option's, or that a broker does not have: nothing stands
+/// behind a topic's own value.
+const WITHOUT_DEFAULT: [&str; 9] = [
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "log.flush.interval.ms",
+    "log.retention.ms",
+    "log.roll.jitter.ms",
+    "log.roll.ms",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+];
+
 const FROM_TOPIC: i8 = 1;
 const FROM_BROKER: i8 = 4;
 const FROM_DEFAULT: i8 = 5;
@@ -55,7 +69,7 @@ pub(crate) fn handle(
         let error = described.as_ref().err().cloned();
         DescribeConfigsResult {
             error_code: error.as_ref().map_or(0, |error| error.code.0),
-            error_message: error.map(|error| error.message.into()),
+            error_message: error.map_or_else(|| Some(Str::default()), |e| Some(e.message.into())),
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
             configs: described.unwrap_or_default(),
@@ -145,7 +159,7 @@ pub(crate) fn topic_values(
             synonyms.push((option.name, text.clone(), FROM_TOPIC));
         }
         synonyms.extend(broker_synonyms(option.broker_name, option.default, broker));
-        (option, ConfigValue::from(synonyms))
+        (option, ConfigValue::new(synonyms, option.default))
     };
     TOPIC_OPTIONS.iter().map(value).collect()
 }
@@ -158,16 +172,18 @@ fn broker_synonyms(
     let given = broker
         .given(name)
         .map(|text| (name, text.to_owned(), FROM_BROKER));
-    given
-        .into_iter()
-        .chain([(name, default.to_owned(), FROM_DEFAULT)])
-        .collect()
+    let has_default = !WITHOUT_DEFAULT.contains(&name);
+    let default = has_default.then(|| (name, default.to_owned(), FROM_DEFAULT));
+    given.into_iter().chain(default).collect()
 }
 
-impl From<Vec<(&'static str, String, i8)>> for ConfigValue {
-    /// The first one holds; there is always a default.
-    fn from(synonyms: Vec<(&'static str, String, i8)>) -> Self {
-        let (_, text, source) = synonyms.first().cloned().unwrap_or_default();
+impl ConfigValue {
+    /// The first of the synonyms holds, without any the default.
+    fn new(synonyms: Vec<(&'static str, String, i8)>, default: &str) -> Self {
+        let (text, source) = match synonyms.first() {
+            Some((_, text, source)) => (text.clone(), *source),
+            None => (default.to_owned(), FROM_DEFAULT),
+        };
         Self {
             text,
             source,
@@ -186,7 +202,7 @@ fn broker_rows(options: &BrokerOptions) -> Vec<DescribeConfigsResourceResult> {
     let mut rows: Vec<_> = own
         .chain(of_topics)
         .map(|(name, kind, default)| {
-            let value = ConfigValue::from(broker_synonyms(name, default, options));
+            let value = ConfigValue::new(broker_synonyms(name, default, options), default);
             // They are given at the start and hold until the end.
             DescribeConfigsResourceResult {
                 read_only: true,
@@ -210,6 +226,7 @@ fn row(name: &'static str, kind: Kind, value: ConfigValue) -> DescribeConfigsRes
     DescribeConfigsResourceResult {
         name: Str::from_static(name),
         value: Some(value.text.into()),
+        documentation: None,
         config_source: value.source,
         synonyms: synonyms.collect(),
         config_type: kind.wire_id(),

@@ -16,12 +16,16 @@ pub(crate) fn handle(
     request: DescribeGroupsRequest,
 ) -> DescribeGroupsResponse {
     let with_operations = request.include_authorized_operations;
-    let groups = request.groups.into_iter().map(|group| DescribedGroup {
-        authorized_operations: match with_operations {
-            true => operations::GROUP,
-            false => operations::NOT_ASKED,
-        },
-        ..describe(context, group)
+    let groups = request.groups.into_iter().map(|group| {
+        let group = describe(context, group);
+        let is_good = group.error_code == 0;
+        DescribedGroup {
+            authorized_operations: match with_operations && is_good {
+                true => operations::GROUP,
+                false => operations::NOT_ASKED,
+            },
+            ..group
+        }
     });
     DescribeGroupsResponse {
         groups: groups.collect(),

@@ -93,6 +93,7 @@ fn describe(
             let topic = DescribeTopicPartitionsResponseTopic {
                 error_code: code.0,
                 name: Some(name),
+                topic_authorized_operations: operations::TOPIC,
                 ..Default::default()
             };
             return (topic, None);

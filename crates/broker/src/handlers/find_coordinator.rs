@@ -32,7 +32,11 @@ pub(crate) fn handle(
     let found = find(context, request.key, request.key_type);
     FindCoordinatorResponse {
         error_code: found.error_code,
-        error_message: found.error_message,
+        // So Kafka says that there is no error.
+        error_message: match found.error_code {
+            0 => Some("NONE".into()),
+            _ => found.error_message,
+        },
         node_id: found.node_id,
         host: found.host,
         port: found.port,

@@ -101,7 +101,7 @@ fn apply(
     }
     let Some(value) = &config.value else {
         let why = format!("Null value not supported for : {name}");
-        return Err(ApiError::new(ErrorCode::INVALID_CONFIG, why));
+        return Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     };
     let text = match config.config_operation {
         SET => value.to_string(),
@@ -127,7 +127,7 @@ fn not_a_list(option: &TopicOption) -> ApiError {
     ApiError::new(
         ErrorCode::INVALID_CONFIG,
         format!(
-            "Config value append or subtract is not allowed for config key: {}",
+            "Can't append to or subtract from key {} because its type is not LIST.",
             option.name
         ),
     )

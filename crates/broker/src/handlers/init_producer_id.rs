@@ -15,11 +15,13 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: InitProducerIdRequest,
 ) -> InitProducerIdResponse {
-    let refused = context.injected().or_else(|| {
-        request
-            .transactional_id
-            .map(|_| ErrorCode::UNSUPPORTED_VERSION)
-    });
+    let refused = context
+        .injected()
+        .or(match request.transactional_id.as_deref() {
+            None => None,
+            Some("") => Some(ErrorCode::INVALID_REQUEST),
+            Some(_) => Some(ErrorCode::UNSUPPORTED_VERSION),
+        });
     match refused {
         Some(code) => InitProducerIdResponse {
             error_code: code.0,

@@ -35,8 +35,28 @@ pub(crate) fn handle(
 ) -> ListOffsetsResponse {
     let read_committed = request.isolation_level == 1;
     let topics = request.topics.into_iter().map(|topic| {
-        let partitions = topic.partitions.iter().map(|wish| {
-            let found = find(context, &topic.name, wish, read_committed);
+        let count = |index| {
+            topic
+                .partitions
+                .iter()
+                .filter(|p| p.partition_index == index)
+                .count()
+        };
+        // What comes twice is refused once.
+        let mut wishes: Vec<&ListOffsetsPartition> = Vec::new();
+        for wish in &topic.partitions {
+            if wishes
+                .iter()
+                .all(|other| other.partition_index != wish.partition_index)
+            {
+                wishes.push(wish);
+            }
+        }
+        let partitions = wishes.into_iter().map(|wish| {
+            let found = match count(wish.partition_index) {
+                1 => find(context, &topic.name, wish, read_committed),
+                _ => Err(ErrorCode::INVALID_REQUEST),
+            };
             let (offset, timestamp, leader_epoch) = found.unwrap_or(NONE);
             ListOffsetsPartitionResponse {
                 partition_index: wish.partition_index,
@@ -71,6 +91,9 @@ fn find(
     if let Some(code) = context.injected_for(topic) {
         return Err(code);
     }
+    if context.version < min_version(wish.timestamp) {
+        return Err(ErrorCode::UNSUPPORTED_VERSION);
+    }
     let core = &mut *context.core;
     let partition = core
         .topology
@@ -102,6 +125,17 @@ fn find(
         Ok(found) => Ok(visible(found, end, partition)),
         // Validated when it was appended, so this is not the client's fault.
         Err(_) => Err(ErrorCode::UNKNOWN_SERVER_ERROR),
+    }
+}
+
+/// In which version a special timestamp came to be.
+fn min_version(timestamp: i64) -> i16 {
+    match timestamp {
+        MAX_TIMESTAMP => 7,
+        EARLIEST_LOCAL => 8,
+        LATEST_TIERED => 9,
+        EARLIEST_PENDING_UPLOAD => 11,
+        _ => 1,
     }
 }
 

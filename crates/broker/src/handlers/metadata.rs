@@ -101,6 +101,11 @@ fn one(
             .topic_by_id(wish.topic_id)
             .map(|topic| topic.id)),
     };
+    // Ids may be asked for since version 12.
+    let found = match found {
+        Ok(None) if context.version < 12 => Err(ErrorCode::INVALID_REQUEST),
+        found => found,
+    };
     let topology = &context.core.topology;
     let topic = match found {
         Ok(Some(id)) => topology

@@ -1,7 +1,7 @@
 //! OffsetCommit // key 8
 //!
-//! For groups without members: generation -1 and no member id, as consumers commit that `assign`
-//! their partitions. Whoever claims to be a member is refused, as no such member is known.
+//! For groups without members: generation -1, as consumers commit that `assign` their partitions.
+//! Who names a generation claims to be a member and is refused, as no such member is known.
 
 use thalweg_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -40,20 +40,19 @@ pub(crate) fn handle(
 }
 
 fn check_group(context: &Context<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
-    if request.group_id.is_empty() {
-        return Err(ErrorCode::INVALID_GROUP_ID);
-    }
     // A fault of one topic is that topic's, see below.
     if context.injected.is_none() {
         context.check_coordinator(&request.group_id)?;
     }
-    let claims_membership = !request.member_id.is_empty() || request.group_instance_id.is_some();
-    match request.generation_id_or_member_epoch {
-        generation if generation >= 0 && context.version >= 9 => Err(ErrorCode::GROUP_ID_NOT_FOUND),
-        generation if generation >= 0 => Err(ErrorCode::ILLEGAL_GENERATION),
-        _ if claims_membership => Err(ErrorCode::UNKNOWN_MEMBER_ID),
-        _ => Ok(()),
+    if request.generation_id_or_member_epoch < 0 {
+        return Ok(());
     }
+    let is_known = context.core.offsets.of_group(&request.group_id).is_some();
+    Err(match context.version {
+        _ if is_known => ErrorCode::UNKNOWN_MEMBER_ID,
+        ..9 => ErrorCode::ILLEGAL_GENERATION,
+        _ => ErrorCode::GROUP_ID_NOT_FOUND,
+    })
 }
 
 fn commit_topic(

@@ -194,7 +194,11 @@ fn check(context: &Context<'_>, acks: i16, topic: Uuid, index: i32) -> Result<()
         .ok_or_else(|| plain(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
     partition.check_leader(context.node, -1).map_err(plain)?;
     let in_sync = topology.isr(partition).len() as i32;
-    let wanted = topic.options.min_insync_replicas;
+    // No more can be in sync than there are (KIP-966).
+    let wanted = topic
+        .options
+        .min_insync_replicas
+        .min(partition.replicas.len() as i32);
     if acks == -1 && in_sync < wanted {
         return Err(Refusal::new(
             ErrorCode::NOT_ENOUGH_REPLICAS,

@@ -8,7 +8,7 @@
 //! whose cleaner has not come by yet.
 
 mod batch;
-mod epochs;
+pub(crate) mod epochs;
 mod log;
 mod producers;
 mod segment;

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use thalweg_protocol::ErrorCode;
 use thalweg_records::batch_header::{NO_PRODUCER_ID, set_log_append_time};
 use thalweg_records::{
-    BatchHeader, Compression, Compressor, DecodedBatch, Decompressor, RawBatch, RecordsError,
-    TimestampType, batches,
+    BatchHeader, Compression, Compressor, DecodedBatch, Decompressor, RawBatch, TimestampType,
+    batches,
 };
 
 use crate::options::TopicOptions;
@@ -106,9 +106,6 @@ fn single_batch(records: Option<Bytes>) -> Result<RawBatch, Refusal> {
                 "Produce requests must have at least one record batch per partition",
             ));
         }
-        Some(Err(error @ RecordsError::Magic { .. })) => {
-            return Err(Refusal::invalid(error.to_string()));
-        }
         Some(Err(error)) => {
             return Err(Refusal::new(ErrorCode::CORRUPT_MESSAGE, error.to_string()));
         }
@@ -120,12 +117,16 @@ fn single_batch(records: Option<Bytes>) -> Result<RawBatch, Refusal> {
             first.header.magic
         )));
     }
-    if batches.remaining() > 0 {
-        return Err(Refusal::invalid(
+    match batches.next() {
+        None if batches.remaining() == 0 => Ok(first),
+        Some(Ok(_)) => Err(Refusal::invalid(
             "Produce requests must contain exactly one record batch per partition",
-        ));
+        )),
+        None | Some(Err(_)) => Err(Refusal::new(
+            ErrorCode::CORRUPT_MESSAGE,
+            "bytes that are no batch follow the record batch",
+        )),
     }
-    Ok(first)
 }
 
 fn check_size(bytes: usize, topic: &TopicOptions) -> Result<(), Refusal> {
