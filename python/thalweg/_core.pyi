@@ -374,10 +374,10 @@ class ConsumerHooks(Protocol):
     before_poll: Callable[[int | None], int | None] | None
     """Coordinator work in the application's thread (groups, committed offsets, auto-commit).
 
-    Called at the start of `poll`, `poll_arrow` and of each refill of the iterator, and again
-    whenever the time that it returned is over or `reenter()` was called, always before any
-    record is drained: (ms left of the caller's timeout, None = no limit) -> ms after which it
-    wants to be called again (None = not by time). May raise; may call assign, seek, pause,
+    Called from within `poll`, `poll_arrow`, `position` and the iterator's refills, before any
+    record is drained: first at once, then whenever the time that it returned is over or
+    `reenter()` was called. (ms left of the caller's timeout, None = no limit) -> ms after which
+    it wants to be called again (None = not by time). May raise; may call assign, seek, pause,
     resume, set_committed. Between two calls buffered records are handed out at once."""
     on_consume: (
         Callable[

@@ -249,6 +249,7 @@ class Driver:
             self._commit_what_moved()
         self._assigned_by_user = bool(partitions)
         self._consumer._assign_native(partitions)
+        self._consumer.reenter()  # new partitions may wait for their committed offsets
 
     def subscribe(
         self, topics: list[str], pattern: str | re.Pattern[str] | None, listener: Any
@@ -269,6 +270,7 @@ class Driver:
         self._subscription = _Subscription(topics, compiled, listener)
         if old is not None:
             self._subscription.assigned = old.assigned
+        self._consumer.reenter()
 
     @staticmethod
     def refuse_groups() -> NoReturn:
