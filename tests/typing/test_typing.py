@@ -13,10 +13,15 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 FILES = [HERE / name for name in ("producers.py", "consumers.py", "others.py")]
-WRONG = (
-    "from typing import assert_type\nfrom thalweg import KafkaConsumer\n\n\ndef wrong() -> None:\n"
-)
-WRONG += "    assert_type(KafkaConsumer(), KafkaConsumer[str, str])\n"
+WRONG = """
+from typing import assert_type
+
+from thalweg import KafkaConsumer
+
+
+def wrong() -> None:
+    assert_type(KafkaConsumer(), KafkaConsumer[str, str])
+"""
 
 
 def mypy(*files: Path) -> str:
