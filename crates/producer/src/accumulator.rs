@@ -433,9 +433,7 @@ impl Accumulator {
     }
 
     fn refresh(&self, topic: &TopicEntry) {
-        if let Some(told) = self.metadata.snapshot().topic(topic.name()) {
-            topic.update(told);
-        }
+        topic.update(&self.metadata.snapshot());
     }
 
     fn with_rules<T>(&self, f: impl FnOnce(StickyRules<'_>) -> T) -> T {

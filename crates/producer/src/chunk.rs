@@ -114,7 +114,8 @@ impl FromIterator<Chunk> for Reservation {
 pub(crate) struct Rope {
     full: Vec<Chunk>,
     current: Chunk,
-    /// Taken for the record at hand; none are left over between records.
+    /// Taken for the record at hand: the next one first at the end. None are left over between
+    /// records.
     spare: Vec<Chunk>,
     len: usize,
 }
@@ -150,7 +151,7 @@ impl Rope {
     /// Adds memory so that `len` more bytes fit, without waiting: who waits here, holding chunks,
     /// could wait for its own. False leaves the rope as it was.
     pub(crate) fn grow(&mut self, pool: &Arc<BufferPool>, len: usize) -> bool {
-        let mut room = self.current.room();
+        let mut room = self.current.room() + self.spare.iter().map(Chunk::size).sum::<usize>();
         let small = pool.small_chunk_bytes();
         while room < len {
             // A batch grows by small chunks until it has proved to be more than a few records.
@@ -227,6 +228,17 @@ mod tests {
         assert!(pool.available_bytes() < 64 * 1024 - 9000);
         drop(segments);
         assert_eq!(pool.available_bytes(), 64 * 1024);
+    }
+
+    #[test]
+    fn what_was_reserved_counts_before_more_is_taken() {
+        let pool = BufferPool::new(8192, 1024, 0);
+        let mut rope = Rope::new(pool.try_acquire(5000).expect("the pool is empty"));
+        let before = pool.available_bytes();
+        assert!(rope.grow(&pool, 5000));
+        assert_eq!(pool.available_bytes(), before);
+        rope.put(&[1; 5000]);
+        assert_eq!(rope.into_chunks().len(), 5);
     }
 
     #[test]

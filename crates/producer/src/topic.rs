@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use thalweg_cluster::{NodeId, Topic};
+use thalweg_cluster::{Metadata, NodeId};
 use thalweg_protocol::{Str, Uuid};
 
 use crate::compression_ratio::CompressionRatio;
@@ -41,7 +41,9 @@ pub struct TopicEntry {
 
 #[derive(Debug)]
 struct State {
-    metadata: Option<Arc<Topic>>,
+    /// Of the metadata that was taken last.
+    version: u64,
+    id: Uuid,
     /// Partitions with a leader, and that leader.
     available: Arc<[(i32, NodeId)]>,
     random: SplitMix,
@@ -89,7 +91,8 @@ impl TopicEntry {
             depth_max: AtomicU32::new(0),
             ratio: CompressionRatio::default(),
             state: Mutex::new(State {
-                metadata: None,
+                version: 0,
+                id: Uuid::ZERO,
                 available: Arc::default(),
                 random: SplitMix::new(seed),
             }),
@@ -112,29 +115,27 @@ impl TopicEntry {
 
     /// The topic's id as last told; zero if unknown.
     pub fn id(&self) -> Uuid {
-        lock(&self.state)
-            .metadata
-            .as_ref()
-            .map_or(Uuid::ZERO, |topic| topic.id)
+        lock(&self.state).id
     }
 
     /// Takes what the cluster tells now. A topic that is missing there stays as it was: a broker that
     /// restarts tells less than it should.
-    pub(crate) fn update(&self, topic: &Arc<Topic>) {
+    pub(crate) fn update(&self, metadata: &Metadata) {
+        let Some(topic) = metadata.topic(&self.name) else {
+            return;
+        };
         let mut state = lock(&self.state);
-        if state
-            .metadata
-            .as_ref()
-            .is_some_and(|known| Arc::ptr_eq(known, topic))
-        {
+        if state.version >= metadata.version {
             return;
         }
+        let is_known = |leader: &NodeId| metadata.node(*leader).is_some();
         let leaders = topic
             .partitions
             .iter()
-            .filter_map(|p| Some((p.index, p.leader?)));
+            .filter_map(|p| Some((p.index, p.leader.filter(is_known)?)));
         state.available = leaders.collect();
-        state.metadata = Some(Arc::clone(topic));
+        state.version = metadata.version;
+        state.id = topic.id;
         let count = topic
             .partitions
             .last()

@@ -80,6 +80,7 @@ pub struct Sender {
     /// Something arrived while the last turn ended.
     again: bool,
     closing: bool,
+    looks: u64,
 }
 
 impl Sender {
@@ -109,12 +110,18 @@ impl Sender {
             loaded: BTreeMap::new(),
             again: false,
             closing: false,
+            looks: 0,
             config,
         }
     }
 
     pub fn accumulator(&self) -> &Arc<Accumulator> {
         &self.accumulator
+    }
+
+    /// How often a partition was looked at so far: what a turn costs, without a clock.
+    pub fn looks(&self) -> u64 {
+        self.looks
     }
 
     fn rules(&self, now: Instant) -> Rules {
@@ -147,9 +154,7 @@ impl Sender {
         }
         self.metadata_version = metadata.version;
         for topic in self.accumulator.topics() {
-            if let Some(told) = metadata.topic(topic.name()) {
-                topic.update(told);
-            }
+            topic.update(metadata);
         }
         for index in self.active.clone() {
             self.look_up_leader(index, cluster);

@@ -111,6 +111,8 @@ struct Asked {
 #[derive(Debug, Default)]
 pub struct Brokers {
     pub nodes: BTreeSet<NodeId>,
+    /// Up, as the others say, but nobody gets through to them.
+    pub unreachable: BTreeSet<NodeId>,
     pub topics: BTreeMap<String, Topic>,
     pub logs: BTreeMap<(String, i32), Log>,
     /// Reactions to the next Produce requests, in their order.
@@ -280,7 +282,7 @@ impl Brokers {
         } else {
             node
         };
-        if !self.nodes.contains(&node) {
+        if !self.nodes.contains(&node) || self.unreachable.contains(&node) {
             let error = ConnectionError::Connect {
                 address: format!("n{node}:9092"),
                 reason: "connection refused".to_owned(),
