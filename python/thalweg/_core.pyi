@@ -17,7 +17,7 @@ Conventions of the whole module:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
+from types import GenericAlias, TracebackType
 from typing import (
     Any,
     ClassVar,
@@ -33,7 +33,7 @@ from typing import (
     type_check_only,
 )
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, disjoint_base
 
 from thalweg.interceptor import ProducerRecord
 from thalweg.structs import (
@@ -42,6 +42,26 @@ from thalweg.structs import (
     RecordMetadata,
     TopicPartition,
 )
+
+__all__ = [
+    "ArrowBatch",
+    "BatchMetadata",
+    "Client",
+    "ClusterMetadata",
+    "Consumer",
+    "ConsumerRecord",
+    "EmbeddedBroker",
+    "FutureBatchMetadata",
+    "FutureRecordMetadata",
+    "PartitionReader",
+    "PendingRequest",
+    "Producer",
+    "RecordTable",
+    "__version__",
+    "runtime_threads",
+    "set_log_level",
+    "stop_threads",
+]
 
 _K = TypeVar("_K", default=bytes | None)
 _V = TypeVar("_V", default=bytes | None)
@@ -65,6 +85,9 @@ def set_log_level(logger: str, level: int) -> None:
 
 def runtime_threads() -> list[str]:
     """Names of this process's runtime threads; empty until the first client exists."""
+
+def stop_threads(timeout: float = 1.0) -> None:
+    """Stops the runtime's threads, at most so many seconds; called at exit."""
 
 # ---------------------------------------------------------------- cluster.rs
 
@@ -126,9 +149,12 @@ class ProducerHooks(Protocol):
     """For every record, also those that failed before the append; on the callback thread
     (before the append: in the calling thread). Never raises (it logs)."""
 
+@disjoint_base
 class Producer(Generic[_K, _V]):
     """The producer core; `thalweg.producer.KafkaProducer` is its public subclass."""
 
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Takes and ignores everything, so that users may subclass with an __init__ of their
         own; every method but `_open` and `close` raises IllegalStateError until `_open`."""
@@ -343,6 +369,9 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
     @overload
     def __getitem__(self, index: slice, /) -> tuple[Any, ...]: ...
     def __add__(self, other: tuple[Any, ...], /) -> tuple[Any, ...]: ...
+    def __radd__(self, value: tuple[Any, ...], /) -> tuple[Any, ...]: ...
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __lt__(self, other: Any, /) -> bool: ...
@@ -389,6 +418,7 @@ class ConsumerHooks(Protocol):
     """Runs the interceptors' chain over what `poll` (or an iterator's refill) returns; never
     raises (it logs)."""
 
+@disjoint_base
 class Consumer(Generic[_K_co, _V_co]):
     """The consumer core; `thalweg.consumer.KafkaConsumer` is its public subclass.
 
@@ -396,6 +426,8 @@ class Consumer(Generic[_K_co, _V_co]):
     `wakeup` and `reenter` may be called from anywhere.
     """
 
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """As Producer's."""
 
@@ -409,7 +441,7 @@ class Consumer(Generic[_K_co, _V_co]):
 
     def assignment(self) -> set[TopicPartition]: ...
     def poll(
-        self, timeout_ms: int | None = 0, max_records: int | None = None
+        self, timeout_ms: float | None = ..., max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]:
         """At most `max_records` (None: max_poll_records); {} when the time is over. Raises
         what is wrong with a partition (OffsetOutOfRangeError, NoOffsetForPartitionError,
@@ -424,14 +456,14 @@ class Consumer(Generic[_K_co, _V_co]):
 
     def poll_arrow(
         self,
-        timeout_ms: int | None = 0,
+        timeout_ms: float | None = ...,
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> RecordTable:
         """All that is buffered, up to `max_bytes` (None: poll_arrow_max_bytes); waits for the
         first record only. Schema of spec: see RecordTable."""
 
-    def seek(self, partition: _Partition, offset: int, leader_epoch: int = -1) -> None:
+    def seek(self, partition: _Partition, offset: int, leader_epoch: int = ...) -> None:
         """IllegalStateError if the partition is not assigned."""
 
     def seek_to(
@@ -530,12 +562,12 @@ class Client:
         self,
         api: str,
         body: Mapping[str, Any],
-        node: _Node = "any",
+        node: _Node | None = None,
         version: int | None = None,
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> dict[str, Any]:
-        """One request to a node id, the least loaded broker, the controller, or a
+        """One request to a node id, the least loaded broker (None, "any"), the controller, or a
         coordinator: ("coordinator", "group" | "transaction", key), looked up and cached;
         `forget_coordinator` drops it.
 
@@ -550,14 +582,14 @@ class Client:
         self,
         api: str,
         body: Mapping[str, Any],
-        node: _Node = "any",
+        node: _Node | None = None,
         version: int | None = None,
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> PendingRequest:
         """`request` without waiting."""
 
-    def negotiate(self, api: str, node: _Node = "any", max_version: int | None = None) -> int:
+    def negotiate(self, api: str, node: _Node | None = None, max_version: int | None = None) -> int:
         """The version that `request` would use; for bodies that differ by version. Connects if
         need be. IncompatibleBrokerVersion if there is none."""
 
@@ -570,7 +602,7 @@ class Client:
 
     def cluster(self) -> ClusterMetadata: ...
     def nodes(self) -> list[BrokerMetadata]: ...
-    def api_versions(self, node: int | Literal["any"] = "any") -> dict[str, tuple[int, int]]:
+    def api_versions(self, node: _Node | None = None) -> dict[str, tuple[int, int]]:
         """{API name: (least, highest)} that the node announced (unknown keys as their number)."""
 
     def metrics(self) -> dict[str, dict[str, float]]: ...
@@ -656,7 +688,7 @@ class EmbeddedBroker:
         topic: str | None = None,
         error_code: int = 0,
         delay_ms: int = 0,
-        times: int | None = 1,
+        times: int | None = ...,
     ) -> int:
         """Returns the fault's id. api None: any; times None: until removed. Faults apply in
         the order in which they were added, one a request."""
@@ -687,7 +719,7 @@ class PartitionReader:
         fail_on_data_loss: bool = True,
         batch_rows: int = 65536,
         batch_bytes: int = 16777216,
-        timeout_ms: int = 120000,
+        timeout_ms: float = 120000.0,
     ) -> Self:
         """[start, end); -2 and -1 stand for earliest and latest."""
 

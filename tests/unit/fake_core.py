@@ -53,7 +53,7 @@ class Client:
         self.config = config
         self.answers: dict[str, Any] = {}
         self.requests: list[tuple[str, dict[str, Any], Any]] = []
-        self.versions: dict[str, int] = {}
+        self.versions: dict[str, Any] = {}
         self.forgotten: list[tuple[str, str]] = []
         self.held: list[PendingRequest] | None = None  # a list: answers wait to be given
         self.closed = False
@@ -87,10 +87,11 @@ class Client:
         return self.submit(*args, **kwargs).result()
 
     def negotiate(self, api: str, node: Any = "any", max_version: int | None = None) -> int:
-        found = self.versions.get(api, 99)
+        found: Any = self.versions.get(api, 99)
         if isinstance(found, Exception):
             raise found
-        return found if max_version is None else min(found, max_version)
+        version: int = found if max_version is None else min(found, max_version)
+        return version
 
     def metadata(
         self, topics: list[str] | None = None, timeout_ms: int | None = None
@@ -214,7 +215,8 @@ class RecordTable:
 
 class EmbeddedBroker:
     def __init__(self, *args: Any) -> None:
-        self.args, self.calls, self.running = args, [], False
+        self.args, self.running = args, False
+        self.calls: list[Any] = []
         self.nodes = list(range(args[0]))
         self.bootstrap_servers = "127.0.0.1:9092"
 
@@ -258,7 +260,7 @@ def installed() -> Iterator[None]:
     before = {name: sys.modules.pop(name, None) for name in names}
     attributes = {name: vars(thalweg).pop(name, None) for name in ("_core", "admin", *_USERS[:3])}
     sys.modules["thalweg._core"] = _module()
-    thalweg._core = sys.modules["thalweg._core"]  # type: ignore[attr-defined]
+    thalweg._core = sys.modules["thalweg._core"]
     try:
         yield
     finally:

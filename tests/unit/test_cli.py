@@ -73,7 +73,12 @@ def run(monkeypatch: Any, command: str, arguments: list[str]) -> Any:
     """The parsed arguments of a command."""
     seen: list[Any] = []
     module = __import__(f"thalweg.cli.{command}", fromlist=["run"])
-    monkeypatch.setattr(module, "run", lambda parsed: seen.append(parsed) or 0)
+
+    def keep(parsed: Any) -> int:
+        seen.append(parsed)
+        return 0
+
+    monkeypatch.setattr(module, "run", keep)
     assert cli.main([command, *arguments]) == 0
     return seen[0]
 

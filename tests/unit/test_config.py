@@ -51,7 +51,7 @@ def test_every_name_of_an_option_leads_to_it_and_to_no_other():
     for client in CLIENTS:
         seen: dict[str, str] = {}
         for row in options_of(client).values():
-            for name in {row.name, row.dotted, *row.aliases} - {None}:
+            for name in {row.name, row.dotted or row.name, *row.aliases}:
                 assert seen.setdefault(name, row.name) == row.name, name
 
 
@@ -89,7 +89,8 @@ def test_one_option_under_two_names_must_have_one_value():
 
 
 def test_every_default_passes_its_own_checks():
-    for client in CLIENTS:
+    clients: Any = CLIENTS
+    for client in clients:
         assert set(resolve(client, {})) == set(options_of(client))
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,11 +25,12 @@ def test_constructors_take_every_option_and_the_core_is_told_every_core_option()
     from thalweg import _config_types as types
     from thalweg.config import options_of, resolve
 
-    for client, public, core in (
+    rows: tuple[tuple[Any, Any, Any], ...] = (
         ("p", types.ProducerConfig, types.CoreProducerConfig),
         ("c", types.ConsumerConfig, types.CoreConsumerConfig),
         ("a", types.AdminConfig, types.CoreClientConfig),
-    ):
+    )
+    for client, public, core in rows:
         serializers = {name for name in options_of(client) if name.endswith("serializer")}
         assert set(public.__annotations__) | serializers == set(options_of(client))
         assert set(core.__annotations__) == set(resolve(client, {}).core())

@@ -309,7 +309,8 @@ def test_a_listener_hears_what_changes(make):
 
 def test_polling_does_not_wait_for_metadata(make):
     consumer = make("t")
-    consumer.client.held = held = []
+    held: list[Any] = []
+    consumer.client.held = held
     assert consumer.hooks.before_poll(1000) is None
     assert consumer.hooks.before_poll(1000) is None
     assert len(held) == 1

@@ -130,7 +130,8 @@ def test_kafka_python_2s_call_works():
 
 
 def test_a_sticky_partition_stays_until_a_new_batch():
-    partitioner, cluster = StickyPartitioner(), Cluster(set(range(8)))
+    partitioner: Any = StickyPartitioner()
+    cluster = Cluster(set(range(8)))
     first = choose(partitioner, cluster)
     assert {choose(partitioner, cluster) for _ in range(20)} == {first}
     partitioner.on_new_batch("t", cluster, first)
@@ -141,11 +142,11 @@ def test_a_sticky_partition_stays_until_a_new_batch():
 
 
 def test_a_sticky_partition_that_lost_its_leader_is_left():
-    partitioner = StickyPartitioner()
+    partitioner: Any = StickyPartitioner()
     first = choose(partitioner, Cluster({0, 1}))
     other = 1 - first
     assert choose(partitioner, Cluster({0, 1}, available={other})) == other
-    partitioner.on_new_batch("t", Cluster(None), other)  # type: ignore[arg-type]
+    partitioner.on_new_batch("t", Cluster(None), other)
 
 
 def test_round_robin_takes_turns_by_topic():

@@ -1,5 +1,7 @@
 """Serializers of every shape that kafka-python ever took."""
 
+from typing import Any
+
 import pytest
 
 from thalweg.serializer import (
@@ -125,6 +127,7 @@ def test_wrappers_call_with_the_data_alone():
 
 
 def test_abstract_classes_cannot_be_made():
-    for kind in (Serializer, Deserializer):
+    kinds: tuple[Any, ...] = (Serializer, Deserializer)
+    for kind in kinds:
         with pytest.raises(TypeError, match="abstract"):
             kind()

@@ -36,7 +36,7 @@ class NewTopic:
         num_partitions: int = -1,
         replication_factor: int = -1,
         replica_assignments: Mapping[int, Sequence[int]] | None = None,
-        topic_configs: Mapping[str, str | None] | None = None,
+        topic_configs: Mapping[str, object] | None = None,
     ) -> None:
         self.name = name
         self.num_partitions = num_partitions

@@ -981,4 +981,4 @@ def test_it_is_made_named_and_closed(fake):
         assert admin.config["client_id"].startswith("thalweg-admin-")
         assert admin.bootstrap_connected()
     assert admin.closed
-    assert IsolationLevel.READ_COMMITTED == 1
+    assert int(IsolationLevel.READ_COMMITTED) == 1

@@ -92,7 +92,8 @@ def test_old_brokers_are_asked_in_their_own_form(make):
 def test_looking_for_offsets_does_not_wait_and_asks_once(make):
     consumer = make()
     consumer.waiting = [ZERO]
-    consumer.client.held = held = []
+    held: list[Any] = []
+    consumer.client.held = held
     for _ in range(3):
         assert consumer.hooks.before_poll(1000) is None
     assert len(held) == 1
@@ -272,7 +273,8 @@ def test_a_group_with_members_refuses_with_what_to_do(make, code):
 
 def test_asynchronous_commits_are_told_in_order_from_within_poll(make):
     consumer = make()
-    consumer.client.held = held = []
+    held: list[Any] = []
+    consumer.client.held = held
     told: list[Any] = []
     futures = [
         consumer.commit_async(
