@@ -1,0 +1,101 @@
+"""A steady load of numbered records, and the proof that each was written once and in order.
+
+with Load(producer, "t", 4) as load:
+    broker.kill(1)
+    load.wait_for(1000)            records sent since
+load.check(consumer)               every future succeeded; the log holds each once, in order
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Any
+
+from tests.integration.clients import read, read_more
+from tests.support.waiting import wait_until
+from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
+
+FLUSH_LIMIT_S = 120
+# Enough to keep several batches in flight, without filling a small machine's memory.
+_PAUSE_EVERY, _PAUSE_S = 20, 0.002
+
+
+class Load:
+    """Sends from a thread of its own while the block runs."""
+
+    def __init__(
+        self, producer: KafkaProducer[Any, Any], topic: str, partitions: int, size: int = 200
+    ) -> None:
+        self.producer, self.topic, self.partitions = producer, topic, partitions
+        self._padding = b"x" * size
+        self._futures: list[Any] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+        self._failed: BaseException | None = None
+
+    @property
+    def sent(self) -> int:
+        """Records handed to the producer so far."""
+        return len(self._futures)
+
+    def _send(self) -> None:
+        number = 0
+        try:
+            while not self._stopping.is_set():
+                value = b"%09d%s" % (number, self._padding)
+                where = number % self.partitions
+                self._futures.append(self.producer.send(self.topic, value, partition=where))
+                number += 1
+                if number % _PAUSE_EVERY == 0:
+                    time.sleep(_PAUSE_S)
+        except BaseException as error:
+            self._failed = error
+
+    def wait_for(self, more: int, limit: float = 60) -> None:
+        """Waits until so many more records were acknowledged."""
+        wanted = self.sent + more
+        wait_until(lambda: self._failed or self.sent >= wanted, limit, what="the load going on")
+        if self._failed is None:
+            last = self._futures[wanted - 1]
+            wait_until(lambda: last.is_done, limit, what="the load being acknowledged")
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+        if error is None and self._failed is not None:
+            raise self._failed
+
+    def check(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        """Each record was acknowledged at the offset where it is, once, in the order sent."""
+        self.producer.flush(FLUSH_LIMIT_S)
+        failed = [each.exception for each in self._futures if not each.succeeded()]
+        assert not failed, f"{len(failed)} of {self.sent} failed: {failed[:3]}"
+        consumer.assign([TopicPartition(self.topic, each) for each in range(self.partitions)])
+        records = [*read(consumer, self.sent), *read_more(consumer)]
+        for partition in range(self.partitions):
+            found = [int(r.value[:9]) for r in records if r.partition == partition]
+            wanted = list(range(partition, self.sent, self.partitions))
+            assert found == wanted, _difference(found, wanted)
+            offsets = [self._futures[number].get(0).offset for number in wanted]
+            known = [offset for offset in offsets if offset >= 0]
+            # -1: written by a try whose answer was lost so long ago that the broker forgot where.
+            assert known == [at for at, offset in enumerate(offsets) if offset >= 0]
+
+
+def _difference(found: list[int], wanted: list[int]) -> str:
+    """What is lost, doubled or out of order."""
+    lost = sorted(set(wanted) - set(found))
+    doubled = len(found) - len(set(found))
+    order = next((a for a, b in zip(found, sorted(found), strict=True) if a != b), None)
+    return f"lost {len(lost)} {lost[:5]}, doubled {doubled}, out of order from {order}"

@@ -1,0 +1,256 @@
+"""Faults of the embedded broker while records are sent: none lost, none doubled, all in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, read, within
+from tests.integration.load import Load
+from tests.support.scale import scaled
+from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker
+from thalweg.errors import KafkaConnectionError, KafkaTimeoutError, NotLeaderForPartitionError
+
+PARTITIONS = 4
+BETWEEN = 100_000
+
+
+@pytest.fixture
+def broker(start_embedded: Any) -> EmbeddedBroker:
+    """Three nodes; the topic t."""
+    found: EmbeddedBroker = start_embedded(nodes=3)
+    found.create_topic("t", PARTITIONS, replication_factor=3)
+    return found
+
+
+def _sender(clients: Clients, broker: EmbeddedBroker, **options: Any) -> Any:
+    options = {"linger_ms": 2, "request_timeout_ms": 1000, **options}
+    return clients.producer(broker, **options)
+
+
+FAULTS: dict[str, Any] = {
+    "apply then disconnect": lambda rule: rule.apply_then_disconnect(times=5),
+    "disconnect": lambda rule: rule.then_disconnect(times=5),
+    "delay": lambda rule: rule.then_delay(300, times=5),
+    "delay over the request's time": lambda rule: rule.then_delay(1500, times=3),
+    "silence": lambda rule: rule.then_silence(times=3),
+    "not leader": lambda rule: rule.then_fail("NOT_LEADER_OR_FOLLOWER", times=10),
+    "unknown topic": lambda rule: rule.then_fail("UNKNOWN_TOPIC_OR_PARTITION", times=10),
+    "fenced epoch": lambda rule: rule.then_fail("FENCED_LEADER_EPOCH", times=5),
+    "corrupt on the way": lambda rule: rule.then_fail("CORRUPT_MESSAGE", times=5),
+    "replicas": lambda rule: rule.then_fail("NOT_ENOUGH_REPLICAS", times=10),
+    "replicas after append": lambda rule: rule.then_fail(
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND", times=10
+    ),
+    "storage": lambda rule: rule.then_fail("KAFKA_STORAGE_ERROR", times=5),
+    "timed out": lambda rule: rule.then_fail("REQUEST_TIMED_OUT", times=5),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_under_load_loses_and_doubles_nothing(
+    broker: EmbeddedBroker, clients: Clients, name: str
+) -> None:
+    more = scaled(BETWEEN)
+    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
+        load.wait_for(more)
+        fault = FAULTS[name](broker.faults.on("Produce"))
+        wait_until(lambda: fault.hits >= 3, 30, what=lambda: f"3 hits, not {fault.hits}")
+        load.wait_for(more)
+    load.check(clients.consumer(broker))
+
+
+@pytest.mark.parametrize("name", ["apply then disconnect", "not leader", "disconnect"])
+def test_with_one_request_in_flight_order_is_kept_too(
+    broker: EmbeddedBroker, clients: Clients, name: str
+) -> None:
+    sender = _sender(clients, broker, max_in_flight_requests_per_connection=1)
+    with Load(sender, "t", PARTITIONS) as load:
+        load.wait_for(scaled(BETWEEN))
+        fault = FAULTS[name](broker.faults.on("Produce"))
+        wait_until(lambda: fault.hits >= 3, 30)
+        load.wait_for(scaled(BETWEEN))
+    load.check(clients.consumer(broker))
+
+
+def test_leaders_that_move_under_load_lose_and_double_nothing(
+    broker: EmbeddedBroker, clients: Clients
+) -> None:
+    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
+        for turn in range(12):
+            where = ("t", turn % PARTITIONS)
+            broker.move_leader(where, broker.leader(where) % 3 + 1)
+            load.wait_for(scaled(BETWEEN // 10))
+    load.check(clients.consumer(broker))
+
+
+def test_nodes_stopped_and_started_under_load_lose_and_double_nothing(
+    broker: EmbeddedBroker, clients: Clients
+) -> None:
+    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
+        for node in (1, 2, 3, 1):
+            broker.stop_node(node)
+            load.wait_for(scaled(BETWEEN // 4))
+            broker.start_node(node)
+            load.wait_for(scaled(BETWEEN // 4))
+    load.check(clients.consumer(broker))
+
+
+def test_a_whole_cluster_stopped_and_started_loses_and_doubles_nothing(
+    broker: EmbeddedBroker, clients: Clients
+) -> None:
+    more = scaled(BETWEEN // 2)
+    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
+        load.wait_for(more)
+        for node in broker.nodes:
+            broker.stop_node(node)
+        already = load.sent
+        wait_until(lambda: load.sent > already + 200, 30)
+        for node in broker.nodes:
+            broker.start_node(node)
+        load.wait_for(more)
+    load.check(clients.consumer(broker))
+
+
+def test_metadata_that_fails_for_a_while_loses_nothing(
+    broker: EmbeddedBroker, clients: Clients
+) -> None:
+    sender = _sender(clients, broker, metadata_max_age_ms=100)
+    with Load(sender, "t", PARTITIONS) as load:
+        load.wait_for(scaled(BETWEEN // 4))
+        fault = broker.faults.on("Metadata").then_disconnect(times=5)
+        broker.move_leader(("t", 0), broker.leader(("t", 0)) % 3 + 1)
+        load.wait_for(scaled(BETWEEN // 4))
+        wait_until(lambda: fault.hits == 5, 30)
+    load.check(clients.consumer(broker))
+
+
+def test_a_lost_answer_is_asked_for_again_and_names_the_offset(
+    broker: EmbeddedBroker, clients: Clients
+) -> None:
+    producer = _sender(clients, broker)
+    producer.send("t", b"first", partition=0).get(20)
+    with broker.faults.on("Produce").apply_then_disconnect() as fault, within(15):
+        assert producer.send("t", b"second", partition=0).get(20).offset == 1
+        assert fault.hits == 1
+    assert producer.send("t", b"third", partition=0).get(20).offset == 2
+    records = read(clients.consumer(broker, "t"), 3)
+    assert [each.value for each in records] == [b"first", b"second", b"third"]
+
+
+def test_a_moved_leader_is_found_without_an_error(broker: EmbeddedBroker, clients: Clients) -> None:
+    producer = _sender(clients, broker)
+    consumer = clients.consumer(broker, "t")
+    for offset in range(6):
+        broker.move_leader(("t", 0), offset % 3 + 1)
+        with within(10):
+            assert producer.send("t", b"%d" % offset, partition=0).get(20).offset == offset
+            assert [each.offset for each in read(consumer, 1)] == [offset]
+
+
+def test_without_retries_the_first_error_is_the_last(
+    broker: EmbeddedBroker, clients: Clients
+) -> None:
+    producer = _sender(clients, broker, retries=0, enable_idempotence=False)
+    producer.send("t", b"first", partition=0).get(20)
+    broker.faults.on("Produce").then_fail("NOT_LEADER_OR_FOLLOWER")
+    failed = producer.send("t", b"second", partition=0)
+    with within(10), pytest.raises(NotLeaderForPartitionError):
+        failed.get(20)
+    assert failed.retriable()
+    broker.faults.on("Produce").then_disconnect()
+    with within(10), pytest.raises((KafkaConnectionError, KafkaTimeoutError)):
+        producer.send("t", b"third", partition=0).get(20)
+    assert producer.send("t", b"fourth", partition=0).get(20).offset == 1
+
+
+@pytest.mark.parametrize(
+    "error, name",
+    [
+        ("TOPIC_AUTHORIZATION_FAILED", "TopicAuthorizationFailedError"),
+        ("INVALID_REQUIRED_ACKS", "InvalidRequiredAcksError"),
+        ("RECORD_LIST_TOO_LARGE", "RecordListTooLargeError"),
+        ("INVALID_RECORD", "InvalidRecordError"),
+        ("POLICY_VIOLATION", "PolicyViolationError"),
+    ],
+)
+def test_what_no_retry_cures_fails_those_records_and_the_producer_goes_on(
+    broker: EmbeddedBroker, clients: Clients, error: str, name: str
+) -> None:
+    producer = _sender(clients, broker)
+    producer.send("t", b"first", partition=0).get(20)
+    broker.faults.on("Produce").then_fail(error)
+    failed = producer.send("t", b"second", partition=0)
+    with within(10):
+        assert type(_exception(failed)).__name__ == name
+    assert producer.send("t", b"third", partition=0).get(20).offset == 1
+
+
+def _exception(future: Any) -> Any:
+    wait_until(lambda: future.is_done, 20)
+    return future.exception
+
+
+def test_delivery_timeout_ends_the_retries(broker: EmbeddedBroker, clients: Clients) -> None:
+    producer = _sender(clients, broker, delivery_timeout_ms=1500, request_timeout_ms=500)
+    producer.send("t", b"first", partition=0).get(20)
+    with (
+        broker.faults.on("Produce").then_fail("NOT_LEADER_OR_FOLLOWER", times=None),
+        within(10, at_least_s=1.2),
+        pytest.raises(KafkaTimeoutError) as caught,
+    ):
+        producer.send("t", b"second", partition=0).get(20)
+    assert not caught.value.possibly_written
+    assert producer.send("t", b"third", partition=0).get(20).offset == 1
+
+
+def test_an_expired_batch_never_makes_later_ones_double_or_reorder(
+    broker: EmbeddedBroker, clients: Clients
+) -> None:
+    """Batch 2 of 4 expires after it may have been written; those after it go on."""
+    producer = _sender(
+        clients, broker, delivery_timeout_ms=2000, request_timeout_ms=800, linger_ms=0
+    )
+    producer.send("t", b"0", partition=0).get(20)
+    fault = broker.faults.on("Produce").apply_then_disconnect(times=1)
+    silence = broker.faults.on("Produce").then_silence(times=2)
+    sent = [producer.send("t", b"%d" % number, partition=0) for number in (1, 2, 3)]
+    for each in sent:
+        wait_until(lambda each=each: each.is_done, 30)  # type: ignore[misc]
+    fault.remove()
+    silence.remove()
+    last = producer.send("t", b"last", partition=0)
+    assert last.get(30).offset >= 1
+    values = [each.value for each in read(clients.consumer(broker, "t"), last.get(0).offset + 1)]
+    assert len(values) == len(set(values))
+    assert values == sorted(values)  # b"last" sorts behind the digits
+    for number, each in enumerate(sent, 1):
+        if each.succeeded():
+            assert b"%d" % number in values
+
+
+def test_a_consumer_survives_everything_too(broker: EmbeddedBroker, clients: Clients) -> None:
+    count = scaled(500_000)
+    values = [b"%d" % number for number in range(count)]
+    clients.producer(broker, linger_ms=5).send_many("t", values, partition=0).get(60)
+    consumer = clients.consumer(
+        broker, "t", max_partition_fetch_bytes=5000, request_timeout_ms=1500
+    )
+    faults = broker.faults
+    found: list[Any] = []
+    steps = [
+        lambda: faults.on("Fetch").then_disconnect(times=2),
+        lambda: broker.move_leader(("t", 0), broker.leader(("t", 0)) % 3 + 1),
+        lambda: faults.on("Fetch").apply_then_disconnect(times=2),
+        lambda: faults.on("Fetch").then_silence(times=1),
+        lambda: broker.stop_node(broker.leader(("t", 0))),
+        lambda: faults.on("Fetch").then_fail("FENCED_LEADER_EPOCH", times=3),
+        lambda: faults.on("Metadata").then_disconnect(times=2),
+    ]
+    for step in steps:
+        step()
+        found += read(consumer, count // 20)
+    found += read(consumer, count - len(found))
+    assert [each.value for each in found] == values

@@ -1,0 +1,256 @@
+"""close() and the end of the interpreter with work left: a clear outcome, no hang, no crash."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, within
+from tests.integration.scripts import run, start
+from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker
+from thalweg.errors import IllegalStateError, KafkaTimeoutError
+
+EXIT_LIMIT_S = 12
+
+
+@pytest.fixture
+def silent(start_embedded: Any) -> EmbeddedBroker:
+    """A broker that never answers a Produce request."""
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("t")
+    broker.faults.on("Produce").then_silence(times=None)
+    return broker
+
+
+def test_close_sends_what_is_buffered(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("closing")
+    producer = clients.producer(broker, linger_ms=60_000)
+    sent = [producer.send(topic, b"value") for _ in range(500)]
+    with within(15):
+        producer.close()
+    assert [each.get(0).offset for each in sent] == list(range(500))
+    assert broker.wire.end_offsets(topic) == {0: 500}
+
+
+def test_close_gives_up_when_its_time_is_over_and_counts_what_is_left(
+    silent: EmbeddedBroker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = clients.producer(silent)
+    sent = [producer.send("t", b"value") for _ in range(7)]
+    with caplog.at_level(logging.WARNING, "thalweg"), within(5, at_least_s=0.4):
+        producer.close(timeout=0.5)
+        wait_until(lambda: "7" in caplog.text, 5, what=lambda: f"a count in {caplog.text!r}")
+    for each in sent:
+        with pytest.raises(KafkaTimeoutError, match="7 records"):
+            each.get(1)
+    with pytest.raises(IllegalStateError):
+        producer.send("t", b"value")
+
+
+def test_close_at_once_fails_what_is_left(silent: EmbeddedBroker, clients: Clients) -> None:
+    producer = clients.producer(silent, linger_ms=60_000)
+    never_sent = producer.send("t", b"value")
+    with within(3):
+        producer.close(timeout=0)
+    assert isinstance(never_sent.exception, KafkaTimeoutError)
+    assert not never_sent.exception.possibly_written
+    with pytest.raises(ValueError):
+        producer.close(timeout=-1)
+
+
+def test_close_with_a_full_buffer_and_waiting_threads(
+    silent: EmbeddedBroker, clients: Clients
+) -> None:
+    producer = clients.producer(silent, buffer_memory=50_000, batch_size=1000, max_block_ms=60_000)
+    errors: list[BaseException] = []
+
+    def fill() -> None:
+        try:
+            while True:
+                producer.send("t", bytes(1000))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=fill) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: producer.metrics()["producer-metrics"]["buffer-available-bytes"] < 5000, 20)
+    with within(5):
+        producer.close(timeout=0.2)
+        for thread in threads:
+            thread.join(5)
+    assert [type(error) for error in errors] == [IllegalStateError] * 4
+
+
+def test_records_unsent_at_exit_are_delivered(broker: Broker) -> None:
+    topic = broker.create_topic("exit")
+    source = """
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+    for number in range(1000):
+        producer.send(sys.argv[2], b"%d" % number)
+    """
+    ended = run(source, broker.bootstrap_servers, topic)
+    assert ended.took_s < EXIT_LIMIT_S
+    assert broker.wire.end_offsets(topic) == {0: 1000}
+
+
+def test_records_that_cannot_be_delivered_at_exit_are_counted(silent: EmbeddedBroker) -> None:
+    source = """
+    import logging
+    logging.basicConfig(level=logging.WARNING)
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    for _ in range(13):
+        producer.send("t", b"value")
+    """
+    ended = run(source, silent.bootstrap_servers)
+    assert ended.took_s < EXIT_LIMIT_S
+    assert "13" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_exit_while_a_broker_is_gone(start_embedded: Any) -> None:
+    broker = start_embedded()
+    source = """
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    consumer = KafkaConsumer(bootstrap_servers=sys.argv[1], group_id="g")
+    consumer.assign([TopicPartition("t", 0)])
+    producer.send("t", b"first").get(20)
+    consumer.poll(100)
+    print("ready", flush=True)
+    time.sleep(1.5)
+    producer.send("t", b"unsent")
+    """
+    with start(source, broker.bootstrap_servers) as script:
+        script.wait_for("ready")
+        broker.close()
+        ended = script.end()
+    assert ended.code == 0, ended.err
+    assert ended.took_s < EXIT_LIMIT_S
+
+
+def test_exit_while_callbacks_are_pending(broker: Broker) -> None:
+    topic = broker.create_topic("callbacks")
+    source = """
+    done = []
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    for number in range(5000):
+        producer.send(sys.argv[2], b"%d" % number).add_callback(done.append)
+    """
+    ended = run(source, broker.bootstrap_servers, topic)
+    assert ended.took_s < EXIT_LIMIT_S
+    assert broker.wire.end_offsets(topic) == {0: 5000}
+
+
+def test_exit_within_a_callback_that_hangs(broker: Broker) -> None:
+    topic = broker.create_topic("hanging")
+    source = """
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    entered = threading.Event()
+    def hang(_):
+        entered.set()
+        time.sleep(60)
+    producer.send(sys.argv[2], b"value").add_callback(hang)
+    entered.wait(20)
+    """
+    assert run(source, broker.bootstrap_servers, topic).took_s < EXIT_LIMIT_S
+
+
+@pytest.mark.parametrize("method", ["poll(None)", "poll_arrow(None)", "__next__()"])
+def test_exit_while_a_daemon_thread_waits(broker: Broker, method: str) -> None:
+    topic = broker.create_topic("daemon")
+    source = f"""
+    consumer = KafkaConsumer(bootstrap_servers=sys.argv[1])
+    consumer.assign([TopicPartition(sys.argv[2], 0)])
+    threading.Thread(target=lambda: consumer.{method}, daemon=True).start()
+    time.sleep(0.5)
+    """
+    ended = run(source, broker.bootstrap_servers, topic)
+    assert ended.took_s < EXIT_LIMIT_S
+    assert "Fatal" not in ended.err
+
+
+def test_exit_while_daemon_threads_send(broker: Broker) -> None:
+    topic = broker.create_topic("daemons")
+    source = """
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    def loop():
+        while True:
+            producer.send(sys.argv[2], b"value").add_callback(lambda _: None)
+    for _ in range(4):
+        threading.Thread(target=loop, daemon=True).start()
+    time.sleep(1)
+    """
+    ended = run(source, broker.bootstrap_servers, topic)
+    assert ended.took_s < EXIT_LIMIT_S
+    assert "Fatal" not in ended.err
+
+
+def test_exit_with_everything_open(broker: Broker) -> None:
+    topic = broker.create_topic("everything")
+    source = """
+    servers, topic = sys.argv[1:]
+    producers = [KafkaProducer(bootstrap_servers=servers) for _ in range(5)]
+    consumers = [KafkaConsumer(bootstrap_servers=servers) for _ in range(5)]
+    admins = [KafkaAdminClient(bootstrap_servers=servers) for _ in range(5)]
+    for each in consumers:
+        each.assign([TopicPartition(topic, 0)])
+        each.poll(10)
+    for each in producers:
+        each.send(topic, b"value")
+    """
+    ended = run(source, broker.bootstrap_servers, topic)
+    assert ended.took_s < EXIT_LIMIT_S
+    assert ended.err == ""
+    assert broker.wire.end_offsets(topic) == {0: 5}
+
+
+def test_sys_exit_and_an_uncaught_error_keep_their_status(broker: Broker) -> None:
+    topic = broker.create_topic("status")
+    source = """
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    producer.send(sys.argv[2], b"value")
+    sys.exit(3)
+    """
+    run(source, broker.bootstrap_servers, topic, code=3)
+    ended = run(
+        source.replace("sys.exit(3)", "raise LookupError('mine')"),
+        broker.bootstrap_servers,
+        topic,
+        code=1,
+    )
+    assert ended.err.rstrip().endswith("LookupError: mine")
+    assert broker.wire.end_offsets(topic) == {0: 2}
+
+
+def test_a_producer_that_nobody_holds_still_sends(broker: Broker) -> None:
+    topic = broker.create_topic("dropped")
+    source = """
+    import gc, warnings
+    warnings.simplefilter("ignore")
+    for _ in range(10):
+        KafkaProducer(bootstrap_servers=sys.argv[1]).send(sys.argv[2], b"value")
+    gc.collect()
+    """
+    run(source, broker.bootstrap_servers, topic)
+    assert broker.wire.end_offsets(topic) == {0: 10}
+
+
+def test_an_embedded_broker_ends_with_the_interpreter() -> None:
+    source = """
+    from thalweg import EmbeddedBroker
+    broker = EmbeddedBroker().start()
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send("t", b"value").get(20)
+    consumer = KafkaConsumer("t", bootstrap_servers=broker.bootstrap_servers,
+                             auto_offset_reset="earliest")
+    print(next(consumer).value)
+    producer.send("t", b"unsent")
+    """
+    ended = run(source)
+    assert ended.lines == ["b'value'"]
+    assert ended.took_s < EXIT_LIMIT_S

@@ -1,0 +1,171 @@
+"""Ctrl-C during every call that waits: KeyboardInterrupt at once, and the interpreter ends."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.integration.scripts import run, start
+from tests.support.brokers import Broker
+from tests.support.ports import free_port
+from thalweg import EmbeddedBroker
+
+PROMPT_S = 2.0
+
+# Each blocks for far longer than the test waits.
+CONSUMER = """
+consumer = KafkaConsumer(bootstrap_servers=sys.argv[1])
+consumer.assign([TopicPartition(sys.argv[2], 0)])
+consumer.poll(100)
+"""
+PRODUCER = """
+producer = KafkaProducer(
+    bootstrap_servers=sys.argv[1], linger_ms=0, buffer_memory=100_000, batch_size=10_000
+)
+producer.partitions_for(sys.argv[2])
+"""
+WAITS = {
+    "poll": (CONSUMER, "consumer.poll(60_000)"),
+    "poll without limit": (CONSUMER, "consumer.poll(None)"),
+    "poll_arrow": (CONSUMER, "consumer.poll_arrow(60_000)"),
+    "next": (CONSUMER, "next(consumer)"),
+    "for": (CONSUMER, "for _ in consumer: pass"),
+    "get": (PRODUCER, "producer.send(sys.argv[2], b'v').get()"),
+    "get with limit": (PRODUCER, "producer.send(sys.argv[2], b'v').get(60)"),
+    "flush": (PRODUCER, "producer.send(sys.argv[2], b'v'); producer.flush()"),
+    "close": (PRODUCER, "producer.send(sys.argv[2], b'v'); producer.close()"),
+    "memory": (PRODUCER, "[producer.send(sys.argv[2], bytes(1000)) for _ in range(1000)]"),
+    "send_many": (PRODUCER, "producer.send_many(sys.argv[2], [bytes(1000)] * 1000)"),
+}
+SOURCE = """
+# As a shell has it for a job in the foreground; a test runner may have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+{setup}
+print("waiting", flush=True)
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+os._exit(7)
+"""
+
+
+@pytest.fixture
+def silent(start_embedded: Any) -> EmbeddedBroker:
+    """A broker whose topic t is empty and takes nothing."""
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("t")
+    broker.faults.on("Produce").then_silence(times=None)
+    return broker
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_ctrl_c_ends_a_wait_at_once(silent: EmbeddedBroker, name: str) -> None:
+    setup, call = WAITS[name]
+    source = SOURCE.format(setup=setup, call=call)
+    with start(source, silent.bootstrap_servers, "t") as script:
+        script.wait_for("waiting")
+        time.sleep(0.3)  # into the wait
+        began = time.monotonic()
+        script.interrupt()
+        script.wait_for("interrupted")
+        assert time.monotonic() - began < PROMPT_S
+        assert script.end().code == 7
+
+
+def test_ctrl_c_ends_a_constructor_that_waits_for_a_broker() -> None:
+    setup, call = "", "KafkaProducer(bootstrap_servers=sys.argv[1], bootstrap_timeout_ms=60_000)"
+    source = SOURCE.format(setup=setup, call=call)
+    with start(source, f"127.0.0.1:{free_port()}") as script:
+        script.wait_for("waiting")
+        time.sleep(0.3)
+        began = time.monotonic()
+        script.interrupt()
+        script.wait_for("interrupted")
+        assert time.monotonic() - began < PROMPT_S
+
+
+def test_ctrl_c_ends_a_program_that_does_not_catch_it(broker: Broker) -> None:
+    """Open clients are closed at exit, within a limit."""
+    topic = broker.create_topic("uncaught")
+    source = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    consumer = KafkaConsumer(bootstrap_servers=sys.argv[1])
+    consumer.assign([TopicPartition(sys.argv[2], 0)])
+    print("waiting", flush=True)
+    consumer.poll(60_000)
+    """
+    with start(source, broker.bootstrap_servers, topic) as script:
+        script.wait_for("waiting")
+        time.sleep(0.3)
+        began = time.monotonic()
+        script.interrupt()
+        ended = script.end()
+    assert time.monotonic() - began < 8
+    assert "KeyboardInterrupt" in ended.err
+    assert ended.code in (130, -2)
+
+
+def test_an_interrupted_client_goes_on(broker: Broker) -> None:
+    topic = broker.create_topic("goeson")
+    source = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    servers, topic = sys.argv[1:]
+    consumer = KafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+    consumer.assign([TopicPartition(topic, 0)])
+    try:
+        print("waiting", flush=True)
+        consumer.poll(60_000)
+    except KeyboardInterrupt:
+        pass
+    with KafkaProducer(bootstrap_servers=servers) as producer:
+        producer.send(topic, b"value").get(20)
+    print(next(consumer).value)
+    consumer.close()
+    """
+    with start(source, broker.bootstrap_servers, topic) as script:
+        script.wait_for("waiting")
+        time.sleep(0.3)
+        script.interrupt()
+        ended = script.end()
+    assert ended.lines == ["waiting", "b'value'"]
+    assert ended.code == 0
+
+
+def test_a_signal_handler_that_returns_does_not_end_the_wait(broker: Broker) -> None:
+    topic = broker.create_topic("handler")
+    source = """
+    calls = []
+    signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
+    consumer = KafkaConsumer(bootstrap_servers=sys.argv[1])
+    consumer.assign([TopicPartition(sys.argv[2], 0)])
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    began = time.monotonic()
+    found = consumer.poll(1500)
+    print(found, calls, time.monotonic() - began >= 1.4)
+    consumer.close()
+    """
+    ended = run(source, broker.bootstrap_servers, topic)
+    assert ended.lines == ["{} [1] True"]
+
+
+def test_signals_reach_the_main_thread_while_another_waits(broker: Broker) -> None:
+    topic = broker.create_topic("other")
+    source = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    consumer = KafkaConsumer(bootstrap_servers=sys.argv[1])
+    consumer.assign([TopicPartition(sys.argv[2], 0)])
+    waiting = threading.Thread(target=consumer.poll, args=(4000,), daemon=True)
+    waiting.start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        time.sleep(30)
+    except KeyboardInterrupt:
+        print("main", waiting.is_alive())
+    waiting.join()
+    consumer.close()
+    """
+    assert run(source, broker.bootstrap_servers, topic).lines == ["main True"]
