@@ -224,6 +224,12 @@ impl ProducerIdState {
 mod tests {
     use super::*;
 
+    /// Tests start their virtual time somewhere.
+    #[expect(clippy::disallowed_methods, reason = "see above")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
     const PRODUCER: ProducerIdAndEpoch = ProducerIdAndEpoch { id: 7, epoch: 0 };
 
     #[test]
@@ -246,7 +252,7 @@ mod tests {
         let second = sequences.assign(PRODUCER, 4);
         sequences.lose();
         assert_eq!(sequences.continuity(), Continuity::Unresolved);
-        sequences.acknowledge(second, 4, Instant::now());
+        sequences.acknowledge(second, 4, start());
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Whole);
     }
@@ -255,7 +261,7 @@ mod tests {
     fn a_gap_is_closed_by_the_next_epoch() {
         let mut sequences = Sequences::default();
         let first = sequences.assign(PRODUCER, 3);
-        sequences.acknowledge(first, 3, Instant::now());
+        sequences.acknowledge(first, 3, start());
         sequences.assign(PRODUCER, 4);
         sequences.lose();
         sequences.resolve();

@@ -8,21 +8,21 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub struct Sum {
     count: AtomicU64,
-    sum: AtomicU64,
+    total: AtomicU64,
     max: AtomicU64,
 }
 
 impl Sum {
     pub(crate) fn add(&self, value: u64) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add(value, Ordering::Relaxed);
+        self.total.fetch_add(value, Ordering::Relaxed);
         self.max.fetch_max(value, Ordering::Relaxed);
     }
 
     /// `count` values at once, of which only the sum is known.
     pub(crate) fn add_many(&self, sum: u64, count: u64) {
         self.count.fetch_add(count, Ordering::Relaxed);
-        self.sum.fetch_add(sum, Ordering::Relaxed);
+        self.total.fetch_add(sum, Ordering::Relaxed);
         self.max.fetch_max(sum / count.max(1), Ordering::Relaxed);
     }
 
@@ -33,7 +33,7 @@ impl Sum {
     pub fn average(&self) -> f64 {
         match self.count() {
             0 => f64::NAN,
-            count => self.sum.load(Ordering::Relaxed) as f64 / count as f64,
+            count => self.total.load(Ordering::Relaxed) as f64 / count as f64,
         }
     }
 

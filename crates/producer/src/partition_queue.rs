@@ -51,13 +51,11 @@ impl PartitionQueue {
         let Some(open) = &mut self.open else {
             return TryAppend::NoOpenBatch;
         };
-        match open.try_append(record, pool) {
-            Some(index) => TryAppend::Appended(index),
-            None => {
-                self.close_open();
-                TryAppend::NoOpenBatch
-            }
+        if let Some(index) = open.try_append(record, pool) {
+            return TryAppend::Appended(index);
         }
+        self.close_open();
+        TryAppend::NoOpenBatch
     }
 
     pub(crate) fn open(&self) -> Option<&OpenBatch> {

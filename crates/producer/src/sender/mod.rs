@@ -51,6 +51,8 @@ use crate::topic::TopicEntry;
 
 /// Full batches of a partition that are compressed ahead of their turn.
 const PREPARED_MAX: usize = 2;
+/// Keeps the backoff's jitter apart from other uses of the seed.
+const SEED_OF_BACKOFF: u64 = 0x9e37;
 /// How often queue lengths are told to the partitioner.
 const LOAD_INTERVAL: Duration = Duration::from_millis(25);
 
@@ -100,7 +102,7 @@ impl Sender {
             backoff: Backoff::new(
                 config.retry_backoff,
                 config.retry_backoff_max,
-                config.seed ^ 11,
+                config.seed ^ SEED_OF_BACKOFF,
             ),
             metadata_version: 0,
             arrivals: Vec::new(),

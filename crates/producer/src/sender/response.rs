@@ -240,7 +240,9 @@ impl Sender {
                     .metrics()
                     .batch_split_total
                     .fetch_add(1, Ordering::Relaxed);
-                pieces.into_iter().for_each(|piece| slot.put_back(piece));
+                for piece in pieces {
+                    slot.put_back(piece);
+                }
             }
             Err(reason) => {
                 let (topic, partition) = (slot.topic.name().clone(), slot.partition);

@@ -56,9 +56,60 @@ impl Timers {
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|&Reverse((at, ..))| at)
     }
+}
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use thalweg_protocol::Str;
+
+    use crate::topic::TopicEntry;
+
+    /// Tests start their virtual time somewhere.
+    #[expect(clippy::disallowed_methods, reason = "see above")]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    #[test]
+    fn a_partition_has_few_entries_however_many_batches_pass() {
+        let topic = Arc::new(TopicEntry::new(Str::from("t"), 0, 0));
+        let mut slots = vec![Slot::new(topic, 0)];
+        let mut timers = Timers::default();
+        let start = start();
+        for ms in 0..10_000 {
+            let now = start + Duration::from_millis(ms);
+            while timers.pop(&mut slots, now).is_some() {}
+            timers.set(
+                0,
+                &mut slots[0],
+                Reason::Due,
+                now + Duration::from_millis(5),
+            );
+            timers.set(
+                0,
+                &mut slots[0],
+                Reason::Expiry,
+                now + Duration::from_secs(120),
+            );
+            assert!(timers.heap.len() <= 3, "{} entries", timers.heap.len());
+        }
+    }
+
+    #[test]
+    fn an_earlier_time_overtakes_a_later_one() {
+        let topic = Arc::new(TopicEntry::new(Str::from("t"), 0, 0));
+        let mut slots = vec![Slot::new(topic, 0)];
+        let mut timers = Timers::default();
+        let at = |ms| start() + Duration::from_millis(ms);
+        let (early, late) = (at(10), at(1_000));
+        timers.set(0, &mut slots[0], Reason::Due, late);
+        timers.set(0, &mut slots[0], Reason::Due, early);
+        assert_eq!(timers.next(), Some(early));
+        assert_eq!(timers.pop(&mut slots, early), Some(0));
+        assert_eq!(timers.pop(&mut slots, late), None, "it was looked at");
     }
 }

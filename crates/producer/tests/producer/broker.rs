@@ -22,7 +22,7 @@ use thalweg_records::{BatchHeader, Decompressor, batches};
 
 /// What becomes of one Produce request, instead of the usual.
 #[derive(Debug, Clone)]
-pub enum Reaction {
+pub(crate) enum Reaction {
     Usual,
     /// The connection breaks before anything is written.
     LoseRequest,
@@ -50,11 +50,11 @@ pub enum Reaction {
 }
 
 #[derive(Debug, Clone)]
-pub struct Stored {
-    pub offset: i64,
-    pub timestamp: i64,
-    pub key: Option<Vec<u8>>,
-    pub value: Option<Vec<u8>>,
+pub(crate) struct Stored {
+    pub(crate) offset: i64,
+    pub(crate) timestamp: i64,
+    pub(crate) key: Option<Vec<u8>>,
+    pub(crate) value: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,14 +65,14 @@ struct Producer {
 }
 
 #[derive(Debug, Default)]
-pub struct Log {
-    pub records: Vec<Stored>,
-    pub headers: Vec<BatchHeader>,
+pub(crate) struct Log {
+    pub(crate) records: Vec<Stored>,
+    pub(crate) headers: Vec<BatchHeader>,
     producers: BTreeMap<i64, Producer>,
 }
 
 impl Log {
-    pub fn values(&self) -> Vec<String> {
+    pub(crate) fn values(&self) -> Vec<String> {
         let text = |record: &Stored| {
             String::from_utf8_lossy(record.value.as_deref().unwrap_or_default()).into_owned()
         };
@@ -80,16 +80,16 @@ impl Log {
     }
 
     /// The broker has forgotten its producers (expired, or the records were deleted).
-    pub fn forget_producers(&mut self) {
+    pub(crate) fn forget_producers(&mut self) {
         self.producers.clear();
     }
 }
 
 #[derive(Debug)]
-pub struct Topic {
-    pub id: Uuid,
+pub(crate) struct Topic {
+    pub(crate) id: Uuid,
     /// Leader and epoch by partition.
-    pub leaders: Vec<(NodeId, i32)>,
+    pub(crate) leaders: Vec<(NodeId, i32)>,
 }
 
 #[derive(Debug)]
@@ -109,36 +109,36 @@ struct Asked {
 }
 
 #[derive(Debug, Default)]
-pub struct Brokers {
-    pub nodes: BTreeSet<NodeId>,
+pub(crate) struct Brokers {
+    pub(crate) nodes: BTreeSet<NodeId>,
     /// Up, as the others say, but nobody gets through to them.
-    pub unreachable: BTreeSet<NodeId>,
-    pub topics: BTreeMap<String, Topic>,
-    pub logs: BTreeMap<(String, i32), Log>,
+    pub(crate) unreachable: BTreeSet<NodeId>,
+    pub(crate) topics: BTreeMap<String, Topic>,
+    pub(crate) logs: BTreeMap<(String, i32), Log>,
     /// Reactions to the next Produce requests, in their order.
-    pub script: VecDeque<Reaction>,
+    pub(crate) script: VecDeque<Reaction>,
     /// Versions lower than the newest.
-    pub caps: BTreeMap<ApiKey, i16>,
+    pub(crate) caps: BTreeMap<ApiKey, i16>,
     /// Producers without state must begin at 0, as brokers before 2.5 wanted it.
-    pub wants_known_producers: bool,
-    pub message_max_bytes: usize,
-    pub producer_id_errors: VecDeque<ErrorCode>,
-    pub first_epoch: i16,
-    pub conns: BTreeMap<ConnectionId, (NodeId, Purpose)>,
+    pub(crate) wants_known_producers: bool,
+    pub(crate) message_max_bytes: usize,
+    pub(crate) producer_id_errors: VecDeque<ErrorCode>,
+    pub(crate) first_epoch: i16,
+    pub(crate) conns: BTreeMap<ConnectionId, (NodeId, Purpose)>,
     /// (node, topic-partitions) of all Produce requests that arrived, and their versions.
-    pub requests: Vec<(NodeId, Vec<(String, i32)>)>,
-    pub versions: Vec<i16>,
-    pub producer_ids: i64,
+    pub(crate) requests: Vec<(NodeId, Vec<(String, i32)>)>,
+    pub(crate) versions: Vec<i16>,
+    pub(crate) producer_ids: i64,
     /// The bytes of each request's batches.
-    pub request_bytes: Vec<usize>,
-    pub metadata_requests: usize,
+    pub(crate) request_bytes: Vec<usize>,
+    pub(crate) metadata_requests: usize,
     held: VecDeque<Held>,
     events: VecDeque<Event>,
     decompressor: Decompressor,
 }
 
 impl Brokers {
-    pub fn new(nodes: i32, topics: &[(&str, i32)]) -> Self {
+    pub(crate) fn new(nodes: i32, topics: &[(&str, i32)]) -> Self {
         let mut brokers = Self {
             nodes: (1..=nodes).collect(),
             message_max_bytes: 1024 * 1024,
@@ -150,7 +150,7 @@ impl Brokers {
         brokers
     }
 
-    pub fn create_topic(&mut self, name: &str, partitions: i32) {
+    pub(crate) fn create_topic(&mut self, name: &str, partitions: i32) {
         let number = self.topics.len() as u8 + 1;
         let nodes: Vec<NodeId> = self.nodes.iter().copied().collect();
         let leaders = (0..partitions)
@@ -166,7 +166,7 @@ impl Brokers {
     }
 
     /// The topic is deleted and made again: another id, empty logs, epochs from 0.
-    pub fn recreate_topic(&mut self, name: &str) {
+    pub(crate) fn recreate_topic(&mut self, name: &str) {
         let topic = self.topics.get_mut(name).expect("the topic exists");
         topic.id.0[0] += 100;
         topic.leaders.iter_mut().for_each(|leader| leader.1 = 0);
@@ -175,7 +175,7 @@ impl Brokers {
 
     /// The log loses all records, but knows the producer by a batch that was never sent: whatever
     /// the producer goes on with is out of order.
-    pub fn recreate_log_with_gap(&mut self, name: &str, partition: i32) {
+    pub(crate) fn recreate_log_with_gap(&mut self, name: &str, partition: i32) {
         let log = self.log(name, partition);
         log.records.clear();
         log.headers.clear();
@@ -184,18 +184,18 @@ impl Brokers {
         }
     }
 
-    pub fn move_leader(&mut self, name: &str, partition: i32, to: NodeId) {
+    pub(crate) fn move_leader(&mut self, name: &str, partition: i32, to: NodeId) {
         let leader =
             &mut self.topics.get_mut(name).expect("the topic exists").leaders[partition as usize];
         *leader = (to, leader.1 + 1);
     }
 
-    pub fn log(&mut self, name: &str, partition: i32) -> &mut Log {
+    pub(crate) fn log(&mut self, name: &str, partition: i32) -> &mut Log {
         self.logs.entry((name.to_owned(), partition)).or_default()
     }
 
     /// Requests that wait for `release`.
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.held
             .iter()
             .filter(|held| held.reaction.is_none())
@@ -203,39 +203,39 @@ impl Brokers {
     }
 
     /// Answers the oldest held request.
-    pub fn release(&mut self) {
-        self.release_with(Reaction::Usual);
+    pub(crate) fn release(&mut self) {
+        self.release_with(&Reaction::Usual);
     }
 
-    pub fn release_with(&mut self, reaction: Reaction) {
+    pub(crate) fn release_with(&mut self, reaction: &Reaction) {
         let held = self.held.pop_front().expect("a request is held");
-        self.react(held.asked, reaction);
+        self.react(&held.asked, reaction);
         // A connection's requests are answered in their order: those behind it had to wait.
         while let Some(held) = self.held.pop_front() {
             match held.reaction {
-                Some(reaction) => self.react(held.asked, reaction),
+                Some(reaction) => self.react(&held.asked, &reaction),
                 None => return self.held.push_front(held),
             }
         }
     }
 
     /// Writes what the oldest held request brought, and never answers.
-    pub fn release_without_answer(&mut self) {
+    pub(crate) fn release_without_answer(&mut self) {
         let held = self.held.pop_front().expect("a request is held");
         self.produce(&held.asked, |_, write| write());
     }
 
     /// Breaks all connections of a node.
-    pub fn disconnect(&mut self, node: NodeId) {
+    pub(crate) fn disconnect(&mut self, node: NodeId) {
         let conns: Vec<_> = self
             .conns
             .iter()
             .filter(|(_, to)| to.0 == node)
             .map(|(&c, _)| c)
             .collect();
-        conns
-            .into_iter()
-            .for_each(|conn| self.break_connection(conn));
+        for conn in conns {
+            self.break_connection(conn);
+        }
     }
 
     fn break_connection(&mut self, conn: ConnectionId) {
@@ -246,20 +246,20 @@ impl Brokers {
         self.held.retain(|held| held.asked.conn != conn);
     }
 
-    pub fn stop(&mut self, node: NodeId) {
+    pub(crate) fn stop(&mut self, node: NodeId) {
         self.nodes.remove(&node);
         self.disconnect(node);
     }
 
-    pub fn start(&mut self, node: NodeId) {
+    pub(crate) fn start(&mut self, node: NodeId) {
         self.nodes.insert(node);
     }
 
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    pub fn act(&mut self, action: Action) {
+    pub(crate) fn act(&mut self, action: Action) {
         match action {
             Action::Connect {
                 conn,
@@ -366,7 +366,7 @@ impl Brokers {
                         reaction: (!hold).then_some(reaction),
                     });
                 } else {
-                    self.react(asked, reaction);
+                    self.react(&asked, &reaction);
                 }
             }
             other => panic!("nobody sends {other}"),
@@ -486,13 +486,13 @@ impl Brokers {
         }
     }
 
-    fn react(&mut self, asked: Asked, reaction: Reaction) {
+    fn react(&mut self, asked: &Asked, reaction: &Reaction) {
         let conn = asked.conn;
         match reaction {
             Reaction::Silence => {}
             Reaction::LoseRequest => self.break_connection(conn),
             Reaction::LoseAnswer => {
-                self.produce(&asked, |_, write| write());
+                self.produce(asked, |_, write| write());
                 self.break_connection(conn);
             }
             Reaction::Garbage => {
@@ -504,53 +504,26 @@ impl Brokers {
                 });
             }
             Reaction::Forget => {
-                self.produce(&asked, |_, write| write());
-                self.reply(&asked, ProduceResponse::default());
+                self.produce(asked, |_, write| write());
+                self.reply(asked, &ProduceResponse::default());
             }
             reaction => {
-                let answer = self.produce(&asked, |partition, write| {
-                    decide(&reaction, partition, write)
-                });
-                let answer = self.decorate(answer, &reaction);
-                self.reply(&asked, answer);
+                let answer =
+                    self.produce(asked, |partition, write| decide(reaction, partition, write));
+                let answer = decorate(answer, reaction);
+                self.reply(asked, &answer);
             }
         }
     }
 
-    fn decorate(&self, mut answer: ProduceResponse, reaction: &Reaction) -> ProduceResponse {
-        match *reaction {
-            Reaction::Throttle(ms) => answer.throttle_time_ms = ms,
-            Reaction::Moved(leader, epoch) => {
-                answer.node_endpoints = vec![NodeEndpoint {
-                    node_id: leader,
-                    host: Str::from(format!("n{leader}")),
-                    port: 9092,
-                    rack: None,
-                }];
-                for partition in answer
-                    .responses
-                    .iter_mut()
-                    .flat_map(|t| &mut t.partition_responses)
-                {
-                    partition.current_leader = LeaderIdAndEpoch {
-                        leader_id: leader,
-                        leader_epoch: epoch,
-                    };
-                }
-            }
-            _ => {}
-        }
-        answer
-    }
-
-    fn reply(&mut self, asked: &Asked, answer: ProduceResponse) {
+    fn reply(&mut self, asked: &Asked, answer: &ProduceResponse) {
         if asked.request.acks != 0 && self.conns.contains_key(&asked.conn) {
             self.answer(
                 asked.conn,
                 ApiKey::PRODUCE,
                 asked.version,
                 asked.correlation_id,
-                &answer,
+                answer,
             );
         }
     }
@@ -639,6 +612,32 @@ impl Brokers {
             ..Default::default()
         }
     }
+}
+
+fn decorate(mut answer: ProduceResponse, reaction: &Reaction) -> ProduceResponse {
+    match *reaction {
+        Reaction::Throttle(ms) => answer.throttle_time_ms = ms,
+        Reaction::Moved(leader, epoch) => {
+            answer.node_endpoints = vec![NodeEndpoint {
+                node_id: leader,
+                host: Str::from(format!("n{leader}")),
+                port: 9092,
+                rack: None,
+            }];
+            for partition in answer
+                .responses
+                .iter_mut()
+                .flat_map(|t| &mut t.partition_responses)
+            {
+                partition.current_leader = LeaderIdAndEpoch {
+                    leader_id: leader,
+                    leader_epoch: epoch,
+                };
+            }
+        }
+        _ => {}
+    }
+    answer
 }
 
 fn decide(

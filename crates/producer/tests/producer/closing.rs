@@ -173,11 +173,9 @@ fn callbacks_come_once_and_in_the_order_of_their_partition() {
     let listener = Arc::clone(&heard) as Arc<dyn CompletionListener>;
     let mut world = World::with(config(), Brokers::new(1, &[(TOPIC, 1)]), Some(listener));
     world.know(TOPIC);
-    let mut tokens = 0;
-    for n in 0..10 {
+    for n in 0..10_u64 {
         let sent = world.send(0, &n.to_string());
-        assert!(sent.completion.add_callback(sent.index, tokens));
-        tokens += 1;
+        assert!(sent.completion.add_callback(sent.index, n));
         if n == 4 {
             world.script([Reaction::LoseAnswer]);
         }

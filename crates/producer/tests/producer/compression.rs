@@ -201,7 +201,7 @@ fn batches_behind_one_that_is_split_keep_their_place() {
     assert_eq!(world.brokers.held(), 3);
     world
         .brokers
-        .release_with(Reaction::Refuse(ErrorCode::MESSAGE_TOO_LARGE));
+        .release_with(&Reaction::Refuse(ErrorCode::MESSAGE_TOO_LARGE));
     world.brokers.release();
     world.brokers.release();
     world.advance_ms(2_000);

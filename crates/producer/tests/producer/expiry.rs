@@ -141,7 +141,7 @@ fn what_follows_an_expired_batch_leaves_no_gap() {
         } else {
             world
                 .brokers
-                .release_with(Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
+                .release_with(&Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
             world.brokers.release();
         }
         world.advance_ms(1_500);

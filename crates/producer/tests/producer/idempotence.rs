@@ -189,7 +189,7 @@ fn a_failed_batch_leaves_no_gap_for_those_behind_it() {
     let good = ["1", "2"].map(|value| world.send_alone(0, value));
     world
         .brokers
-        .release_with(Reaction::Refuse(ErrorCode::INVALID_TIMESTAMP));
+        .release_with(&Reaction::Refuse(ErrorCode::INVALID_TIMESTAMP));
     world.brokers.release();
     world.brokers.release();
     world.advance_ms(2_000);

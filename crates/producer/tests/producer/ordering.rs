@@ -86,7 +86,7 @@ fn a_refused_batch_is_overtaken_by_none_that_was_sent_behind_it() {
         let (mut world, mut sent) = warm(config(), 1, 1);
         world.script(vec![Reaction::Hold; 5]);
         send_more(&mut world, &mut sent, 7);
-        world.brokers.release_with(Reaction::Refuse(code));
+        world.brokers.release_with(&Reaction::Refuse(code));
         for _ in 0..4 {
             world.brokers.release();
         }
@@ -105,7 +105,7 @@ fn the_first_batch_of_all_goes_alone() {
     assert_eq!(world.brokers.held(), 1);
     world
         .brokers
-        .release_with(Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
+        .release_with(&Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
     world.advance_ms(1_000);
     check(&mut world, &sent);
     // And the first after a long rest.
@@ -116,7 +116,7 @@ fn the_first_batch_of_all_goes_alone() {
     assert_eq!(world.brokers.held(), 1);
     world
         .brokers
-        .release_with(Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
+        .release_with(&Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
     world.advance_ms(1_000);
     check(&mut world, &sent);
 }

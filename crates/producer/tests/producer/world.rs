@@ -13,11 +13,11 @@ use thalweg_producer::{
 
 use crate::broker::{Brokers, Reaction};
 
-pub const TOPIC: &str = "t";
+pub(crate) const TOPIC: &str = "t";
 
 /// A waker that counts.
 #[derive(Debug, Default)]
-pub struct Count(AtomicUsize);
+pub(crate) struct Count(AtomicUsize);
 
 impl Wake for Count {
     fn wake(self: Arc<Self>) {
@@ -26,32 +26,31 @@ impl Wake for Count {
 }
 
 impl Count {
-    pub fn get(&self) -> usize {
+    pub(crate) fn get(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
 }
 
-pub fn counting_waker() -> (Arc<Count>, Waker) {
+pub(crate) fn counting_waker() -> (Arc<Count>, Waker) {
     let count = Arc::new(Count::default());
     (Arc::clone(&count), Waker::from(count))
 }
 
-pub struct World {
-    pub now: Instant,
-    pub start: Instant,
-    pub cluster: Cluster,
-    pub sender: Sender,
-    pub accumulator: Arc<Accumulator>,
-    pub brokers: Brokers,
-    pub notifier: Arc<Notifier>,
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) cluster: Cluster,
+    pub(crate) sender: Sender,
+    pub(crate) accumulator: Arc<Accumulator>,
+    pub(crate) brokers: Brokers,
+    pub(crate) notifier: Arc<Notifier>,
     /// Codec jobs stay with the sender.
-    pub hold_jobs: bool,
+    pub(crate) hold_jobs: bool,
     /// Turns taken.
-    pub turns: usize,
+    pub(crate) turns: usize,
 }
 
 /// Options that make a batch of each record or a few, and send at once.
-pub fn config() -> ProducerConfig {
+pub(crate) fn config() -> ProducerConfig {
     ProducerConfig {
         linger: Duration::ZERO,
         seed: 7,
@@ -59,18 +58,13 @@ pub fn config() -> ProducerConfig {
     }
 }
 
-/// Bytes of a batch that holds `records` of the short values that tests send.
-pub fn batch_of(records: usize) -> usize {
-    61 + 16 * records
-}
-
 impl World {
     /// One topic `t`.
-    pub fn new(config: ProducerConfig, nodes: i32, partitions: i32) -> Self {
+    pub(crate) fn new(config: ProducerConfig, nodes: i32, partitions: i32) -> Self {
         Self::with(config, Brokers::new(nodes, &[(TOPIC, partitions)]), None)
     }
 
-    pub fn with(
+    pub(crate) fn with(
         config: ProducerConfig,
         brokers: Brokers,
         listener: Option<Arc<dyn CompletionListener>>,
@@ -89,7 +83,6 @@ impl World {
         let now = Instant::now();
         Self {
             now,
-            start: now,
             cluster,
             sender: Sender::new(config, Arc::clone(&accumulator)),
             accumulator,
@@ -101,13 +94,13 @@ impl World {
     }
 
     /// With metadata of the topic and, if wanted, a producer id.
-    pub fn ready(config: ProducerConfig, nodes: i32, partitions: i32) -> Self {
+    pub(crate) fn ready(config: ProducerConfig, nodes: i32, partitions: i32) -> Self {
         let mut world = Self::new(config, nodes, partitions);
         world.know(TOPIC);
         world
     }
 
-    pub fn know(&mut self, topic: &str) {
+    pub(crate) fn know(&mut self, topic: &str) {
         self.cluster
             .shared_metadata()
             .request_topic(topic)
@@ -119,12 +112,12 @@ impl World {
         );
     }
 
-    pub fn topic(&self) -> Arc<TopicEntry> {
+    pub(crate) fn topic(&self) -> Arc<TopicEntry> {
         self.accumulator.topic(TOPIC)
     }
 
     /// One turn as the network takes it; true if anything happened.
-    pub fn turn(&mut self) -> bool {
+    pub(crate) fn turn(&mut self) -> bool {
         self.turns += 1;
         let mut busy = false;
         self.cluster.poll(self.now);
@@ -155,7 +148,7 @@ impl World {
     }
 
     /// Turns until nothing happens any more at this time.
-    pub fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let mut turns = 0;
         while self.turn() {
             turns += 1;
@@ -164,7 +157,7 @@ impl World {
     }
 
     /// Lets time pass, stopping at each deadline.
-    pub fn advance(&mut self, by: Duration) {
+    pub(crate) fn advance(&mut self, by: Duration) {
         let until = self.now + by;
         self.run();
         loop {
@@ -187,11 +180,11 @@ impl World {
         self.run();
     }
 
-    pub fn advance_ms(&mut self, ms: u64) {
+    pub(crate) fn advance_ms(&mut self, ms: u64) {
         self.advance(Duration::from_millis(ms));
     }
 
-    pub fn try_send(&self, partition: i32, value: &str) -> Result<Appended, AppendRefusal> {
+    pub(crate) fn try_send(&self, partition: i32, value: &str) -> Result<Appended, AppendRefusal> {
         self.try_append(&Record {
             partition: Some(partition),
             timestamp_ms: 1_000,
@@ -200,36 +193,36 @@ impl World {
         })
     }
 
-    pub fn try_append(&self, record: &Record<'_>) -> Result<Appended, AppendRefusal> {
+    pub(crate) fn try_append(&self, record: &Record<'_>) -> Result<Appended, AppendRefusal> {
         let now = self.now;
         self.accumulator.append(&self.topic(), record, || now)
     }
 
-    pub fn append(&self, record: &Record<'_>) -> Appended {
+    pub(crate) fn append(&self, record: &Record<'_>) -> Appended {
         self.try_append(record).expect("there is room")
     }
 
     /// Appends, and leaves it at that.
-    pub fn send(&self, partition: i32, value: &str) -> Appended {
+    pub(crate) fn send(&self, partition: i32, value: &str) -> Appended {
         self.try_send(partition, value).expect("there is room")
     }
 
     /// Appends and lets the sender take a turn, so that the next record gets another batch.
-    pub fn send_alone(&mut self, partition: i32, value: &str) -> Appended {
+    pub(crate) fn send_alone(&mut self, partition: i32, value: &str) -> Appended {
         let appended = self.send(partition, value);
         self.run();
         appended
     }
 
-    pub fn script(&mut self, reactions: impl IntoIterator<Item = Reaction>) {
+    pub(crate) fn script(&mut self, reactions: impl IntoIterator<Item = Reaction>) {
         self.brokers.script.extend(reactions);
     }
 
-    pub fn values(&mut self, partition: i32) -> Vec<String> {
+    pub(crate) fn values(&mut self, partition: i32) -> Vec<String> {
         self.brokers.log(TOPIC, partition).values()
     }
 
-    pub fn metric(&self, name: &str) -> f64 {
+    pub(crate) fn metric(&self, name: &str) -> f64 {
         let all = self.accumulator.metrics_snapshot();
         all.into_iter()
             .find(|(known, _)| *known == name)
@@ -238,24 +231,24 @@ impl World {
     }
 }
 
-pub fn outcome(appended: &Appended) -> Option<Result<Acknowledged, ProducerError>> {
+pub(crate) fn outcome(appended: &Appended) -> Option<Result<Acknowledged, ProducerError>> {
     appended.completion.outcome(appended.index)
 }
 
 /// The offset; panics if the record is not acknowledged.
-pub fn offset(appended: &Appended) -> i64 {
+pub(crate) fn offset(appended: &Appended) -> i64 {
     outcome(appended)
         .expect("the record is done")
         .expect("the record is acknowledged")
         .offset
 }
 
-pub fn error(appended: &Appended) -> ProducerError {
+pub(crate) fn error(appended: &Appended) -> ProducerError {
     outcome(appended)
         .expect("the record is done")
         .expect_err("the record failed")
 }
 
-pub fn is_pending(appended: &Appended) -> bool {
+pub(crate) fn is_pending(appended: &Appended) -> bool {
     outcome(appended).is_none()
 }
