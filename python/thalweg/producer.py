@@ -262,8 +262,14 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         """See init_transactions."""
         self._no_transactions()
 
-    def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
-        """See init_transactions."""
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[Any, Any],
+        group_metadata: Any = None,
+        *,
+        consumer_group_id: str | None = None,
+    ) -> None:
+        """See init_transactions; `consumer_group_id` is kafka-python 2's name of the second."""
         self._no_transactions()
 
     def commit_transaction(self) -> None:

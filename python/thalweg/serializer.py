@@ -37,6 +37,9 @@ DeserializeFunction: TypeAlias = Callable[[str, Any, bytes | None], Any]
 class Serializer(ABC, Generic[_T_contra]):
     """Makes bytes of a key or value (`org.apache.kafka.common.serialization.Serializer`)."""
 
+    def __init__(self, **config: Any) -> None:
+        """Takes and ignores anything, as kafka-python 2 does."""
+
     @abstractmethod
     def serialize(self, topic: str, headers: Headers, data: _T_contra) -> bytes | None:
         """Bytes of `data`, or None for a null; may append to `headers`.
@@ -50,6 +53,9 @@ class Serializer(ABC, Generic[_T_contra]):
 
 class Deserializer(ABC, Generic[_T_co]):
     """Makes an object of a key's or value's bytes (`serialization.Deserializer`)."""
+
+    def __init__(self, **config: Any) -> None:
+        """Takes and ignores anything, as kafka-python 2 does."""
 
     @abstractmethod
     def deserialize(self, topic: str, headers: Headers, data: bytes) -> _T_co:

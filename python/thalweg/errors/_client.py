@@ -267,6 +267,8 @@ class IncompatibleBrokerVersion(UnsupportedVersionError):
 class TransactionAbortedError(KafkaError):
     """The record was not sent as its transaction was aborted by the application (KIP-654)."""
 
+    message = "Failing batch since transaction was aborted"
+
 
 class WakeupError(KafkaError):
     """`wakeup()` ended the waiting call (`org.apache.kafka.common.errors.WakeupException`)."""

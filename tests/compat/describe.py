@@ -1,0 +1,179 @@
+"""Prints what a package like kafka-python offers, as JSON: run as a program of its own.
+
+    python describe.py FOLDER PACKAGE ──> modules, names, signatures, defaults, errors, structs
+
+It runs in a process of its own because two versions of kafka-python cannot be imported into one.
+"""
+
+import enum
+import importlib
+import inspect
+import json
+import pkgutil
+import sys
+import warnings
+from typing import Any
+
+# Parts that no application imports: their modules are not compared.
+INTERNAL = ("benchmarks", "cli", "metrics", "net", "protocol", "record", "sasl", "vendor")
+CLIENTS = ("KafkaProducer", "KafkaConsumer", "KafkaAdminClient")
+PUBLIC = ("", "admin", "consumer", "errors", "partitioner", "producer", "serializer", "structs")
+
+
+def modules(package: Any) -> list[str]:
+    """Paths of all modules below the package's own."""
+    found = []
+    for each in pkgutil.walk_packages(package.__path__):
+        inner = [
+            name.name
+            for name in pkgutil.walk_packages([f"{package.__path__[0]}/{each.name}"])
+            if each.ispkg
+        ]
+        if each.name in INTERNAL or each.name == "__main__":
+            continue
+        found += [each.name, *(f"{each.name}.{name}" for name in inner if name != "__main__")]
+    return sorted(found)
+
+
+def own(module: Any, package: str) -> list[str]:
+    """Public names of a module that the package itself defines, or that it lists."""
+    listed = set(getattr(module, "__all__", ()))
+    return sorted(
+        name
+        for name in {*dir(module), *listed}
+        if not name.startswith("_")
+        and not inspect.ismodule(getattr(module, name))
+        and (
+            name in listed
+            or str(getattr(getattr(module, name), "__module__", "")).split(".")[0] == package
+        )
+    )
+
+
+def parameters(function: Any) -> list[list[Any]] | None:
+    """[name, kind, default's text] of each parameter but self; None if it cannot be told."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return [
+        [each.name, each.kind.name, None if each.default is each.empty else plain(each.default)]
+        for each in found
+        if each.name not in ("self", "cls")
+    ]
+
+
+def plain(value: Any) -> str:
+    """A default as text that two packages agree on."""
+    if isinstance(value, type):
+        return value.__name__
+    if callable(value):
+        return "callable"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(plain, value))}]"
+    if type(value).__module__ != "builtins":
+        return type(value).__name__
+    return repr(value)
+
+
+def methods(kind: Any) -> dict[str, Any]:
+    """Signatures of a class's public methods; None for what is no method."""
+    return {
+        name: parameters(member) if callable(member) else None
+        for name, member in inspect.getmembers(kind)
+        if not name.startswith("_") and name not in ("DEFAULT_CONFIG", "DEPRECATED_CONFIGS")
+    }
+
+
+def errors(module: Any) -> dict[str, Any]:
+    """Every error class with its bases and attributes."""
+    return {
+        name: {
+            "bases": [base.__name__ for base in kind.__mro__[1:]],
+            "errno": getattr(kind, "errno", None),
+            "message": getattr(kind, "message", None),
+            "retriable": getattr(kind, "retriable", None),
+            "invalid_metadata": getattr(kind, "invalid_metadata", None),
+        }
+        for name, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, BaseException)
+    }
+
+
+def structs(module: Any) -> dict[str, Any]:
+    """Fields and defaults of every namedtuple."""
+    kinds: list[tuple[str, Any]] = inspect.getmembers(module, inspect.isclass)
+    return {
+        name: {
+            "fields": list(kind._fields),
+            "defaults": {field: plain(each) for field, each in kind._field_defaults.items()},
+        }
+        for name, kind in kinds
+        if hasattr(kind, "_fields")
+    }
+
+
+def constructors(module: Any) -> dict[str, Any]:
+    """How the classes of a module are made."""
+    return {
+        name: parameters(kind)
+        for name, kind in inspect.getmembers(module, inspect.isclass)
+        if kind.__module__.split(".")[0] == module.__name__.split(".")[0]
+        and not name.startswith("_")
+        and not issubclass(kind, BaseException)
+    }
+
+
+def describe(package: str) -> dict[str, Any]:
+    """Everything that is compared."""
+    root = importlib.import_module(package)
+    parts = {
+        part: importlib.import_module(f"{package}.{part}" if part else package) for part in PUBLIC
+    }
+
+    def record(theirs: str, ours: str, name: str) -> Any:
+        part = theirs if package == "kafka" else ours
+        return getattr(importlib.import_module(f"{package}.{part}"), name)
+
+    future = record("producer.future", "producer", "FutureRecordMetadata")
+    return {
+        "modules": modules(root),
+        "names": {part: own(module, package) for part, module in parts.items()},
+        "methods": {name: methods(getattr(root, name)) for name in CLIENTS}
+        | {"FutureRecordMetadata": methods(future)},
+        "defaults": {
+            name: {
+                option: plain(value) for option, value in getattr(root, name).DEFAULT_CONFIG.items()
+            }
+            for name in CLIENTS
+        },
+        "errors": errors(parts["errors"]),
+        "structs": structs(parts["structs"]),
+        "constructors": {
+            part: constructors(parts[part]) for part in ("admin", "serializer", "partitioner")
+        },
+        "records": {
+            "ConsumerRecord": list(
+                record("consumer.fetcher", "consumer", "ConsumerRecord")._fields
+            ),
+            "RecordMetadata": list(record("producer.future", "producer", "RecordMetadata")._fields),
+        },
+        "enums": {
+            name: {member: plain(each.value) for member, each in kind.__members__.items()}
+            for part in ("admin", "")
+            for name, kind in inspect.getmembers(parts[part], inspect.isclass)
+            if issubclass(kind, enum.Enum)
+        },
+        "callables": {
+            "partitioner.murmur2": parameters(parts["partitioner"].murmur2),
+            "errors.for_code": parameters(parts["errors"].for_code),
+        },
+    }
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, sys.argv[1])
+    warnings.simplefilter("ignore")
+    print(json.dumps(describe(sys.argv[2])))

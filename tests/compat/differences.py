@@ -1,0 +1,125 @@
+"""Where thalweg is not what kafka-python 2.3 or 3.0.12 is, each with its reason.
+
+What is not listed here is the same; test_kafka_python.py holds both ways: nothing differs
+unlisted, and nothing is listed that does not differ. docs/migrating-from-kafka-python.md shows
+the defaults to users.
+"""
+
+from typing import Final
+
+_INSIDE = "a part of kafka-python's inside; applications import its names from the package above"
+_RUST = "connections, batches and requests are the native core's"
+
+# Module paths that cannot be imported: prefix -> reason.
+MODULES: Final = {
+    "admin._": _INSIDE,
+    "admin.acl_resource": _INSIDE,
+    "admin.config_resource": _INSIDE,
+    "admin.new_partitions": _INSIDE,
+    "admin.new_topic": _INSIDE,
+    "client_async": _RUST,
+    "cluster": _RUST,
+    "codec": _RUST,
+    "conn": _RUST,
+    "consumer.": _INSIDE,
+    "coordinator.": "membership of groups follows; then its own files",
+    "future": _RUST,
+    "partitioner.": _INSIDE,
+    "producer.": _INSIDE,
+    "serializer.": _INSIDE,
+    "socks5_wrapper": _RUST,
+    "util": _INSIDE,
+    "version": "thalweg.__version__",
+}
+
+# (module, name) that is not there.
+NAMES: Final = {
+    ("", "BrokerConnection"): _RUST,
+    ("", "KafkaClient"): _RUST,
+    ("structs", "RetryOptions"): "of a producer that kafka-python itself removed in 1.4",
+}
+
+# (class, member) that is not there.
+METHODS: Final = {
+    ("KafkaAdminClient", "send_request"): "took kafka-python's own request classes",
+    ("KafkaAdminClient", "send_requests"): "took kafka-python's own request classes",
+    ("KafkaConsumer", "DEFAULT_SESSION_TIMEOUT_MS_0_9"): "brokers of 0.9 are not spoken to",
+    ("KafkaConsumer", "DEFAULT_SESSION_TIMEOUT_MS_PRE_KIP_735"): (
+        "session_timeout_ms is what the option says, whatever the broker's age"
+    ),
+    ("FutureRecordMetadata", "args"): _INSIDE,
+    ("FutureRecordMetadata", "chain"): "completes another future; a callback does that",
+    ("FutureRecordMetadata", "error_on_callbacks"): "a callback that raises is logged",
+    ("FutureRecordMetadata", "failure"): "only the producer completes a record's future",
+    ("FutureRecordMetadata", "rebind"): _INSIDE,
+    ("FutureRecordMetadata", "success"): "only the producer completes a record's future",
+}
+
+# (class, method) whose parameters differ.
+SIGNATURES: Final = {
+    ("KafkaProducer", "send_offsets_to_transaction"): (
+        "takes 3.x's group_metadata and 2.x's consumer_group_id"
+    ),
+}
+
+# Option -> reason why its default is another one.
+DEFAULTS: Final = {
+    "acks": "Kafka's own since 3.0 (KIP-679), and kafka-python 3's",
+    "api_version_auto_timeout_ms": "bootstrap_timeout_ms has the same meaning",
+    "bootstrap_servers": "the same address, written out",
+    "bootstrap_topics_filter": "without effect: only the topics in use are asked for",
+    "client_id": "named after the client and numbered, as Kafka's own clients do",
+    "compression_type": "the same, by Kafka's name",
+    "consumer_timeout_ms": "the same: None and inf both mean no limit",
+    "default_offset_commit_callback": "the same: no callback",
+    "enable_idempotence": "Kafka's own since 3.0 (KIP-679), and kafka-python 3's",
+    "kafka_client": "without effect: sockets are the native core's",
+    "linger_ms": "Kafka's own since 4.0 (KIP-1030): fuller batches, at no cost under load",
+    "partition_assignment_strategy": "Kafka's own since 3.0 (KIP-726)",
+    "partitioner": "the same hash of keys; records without key go to sticky partitions by load"
+    " (KIP-480, KIP-794) in place of random ones",
+    "reconnect_backoff_max_ms": "Kafka's own: a broker that is back is found within a second",
+    "request_timeout_ms": "Kafka's own, and kafka-python 3's: long polls have connections of"
+    " their own here",
+    "retries": "the same: as often as delivery_timeout_ms allows",
+    "selector": "without effect: sockets are the native core's",
+    "session_timeout_ms": "Kafka's own since 3.0 (KIP-735), and kafka-python 3's",
+    "sock_chunk_buffer_count": "without effect: sockets are the native core's",
+    "sock_chunk_bytes": "without effect: sockets are the native core's",
+}
+
+_NAME = "Kafka's name of the code today"
+# (error, attribute) -> reason.
+ERRORS: Final = {
+    ("CorruptRecordError", "retriable"): "Kafka's table: a retry may find the record whole",
+    ("CorruptRecordException", "retriable"): "Kafka's table: a retry may find the record whole",
+    ("IncompatibleBrokerVersion", "errno"): "an UnsupportedVersionError, as in kafka-python 3",
+    ("IncompatibleBrokerVersion", "message"): "an UnsupportedVersionError, as in kafka-python 3",
+    ("InvalidReplicationAssignmentError", "message"): _NAME,
+    ("InvalidTopicError", "message"): _NAME,
+    ("KafkaProtocolError", "retriable"): "as in kafka-python 3",
+    ("MessageSizeTooLargeError", "message"): _NAME,
+    ("NoBrokersAvailable", "invalid_metadata"): "there is no metadata yet that could be stale",
+    ("NoError", "message"): _NAME,
+    ("NotLeaderForPartitionError", "message"): _NAME,
+    ("TransactionAbortedError", "message"): "as in kafka-python 3",
+    ("UnknownError", "message"): _NAME,
+    ("UnknownLeaderEpochError", "bases"): "Kafka's table: the broker is behind, not the client",
+    ("UnknownLeaderEpochError", "invalid_metadata"): (
+        "Kafka's table: the broker is behind, not the client"
+    ),
+}
+
+# Struct -> reason why fields or defaults differ.
+STRUCTS: Final = {
+    "BrokerMetadata": "rack may be left out",
+    "OffsetAndMetadata": "an offset must be given, the rest need not be",
+    "OffsetAndTimestamp": "leader_epoch may be left out",
+    "PartitionMetadata": "error may be left out",
+    "RetryOptions": "of a producer that kafka-python itself removed in 1.4",
+}
+
+# (enum, member) whose value differs or that is not there.
+ENUMS: Final = {
+    ("ACLOperation", "DESCRIBE_TOKENS"): "2.3 has a number that Kafka does not; as in 3.0",
+}

@@ -1,0 +1,44 @@
+"""docs/migrating-from-kafka-python.md tells the truth about defaults."""
+
+import re
+from pathlib import Path
+
+from tests.compat import differences
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "migrating-from-kafka-python.md"
+# Differences in how a default is written, or without effect: no row for these.
+NO_ROW = ("the same", "without effect", "bootstrap_timeout_ms has the same meaning")
+WORDS = {
+    "random without key": ("callable", "DefaultPartitioner"),
+    "sticky without key": ("'default'",),
+    "range, roundrobin": ("[RangePartitionAssignor, RoundRobinPartitionAssignor]",),
+    "range, cooperative-sticky": ("['range', 'cooperative-sticky']",),
+    "numbered": ("None",),
+}
+
+
+def rows() -> dict[str, list[str]]:
+    found = {}
+    for line in PAGE.read_text().splitlines():
+        match = re.match(r"\| `(\w+)`[^|]*\|(.*)\|$", line)
+        if match:
+            found[match[1]] = [cell.strip() for cell in match[2].split("|")]
+    return found
+
+
+def test_every_default_that_differs_in_effect_has_a_row():
+    wanted = {
+        option
+        for option, reason in differences.DEFAULTS.items()
+        if not reason.startswith(NO_ROW) or option == "partitioner"
+    }
+    assert set(rows()) == wanted
+
+
+def test_the_rows_give_the_defaults_as_they_are(both, ours):
+    for option, cells in rows().items():
+        described = [both["2.3.0"], both["3.0.12"], ours]
+        for cell, each in zip(cells[:3], described, strict=True):
+            values = {options[option] for options in each["defaults"].values() if option in options}
+            expected = WORDS.get(cell, (cell, repr(cell)))
+            assert values & set(expected), (option, cell, values)
