@@ -138,9 +138,4 @@ impl Pieces {
         self.close_open();
         (self.done_bytes, self.done)
     }
-
-    #[cfg(test)]
-    pub(crate) fn concat(self) -> Bytes {
-        self.finish().1.concat().into()
-    }
 }

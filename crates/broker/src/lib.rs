@@ -23,6 +23,8 @@ mod server;
 mod signals;
 mod storage;
 mod subject;
+#[cfg(test)]
+mod tests;
 mod topic;
 mod topology;
 mod wait;

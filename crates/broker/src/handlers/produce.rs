@@ -240,9 +240,25 @@ fn failure(
         base_offset: -1,
         record_errors: refusal.records.into_iter().map(record_error).collect(),
         error_message: Some(refusal.message.into()),
+        log_start_offset: log_start(context, topic, index, refusal.code),
         current_leader: leader_hint(context, topic, index, refusal.code),
         ..PartitionProduceResponse::default()
     }
+}
+
+/// Told with errors of what is in a batch, as Kafka does; else -1.
+fn log_start(context: &Context<'_>, topic: Option<Uuid>, index: i32, code: ErrorCode) -> i64 {
+    let is_told = matches!(
+        code,
+        ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
+            | ErrorCode::INVALID_PRODUCER_EPOCH
+            | ErrorCode::INVALID_TIMESTAMP
+    );
+    let partition = topic
+        .filter(|_| is_told)
+        .and_then(|id| context.core.topology.topic_by_id(id))
+        .and_then(|topic| topic.partition(index));
+    partition.map_or(-1, |partition| partition.log.start_offset())
 }
 
 /// KIP-951: who leads, told to a client that asked the wrong node.

@@ -380,7 +380,7 @@ mod tests {
         );
         assert_eq!(
             code([one.clone(), vec![0; 9]].concat(), &topic),
-            ErrorCode::INVALID_RECORD
+            ErrorCode::CORRUPT_MESSAGE
         );
         let mut old = one;
         old[16] = 1;

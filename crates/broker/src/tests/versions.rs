@@ -1,0 +1,202 @@
+use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use thalweg_protocol::messages::{
+    alter_configs, create_partitions, create_topics, delete_groups, delete_records, delete_topics,
+    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
+    describe_topic_partitions, elect_leaders, fetch, find_coordinator, incremental_alter_configs,
+    init_producer_id, list_config_resources, list_groups, list_offsets,
+    list_partition_reassignments, metadata, offset_commit, offset_delete, offset_fetch,
+    offset_for_leader_epoch, produce,
+};
+use thalweg_protocol::{ApiKey, ErrorCode};
+
+use super::*;
+use crate::{FaultAction, FaultMatch};
+
+fn software() -> ApiVersionsRequest {
+    ApiVersionsRequest {
+        client_software_name: "test".into(),
+        client_software_version: "1".into(),
+    }
+}
+
+#[test]
+fn produce_is_announced_from_0_on_and_served_from_3_on() {
+    let mut bench = Bench::new(1);
+    let answer = bench.ask(&software(), 3);
+    let of = |key: ApiKey| answer.api_keys.iter().find(|api| api.api_key == key.0);
+    let produce = of(ApiKey::PRODUCE).unwrap();
+    assert_eq!((produce.min_version, produce.max_version), (0, 13));
+    let fetch = of(ApiKey::FETCH).unwrap();
+    assert_eq!((fetch.min_version, fetch.max_version), (4, 18));
+    assert!(of(ApiKey::JOIN_GROUP).is_none());
+    assert!(of(ApiKey::WRITE_TXN_MARKERS).is_none());
+    let mut old = frame::encode_request(&produce_request("t", 0, vec![]), 3, 7, None).unwrap();
+    old[7] = 2;
+    assert!(matches!(
+        bench.handle_frame(1, Bytes::from(old).slice(4..)),
+        Outcome::Close
+    ));
+}
+
+#[test]
+fn an_unknown_version_of_api_versions_is_answered_in_version_0() {
+    let mut bench = Bench::new(1);
+    let mut request = frame::encode_request(&software(), 4, 7, Some("test")).unwrap();
+    request[7] = 99;
+    let outcome = bench.handle_frame(1, Bytes::from(request).slice(4..));
+    let Outcome::Answer(Answer { pieces, .. }) = outcome else {
+        panic!("no answer")
+    };
+    let mut input = Reader::new(Bytes::from(pieces.concat()).slice(4..));
+    assert_eq!(input.i32().unwrap(), 7);
+    let answer = ApiVersionsResponse::decode(&mut input, 0).unwrap();
+    assert_eq!(ErrorCode(answer.error_code), ErrorCode::UNSUPPORTED_VERSION);
+    assert!(!answer.api_keys.is_empty());
+    assert_eq!(input.remaining(), 0);
+}
+
+#[test]
+fn software_without_a_proper_name_is_refused() {
+    let mut bench = Bench::new(1);
+    for name in ["", "-x", "x.", "a b"] {
+        let request = ApiVersionsRequest {
+            client_software_name: name.into(),
+            ..software()
+        };
+        let answer = bench.ask(&request, 3);
+        assert_eq!(ErrorCode(answer.error_code), ErrorCode::INVALID_REQUEST);
+    }
+}
+
+/// Asks in every version, with and without an injected error: each answer must be readable.
+fn walk<R: Request>(request: &R, bench: &mut Bench) {
+    for version in R::KEY.valid_versions().unwrap() {
+        if request.encode(&mut Vec::new(), version).is_err() {
+            continue;
+        }
+        for fails in [false, true] {
+            if fails {
+                let fail = FaultAction::Fail(ErrorCode::KAFKA_STORAGE_ERROR);
+                bench.core.faults.add(FaultMatch::default(), fail, Some(1));
+            }
+            decode::<R>(bench.handle(1, request, version), version);
+            bench.core.faults.clear();
+        }
+    }
+}
+
+#[test]
+fn every_api_answers_in_every_version() {
+    let mut bench = Bench::new(2);
+    let id = bench.create("t", 1, &[]);
+    let bench = &mut bench;
+    walk(&software(), bench);
+    walk(&metadata::MetadataRequest::default(), bench);
+    walk(&produce_request("t", 0, batch(&[NOW_MS])), bench);
+    walk(
+        &produce::ProduceRequest {
+            acks: 1,
+            ..Default::default()
+        },
+        bench,
+    );
+    walk(&fetch_request("t", &[(0, 0)]), bench);
+    walk(&fetch::FetchRequest::default(), bench);
+    walk(&list_offsets::ListOffsetsRequest::default(), bench);
+    walk(&offset_commit::OffsetCommitRequest::default(), bench);
+    walk(&offset_fetch::OffsetFetchRequest::default(), bench);
+    let group = offset_fetch::OffsetFetchRequestGroup::default();
+    let groups = vec![group];
+    walk(
+        &offset_fetch::OffsetFetchRequest {
+            groups,
+            ..Default::default()
+        },
+        bench,
+    );
+    walk(&find_coordinator::FindCoordinatorRequest::default(), bench);
+    walk(&describe_groups::DescribeGroupsRequest::default(), bench);
+    walk(&list_groups::ListGroupsRequest::default(), bench);
+    walk(&create_topics::CreateTopicsRequest::default(), bench);
+    let state = delete_topics::DeleteTopicState {
+        name: Some("nope".into()),
+        topic_id: Uuid::ZERO,
+    };
+    let topics = vec![state];
+    walk(
+        &delete_topics::DeleteTopicsRequest {
+            topics,
+            ..Default::default()
+        },
+        bench,
+    );
+    let topic_names = vec!["nope".into()];
+    walk(
+        &delete_topics::DeleteTopicsRequest {
+            topic_names,
+            ..Default::default()
+        },
+        bench,
+    );
+    walk(&delete_records::DeleteRecordsRequest::default(), bench);
+    walk(&init_producer_id::InitProducerIdRequest::default(), bench);
+    walk(
+        &offset_for_leader_epoch::OffsetForLeaderEpochRequest::default(),
+        bench,
+    );
+    let resource = |resource_type, resource_name: &str| describe_configs::DescribeConfigsResource {
+        resource_type,
+        resource_name: resource_name.into(),
+        configuration_keys: None,
+    };
+    let resources = vec![
+        resource(2, "t"),
+        resource(4, "1"),
+        resource(2, "nope"),
+        resource(9, ""),
+    ];
+    let request = describe_configs::DescribeConfigsRequest {
+        resources,
+        ..Default::default()
+    };
+    walk(&request, bench);
+    walk(&alter_configs::AlterConfigsRequest::default(), bench);
+    walk(
+        &describe_log_dirs::DescribeLogDirsRequest { topics: None },
+        bench,
+    );
+    walk(
+        &create_partitions::CreatePartitionsRequest::default(),
+        bench,
+    );
+    walk(&delete_groups::DeleteGroupsRequest::default(), bench);
+    walk(&elect_leaders::ElectLeadersRequest::default(), bench);
+    let all = elect_leaders::ElectLeadersRequest {
+        topic_partitions: None,
+        ..Default::default()
+    };
+    walk(&all, bench);
+    walk(
+        &incremental_alter_configs::IncrementalAlterConfigsRequest::default(),
+        bench,
+    );
+    walk(
+        &list_partition_reassignments::ListPartitionReassignmentsRequest::default(),
+        bench,
+    );
+    walk(&offset_delete::OffsetDeleteRequest::default(), bench);
+    walk(&describe_cluster::DescribeClusterRequest::default(), bench);
+    walk(
+        &describe_producers::DescribeProducersRequest::default(),
+        bench,
+    );
+    walk(
+        &list_config_resources::ListConfigResourcesRequest::default(),
+        bench,
+    );
+    walk(
+        &describe_topic_partitions::DescribeTopicPartitionsRequest::default(),
+        bench,
+    );
+    assert_eq!(bench.core.topology.topic("t").unwrap().id, id);
+}
