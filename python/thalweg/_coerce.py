@@ -32,10 +32,10 @@ _PARTITIONERS: Final = {
     "consistent_random": "consistent_random",
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
 }
-_DURATION: Final = re.compile(
+# Patterns stay text until they are used: compiling them is half of this module's import.
+_DURATION: Final = (
     r"(?P<sign>-?)P(?:(?P<days>\d+)D)?"
-    r"(?:T(?=[\d])(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?",
-    re.IGNORECASE,
+    r"(?:T(?=[\d])(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?"
 )
 
 
@@ -166,7 +166,7 @@ def _socket_options(option: Option, value: Any) -> list[tuple[int, int, int]]:
 
 def duration_ms(text: str) -> int | None:
     """Milliseconds of an ISO 8601 duration as `java.time.Duration.parse` reads it; None if bad."""
-    match = _DURATION.fullmatch(text.strip())
+    match = re.fullmatch(_DURATION, text.strip(), re.IGNORECASE)
     if match is None or not any(match[part] for part in ("days", "hours", "minutes", "seconds")):
         return None
     if match["sign"]:

@@ -11,17 +11,15 @@ option). Times are milliseconds, sizes bytes. What no row says, config.py's rule
 What is deliberately absent: topic and broker options, which admin calls pass through.
 """
 
-from dataclasses import dataclass
 from math import inf
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
 _SAME: Final = "<the name with dots>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
+class Option(NamedTuple):
     """One row.
 
     Attributes:

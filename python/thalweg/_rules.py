@@ -12,7 +12,7 @@ from typing import Any, Final
 __all__ = ["Findings", "apply_rules"]
 
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
-_JAAS: Final = re.compile(r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))")
+_JAAS: Final = r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"  # compiled when it is used
 _NOT_YET: Final = ("GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512", "AWS_MSK_IAM")
 
 
@@ -156,7 +156,7 @@ class _Rules:
         if line is None:
             return
         entries = {
-            name: double or single or bare for name, double, single, bare in _JAAS.findall(line)
+            name: double or single or bare for name, double, single, bare in re.findall(_JAAS, line)
         }
         for entry, option in (
             ("username", "sasl_plain_username"),

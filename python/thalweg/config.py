@@ -8,7 +8,6 @@ taken. The options themselves are the table in `_options.py`; what one option sa
 is in `_rules.py`. Secrets never appear in a message, repr or warning.
 """
 
-import difflib
 import sys
 import warnings
 from collections.abc import Iterable, Mapping
@@ -95,6 +94,8 @@ def _unknown(client: Client, name: str) -> str:
     for other in CLIENTS:
         if other != client and name in _names(other):
             return f"{name!r} is an option of {CLIENTS[other]}, not of {CLIENTS[client]}"
+    import difflib
+
     dotted = "." in name
     candidates = [each for each in known if ("." in each) == dotted or "_" not in each]
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)

@@ -10,8 +10,6 @@ client is made, never per record.
 What is deliberately absent: nothing here runs unless the user set a (de)serializer.
 """
 
-import inspect
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -91,10 +89,14 @@ class JsonSerializer(DefaultSerializer):
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
         """The JSON text of `data`; TypeError if it has none."""
+        import json
+
         return None if data is None else super().serialize(topic, headers, json.dumps(data))
 
     def deserialize(self, topic: str, headers: Headers, data: bytes | None) -> Any:
         """The value of the JSON text; ValueError if it is none."""
+        import json
+
         return None if data is None else json.loads(super().deserialize(topic, headers, data))
 
 
@@ -124,6 +126,8 @@ class DeserializeWrapper(Deserializer[Any]):
 
 def _without_headers(method: Callable[..., Any]) -> bool:
     """Whether a (de)serialize method has kafka-python 2.x's two arguments."""
+    import inspect  # here and below: only who sets a serializer pays for these imports
+
     try:
         parameters = inspect.signature(method).parameters.values()
     except (TypeError, ValueError):
