@@ -52,6 +52,13 @@ impl Validity {
         }
     }
 
+    /// Into an empty one.
+    fn push_nulls(&mut self, count: usize) {
+        debug_assert_eq!(self.len, 0, "only leading nulls come as a run");
+        self.bits.resize(count.div_ceil(8), 0);
+        (self.len, self.nulls) = (count, count);
+    }
+
     #[cold]
     fn materialize(&mut self) {
         self.bits.clear();
@@ -123,6 +130,13 @@ impl Offsets {
         }
     }
 
+    /// Rows without anything, in front of all others.
+    fn push_empty(&mut self, rows: usize) {
+        if rows > 0 {
+            self.0.fill(rows + 1, 0);
+        }
+    }
+
     fn finish(&mut self, pool: &Arc<SlabPool>) -> OffsetBuffer<i32> {
         if self.0.values.is_empty() {
             return OffsetBuffer::new_empty();
@@ -137,6 +151,9 @@ pub(crate) struct BinaryBuilder {
     offsets: Offsets,
     data: NumberBuilder<u8>,
     validity: Validity,
+    /// Nulls before the first row with bytes are only counted: most keys are all null.
+    leading_nulls: usize,
+    started: bool,
 }
 
 impl BinaryBuilder {
@@ -145,6 +162,8 @@ impl BinaryBuilder {
             offsets: Offsets(NumberBuilder::new()),
             data: NumberBuilder::new(),
             validity: Validity::default(),
+            leading_nulls: 0,
+            started: false,
         }
     }
 
@@ -159,18 +178,42 @@ impl BinaryBuilder {
     /// The caller's limit on bytes keeps the sum below 2 GiB.
     #[inline]
     pub(crate) fn push(&mut self, bytes: Option<&[u8]>) {
-        if let Some(bytes) = bytes {
-            self.data.values.extend_from_slice(bytes);
-            self.validity.push_valid();
-        } else {
-            self.validity.push_null();
+        let Some(bytes) = bytes else {
+            return self.push_null();
+        };
+        if !self.started {
+            self.start();
         }
+        self.data.values.extend_from_slice(bytes);
+        self.validity.push_valid();
         self.offsets.0.push(self.data.values.len() as i32);
+    }
+
+    #[inline]
+    fn push_null(&mut self) {
+        if self.started {
+            self.validity.push_null();
+            self.offsets.0.push(self.data.values.len() as i32);
+        } else {
+            self.leading_nulls += 1;
+        }
+    }
+
+    /// Writes down the leading nulls.
+    #[cold]
+    fn start(&mut self) {
+        self.started = true;
+        let nulls = std::mem::take(&mut self.leading_nulls);
+        self.validity.push_nulls(nulls);
+        self.offsets.push_empty(nulls);
     }
 
     /// The same bytes for many rows.
     pub(crate) fn push_run(&mut self, bytes: &[u8], rows: usize, pool: &SlabPool) {
         self.reserve(rows, pool);
+        if !self.started {
+            self.start();
+        }
         let data = &mut self.data.values;
         data.reserve(bytes.len() * rows);
         for _ in 0..rows {
@@ -181,6 +224,10 @@ impl BinaryBuilder {
     }
 
     fn parts(&mut self, pool: &Arc<SlabPool>) -> (OffsetBuffer<i32>, Buffer, Option<NullBuffer>) {
+        if !self.started {
+            self.start();
+        }
+        self.started = false;
         let offsets = self.offsets.finish(pool);
         (
             offsets,
@@ -208,6 +255,9 @@ pub(crate) struct HeadersBuilder {
     keys: BinaryBuilder,
     values: BinaryBuilder,
     count: i32,
+    /// Records without headers before the first with some are only counted.
+    leading_nulls: usize,
+    started: bool,
 }
 
 impl HeadersBuilder {
@@ -218,6 +268,8 @@ impl HeadersBuilder {
             keys: BinaryBuilder::new(),
             values: BinaryBuilder::new(),
             count: 0,
+            leading_nulls: 0,
+            started: false,
         }
     }
 
@@ -229,15 +281,28 @@ impl HeadersBuilder {
 
     #[inline]
     pub(crate) fn push(&mut self, headers: RawHeaders<'_>) {
-        if headers.is_empty() {
-            self.validity.push_null();
-        } else {
+        if !headers.is_empty() {
             self.push_list(headers);
+        } else if self.started {
+            self.validity.push_null();
+            self.offsets.0.push(self.count);
+        } else {
+            self.leading_nulls += 1;
         }
-        self.offsets.0.push(self.count);
+    }
+
+    #[cold]
+    fn start(&mut self) {
+        self.started = true;
+        let nulls = std::mem::take(&mut self.leading_nulls);
+        self.validity.push_nulls(nulls);
+        self.offsets.push_empty(nulls);
     }
 
     fn push_list(&mut self, headers: RawHeaders<'_>) {
+        if !self.started {
+            self.start();
+        }
         self.validity.push_valid();
         for header in headers {
             // A key is text by the book only: what is not becomes text with replacement marks.
@@ -250,6 +315,7 @@ impl HeadersBuilder {
             self.values.push(header.value);
             self.count += 1;
         }
+        self.offsets.0.push(self.count);
     }
 
     pub(crate) fn finish(
@@ -257,7 +323,10 @@ impl HeadersBuilder {
         data_type: &DataType,
         pool: &Arc<SlabPool>,
     ) -> Result<ArrayRef, ColumnsError> {
-        self.count = 0;
+        if !self.started {
+            self.start();
+        }
+        (self.count, self.started) = (0, false);
         let keys = self.keys.finish_string(pool)?;
         let values = self.values.finish_binary(pool)?;
         let items = StructArray::try_new(header_fields(), vec![keys, values], None)?;

@@ -1,7 +1,6 @@
 //! Draining the fetch buffer: records a second, one core.
 //!
 //! The goal is 20 million records of 100 bytes a second into a sink that only looks at them.
-#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(
     dead_code,
     reason = "the harness is shared with the tests, which use more of it"
