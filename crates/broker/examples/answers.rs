@@ -2,7 +2,11 @@
 //! `diff <(answers kafka:9092) <(answers embedded:9092)`. One node, fresh, with the id 1.
 //!
 //! Ids and times are replaced by words; everything else is shown as it came.
-#![allow(clippy::print_stdout, clippy::too_many_lines)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::too_many_lines
+)]
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

@@ -1,10 +1,10 @@
-//! The APIs that the broker speaks: one table for the answer of ApiVersions and for finding the
+//! The APIs that the broker speaks: one table for the answer of `ApiVersions` and for finding the
 //! handler.
 //!
 //! ```text
 //! Call -> row of the table, version served? -> decode -> fault? -> handler -> encode -> Outcome
 //! ```
-//! An API or version that is not served closes the connection, as Kafka does; only ApiVersions
+//! An API or version that is not served closes the connection, as Kafka does; only `ApiVersions`
 //! itself answers, so that a newer client may try again with less (KIP-511).
 
 use std::ops::RangeInclusive;
@@ -48,6 +48,7 @@ const fn api(key: ApiKey, serve: fn(Call<'_>) -> Served) -> Api {
 
 /// In the order of their keys.
 #[rustfmt::skip]
+#[allow(clippy::redundant_closure_for_method_calls)] // the method alone is not general enough
 const APIS: &[Api] = &[
     api(ApiKey::PRODUCE, |call| call.serve(handlers::produce::handle)),
     api(ApiKey::FETCH, |call| call.serve(handlers::fetch::handle)),
@@ -112,7 +113,7 @@ impl Api {
     }
 }
 
-/// What ApiVersions answers.
+/// What `ApiVersions` answers.
 pub(crate) fn announced(core: &Core) -> Vec<ApiVersion> {
     APIS.iter()
         .filter(|api| api.is_served(core))
@@ -197,6 +198,7 @@ impl Call<'_> {
     }
 
     /// The body goes to the group coordinator as it is.
+    #[allow(clippy::unnecessary_wraps)] // a row of the table, as the others are
     fn hand_to_coordinator(self) -> Served {
         let mut reply_to = self.reply_to;
         let node = self.connection.node;

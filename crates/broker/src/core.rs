@@ -51,7 +51,7 @@ pub struct Core {
 pub struct Connection {
     /// The node that accepted it.
     pub node: i32,
-    /// The client's address, as DescribeGroups shows it.
+    /// The client's address, as `DescribeGroups` shows it.
     pub client_host: String,
 }
 
@@ -197,9 +197,10 @@ impl Core {
 
     pub(crate) fn check_node(&self, node: i32) -> Result<(), BrokerError> {
         let nodes = self.topology.nodes_count();
-        match (1..=nodes).contains(&node) {
-            true => Ok(()),
-            false => Err(BrokerError::NoSuchNode { node, nodes }),
+        if (1..=nodes).contains(&node) {
+            Ok(())
+        } else {
+            Err(BrokerError::NoSuchNode { node, nodes })
         }
     }
 

@@ -12,6 +12,7 @@ mod error;
 mod fault_builder;
 mod faults;
 mod fetch;
+mod frames;
 mod groups;
 mod handlers;
 mod offsets;
@@ -24,6 +25,7 @@ mod signals;
 mod storage;
 mod subject;
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // virtual time begins at some instant
 mod tests;
 mod topic;
 mod topology;

@@ -10,6 +10,8 @@
 //! order however long one of them waits; while it waits the next frame is read, so that a client
 //! that goes away is noticed. Other connections go on meanwhile.
 
+#![allow(clippy::disallowed_methods)] // the clocks are read here, so that they need not be elsewhere
+
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -19,7 +21,7 @@ use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -28,6 +30,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout};
 
+use crate::frames::FrameCutter;
 use crate::signals::with_signals_blocked;
 use crate::{Answer, BrokerError, Connection, Core, Outcome, Wait};
 
@@ -35,10 +38,6 @@ use crate::{Answer, BrokerError, Connection, Core, Outcome, Wait};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// After a failed accept (no file descriptors left): no busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Frames up to here share a read buffer; larger ones get memory of their own, of which the log
-/// keeps slices.
-const SHARED_FRAME_BYTES: usize = 2048;
-const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// Pieces handed to one write.
 const WRITE_PIECES_MAX: usize = 64;
 
@@ -277,7 +276,10 @@ async fn serve_connection(
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut requests = Requests {
-        frames: FrameReader::new(read, limits),
+        frames: FrameReader {
+            read,
+            cutter: FrameCutter::new(limits.frame_bytes_max),
+        },
         ahead: None,
     };
     while let Some(frame) = requests.next(limits.idle).await {
@@ -380,87 +382,23 @@ async fn at(deadline: Option<Instant>) {
     }
 }
 
-/// Cuts a byte stream into frames. What was read stays here if a call is cancelled.
+/// A connection's frames. What was read stays here if a call is cancelled.
 struct FrameReader {
     read: OwnedReadHalf,
-    limits: Limits,
-    buffer: BytesMut,
-    /// A large frame of which a part is there, and its length.
-    large: Option<(BytesMut, usize)>,
+    cutter: FrameCutter,
 }
 
 impl FrameReader {
-    fn new(read: OwnedReadHalf, limits: Limits) -> Self {
-        Self {
-            read,
-            limits,
-            buffer: BytesMut::new(),
-            large: None,
-        }
-    }
-
     /// `None` at the end of the stream.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
-            if let Some(frame) = self.take_frame()? {
+            let frame = self.cutter.take();
+            let not_kafka = |_| io::Error::new(io::ErrorKind::InvalidData, "not a Kafka request");
+            if let Some(frame) = frame.map_err(not_kafka)? {
                 return Ok(Some(frame));
             }
-            let count = match &mut self.large {
-                Some((frame, length)) => {
-                    let missing = *length - frame.len();
-                    self.read.read_buf(&mut frame.limit(missing)).await?
-                }
-                None => {
-                    self.buffer.reserve(READ_BUFFER_BYTES);
-                    self.read.read_buf(&mut self.buffer).await?
-                }
-            };
-            if count == 0 {
+            if self.read.read_buf(&mut self.cutter.room()).await? == 0 {
                 return Ok(None);
-            }
-        }
-    }
-
-    fn take_frame(&mut self) -> io::Result<Option<Bytes>> {
-        if let Some((frame, length)) = self.large.take() {
-            if frame.len() == length {
-                return Ok(Some(frame.freeze()));
-            }
-            self.large = Some((frame, length));
-            return Ok(None);
-        }
-        let Some(prefix) = self.buffer.first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = usize::try_from(i32::from_be_bytes(*prefix)).ok();
-        let length = length.filter(|length| *length <= self.limits.frame_bytes_max);
-        let Some(length) = length else {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "not a Kafka request",
-            ));
-        };
-        if length <= SHARED_FRAME_BYTES {
-            if self.buffer.len() < 4 + length {
-                return Ok(None);
-            }
-            let mut frame = self.buffer.split_to(4 + length);
-            return Ok(Some(frame.split_off(4).freeze()));
-        }
-        let present = self.buffer.len().min(4 + length);
-        // Memory that is promised but never written costs nothing.
-        let mut frame = BytesMut::with_capacity(length);
-        frame.extend_from_slice(&self.buffer.split_to(present)[4..]);
-        self.large = Some((frame, length));
-        self.take_large()
-    }
-
-    fn take_large(&mut self) -> io::Result<Option<Bytes>> {
-        match self.large.take() {
-            Some((frame, length)) if frame.len() == length => Ok(Some(frame.freeze())),
-            unfinished => {
-                self.large = unfinished;
-                Ok(None)
             }
         }
     }

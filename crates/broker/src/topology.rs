@@ -314,11 +314,12 @@ impl Topology {
         };
         let present = topic.partitions.len() as i32;
         if count <= present {
-            let why = match count == present {
-                true => format!("Topic already has {present} partition(s)."),
-                false => format!(
+            let why = if count == present {
+                format!("Topic already has {present} partition(s).")
+            } else {
+                format!(
                     "The topic {name} currently has {present} partition(s); {count} would not be an increase."
-                ),
+                )
             };
             return Err(ApiError::new(ErrorCode::INVALID_PARTITIONS, why));
         }

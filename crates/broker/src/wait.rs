@@ -57,17 +57,15 @@ impl Wait {
                 let body = fetch.poll(core, is_over, Some(waiter), now)?;
                 Some(self.reply_to.body(body, now))
             }
-            WaitsFor::Coordinator(ticket) => match core.groups.take_answer(*ticket) {
-                Some(answer) => {
-                    let mut body = Pieces::default();
-                    body.put_shared(answer);
-                    Some(self.reply_to.body(body, now))
-                }
-                None => {
+            WaitsFor::Coordinator(ticket) => {
+                let Some(answer) = core.groups.take_answer(*ticket) else {
                     core.groups.wait(*ticket, waiter);
-                    None
-                }
-            },
+                    return None;
+                };
+                let mut body = Pieces::default();
+                body.put_shared(answer);
+                Some(self.reply_to.body(body, now))
+            }
         }
     }
 }

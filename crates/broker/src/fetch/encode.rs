@@ -160,23 +160,26 @@ impl Writer {
 
     /// Of an array or of bytes.
     fn length(&mut self, length: usize) {
-        match self.is_flexible {
-            true => self.uvarint(length as u32 + 1),
-            false => self.i32(length as i32),
+        if self.is_flexible {
+            self.uvarint(length as u32 + 1);
+        } else {
+            self.i32(length as i32);
         }
     }
 
     fn null_length(&mut self) {
-        match self.is_flexible {
-            true => self.uvarint(0),
-            false => self.i32(-1),
+        if self.is_flexible {
+            self.uvarint(0);
+        } else {
+            self.i32(-1);
         }
     }
 
     fn string(&mut self, text: &str) {
-        match self.is_flexible {
-            true => self.uvarint(text.len() as u32 + 1),
-            false => self.i16(text.len() as i16),
+        if self.is_flexible {
+            self.uvarint(text.len() as u32 + 1);
+        } else {
+            self.i16(text.len() as i16);
         }
         self.pieces.put_slice(text.as_bytes());
     }

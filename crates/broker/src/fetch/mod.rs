@@ -13,5 +13,5 @@ mod session;
 mod target;
 
 pub(crate) use pending::{PendingFetch, Scope, error_body};
-pub(crate) use session::{FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, SessionCache};
+pub(crate) use session::{FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, SessionCache};
 pub(crate) use target::{TopicKey, forgotten, targets, uses_ids};

@@ -7,7 +7,7 @@ use thalweg_protocol::ErrorCode;
 
 use super::encode::{self, Head};
 use super::read::{PartitionRead, ReadPass};
-use super::session::{NO_SESSION, SessionCache};
+use super::session::{NO_SESSION, Session, SessionCache};
 use super::target::{Target, TargetKey, uses_ids};
 use crate::Core;
 use crate::answer::Pieces;
@@ -80,7 +80,7 @@ impl PendingFetch {
     fn targets(&self, core: &Core) -> Option<Vec<(TargetKey, Target)>> {
         match &self.scope {
             Scope::Request { targets, .. } => Some(targets.clone()),
-            Scope::Session(id) => core.sessions.get(self.node, *id).map(|s| s.targets()),
+            Scope::Session(id) => core.sessions.get(self.node, *id).map(Session::targets),
         }
     }
 

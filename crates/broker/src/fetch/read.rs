@@ -111,9 +111,10 @@ impl<'a> ReadPass<'a> {
         if !(log.start_offset()..=read.high_watermark).contains(&target.fetch_offset) {
             return PartitionRead::error(read.key, ErrorCode::OFFSET_OUT_OF_RANGE);
         }
-        let end_offset = match self.read_committed {
-            true => read.last_stable_offset,
-            false => read.high_watermark,
+        let end_offset = if self.read_committed {
+            read.last_stable_offset
+        } else {
+            read.high_watermark
         };
         let limit = ReadLimit {
             bytes_max: self.bytes_left.min(target.bytes_max.max(0) as usize),

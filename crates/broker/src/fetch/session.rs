@@ -233,6 +233,7 @@ impl SessionCache {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // virtual time begins at some instant
 mod tests {
     use thalweg_protocol::Uuid;
 

@@ -1,4 +1,4 @@
-//! AlterConfigs // key 33
+//! `AlterConfigs` // key 33
 //!
 //! The older form: what is not named goes back to its default.
 

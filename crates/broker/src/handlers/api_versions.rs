@@ -1,4 +1,4 @@
-//! ApiVersions // key 18
+//! `ApiVersions` // key 18
 //!
 //! The finalized features are what a client goes by (`transaction.version`, KIP-890): none yet.
 

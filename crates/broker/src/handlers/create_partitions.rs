@@ -1,4 +1,4 @@
-//! CreatePartitions // key 37
+//! `CreatePartitions` // key 37
 
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::create_partitions::{

@@ -1,4 +1,4 @@
-//! CreateTopics // key 19
+//! `CreateTopics` // key 19
 //!
 //! Any node does it: each can do what a controller does.
 

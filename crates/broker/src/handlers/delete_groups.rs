@@ -1,4 +1,4 @@
-//! DeleteGroups // key 42
+//! `DeleteGroups` // key 42
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::delete_groups::{

@@ -1,4 +1,4 @@
-//! DeleteRecords // key 21
+//! `DeleteRecords` // key 21
 
 use thalweg_protocol::messages::delete_records::{
     DeleteRecordsPartitionResult, DeleteRecordsRequest, DeleteRecordsResponse,

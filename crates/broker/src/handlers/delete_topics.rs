@@ -1,4 +1,4 @@
-//! DeleteTopics // key 20
+//! `DeleteTopics` // key 20
 //!
 //! By name, from version 6 on by id too.
 

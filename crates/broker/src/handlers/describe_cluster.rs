@@ -1,4 +1,4 @@
-//! DescribeCluster // key 60
+//! `DescribeCluster` // key 60
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::describe_cluster::{
@@ -43,9 +43,10 @@ pub(crate) fn handle(
         cluster_id: topology.cluster_id.clone(),
         controller_id: topology.controller(),
         brokers: brokers.collect(),
-        cluster_authorized_operations: match request.include_cluster_authorized_operations {
-            true => operations::CLUSTER,
-            false => operations::NOT_ASKED,
+        cluster_authorized_operations: if request.include_cluster_authorized_operations {
+            operations::CLUSTER
+        } else {
+            operations::NOT_ASKED
         },
         ..DescribeClusterResponse::default()
     }

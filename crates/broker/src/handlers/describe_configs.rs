@@ -1,4 +1,4 @@
-//! DescribeConfigs // key 32
+//! `DescribeConfigs` // key 32
 //!
 //! Of topics and nodes. Whose value holds: the topic's own, else the broker's option as given at
 //! the start, else Kafka's default.
@@ -119,9 +119,9 @@ fn describe(
         configs.retain(|config: &DescribeConfigsResourceResult| wanted.contains(&config.name));
     }
     if !with_synonyms {
-        configs
-            .iter_mut()
-            .for_each(|config| config.synonyms.clear());
+        for config in &mut configs {
+            config.synonyms.clear();
+        }
     }
     Ok(configs)
 }

@@ -1,4 +1,4 @@
-//! DescribeGroups // key 15
+//! `DescribeGroups` // key 15
 
 use thalweg_protocol::messages::describe_groups::{
     DescribeGroupsRequest, DescribeGroupsResponse, DescribedGroup,
@@ -20,9 +20,10 @@ pub(crate) fn handle(
         let group = describe(context, group);
         let is_good = group.error_code == 0;
         DescribedGroup {
-            authorized_operations: match with_operations && is_good {
-                true => operations::GROUP,
-                false => operations::NOT_ASKED,
+            authorized_operations: if with_operations && is_good {
+                operations::GROUP
+            } else {
+                operations::NOT_ASKED
             },
             ..group
         }

@@ -1,4 +1,4 @@
-//! DescribeLogDirs // key 35
+//! `DescribeLogDirs` // key 35
 //!
 //! There are no directories: one that says so, with the sizes of what is in memory.
 

@@ -1,4 +1,4 @@
-//! DescribeProducers // key 61
+//! `DescribeProducers` // key 61
 
 use thalweg_protocol::messages::describe_producers::{
     DescribeProducersRequest, DescribeProducersResponse, PartitionResponse, ProducerState,

@@ -1,4 +1,4 @@
-//! DescribeTopicPartitions // key 75
+//! `DescribeTopicPartitions` // key 75
 //!
 //! In pages: topics in order of name, up to a number of partitions, then a cursor to go on from.
 
@@ -29,14 +29,15 @@ pub(crate) fn handle(
     request: DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse {
     let cursor = request.cursor.unwrap_or_default();
-    let mut names: Vec<Str> = match request.topics.is_empty() {
-        true => context
+    let mut names: Vec<Str> = if request.topics.is_empty() {
+        context
             .core
             .topology
             .topics()
             .map(|topic| topic.name.clone())
-            .collect(),
-        false => request.topics.into_iter().map(|topic| topic.name).collect(),
+            .collect()
+    } else {
+        request.topics.into_iter().map(|topic| topic.name).collect()
     };
     names.sort_unstable();
     names.dedup();

@@ -1,4 +1,4 @@
-//! ElectLeaders // key 43
+//! `ElectLeaders` // key 43
 //!
 //! The preferred leader is the first replica. An unclean election is never needed: every live
 //! node has the whole log.

@@ -1,4 +1,4 @@
-//! Fetch // key 1
+//! `Fetch` // key 1
 //!
 //! Finds out whose partitions are meant (the request's or a session's) and answers at once if
 //! there is enough; else the request waits. Reading and encoding: `fetch/`.
@@ -12,8 +12,8 @@ use crate::Core;
 use crate::answer::{Reply, ReplyTo};
 use crate::context::Context;
 use crate::fetch::{
-    FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, error_body, forgotten, targets,
-    uses_ids,
+    FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, Session, error_body, forgotten,
+    targets, uses_ids,
 };
 use crate::subject::{Subject, topic_name};
 use crate::wait::{Wait, WaitsFor};
@@ -30,7 +30,7 @@ impl Subject for FetchRequest {
         // A request without names is about the session's partitions.
         let sessions = (1..=core.topology.nodes_count())
             .filter_map(|node| core.sessions.get(node, self.session_id));
-        for (key, _) in sessions.flat_map(|session| session.keys()) {
+        for (key, _) in sessions.flat_map(Session::keys) {
             topics.extend(key.find(&core.topology).map(|topic| topic.name.clone()));
         }
         topics
@@ -62,18 +62,13 @@ pub(crate) fn handle(
         injected: context.injected.take(),
     };
     let must_answer = request.max_wait_ms <= 0;
-    match fetch.poll(context.core, must_answer, None, context.now) {
-        Some(body) => Reply::Body(body),
-        None => {
-            let time = Duration::from_millis(request.max_wait_ms as u64).min(WAIT_MAX);
-            let deadline = Some(context.now + time);
-            Reply::Wait(Wait::new(
-                reply_to,
-                deadline,
-                WaitsFor::Records(Box::new(fetch)),
-            ))
-        }
+    if let Some(body) = fetch.poll(context.core, must_answer, None, context.now) {
+        return Reply::Body(body);
     }
+    let time = Duration::from_millis(request.max_wait_ms as u64).min(WAIT_MAX);
+    let deadline = Some(context.now + time);
+    let records = WaitsFor::Records(Box::new(fetch));
+    Reply::Wait(Wait::new(reply_to, deadline, records))
 }
 
 fn find_scope(context: &mut Context<'_>, request: &FetchRequest) -> Result<Scope, ErrorCode> {

@@ -1,4 +1,4 @@
-//! FindCoordinator // key 10
+//! `FindCoordinator` // key 10
 //!
 //! The coordinator is the node that would lead the key's partition of `__consumer_offsets` (or
 //! `__transaction_state`): those topics themselves do not exist here.

@@ -1,4 +1,4 @@
-//! JoinGroup, Heartbeat, LeaveGroup, SyncGroup, ConsumerGroupHeartbeat // keys 11, 12, 13, 14, 68
+//! `JoinGroup`, `Heartbeat`, `LeaveGroup`, `SyncGroup`, `ConsumerGroupHeartbeat` // keys 11, 12, 13, 14, 68
 //!
 //! Served by the group coordinator; only the answer that a fault wants is written here.
 

@@ -1,4 +1,4 @@
-//! IncrementalAlterConfigs // key 44
+//! `IncrementalAlterConfigs` // key 44
 //!
 //! Of topics. A node's options are given at its start and cannot be changed.
 

@@ -1,4 +1,4 @@
-//! InitProducerId // key 22
+//! `InitProducerId` // key 22
 //!
 //! Gives ids to idempotent producers. Transactions are not offered yet: a transactional id is
 //! refused.

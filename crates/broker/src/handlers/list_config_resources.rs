@@ -1,4 +1,4 @@
-//! ListConfigResources // key 74
+//! `ListConfigResources` // key 74
 
 use thalweg_protocol::messages::list_config_resources::{
     ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse,

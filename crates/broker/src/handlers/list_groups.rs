@@ -1,4 +1,4 @@
-//! ListGroups // key 16
+//! `ListGroups` // key 16
 //!
 //! The groups that this node coordinates: without members, so `Empty`.
 

@@ -1,4 +1,4 @@
-//! ListOffsets // key 2
+//! `ListOffsets` // key 2
 
 use thalweg_protocol::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
@@ -101,9 +101,10 @@ fn find(
         .and_then(|topic| topic.partition(wish.partition_index))
         .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     partition.check_leader(context.node, wish.current_leader_epoch)?;
-    let end = match read_committed {
-        true => partition.last_stable_offset(),
-        false => partition.high_watermark(),
+    let end = if read_committed {
+        partition.last_stable_offset()
+    } else {
+        partition.high_watermark()
     };
     let log = &partition.log;
     let decompressor = &mut core.codecs.decompressor;

@@ -1,4 +1,4 @@
-//! ListPartitionReassignments // key 46
+//! `ListPartitionReassignments` // key 46
 //!
 //! None is ever under way: replicas exist on paper only.
 

@@ -1,6 +1,6 @@
-//! Metadata // key 3
+//! `Metadata` // key 3
 //!
-//! Nodes that are stopped are left out, as a KRaft controller and librdkafka's mock do. A topic
+//! Nodes that are stopped are left out, as a `KRaft` controller and librdkafka's mock do. A topic
 //! that is created on the way is answered at once, where Kafka asks the client to come back.
 
 use thalweg_protocol::messages::metadata::{
@@ -60,9 +60,10 @@ pub(crate) fn handle(context: &mut Context<'_>, request: MetadataRequest) -> Met
         cluster_id: Some(topology.cluster_id.clone()),
         controller_id: topology.controller(),
         topics,
-        cluster_authorized_operations: match request.include_cluster_authorized_operations {
-            true => operations::CLUSTER,
-            false => operations::NOT_ASKED,
+        cluster_authorized_operations: if request.include_cluster_authorized_operations {
+            operations::CLUSTER
+        } else {
+            operations::NOT_ASKED
         },
         ..MetadataResponse::default()
     }
@@ -182,9 +183,10 @@ fn describe(
         partitions: partitions
             .map(|(index, p)| partition(topology, index, p))
             .collect(),
-        topic_authorized_operations: match with_operations {
-            true => operations::TOPIC,
-            false => operations::NOT_ASKED,
+        topic_authorized_operations: if with_operations {
+            operations::TOPIC
+        } else {
+            operations::NOT_ASKED
         },
     }
 }

@@ -1,4 +1,4 @@
-//! OffsetCommit // key 8
+//! `OffsetCommit` // key 8
 //!
 //! For groups without members: generation -1, as consumers commit that `assign` their partitions.
 //! Who names a generation claims to be a member and is refused, as no such member is known.
@@ -62,13 +62,14 @@ fn commit_topic(
 ) -> OffsetCommitResponseTopic {
     let by_id = context.version >= 10;
     let topology = &context.core.topology;
-    let found = match by_id {
-        true => topology
+    let found = if by_id {
+        topology
             .topic_by_id(topic.topic_id)
-            .ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
-        false => topology
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_ID)
+    } else {
+        topology
             .topic(&topic.name)
-            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
     };
     let found = found.map(|topic| (topic.name.clone(), topic.partitions.len()));
     answer(topic, |partition| match &found {

@@ -1,4 +1,4 @@
-//! OffsetDelete // key 47
+//! `OffsetDelete` // key 47
 
 use thalweg_protocol::messages::offset_delete::{
     OffsetDeleteRequest, OffsetDeleteResponse, OffsetDeleteResponsePartition,
@@ -40,9 +40,10 @@ pub(crate) fn handle(
             .map_or(0, |topic| topic.partitions.len()) as i32;
         let partitions = topic.partitions.iter().map(|wish| {
             let index = wish.partition_index;
-            let code = match (0..count).contains(&index) {
-                true => ErrorCode::NONE,
-                false => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            let code = if (0..count).contains(&index) {
+                ErrorCode::NONE
+            } else {
+                ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
             };
             context.core.offsets.delete(&group, &topic.name, index);
             OffsetDeleteResponsePartition {

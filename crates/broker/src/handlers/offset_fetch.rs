@@ -1,4 +1,4 @@
-//! OffsetFetch // key 9
+//! `OffsetFetch` // key 9
 //!
 //! One group up to version 7, many from 8 on, topic ids from 10 on.
 
@@ -134,13 +134,14 @@ fn fetch_topic(
     topic: OffsetFetchRequestTopics,
 ) -> OffsetFetchResponseTopics {
     let by_id = context.version >= 10;
-    let name = match by_id {
-        true => context
+    let name = if by_id {
+        context
             .core
             .topology
             .topic_by_id(topic.topic_id)
-            .map(|topic| topic.name.clone()),
-        false => Some(topic.name.clone()),
+            .map(|topic| topic.name.clone())
+    } else {
+        Some(topic.name.clone())
     };
     let partitions = topic.partition_indexes.iter().map(|partition| match &name {
         Some(name) => committed(context, group, name, *partition),

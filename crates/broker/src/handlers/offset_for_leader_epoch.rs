@@ -1,4 +1,4 @@
-//! OffsetForLeaderEpoch // key 23
+//! `OffsetForLeaderEpoch` // key 23
 
 use thalweg_protocol::messages::offset_for_leader_epoch::{
     EpochEndOffset, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,

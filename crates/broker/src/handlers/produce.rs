@@ -1,4 +1,4 @@
-//! Produce // key 0
+//! `Produce` // key 0
 //!
 //! Served from version 3 on, announced from 0 on (see `api.rs`). Per partition: is it led here,
 //! is the batch good, is it in sequence, is there room; then it is appended, and whoever waits
@@ -70,13 +70,14 @@ fn produce_topic(
 ) -> TopicProduceResponse {
     let uses_ids = context.version >= 13;
     let topology = &context.core.topology;
-    let found = match uses_ids {
-        true => topology
+    let found = if uses_ids {
+        topology
             .topic_by_id(topic.topic_id)
-            .ok_or(ErrorCode::UNKNOWN_TOPIC_ID),
-        false => topology
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_ID)
+    } else {
+        topology
             .topic(&topic.name)
-            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
     };
     let found = found.map(|topic| topic.id);
     let partition_responses = topic

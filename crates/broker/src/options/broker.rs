@@ -92,7 +92,7 @@ impl BrokerOptions {
         options.settle_times();
         options
             .topic_options(&BTreeMap::new())
-            .map_err(config_error)?;
+            .map_err(|error| config_error(&error))?;
         Ok(options)
     }
 
@@ -140,7 +140,7 @@ fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }
 
-fn config_error(error: OptionError) -> BrokerError {
+fn config_error(error: &OptionError) -> BrokerError {
     BrokerError::Config(error.to_string())
 }
 
@@ -153,7 +153,7 @@ fn check(name: &str, text: &str) -> Result<(), BrokerError> {
         .iter()
         .find(|option| option.broker_name == name);
     match own.or_else(|| of_topics.map(|option| option.kind)) {
-        Some(kind) => kind.check(name, text).map_err(config_error),
+        Some(kind) => kind.check(name, text).map_err(|error| config_error(&error)),
         None => Err(BrokerError::Config(format!(
             "Unknown broker configuration {name}"
         ))),

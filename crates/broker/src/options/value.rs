@@ -34,7 +34,7 @@ impl Kind {
     };
     pub(crate) const LONG: Self = Self::Long { min: 0 };
 
-    /// `ConfigType` of a DescribeConfigs answer (KIP-569).
+    /// `ConfigType` of a `DescribeConfigs` answer (KIP-569).
     pub(crate) fn wire_id(self) -> i8 {
         match self {
             Self::Bool => 1,

@@ -11,6 +11,7 @@ use super::segment::Segment;
 use crate::options::TopicOptions;
 
 #[derive(Debug)]
+#[allow(clippy::struct_field_names)] // `log_start_offset` is Kafka's word
 pub(crate) struct Log {
     /// In order of offset, never empty; the last one is appended to.
     segments: VecDeque<Segment>,
@@ -152,7 +153,7 @@ impl Log {
             .unwrap_or(-1)
     }
 
-    /// Forgets what lies before `offset` (DeleteRecords); whole segments before it are dropped.
+    /// Forgets what lies before `offset` (`DeleteRecords`); whole segments before it are dropped.
     /// Returns the bytes that were set free.
     pub(crate) fn delete_before(&mut self, offset: i64) -> u64 {
         self.log_start_offset = self.log_start_offset.max(offset.min(self.next_offset));

@@ -475,7 +475,7 @@ mod tests {
             timestamp_delta: 0,
             key: None,
             value: None,
-            headers: Default::default(),
+            headers: Headers::default(),
         });
         assert_eq!(code(builder.finish(), &topic), ErrorCode::INVALID_RECORD);
     }

@@ -1,0 +1,134 @@
+//! [`FrameCutter`]: cuts what comes from a socket into frames, without knowing of sockets.
+//!
+//! Small frames are slices of one read buffer. A larger one gets memory of its own, exactly of
+//! its size, because the log may keep slices of it for long.
+
+use bytes::buf::Limit;
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// Frames up to here share a read buffer.
+const SHARED_FRAME_BYTES: usize = 2048;
+const READ_BUFFER_BYTES: usize = 16 * 1024;
+const LENGTH_BYTES: usize = 4;
+
+/// A length that no request has: HTTP, TLS, or an attack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BadLength;
+
+pub(crate) struct FrameCutter {
+    frame_bytes_max: usize,
+    buffer: BytesMut,
+    /// A large frame of which a part is there, and its length.
+    large: Option<(BytesMut, usize)>,
+}
+
+impl FrameCutter {
+    pub(crate) fn new(frame_bytes_max: usize) -> Self {
+        Self {
+            frame_bytes_max,
+            buffer: BytesMut::new(),
+            large: None,
+        }
+    }
+
+    /// Where to put the bytes that come next.
+    pub(crate) fn room(&mut self) -> Limit<&mut BytesMut> {
+        if let Some((frame, length)) = &mut self.large {
+            let missing = *length - frame.len();
+            return frame.limit(missing);
+        }
+        self.buffer.reserve(READ_BUFFER_BYTES);
+        (&mut self.buffer).limit(READ_BUFFER_BYTES)
+    }
+
+    /// The next frame, without its length, if it is whole.
+    pub(crate) fn take(&mut self) -> Result<Option<Bytes>, BadLength> {
+        if self.large.is_none() {
+            let Some(length) = self.length()? else {
+                return Ok(None);
+            };
+            if length <= SHARED_FRAME_BYTES {
+                return Ok(self.take_small(length));
+            }
+            let present = self.buffer.len().min(LENGTH_BYTES + length);
+            // Memory that is promised but never written costs nothing.
+            let mut frame = BytesMut::with_capacity(length);
+            frame.extend_from_slice(&self.buffer.split_to(present)[LENGTH_BYTES..]);
+            self.large = Some((frame, length));
+        }
+        let whole = self.large.take_if(|(frame, length)| frame.len() == *length);
+        Ok(whole.map(|(frame, _)| frame.freeze()))
+    }
+
+    fn length(&self) -> Result<Option<usize>, BadLength> {
+        let Some(prefix) = self.buffer.first_chunk::<LENGTH_BYTES>() else {
+            return Ok(None);
+        };
+        let length = usize::try_from(i32::from_be_bytes(*prefix)).ok();
+        match length.filter(|length| *length <= self.frame_bytes_max) {
+            Some(length) => Ok(Some(length)),
+            None => Err(BadLength),
+        }
+    }
+
+    fn take_small(&mut self, length: usize) -> Option<Bytes> {
+        if self.buffer.len() < LENGTH_BYTES + length {
+            return None;
+        }
+        let mut frame = self.buffer.split_to(LENGTH_BYTES + length);
+        Some(frame.split_off(LENGTH_BYTES).freeze())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes out if the bytes come in pieces of `step`.
+    fn cut(bytes: &[u8], step: usize) -> Result<Vec<Bytes>, BadLength> {
+        let mut cutter = FrameCutter::new(100_000);
+        let mut frames = Vec::new();
+        let mut rest = bytes;
+        loop {
+            while let Some(frame) = cutter.take()? {
+                frames.push(frame);
+            }
+            if rest.is_empty() {
+                return Ok(frames);
+            }
+            let mut room = cutter.room();
+            let count = step.min(rest.len()).min(room.remaining_mut());
+            room.put_slice(&rest[..count]);
+            rest = &rest[count..];
+        }
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_came_in() {
+        let sizes = [0, 1, 2048, 2049, 50_000, 3, 100_000];
+        let mut bytes = Vec::new();
+        for size in sizes {
+            bytes.extend_from_slice(&(size as i32).to_be_bytes());
+            bytes.extend((0..size).map(|index| (index % 253) as u8));
+        }
+        for step in [1, 3, 1000, 4096, 1_000_000] {
+            let frames = cut(&bytes, step).unwrap();
+            assert_eq!(frames.iter().map(Bytes::len).collect::<Vec<_>>(), sizes);
+            for frame in frames {
+                assert!(
+                    frame
+                        .iter()
+                        .enumerate()
+                        .all(|(index, byte)| *byte == (index % 253) as u8)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused() {
+        for length in [-1, 100_001, i32::MAX, i32::MIN] {
+            assert_eq!(cut(&length.to_be_bytes(), 4), Err(BadLength));
+        }
+    }
+}
