@@ -39,7 +39,9 @@ impl From<PyErr> for NotAppended {
 /// Milliseconds since 1970, as records are stamped.
 #[inline]
 pub(crate) fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as i64)
 }
 
 impl Appender {
@@ -85,15 +87,24 @@ impl Appender {
                 AppendRefusal::BufferExhausted(wait) => {
                     let reservation = self.memory(py, wait, deadline)?;
                     py.detach(|| {
-                        self.accumulator.append_reserved(topic, record, reservation, Instant::now)
+                        self.accumulator
+                            .append_reserved(topic, record, reservation, Instant::now)
                     })
                 }
                 AppendRefusal::UnknownPartition { .. } => {
                     self.await_partition(py, topic.name(), record.partition, deadline)?;
                     self.accumulator.try_append(topic, record, Instant::now)
                 }
-                AppendRefusal::TooLarge { size, limit, option } => {
-                    let error = ProducerError::RecordTooLarge { size, limit, option };
+                AppendRefusal::TooLarge {
+                    size,
+                    limit,
+                    option,
+                } => {
+                    let error = ProducerError::RecordTooLarge {
+                        size,
+                        limit,
+                        option,
+                    };
                     return Err(raise(py, &error));
                 }
                 AppendRefusal::Closed(error) => return Err(raise(py, &error)),
@@ -111,9 +122,11 @@ impl Appender {
         mut wait: BufferWait,
         deadline: Instant,
     ) -> Result<thalweg_producer::Reservation, NotAppended> {
-        let got = gil::wait(py, Some(deadline), |waker| match wait.poll_reservation(waker) {
-            Poll::Ready(result) => Some(result),
-            Poll::Pending => None,
+        let got = gil::wait(py, Some(deadline), |waker| {
+            match wait.poll_reservation(waker) {
+                Poll::Ready(result) => Some(result),
+                Poll::Pending => None,
+            }
         })?;
         match got {
             Some(Ok(reservation)) => Ok(reservation),
@@ -189,7 +202,12 @@ fn raise(py: Python<'_>, error: &ProducerError) -> NotAppended {
     errors::raised(errors::producer(py, error)).into()
 }
 
-fn refused(py: Python<'_>, topic: &str, partition: Option<i32>, lookup: &TopicLookup) -> NotAppended {
+fn refused(
+    py: Python<'_>,
+    topic: &str,
+    partition: Option<i32>,
+    lookup: &TopicLookup,
+) -> NotAppended {
     match lookup {
         TopicLookup::Known(known) => PyValueError::new_err(format!(
             "partition {} of topic {topic} does not exist: it has {}",

@@ -47,7 +47,10 @@ impl Batch {
     fn pending(&self) -> Option<&Arc<thalweg_producer::BatchCompletion>> {
         match &self.rows {
             // From the end: what was appended last is usually done last.
-            Rows::Bulk(rows) => rows.completions().rev().find(|completion| !completion.is_done()),
+            Rows::Bulk(rows) => rows
+                .completions()
+                .rev()
+                .find(|completion| !completion.is_done()),
             Rows::Each(rows) => rows
                 .iter()
                 .rev()
@@ -78,9 +81,13 @@ impl Batch {
 impl Settled {
     fn take_bulk(&mut self, rows: &AppendedRows) {
         for (row, completion, index) in rows.iter() {
-            let outcome = completion.outcome(index).expect("asked for once all is done");
+            let outcome = completion
+                .outcome(index)
+                .expect("asked for once all is done");
             match outcome {
-                Ok(written) => self.written(row, completion.topic(), completion.partition(), written),
+                Ok(written) => {
+                    self.written(row, completion.topic(), completion.partition(), written)
+                }
                 Err(error) => self.errors.push((row, RowError::Core(error))),
             }
         }
@@ -92,10 +99,15 @@ impl Settled {
     fn take_each(&mut self, py: Python<'_>, rows: &[Result<Sent, Py<PyAny>>]) {
         for (row, sent) in rows.iter().enumerate() {
             match sent {
-                Err(error) => self.errors.push((row, RowError::Python(error.clone_ref(py)))),
+                Err(error) => self
+                    .errors
+                    .push((row, RowError::Python(error.clone_ref(py)))),
                 Ok(sent) => {
                     let completion = &sent.completion;
-                    match completion.outcome(sent.index).expect("asked for once all is done") {
+                    match completion
+                        .outcome(sent.index)
+                        .expect("asked for once all is done")
+                    {
                         Ok(written) => {
                             self.written(row, completion.topic(), completion.partition(), written);
                         }
@@ -188,7 +200,10 @@ impl FutureBatchMetadata {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) {
-        let (args, kwargs) = (args.clone().unbind(), kwargs.map(|given| given.clone().unbind()));
+        let (args, kwargs) = (
+            args.clone().unbind(),
+            kwargs.map(|given| given.clone().unbind()),
+        );
         let batch = Arc::clone(&self.0);
         if batch.is_done() {
             futures::add(py, batch, wanted, f, args, kwargs);
@@ -212,7 +227,11 @@ fn later(
         }));
         return;
     };
-    when_batch_done(&pending, 0, Box::new(move |_| later(batch, wanted, f, args, kwargs)));
+    when_batch_done(
+        &pending,
+        0,
+        Box::new(move |_| later(batch, wanted, f, args, kwargs)),
+    );
 }
 
 #[pymethods]
@@ -247,7 +266,9 @@ impl FutureBatchMetadata {
 
     /// Whether sending the failed rows again may help: if it may for each of them.
     fn retriable(&self, py: Python<'_>) -> PyResult<bool> {
-        let Some(error) = self.exception(py)? else { return Ok(false) };
+        let Some(error) = self.exception(py)? else {
+            return Ok(false);
+        };
         for item in error.getattr("errors")?.try_iter()? {
             let retriable = item?.get_item(1)?.getattr_opt("retriable")?;
             if !retriable.is_some_and(|flag| flag.is_truthy().unwrap_or(false)) {
@@ -338,7 +359,11 @@ impl BatchMetadata {
     #[getter]
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = self.view.get_or_try_init(py, || -> PyResult<_> {
-            let raw: Vec<u8> = self.offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect();
+            let raw: Vec<u8> = self
+                .offsets
+                .iter()
+                .flat_map(|offset| offset.to_ne_bytes())
+                .collect();
             let bytes = PyBytes::new(py, &raw);
             let view = PyMemoryView::from(bytes.as_any())?;
             Ok(view.call_method1("cast", ("q",))?.unbind())

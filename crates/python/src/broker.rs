@@ -56,7 +56,11 @@ impl EmbeddedBroker {
         match answer {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => Err(broker_error(py, &error)),
-            None => Err(errors::raise(py, "IllegalStateError", "the broker is not running")),
+            None => Err(errors::raise(
+                py,
+                "IllegalStateError",
+                "the broker is not running",
+            )),
         }
     }
 }
@@ -73,7 +77,9 @@ impl EmbeddedBroker {
         configs: Option<BTreeMap<String, String>>,
     ) -> PyResult<Self> {
         if nodes < 1 {
-            return Err(PyValueError::new_err(format!("nodes must be at least 1, got {nodes}")));
+            return Err(PyValueError::new_err(format!(
+                "nodes must be at least 1, got {nodes}"
+            )));
         }
         let config = BrokerConfig {
             nodes,
@@ -83,7 +89,11 @@ impl EmbeddedBroker {
             options: configs.unwrap_or_default(),
             ..BrokerConfig::default()
         };
-        Ok(Self { config, pid: std::process::id(), state: Mutex::new(State::New) })
+        Ok(Self {
+            config,
+            pid: std::process::id(),
+            state: Mutex::new(State::New),
+        })
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<()> {
@@ -91,7 +101,11 @@ impl EmbeddedBroker {
         match &*state {
             State::Running(_) => return Ok(()),
             State::Closed => {
-                return Err(errors::raise(py, "IllegalStateError", "the broker is closed"));
+                return Err(errors::raise(
+                    py,
+                    "IllegalStateError",
+                    "the broker is closed",
+                ));
             }
             State::New => {}
         }
@@ -129,7 +143,10 @@ impl EmbeddedBroker {
 
     #[getter]
     fn data_dir(&self) -> Option<String> {
-        self.config.data_dir.as_ref().map(|path| path.display().to_string())
+        self.config
+            .data_dir
+            .as_ref()
+            .map(|path| path.display().to_string())
     }
 
     #[getter]
@@ -152,7 +169,9 @@ impl EmbeddedBroker {
         configs: Option<BTreeMap<String, String>>,
     ) -> PyResult<()> {
         let configs = configs.unwrap_or_default();
-        self.ask(py, |core| core.create_topic(name, num_partitions, replication_factor, &configs))
+        self.ask(py, |core| {
+            core.create_topic(name, num_partitions, replication_factor, &configs)
+        })
     }
 
     fn delete_topic(&self, py: Python<'_>, name: &str) -> PyResult<()> {
@@ -192,14 +211,22 @@ impl EmbeddedBroker {
         delay_ms: u64,
         times: Option<u32>,
     ) -> PyResult<u64> {
-        let matches = FaultMatch { api: api.map(api_key).transpose()?, node, topic: topic.map(Str::from) };
+        let matches = FaultMatch {
+            api: api.map(api_key).transpose()?,
+            node,
+            topic: topic.map(Str::from),
+        };
         let action = match action {
             "fail" => FaultAction::Fail(ErrorCode(error_code)),
             "delay" => FaultAction::Delay(Duration::from_millis(delay_ms)),
             "disconnect" => FaultAction::Disconnect,
             "apply_then_disconnect" => FaultAction::ApplyThenDisconnect,
             "silence" => FaultAction::Silence,
-            other => return Err(PyValueError::new_err(format!("unknown fault action {other:?}"))),
+            other => {
+                return Err(PyValueError::new_err(format!(
+                    "unknown fault action {other:?}"
+                )));
+            }
         };
         self.ask(py, |core| Ok(core.faults().add(matches, action, times).0))
     }
@@ -219,7 +246,12 @@ impl EmbeddedBroker {
     }
 
     fn fault_hits(&self, py: Python<'_>, fault: u64) -> PyResult<u64> {
-        self.ask(py, |core| Ok(core.faults().hits(thalweg_broker::FaultId(fault)).unwrap_or(0)))
+        self.ask(py, |core| {
+            Ok(core
+                .faults()
+                .hits(thalweg_broker::FaultId(fault))
+                .unwrap_or(0))
+        })
     }
 
     #[pyo3(signature = (api = None))]
@@ -227,7 +259,10 @@ impl EmbeddedBroker {
         let key = api.map(api_key).transpose()?;
         self.ask(py, |core| {
             let seen = core.requests(key);
-            Ok(seen.into_iter().map(|(api, count)| (api.to_string(), count)).collect())
+            Ok(seen
+                .into_iter()
+                .map(|(api, count)| (api.to_string(), count))
+                .collect())
         })
     }
 }
@@ -241,7 +276,9 @@ fn broker_error(py: Python<'_>, error: &BrokerError) -> PyErr {
     let text = error.to_string();
     match error {
         BrokerError::PortTaken { .. } => {
-            let number = py.import("errno").and_then(|errno| errno.getattr(ADDRESS_IN_USE));
+            let number = py
+                .import("errno")
+                .and_then(|errno| errno.getattr(ADDRESS_IN_USE));
             match number {
                 Ok(number) => PyOSError::new_err((number.unbind(), text)),
                 Err(error) => error,

@@ -54,15 +54,16 @@ pub(crate) fn current() -> &'static Callbacks {
         return callbacks;
     }
     let fresh = Box::into_raw(Box::new(Callbacks::new()));
-    match CURRENT.compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire) {
+    if CURRENT
+        .compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
+    {
         // SAFETY: `fresh` was leaked just now and is never freed.
-        Ok(_) => unsafe { &*fresh },
-        Err(_) => {
-            // SAFETY: `fresh` was not published; the box is still ours alone.
-            drop(unsafe { Box::from_raw(fresh) });
-            current()
-        }
+        return unsafe { &*fresh };
     }
+    // SAFETY: `fresh` was not published; the box is still ours alone.
+    drop(unsafe { Box::from_raw(fresh) });
+    current()
 }
 
 /// A lock whose holder panicked guards plain queues, which stay usable.
@@ -136,7 +137,10 @@ impl Callbacks {
         loop {
             let mut queue = locked(&self.queue);
             while queue.items.is_empty() && !queue.stopped {
-                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue = self
+                    .wake
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
             }
             let items = std::mem::take(&mut queue.items);
             if items.is_empty() {
@@ -159,7 +163,9 @@ impl Callbacks {
                 Item::Run(work) => work(py),
                 Item::Completed(token) => {
                     let works = locked(&self.table).remove(&token).unwrap_or_default();
-                    works.into_iter().for_each(|work| work(py));
+                    for work in works {
+                        work(py);
+                    }
                 }
             }
         }
@@ -176,7 +182,9 @@ impl Callbacks {
         }
         let end = Instant::now() + timeout;
         while !queue.finished {
-            let Some(left) = end.checked_duration_since(Instant::now()) else { return };
+            let Some(left) = end.checked_duration_since(Instant::now()) else {
+                return;
+            };
             queue = self
                 .wake
                 .wait_timeout(queue, left)

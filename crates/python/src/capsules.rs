@@ -1,4 +1,4 @@
-//! Arrow's C structs in PyCapsules, as the Arrow PyCapsule interface names them.
+//! Arrow's C structs in `PyCapsules`, as the Arrow `PyCapsule` interface names them.
 
 use std::ffi::CStr;
 
@@ -39,19 +39,26 @@ pub(crate) fn stream(
 pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
     if let Some(method) = data.getattr_opt("__arrow_c_stream__")? {
         let capsule = method.call0()?.cast_into::<PyCapsule>()?;
-        let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
+        let pointer = capsule
+            .pointer_checked(Some(STREAM))?
+            .cast::<FFI_ArrowArrayStream>();
         // SAFETY: the capsule's name says what it holds, and it was made for this call alone.
         let reader = unsafe { thalweg_columns::import_stream(pointer.as_ptr()) }
             .map_err(|error| columns_error(&error))?;
         let schema = reader.schema();
         // Reading may call back into Python (a stream made of a generator), which attaches by itself.
         let batches = data.py().detach(|| reader.collect::<Result<_, _>>());
-        return Ok((schema, batches.map_err(|error| PyValueError::new_err(error.to_string()))?));
+        return Ok((
+            schema,
+            batches.map_err(|error| PyValueError::new_err(error.to_string()))?,
+        ));
     }
     if let Some(method) = data.getattr_opt("__arrow_c_array__")? {
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
             method.call0()?.extract()?;
-        let schema = schema.pointer_checked(Some(SCHEMA))?.cast::<FFI_ArrowSchema>();
+        let schema = schema
+            .pointer_checked(Some(SCHEMA))?
+            .cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
         // SAFETY: as above; the array is moved out, which leaves a released one in the capsule, and
         // the schema is only read while its capsule lives.

@@ -11,7 +11,9 @@ use thalweg_cluster::{CoordinatorType, NodeId};
 use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
-use thalweg_network::{ClientError, ClientView, Request, RequestTarget, Response, Ticket, VersionChoice};
+use thalweg_network::{
+    ClientError, ClientView, Request, RequestTarget, Response, Ticket, VersionChoice,
+};
 use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, EncodeError, Str};
 
@@ -71,7 +73,9 @@ impl Client {
         options.finish()?;
         let client = gil::client_call(py, |interrupted| {
             let client = AdminClient::start(&config)?;
-            client.view().wait_bootstrapped(config.bootstrap_timeout, interrupted)?;
+            client
+                .view()
+                .wait_bootstrapped(config.bootstrap_timeout, interrupted)?;
             Ok(client)
         })?;
         Ok(Self(Handle::Own(Arc::new(client))))
@@ -120,11 +124,16 @@ impl Client {
             })?;
         }
         let key = asked.key;
-        let mut request = Request::new(asked.target, key, move |version| encode(key, version, &body));
+        let mut request = Request::new(asked.target, key, move |version| {
+            encode(key, version, &body)
+        });
         request.version = asked.version;
         request.timeout = asked.timeout;
         let ticket = self.view().request(request);
-        Ok(PendingRequest(Arc::new(Pending { ticket, answer: OnceLock::new() })))
+        Ok(PendingRequest(Arc::new(Pending {
+            ticket,
+            answer: OnceLock::new(),
+        })))
     }
 
     #[pyo3(signature = (api, node = None, max_version = None))]
@@ -142,14 +151,19 @@ impl Client {
         // the request before a byte of it is sent.
         let mut request = Request::new(target(node)?, key, move |version| {
             let _ = told.set(version);
-            Err(EncodeError::UnsupportedVersion { message: "negotiate", version })
+            Err(EncodeError::UnsupportedVersion {
+                message: "negotiate",
+                version,
+            })
         });
         request.version = version_choice(None, max_version);
         let ticket = self.view().request(request);
         let outcome = gil::client_call(py, |interrupted| ticket.wait(None, interrupted).map(drop));
         match agreed.get() {
             Some(version) => Ok(*version),
-            None => Err(outcome.err().unwrap_or_else(|| errors::raise(py, "KafkaError", "no version"))),
+            None => Err(outcome
+                .err()
+                .unwrap_or_else(|| errors::raise(py, "KafkaError", "no version"))),
         }
     }
 
@@ -189,7 +203,10 @@ impl Client {
 
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let snapshot = self.view().metadata().snapshot();
-        snapshot.nodes().map(|node| cluster::broker(py, node)).collect()
+        snapshot
+            .nodes()
+            .map(|node| cluster::broker(py, node))
+            .collect()
     }
 
     #[pyo3(signature = (node = None))]
@@ -207,8 +224,10 @@ impl Client {
         for api in answer.get_item("ApiKeys")?.try_iter()? {
             let api = api?;
             let key = ApiKey(api.get_item("ApiKey")?.extract()?);
-            let range: (i16, i16) =
-                (api.get_item("MinVersion")?.extract()?, api.get_item("MaxVersion")?.extract()?);
+            let range: (i16, i16) = (
+                api.get_item("MinVersion")?.extract()?,
+                api.get_item("MaxVersion")?.extract()?,
+            );
             match dynamic::schema(key) {
                 Some(schema) => versions.set_item(schema.name, range)?,
                 None => versions.set_item(key.0.to_string(), range)?,
@@ -247,7 +266,8 @@ pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> 
         return Ok(false);
     }
     gil::client_call(py, |interrupted| {
-        view.is_connected().wait(Some(Instant::now() + ASK_TIMEOUT), interrupted)
+        view.is_connected()
+            .wait(Some(Instant::now() + ASK_TIMEOUT), interrupted)
     })
 }
 
@@ -283,7 +303,9 @@ fn coordinator_type(kind: &str) -> PyResult<CoordinatorType> {
 
 /// A node id, "any", "controller", or ("coordinator", kind, key).
 fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
-    let Some(node) = node else { return Ok(RequestTarget::LeastLoaded) };
+    let Some(node) = node else {
+        return Ok(RequestTarget::LeastLoaded);
+    };
     if let Ok(word) = node.cast::<PyString>() {
         return match word.to_str()? {
             "any" => Ok(RequestTarget::LeastLoaded),
@@ -292,7 +314,10 @@ fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
         };
     }
     if let Ok((_, kind, key)) = node.extract::<(String, String, String)>() {
-        return Ok(RequestTarget::Coordinator { kind: coordinator_type(&kind)?, key: Str::from(key) });
+        return Ok(RequestTarget::Coordinator {
+            kind: coordinator_type(&kind)?,
+            key: Str::from(key),
+        });
     }
     Ok(RequestTarget::Node(node.extract::<NodeId>()?))
 }
@@ -307,7 +332,11 @@ impl Pending {
     fn keep(&self, outcome: Result<Response, ClientError>) -> &Result<Value, ClientError> {
         self.answer.get_or_init(|| {
             let mut response = outcome?;
-            Ok(dynamic::decode_response_body(response.api_key, response.version, &mut response.reader)?)
+            Ok(dynamic::decode_response_body(
+                response.api_key,
+                response.version,
+                &mut response.reader,
+            )?)
         })
     }
 
@@ -330,16 +359,16 @@ impl PendingRequest {
     #[pyo3(signature = (timeout_ms = None))]
     fn result<'py>(&self, py: Python<'py>, timeout_ms: Option<f64>) -> PyResult<Bound<'py, PyAny>> {
         let pending = &self.0;
-        let answer = match pending.answer.get() {
-            Some(answer) => answer,
-            None => {
-                let deadline = gil::deadline_ms(timeout_ms);
-                let outcome = gil::wait(py, deadline, |waker| pending.ticket.poll(waker))?;
-                let Some(outcome) = outcome else {
-                    return Err(errors::raise(py, "KafkaTimeoutError", "the request is still under way"));
-                };
-                pending.keep(outcome)
-            }
+        let answer = if let Some(answer) = pending.answer.get() {
+            answer
+        } else {
+            let deadline = gil::deadline_ms(timeout_ms);
+            let outcome = gil::wait(py, deadline, |waker| pending.ticket.poll(waker))?;
+            let Some(outcome) = outcome else {
+                let text = "the request is still under way";
+                return Err(errors::raise(py, "KafkaTimeoutError", text));
+            };
+            pending.keep(outcome)
         };
         match answer {
             Ok(value) => values::to_py(py, value),
@@ -362,7 +391,10 @@ impl PendingRequest {
         let thread = callbacks::current();
         let token = thread.new_token();
         thread.register(token, Box::new(call));
-        slf.get().0.ticket.on_done(Waker::from(Arc::new(TokenWaker(token))));
+        slf.get()
+            .0
+            .ticket
+            .on_done(Waker::from(Arc::new(TokenWaker(token))));
     }
 }
 

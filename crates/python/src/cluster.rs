@@ -37,7 +37,9 @@ impl ClusterMetadata {
     #[getter]
     fn controller<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let id = self.0.controller;
-        id.and_then(|id| self.0.node(id)).map(|node| broker(py, node)).transpose()
+        id.and_then(|id| self.0.node(id))
+            .map(|node| broker(py, node))
+            .transpose()
     }
 
     #[getter]
@@ -67,17 +69,29 @@ impl ClusterMetadata {
         py: Python<'py>,
         broker_id: i32,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.0.node(broker_id).map(|node| broker(py, node)).transpose()
+        self.0
+            .node(broker_id)
+            .map(|node| broker(py, node))
+            .transpose()
     }
 
     fn partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {
         let known = self.0.topic(topic)?;
-        Some(known.partitions.iter().map(|partition| partition.index).collect())
+        Some(
+            known
+                .partitions
+                .iter()
+                .map(|partition| partition.index)
+                .collect(),
+        )
     }
 
     fn available_partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {
         let known = self.0.topic(topic)?;
-        let led = known.partitions.iter().filter(|partition| partition.leader.is_some());
+        let led = known
+            .partitions
+            .iter()
+            .filter(|partition| partition.leader.is_some());
         Some(led.map(|partition| partition.index).collect())
     }
 

@@ -18,12 +18,15 @@ pub(crate) struct Options<'py> {
 
 impl<'py> Options<'py> {
     pub(crate) fn new(config: &Bound<'py, PyAny>) -> PyResult<Self> {
-        let mapping = config
-            .cast::<PyMapping>()
-            .map_err(|_| PyTypeError::new_err("config must be a mapping of option names to values"))?;
+        let mapping = config.cast::<PyMapping>().map_err(|_| {
+            PyTypeError::new_err("config must be a mapping of option names to values")
+        })?;
         let values = PyDict::new(config.py());
         values.update(mapping)?;
-        Ok(Self { values, taken: BTreeSet::new() })
+        Ok(Self {
+            values,
+            taken: BTreeSet::new(),
+        })
     }
 
     /// The option's value; `None` if it is absent or None.
@@ -78,7 +81,10 @@ impl<'py> Options<'py> {
             return Ok(());
         }
         unknown.sort();
-        Err(PyValueError::new_err(format!("unknown options: {}", unknown.join(", "))))
+        Err(PyValueError::new_err(format!(
+            "unknown options: {}",
+            unknown.join(", ")
+        )))
     }
 }
 

@@ -26,7 +26,10 @@ impl Consumer {
     fn core(&self, py: Python<'_>) -> PyResult<&Core> {
         match self.0.get() {
             Some(core) if !core.client.view().is_inherited() => {
-                core.client.view().check().map_err(|error| errors::client(py, &error))?;
+                core.client
+                    .view()
+                    .check()
+                    .map_err(|error| errors::client(py, &error))?;
                 Ok(core)
             }
             Some(_) => Err(forked(py)),
@@ -37,18 +40,21 @@ impl Consumer {
 
 type Pair = (String, i32);
 
+/// Topic, partition, offset, timestamp, leader epoch.
+type Listed = (String, i32, i64, i64, i32);
+
 fn partition_of((topic, partition): Pair) -> TopicPartition {
-    TopicPartition { topic: topic.into(), partition }
+    TopicPartition {
+        topic: topic.into(),
+        partition,
+    }
 }
 
 fn partitions_of(pairs: Vec<Pair>) -> Vec<TopicPartition> {
     pairs.into_iter().map(partition_of).collect()
 }
 
-fn partition_set<'py>(
-    py: Python<'py>,
-    partitions: Vec<TopicPartition>,
-) -> PyResult<Bound<'py, PySet>> {
+fn partition_set(py: Python<'_>, partitions: Vec<TopicPartition>) -> PyResult<Bound<'_, PySet>> {
     let set = PySet::empty(py)?;
     for tp in partitions {
         set.add(types::topic_partition(py, &tp.topic, tp.partition)?)?;
@@ -77,16 +83,26 @@ impl Consumer {
         let mut consumer_config = settings::consumer(&mut options)?;
         settings::align_consumer(&mut consumer_config, &client_config);
         let max_poll_records = options.get::<usize>("max_poll_records")?.unwrap_or(500);
-        let arrow_bytes = options.get::<usize>("poll_arrow_max_bytes")?.unwrap_or(ARROW_BYTES);
+        let arrow_bytes = options
+            .get::<usize>("poll_arrow_max_bytes")?
+            .unwrap_or(ARROW_BYTES);
         let timeout: Option<Duration> = options.get::<f64>("consumer_timeout_ms")?.map(duration_ms);
         options.finish()?;
         let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
         let client = gil::client_call(py, |interrupted| {
             let client = ConsumerClient::start(&client_config, consumer_config)?;
-            client.view().wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
+            client
+                .view()
+                .wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
             Ok(client)
         })?;
-        let core = Core::new(Arc::new(client), hooks, max_poll_records, arrow_bytes, timeout);
+        let core = Core::new(
+            Arc::new(client),
+            hooks,
+            max_poll_records,
+            arrow_bytes,
+            timeout,
+        );
         self.0
             .set(core)
             .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))
@@ -113,7 +129,8 @@ impl Consumer {
         max_records: Option<usize>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let core = self.core(py)?;
-        let records_max = at_least_one("max_records", max_records)?.unwrap_or(core.max_poll_records);
+        let records_max =
+            at_least_one("max_records", max_records)?.unwrap_or(core.max_poll_records);
         core.poll(py, gil::deadline_ms(timeout_ms), records_max)
     }
 
@@ -129,8 +146,11 @@ impl Consumer {
             }
             _ => self.core(py)?,
         };
-        let deadline = core.consumer_timeout.map(|timeout| Instant::now() + timeout);
-        core.next(py, deadline)?.ok_or_else(|| PyStopIteration::new_err(()))
+        let deadline = core
+            .consumer_timeout
+            .map(|timeout| Instant::now() + timeout);
+        core.next(py, deadline)?
+            .ok_or_else(|| PyStopIteration::new_err(()))
     }
 
     #[pyo3(signature = (timeout_ms = Some(0.0), max_records = None, max_bytes = None))]
@@ -149,9 +169,17 @@ impl Consumer {
     }
 
     #[pyo3(signature = (partition, offset, leader_epoch = -1))]
-    fn seek(&self, py: Python<'_>, partition: Pair, offset: i64, leader_epoch: i32) -> PyResult<()> {
+    fn seek(
+        &self,
+        py: Python<'_>,
+        partition: Pair,
+        offset: i64,
+        leader_epoch: i32,
+    ) -> PyResult<()> {
         if offset < 0 {
-            return Err(PyValueError::new_err(format!("offset {offset}: an offset is 0 or more")));
+            return Err(PyValueError::new_err(format!(
+                "offset {offset}: an offset is 0 or more"
+            )));
         }
         self.core(py)?
             .consumer()
@@ -199,7 +227,10 @@ impl Consumer {
 
     fn awaiting_committed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let waiting = self.core(py)?.consumer().awaiting_committed();
-        waiting.iter().map(|tp| types::topic_partition(py, &tp.topic, tp.partition)).collect()
+        waiting
+            .iter()
+            .map(|tp| types::topic_partition(py, &tp.topic, tp.partition))
+            .collect()
     }
 
     fn set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -260,12 +291,13 @@ impl Consumer {
         py: Python<'_>,
         targets: Vec<(String, i32, i64)>,
         timeout_ms: Option<f64>,
-    ) -> PyResult<Vec<(String, i32, i64, i64, i32)>> {
+    ) -> PyResult<Vec<Listed>> {
         let core = self.core(py)?;
         let mut asked = Vec::with_capacity(targets.len());
         for (topic, partition, timestamp) in targets {
             let spec = OffsetSpec::from_wire_timestamp(timestamp).ok_or_else(|| {
-                let text = format!("timestamp {timestamp}: expected Unix milliseconds, -1, -2 or -3");
+                let text =
+                    format!("timestamp {timestamp}: expected Unix milliseconds, -1, -2 or -3");
                 PyValueError::new_err(text)
             })?;
             asked.push((partition_of((topic, partition)), spec));
@@ -281,13 +313,25 @@ impl Consumer {
         let listed = match listed {
             Some(Ok(listed)) => listed,
             Some(Err(error)) => return Err(errors::consumer(py, &error)),
-            None => return Err(errors::raise(py, "KafkaTimeoutError", "offsets were not listed in time")),
+            None => {
+                return Err(errors::raise(
+                    py,
+                    "KafkaTimeoutError",
+                    "offsets were not listed in time",
+                ));
+            }
         };
         Ok(listed
             .into_iter()
             .map(|one| {
                 let tp = one.partition;
-                (tp.topic.to_string(), tp.partition, one.offset, one.timestamp, one.leader_epoch)
+                (
+                    tp.topic.to_string(),
+                    tp.partition,
+                    one.offset,
+                    one.timestamp,
+                    one.leader_epoch,
+                )
             })
             .collect())
     }
@@ -312,14 +356,29 @@ impl Consumer {
         let fetches = metrics.fetch_total.get();
         let records = metrics.records_consumed_total.get();
         let latency_ms = metrics.fetch_latency_us_total.get() as f64 / 1_000.0;
-        let per_fetch = |total: f64| if fetches == 0 { 0.0 } else { total / fetches as f64 };
+        let per_fetch = |total: f64| {
+            if fetches == 0 {
+                0.0
+            } else {
+                total / fetches as f64
+            }
+        };
         values.set_item("fetch-total", fetches as f64)?;
         values.set_item("fetch-latency-avg", per_fetch(latency_ms))?;
-        values.set_item("fetch-latency-max", metrics.fetch_latency_us_max.get() as f64 / 1_000.0)?;
-        values.set_item("bytes-consumed-total", metrics.bytes_consumed_total.get() as f64)?;
+        values.set_item(
+            "fetch-latency-max",
+            metrics.fetch_latency_us_max.get() as f64 / 1_000.0,
+        )?;
+        values.set_item(
+            "bytes-consumed-total",
+            metrics.bytes_consumed_total.get() as f64,
+        )?;
         values.set_item("records-consumed-total", records as f64)?;
         values.set_item("records-per-request-avg", per_fetch(records as f64))?;
-        values.set_item("fetch-throttle-time-total", metrics.fetch_throttle_ms_total.get() as f64)?;
+        values.set_item(
+            "fetch-throttle-time-total",
+            metrics.fetch_throttle_ms_total.get() as f64,
+        )?;
         let groups = PyDict::new(py);
         groups.set_item("consumer-fetch-manager-metrics", values)?;
         Ok(groups)
@@ -327,7 +386,9 @@ impl Consumer {
 
     #[pyo3(signature = (timeout_ms = None))]
     fn shutdown(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
-        let Some(core) = self.0.get() else { return Ok(()) };
+        let Some(core) = self.0.get() else {
+            return Ok(());
+        };
         if core.client.view().is_inherited() {
             return Err(forked(py));
         }
@@ -337,12 +398,16 @@ impl Consumer {
 
     #[getter]
     fn client(&self, py: Python<'_>) -> PyResult<Client> {
-        Ok(Client::of(Handle::Consumer(Arc::clone(&self.core(py)?.client))))
+        Ok(Client::of(Handle::Consumer(Arc::clone(
+            &self.core(py)?.client,
+        ))))
     }
 
     #[getter]
     fn closed(&self) -> bool {
-        self.0.get().is_none_or(|core| core.client.view().is_closed())
+        self.0
+            .get()
+            .is_none_or(|core| core.client.view().is_closed())
     }
 }
 

@@ -14,7 +14,9 @@ use crate::types;
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
 
 fn module(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {
-    Ok(ERRORS.get_or_try_init(py, || py.import("thalweg.errors").map(Bound::unbind))?.bind(py))
+    Ok(ERRORS
+        .get_or_try_init(py, || py.import("thalweg.errors").map(Bound::unbind))?
+        .bind(py))
 }
 
 /// An instance of `thalweg.errors.<class>(message)`; ready to be raised or kept in a future.
@@ -42,7 +44,10 @@ pub(crate) fn for_code<'py>(
     code: i16,
     message: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
-    module(py)?.getattr("for_code")?.call1((code,))?.call1((message,))
+    module(py)?
+        .getattr("for_code")?
+        .call1((code,))?
+        .call1((message,))
 }
 
 /// Raises `thalweg.errors.<class>(message)`.
@@ -80,7 +85,7 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
     }
 }
 
-/// A wait ended by a signal: what the handler raised; KeyboardInterrupt if it raised nothing more.
+/// A wait ended by a signal: what the handler raised; `KeyboardInterrupt` if it raised nothing more.
 pub(crate) fn interrupted(py: Python<'_>) -> PyErr {
     match py.check_signals() {
         Err(error) => error,
@@ -132,14 +137,15 @@ fn request_class(error: &RequestError) -> &'static str {
 }
 
 /// The error of a record that was not written, kept in its future.
-pub(crate) fn producer<'py>(
-    py: Python<'py>,
-    error: &ProducerError,
-) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn producer<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<Bound<'py, PyAny>> {
     let text = error.to_string();
     match error {
-        ProducerError::DeliveryTimeout { possibly_written, .. }
-        | ProducerError::ClosedBeforeDelivery { possibly_written, .. } => {
+        ProducerError::DeliveryTimeout {
+            possibly_written, ..
+        }
+        | ProducerError::ClosedBeforeDelivery {
+            possibly_written, ..
+        } => {
             let fields = PyDict::new(py);
             fields.set_item("possibly_written", possibly_written)?;
             instance_with(py, "KafkaTimeoutError", &text, &fields)
@@ -174,14 +180,18 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
             fields.set_item("partitions", list)?;
             instance_with(py, "NoOffsetForPartitionError", &text, &fields)
         }
-        ConsumerError::OffsetOutOfRange { partition, offset, .. } => {
+        ConsumerError::OffsetOutOfRange {
+            partition, offset, ..
+        } => {
             let offsets = PyDict::new(py);
             let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
             offsets.set_item(tp, offset)?;
             fields.set_item("offsets", offsets)?;
             instance_with(py, "OffsetOutOfRangeError", &text, &fields)
         }
-        ConsumerError::CorruptBatch { partition, offset, .. } => {
+        ConsumerError::CorruptBatch {
+            partition, offset, ..
+        } => {
             let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
             fields.set_item("topic_partition", tp)?;
             fields.set_item("offset", offset)?;

@@ -50,8 +50,15 @@ pub(crate) fn get<'py, A: Awaited + Sync>(
 }
 
 /// The outcome if it is known.
-pub(crate) fn known<'py, A: Awaited>(py: Python<'py>, future: &A) -> PyResult<Option<Outcome<'py>>> {
-    if future.is_done() { future.outcome(py).map(Some) } else { Ok(None) }
+pub(crate) fn known<'py, A: Awaited>(
+    py: Python<'py>,
+    future: &A,
+) -> PyResult<Option<Outcome<'py>>> {
+    if future.is_done() {
+        future.outcome(py).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 /// Which outcomes a callback is for.
@@ -79,7 +86,11 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
             callbacks::report(py, "delivery callback", error);
         }
     };
-    if done { call(py) } else { future.when_done(Box::new(call)) }
+    if done {
+        call(py)
+    } else {
+        future.when_done(Box::new(call))
+    }
 }
 
 fn call<A: Awaited>(
@@ -97,7 +108,11 @@ fn call<A: Awaited>(
     };
     let mut all: Vec<Bound<'_, PyAny>> = args.bind(py).iter().collect();
     all.push(given);
-    f.call(py, PyTuple::new(py, all)?, kwargs.map(|kwargs| kwargs.bind(py)))?;
+    f.call(
+        py,
+        PyTuple::new(py, all)?,
+        kwargs.map(|kwargs| kwargs.bind(py)),
+    )?;
     Ok(())
 }
 
@@ -143,7 +158,10 @@ impl Awaited for Sent {
     }
 
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
-        let outcome = self.completion.outcome(self.index).expect("asked for once it is done");
+        let outcome = self
+            .completion
+            .outcome(self.index)
+            .expect("asked for once it is done");
         match outcome {
             Ok(written) => types::record_metadata(
                 py,
@@ -223,7 +241,10 @@ impl FutureRecordMetadata {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) {
-        let (args, kwargs) = (args.clone().unbind(), kwargs.map(|given| given.clone().unbind()));
+        let (args, kwargs) = (
+            args.clone().unbind(),
+            kwargs.map(|given| given.clone().unbind()),
+        );
         match &self.0 {
             State::Sent(sent) => add(py, Arc::new(sent.clone()), wanted, f, args, kwargs),
             State::Failed(failed) => add(py, Arc::clone(failed), wanted, f, args, kwargs),
@@ -263,7 +284,9 @@ impl FutureRecordMetadata {
 
     fn retriable(&self, py: Python<'_>) -> PyResult<bool> {
         match self.exception(py)? {
-            Some(error) => Ok(error.getattr_opt("retriable")?.is_some_and(|flag| flag.is_truthy().unwrap_or(false))),
+            Some(error) => Ok(error
+                .getattr_opt("retriable")?
+                .is_some_and(|flag| flag.is_truthy().unwrap_or(false))),
             None => Ok(false),
         }
     }

@@ -40,7 +40,9 @@ pub(crate) fn wait<T: Send>(
 /// handler raises. Whoever is to wake it has the waker already.
 pub(crate) fn park(py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {
     let mut slept = false;
-    wait(py, deadline, |_| std::mem::replace(&mut slept, true).then_some(()))?;
+    wait(py, deadline, |_| {
+        std::mem::replace(&mut slept, true).then_some(())
+    })?;
     Ok(())
 }
 

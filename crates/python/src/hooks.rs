@@ -37,6 +37,9 @@ pub(crate) struct Given<'py> {
     pub(crate) timestamp_ms: Option<i64>,
 }
 
+/// What the serializers made.
+type KeyAndValue<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+
 impl Hooks {
     pub(crate) fn new(hooks: &Bound<'_, PyAny>) -> PyResult<Self> {
         let read = |name: &str| -> PyResult<Option<Py<PyAny>>> {
@@ -101,16 +104,17 @@ impl Hooks {
         given: &Given<'py>,
     ) -> Result<Sent, NotAppended> {
         let deadline = appender.budget();
-        let present = |data: &Option<Bound<'py, PyAny>>| data.as_ref().is_some_and(|d| !d.is_none());
+        let present =
+            |data: &Option<Bound<'py, PyAny>>| data.as_ref().is_some_and(|d| !d.is_none());
         need_key_or_value(present(&given.key), present(&given.value))?;
         let topic = appender.topic(&given.topic)?;
         if topic.partition_count() == 0 {
             appender.await_partition(py, topic.name(), None, deadline)?;
         }
         let headers = header_objects(py, given.headers.as_ref())?;
-        let (key, value) = self.serialized(py, given, &headers)?;
-        let key_data = Data::new(key.as_ref(), "key")?;
-        let value_data = Data::new(value.as_ref(), "value")?;
+        let serialized = self.serialized(py, given, &headers)?;
+        let key_data = Data::new(serialized.0.as_ref(), "key")?;
+        let value_data = Data::new(serialized.1.as_ref(), "value")?;
         let held = HeaderList::new(headers.as_any())?;
         let header_data = held.data()?;
         let refs = header_refs(&header_data);
@@ -123,10 +127,10 @@ impl Hooks {
         };
         let chosen = record.partition.is_none() && self.partition.is_some();
         if chosen {
-            record.partition = Some(self.partition_of(py, appender, given, &key, &value)?);
+            record.partition = Some(self.partition_of(py, appender, given, &serialized)?);
         }
         let appended = if chosen && self.on_new_batch.is_some() && record.key.is_none() {
-            self.append_or_choose_again(py, appender, given, &mut record, (&key, &value))?
+            self.append_or_choose_again(py, appender, given, &mut record, &serialized)?
         } else {
             self.append(py, appender, given, &record, deadline)?
         };
@@ -164,23 +168,23 @@ impl Hooks {
         appender: &Appender,
         given: &Given<'py>,
         record: &mut Record<'_>,
-        serialized: (&Option<Bound<'py, PyAny>>, &Option<Bound<'py, PyAny>>),
+        serialized: &KeyAndValue<'py>,
     ) -> Result<Appended, NotAppended> {
         let topic = appender.topic(&given.topic)?;
-        match appender.accumulator.append_to_open_batch(topic, record, Instant::now) {
+        match appender
+            .accumulator
+            .append_to_open_batch(topic, record, Instant::now)
+        {
             Ok(appended) => Ok(appended),
             Err(AppendRefusal::NewBatch) => {
                 if let Some(hook) = &self.on_new_batch {
                     let cluster = ClusterMetadata::new(appender.metadata.snapshot());
                     hook.call1(py, (&given.topic, cluster, record.partition))?;
                 }
-                let (key, value) = serialized;
-                record.partition = Some(self.partition_of(py, appender, given, key, value)?);
+                record.partition = Some(self.partition_of(py, appender, given, serialized)?);
                 self.append(py, appender, given, record, appender.budget())
             }
-            Err(refusal) => {
-                appender.wait_and_append(py, topic, record, refusal, appender.budget())
-            }
+            Err(refusal) => appender.wait_and_append(py, topic, record, refusal, appender.budget()),
         }
     }
 
@@ -189,7 +193,7 @@ impl Hooks {
         py: Python<'py>,
         given: &Given<'py>,
         headers: &Bound<'py, PyList>,
-    ) -> PyResult<(Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>)> {
+    ) -> PyResult<KeyAndValue<'py>> {
         let Some(hook) = &self.serialize else {
             return Ok((given.key.clone(), given.value.clone()));
         };
@@ -205,19 +209,17 @@ impl Hooks {
         py: Python<'py>,
         appender: &Appender,
         given: &Given<'py>,
-        key: &Option<Bound<'py, PyAny>>,
-        value: &Option<Bound<'py, PyAny>>,
+        serialized: &KeyAndValue<'py>,
     ) -> PyResult<i32> {
-        let hook = self.partition.as_ref().expect("asked for only with a partitioner");
+        let (key, value) = serialized;
+        let hook = self
+            .partition
+            .as_ref()
+            .expect("asked for only with a partitioner");
         let cluster = ClusterMetadata::new(appender.metadata.snapshot());
-        let chosen = hook.bind(py).call1((
-            &given.topic,
-            &given.key,
-            key,
-            &given.value,
-            value,
-            cluster,
-        ))?;
+        let chosen =
+            hook.bind(py)
+                .call1((&given.topic, &given.key, key, &given.value, value, cluster))?;
         if chosen.is_none() {
             return Err(PyValueError::new_err(format!(
                 "the partitioner chose no partition for a record of topic {}",
@@ -229,7 +231,9 @@ impl Hooks {
 
     /// Every record is told of, whether or not the application looks at its future.
     fn hear_of(&self, py: Python<'_>, sent: &Sent) {
-        let Some(hook) = &self.on_acknowledgement else { return };
+        let Some(hook) = &self.on_acknowledgement else {
+            return;
+        };
         let (hook, known) = (hook.clone_ref(py), sent.clone());
         sent.when_done(Box::new(move |py| {
             let told = known.outcome(py).and_then(|outcome| match outcome {
@@ -243,7 +247,9 @@ impl Hooks {
     }
 
     fn tell_failure<'py, E>(&self, py: Python<'py>, error: &Bound<'py, E>) {
-        let Some(hook) = &self.on_acknowledgement else { return };
+        let Some(hook) = &self.on_acknowledgement else {
+            return;
+        };
         if let Err(raised) = hook.call1(py, (py.None(), error.as_any())) {
             callbacks::report(py, "on_acknowledgement", raised);
         }
@@ -288,7 +294,10 @@ fn header_objects<'py>(
 /// A topic's name as given; its characters are checked where its metadata is asked for.
 pub(crate) fn topic_name<'py>(topic: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     topic.cast::<PyString>().cloned().map_err(|_| {
-        let kind = topic.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+        let kind = topic
+            .get_type()
+            .name()
+            .map_or_else(|_| "?".to_owned(), |name| name.to_string());
         PyTypeError::new_err(format!("topic must be a str, got {kind}"))
     })
 }

@@ -6,6 +6,11 @@
 //! ```
 //! A branch about Kafka's semantics in here is a bug: it belongs to the crate that it is about.
 
+// Arguments of Python methods arrive by value, and methods have a self whether they need it or not;
+// threads, waits and deadlines are this crate's business: the cores take `now` from here.
+#![allow(clippy::needless_pass_by_value, clippy::unused_self)]
+#![allow(clippy::disallowed_methods)]
+
 use pyo3::prelude::*;
 
 mod append;

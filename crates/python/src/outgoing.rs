@@ -17,7 +17,9 @@ impl<'a> Data<'a> {
     /// Takes bytes, bytearray, memoryview or None.
     #[inline]
     pub(crate) fn new(object: Option<&'a Bound<'_, PyAny>>, what: &str) -> PyResult<Self> {
-        let Some(object) = object else { return Ok(Self::None) };
+        let Some(object) = object else {
+            return Ok(Self::None);
+        };
         if let Ok(bytes) = object.cast::<PyBytes>() {
             return Ok(Self::Borrowed(bytes.as_bytes()));
         }
@@ -88,7 +90,10 @@ impl<'py> HeaderList<'py> {
 }
 
 fn wrong_headers(headers: &Bound<'_, PyAny>) -> PyErr {
-    let shown = headers.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let shown = headers
+        .get_type()
+        .name()
+        .map_or_else(|_| "?".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!(
         "headers must be a list of (str, bytes) tuples, a value may be None; got {shown}"
     ))
@@ -97,7 +102,10 @@ fn wrong_headers(headers: &Bound<'_, PyAny>) -> PyErr {
 /// Borrowed pairs in the form that records are encoded from.
 pub(crate) fn header_refs<'a>(data: &'a [(&'a str, Data<'a>)]) -> Vec<HeaderRef<'a>> {
     data.iter()
-        .map(|(name, value)| HeaderRef { key: name.as_bytes(), value: value.as_slice() })
+        .map(|(name, value)| HeaderRef {
+            key: name.as_bytes(),
+            value: value.as_slice(),
+        })
         .collect()
 }
 
@@ -106,7 +114,10 @@ pub(crate) fn header_size(headers: &[HeaderRef<'_>]) -> i32 {
     if headers.is_empty() {
         return -1;
     }
-    headers.iter().map(|h| (h.key.len() + h.value.map_or(0, <[u8]>::len)) as i32).sum()
+    headers
+        .iter()
+        .map(|h| (h.key.len() + h.value.map_or(0, <[u8]>::len)) as i32)
+        .sum()
 }
 
 /// kafka-python's check: a record needs one of the two.

@@ -139,7 +139,10 @@ impl Core {
 
     /// Raises what must end any waiting call.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.client.view().check().map_err(|error| errors::client(py, &error))?;
+        self.client
+            .view()
+            .check()
+            .map_err(|error| errors::client(py, &error))?;
         if self.woken.swap(false, Ordering::AcqRel) {
             return Err(errors::raise(py, "WakeupError", "wakeup() was called"));
         }
@@ -154,7 +157,9 @@ impl Core {
         state: MutexGuard<'a, PollState>,
         deadline: Option<Instant>,
     ) -> PyResult<MutexGuard<'a, PollState>> {
-        let Some(hook) = &self.hooks.before_poll else { return Ok(state) };
+        let Some(hook) = &self.hooks.before_poll else {
+            return Ok(state);
+        };
         let seen = self.reentries.load(Ordering::Acquire);
         let due = state.hook_due.is_some_and(|at| at <= Instant::now());
         if !due && seen == state.hook_seen {
@@ -170,8 +175,8 @@ impl Core {
     }
 
     /// Drains with `take` until it gives something or the deadline is over.
-    fn poll_with<'a, T>(
-        &'a self,
+    fn poll_with<T>(
+        &self,
         py: Python<'_>,
         deadline: Option<Instant>,
         mut take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
@@ -255,7 +260,9 @@ impl Core {
             let drained = self.consumer().drain(1, &mut sink);
             let (record, ended) = (sink.record, sink.ended);
             settled(py, drained, ended)?;
-            let Some(record) = record else { return Ok(None) };
+            let Some(record) = record else {
+                return Ok(None);
+            };
             match &self.hooks.on_consume {
                 None => Ok(Some(Some(record.into_any()))),
                 Some(hook) => {
@@ -280,7 +287,10 @@ impl Core {
         records_max: usize,
         bytes_max: usize,
     ) -> PyResult<arrow_array::RecordBatch> {
-        let limits = TableLimits { rows_max: records_max, bytes_max };
+        let limits = TableLimits {
+            rows_max: records_max,
+            bytes_max,
+        };
         let filled = self.poll_with(py, deadline, |state| {
             let sink = self.arrow_sink(state, limits);
             let consumer = self.consumer();
@@ -290,12 +300,16 @@ impl Core {
             if drained.records == 0 {
                 return Ok(None);
             }
-            sink.take().map(Some).map_err(|error| capsules::columns_error(&error))
+            sink.take()
+                .map(Some)
+                .map_err(|error| capsules::columns_error(&error))
         })?;
         match filled {
             Some(table) => Ok(table),
             // The same schema when it is empty.
-            None => Ok(arrow_array::RecordBatch::new_empty(Arc::clone(Layout::poll().schema()))),
+            None => Ok(arrow_array::RecordBatch::new_empty(Arc::clone(
+                Layout::poll().schema(),
+            ))),
         }
     }
 
@@ -317,7 +331,11 @@ impl Core {
 }
 
 /// Whether anything was taken; raises what kept everything from being taken.
-fn settled(py: Python<'_>, drained: Result<Drained, ConsumerError>, ended: Ended) -> PyResult<bool> {
+fn settled(
+    py: Python<'_>,
+    drained: Result<Drained, ConsumerError>,
+    ended: Ended,
+) -> PyResult<bool> {
     if let Some(error) = ended.failure {
         return Err(error);
     }
@@ -338,7 +356,9 @@ fn intercepted<'py>(
     let given = PyDict::new(py);
     given.set_item(&partition, PyList::new(py, [record])?)?;
     let changed = hook.bind(py).call1((given,))?;
-    let Some(list) = changed.cast::<PyDict>()?.get_item(partition)? else { return Ok(None) };
+    let Some(list) = changed.cast::<PyDict>()?.get_item(partition)? else {
+        return Ok(None);
+    };
     list.try_iter()?.next().transpose()
 }
 
@@ -369,11 +389,11 @@ fn raise_poison(py: Python<'_>, poison: Poison) -> PyErr {
 }
 
 /// `OffsetAndMetadata` of a position.
-pub(crate) fn offset_object<'py>(
-    py: Python<'py>,
+pub(crate) fn offset_object(
+    py: Python<'_>,
     offset: i64,
     leader_epoch: i32,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Bound<'_, PyAny>> {
     types::offset_and_metadata(py, offset, "", leader_epoch)
 }
 

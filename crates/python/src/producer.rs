@@ -42,7 +42,11 @@ impl Producer {
         match self.0.get() {
             Some(core) if !core.client.view().is_inherited() => Ok(core),
             Some(_) => Err(errors::client(py, &thalweg_network::ClientError::Forked)),
-            None => Err(errors::raise(py, "IllegalStateError", "the producer was never opened")),
+            None => Err(errors::raise(
+                py,
+                "IllegalStateError",
+                "the producer was never opened",
+            )),
         }
     }
 }
@@ -68,13 +72,20 @@ impl Producer {
         let client_config = settings::client(&mut options)?;
         let mut producer_config = settings::producer(&mut options)?;
         settings::align_producer(&mut producer_config, &client_config);
-        let max_block = options.get::<f64>("max_block_ms")?.map_or(Duration::from_secs(60), duration_ms);
+        let max_block = options
+            .get::<f64>("max_block_ms")?
+            .map_or(Duration::from_secs(60), duration_ms);
         options.finish()?;
-        let hooks = hooks.filter(|given| !given.is_none()).map(Hooks::new).transpose()?;
+        let hooks = hooks
+            .filter(|given| !given.is_none())
+            .map(Hooks::new)
+            .transpose()?;
         let listener: Arc<dyn CompletionListener> = Arc::new(Listener);
         let client = gil::client_call(py, |interrupted| {
             let client = ProducerClient::start(&client_config, producer_config, Some(listener))?;
-            client.view().wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
+            client
+                .view()
+                .wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
             Ok(client)
         })?;
         let appender = Appender {
@@ -83,7 +94,11 @@ impl Producer {
             topics: TopicCache::new(),
             max_block,
         };
-        let core = Core { client: Arc::new(client), appender, hooks };
+        let core = Core {
+            client: Arc::new(client),
+            appender,
+            hooks,
+        };
         self.0
             .set(core)
             .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is open already"))
@@ -103,7 +118,14 @@ impl Producer {
     ) -> PyResult<FutureRecordMetadata> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
-        let given = Given { topic, value, key, headers, partition, timestamp_ms };
+        let given = Given {
+            topic,
+            value,
+            key,
+            headers,
+            partition,
+            timestamp_ms,
+        };
         match &core.hooks {
             None => send_plain(py, &core.appender, &given),
             Some(hooks) => hooks.send(py, &core.appender, given),
@@ -124,7 +146,16 @@ impl Producer {
     ) -> PyResult<FutureBatchMetadata> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
-        crate::send_many::send_lists(py, core, &topic, values, keys, headers, partition, timestamps_ms)
+        crate::send_many::send_lists(
+            py,
+            core,
+            &topic,
+            values,
+            keys,
+            headers,
+            partition,
+            timestamps_ms,
+        )
     }
 
     fn send_arrow<'py>(
@@ -156,7 +187,9 @@ impl Producer {
 
     #[pyo3(signature = (timeout = None))]
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let Some(core) = self.0.get() else { return Ok(()) };
+        let Some(core) = self.0.get() else {
+            return Ok(());
+        };
         if core.client.view().is_inherited() {
             return Err(errors::client(py, &thalweg_network::ClientError::Forked));
         }
@@ -197,7 +230,9 @@ impl Producer {
 
     #[getter]
     fn closed(&self) -> bool {
-        self.0.get().is_none_or(|core| core.client.view().is_closed())
+        self.0
+            .get()
+            .is_none_or(|core| core.client.view().is_closed())
     }
 }
 
@@ -208,7 +243,11 @@ pub(crate) fn far_away() -> Instant {
 
 /// `send` without any Python step.
 #[inline]
-fn send_plain(py: Python<'_>, appender: &Appender, given: &Given<'_>) -> PyResult<FutureRecordMetadata> {
+fn send_plain(
+    py: Python<'_>,
+    appender: &Appender,
+    given: &Given<'_>,
+) -> PyResult<FutureRecordMetadata> {
     let key = Data::new(given.key.as_ref(), "key")?;
     let value = Data::new(given.value.as_ref(), "value")?;
     need_key_or_value(key.as_slice().is_some(), value.as_slice().is_some())?;
@@ -227,7 +266,10 @@ fn send_plain(py: Python<'_>, appender: &Appender, given: &Given<'_>) -> PyResul
             let held = HeaderList::new(headers)?;
             let data = held.data()?;
             let refs = header_refs(&data);
-            let record = Record { headers: Headers::List(&refs), ..record };
+            let record = Record {
+                headers: Headers::List(&refs),
+                ..record
+            };
             (appender.append(py, topic, &record), header_size(&refs))
         }
     };
@@ -236,7 +278,11 @@ fn send_plain(py: Python<'_>, appender: &Appender, given: &Given<'_>) -> PyResul
             completion: appended.completion,
             index: appended.index,
             timestamp_ms,
-            sizes: Sizes { key: key.size(), value: value.size(), headers: header_bytes },
+            sizes: Sizes {
+                key: key.size(),
+                value: value.size(),
+                headers: header_bytes,
+            },
         })),
         Err(NotAppended::Raise(error)) => Err(error),
         Err(NotAppended::Fail(error)) => Ok(FutureRecordMetadata::refused(error)),

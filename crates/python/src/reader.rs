@@ -54,7 +54,11 @@ impl PartitionReader {
         let client_config = settings::client(&mut options)?;
         let mut consumer_config = settings::consumer(&mut options)?;
         settings::align_consumer(&mut consumer_config, &client_config);
-        for unused in ["max_poll_records", "poll_arrow_max_bytes", "consumer_timeout_ms"] {
+        for unused in [
+            "max_poll_records",
+            "poll_arrow_max_bytes",
+            "consumer_timeout_ms",
+        ] {
             options.ignore(unused);
         }
         options.finish()?;
@@ -63,21 +67,33 @@ impl PartitionReader {
         consumer_config.auto_offset_reset = OffsetReset::None;
         let client = gil::client_call(py, |interrupted| {
             let client = ConsumerClient::start(&client_config, consumer_config)?;
-            client.view().wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
+            client
+                .view()
+                .wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
             Ok(client)
         })?;
         let range = Range {
-            partition: TopicPartition { topic: topic.into(), partition },
+            partition: TopicPartition {
+                topic: topic.into(),
+                partition,
+            },
             start,
             end,
             fail_on_data_loss,
             timeout: duration_ms(timeout_ms),
         };
         let reader = RangeReader::new(Arc::clone(client.consumer()), range, Instant::now());
-        let limits = TableLimits { rows_max: batch_rows, bytes_max: batch_bytes };
+        let limits = TableLimits {
+            rows_max: batch_rows,
+            bytes_max: batch_bytes,
+        };
         let pool = SlabPool::new(SLAB_BATCHES * batch_bytes);
         let sink = ArrowSink::new(Layout::spark(include_headers), limits, pool);
-        Ok(Self(Mutex::new(Some(Reading { reader, sink, client }))))
+        Ok(Self(Mutex::new(Some(Reading {
+            reader,
+            sink,
+            client,
+        }))))
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -87,7 +103,11 @@ impl PartitionReader {
     fn __next__(&self, py: Python<'_>) -> PyResult<ArrowBatch> {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(reading) = guard.as_mut() else {
-            return Err(errors::raise(py, "IllegalStateError", "the reader is closed"));
+            return Err(errors::raise(
+                py,
+                "IllegalStateError",
+                "the reader is closed",
+            ));
         };
         if reading.client.view().is_inherited() {
             return Err(errors::client(py, &thalweg_network::ClientError::Forked));
@@ -103,11 +123,11 @@ impl PartitionReader {
             }
             match step {
                 RangeStep::Records(_) if !sink.is_full() => {}
-                RangeStep::Records(_) | RangeStep::SinkFull => return taken(sink),
                 RangeStep::Done if sink.is_empty() => return Err(PyStopIteration::new_err(())),
-                RangeStep::Done => return taken(sink),
+                RangeStep::Records(_) | RangeStep::SinkFull | RangeStep::Done => {
+                    return taken(sink);
+                }
                 RangeStep::Pending => {
-                    // Rows that are here go out now: Spark works on them while more arrive.
                     let until = reader.deadline();
                     gil::park(py, Some(until))?;
                 }
@@ -117,7 +137,14 @@ impl PartitionReader {
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let reading = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Reading { reader, sink, client }) = reading else { return Ok(()) };
+        let Some(Reading {
+            reader,
+            sink,
+            client,
+        }) = reading
+        else {
+            return Ok(());
+        };
         drop((reader, sink));
         if client.view().is_inherited() {
             // Its thread and sockets are the parent's; dropping the handle would lock their queues.
@@ -145,5 +172,7 @@ impl PartitionReader {
 }
 
 fn taken(sink: &mut ArrowSink) -> PyResult<ArrowBatch> {
-    sink.take().map(ArrowBatch::new).map_err(|error| capsules::columns_error(&error))
+    sink.take()
+        .map(ArrowBatch::new)
+        .map_err(|error| capsules::columns_error(&error))
 }

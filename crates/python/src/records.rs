@@ -48,7 +48,11 @@ impl RawHeaders {
         section: Box<[u8]>,
         parse: fn(Python<'_>, &[u8]) -> PyResult<Py<PyList>>,
     ) -> Self {
-        Self { section, parse, parsed: PyOnceLock::new() }
+        Self {
+            section,
+            parse,
+            parsed: PyOnceLock::new(),
+        }
     }
 }
 
@@ -178,7 +182,9 @@ impl ConsumerRecord {
             Headers::None => Ok(PyList::empty(py).into_any().unbind()),
             Headers::Made(list) => Ok(list.clone_ref(py)),
             Headers::Raw(raw) => {
-                let list = raw.parsed.get_or_try_init(py, || (raw.parse)(py, &raw.section))?;
+                let list = raw
+                    .parsed
+                    .get_or_try_init(py, || (raw.parse)(py, &raw.section))?;
                 Ok(list.clone_ref(py).into_any())
             }
         }
@@ -204,7 +210,8 @@ impl ConsumerRecord {
         self.header_size
     }
 
-    fn _asdict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+    #[pyo3(name = "_asdict")]
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (name, value) in FIELDS.iter().zip(self.to_tuple(py)?.iter()) {
             dict.set_item(name, value)?;
@@ -217,8 +224,11 @@ impl ConsumerRecord {
         slf: &Bound<'py, Self>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let values = slf.get()._asdict(slf.py())?;
-        for (name, value) in kwargs.into_iter().flat_map(|given| given.iter()) {
+        let values = slf.get().as_dict(slf.py())?;
+        for (name, value) in kwargs
+            .into_iter()
+            .flat_map(pyo3::types::PyDictMethods::iter)
+        {
             if !values.contains(&name)? {
                 return Err(PyValueError::new_err(format!(
                     "Got unexpected field names: {}",
@@ -248,7 +258,9 @@ impl ConsumerRecord {
 
     #[pyo3(signature = (value, /))]
     fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
-        self.to_tuple(py)?.call_method1("count", (value,))?.extract()
+        self.to_tuple(py)?
+            .call_method1("count", (value,))?
+            .extract()
     }
 
     #[pyo3(signature = (value, start = 0, stop = isize::MAX, /))]
@@ -259,7 +271,9 @@ impl ConsumerRecord {
         start: isize,
         stop: isize,
     ) -> PyResult<usize> {
-        self.to_tuple(py)?.call_method1("index", (value, start, stop))?.extract()
+        self.to_tuple(py)?
+            .call_method1("index", (value, start, stop))?
+            .extract()
     }
 
     fn __len__(&self) -> usize {
@@ -332,11 +346,16 @@ impl ConsumerRecord {
         memo: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let tuple = slf.get().to_tuple(slf.py())?;
-        let copied = slf.py().import("copy")?.call_method1("deepcopy", (tuple, memo))?;
+        let copied = slf
+            .py()
+            .import("copy")?
+            .call_method1("deepcopy", (tuple, memo))?;
         slf.get_type().call1(copied.cast::<PyTuple>()?)
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyType>, Bound<'py, PyTuple>)> {
         Ok((slf.get_type(), slf.get().to_tuple(slf.py())?))
     }
 }
@@ -366,7 +385,10 @@ impl ConsumerRecord {
 }
 
 /// Tuples of more than twelve parts have no conversion of their own: the last four come nested.
-fn flatten_tail<'py>(py: Python<'py>, parts: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyTuple>> {
+fn flatten_tail<'py>(
+    py: Python<'py>,
+    parts: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyTuple>> {
     let mut all: Vec<Bound<'py, PyAny>> = parts.iter().collect();
     let tail = all.pop().expect("the tuple was made of ten parts");
     all.extend(tail.cast_into::<PyTuple>()?.iter());

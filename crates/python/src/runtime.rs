@@ -15,11 +15,18 @@ use crate::callbacks;
 #[pyfunction]
 pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
     let level = u8::try_from(level).unwrap_or(u8::MAX);
-    match log::Logger::ALL.into_iter().find(|known| known.name() == logger) {
+    match log::Logger::ALL
+        .into_iter()
+        .find(|known| known.name() == logger)
+    {
         Some(known) => log::set_level(known, level),
         // The broker's own messages come by its errors; its logger exists on the Python side.
         None if logger == "broker" => {}
-        None => return Err(PyValueError::new_err(format!("there is no logger {logger:?}"))),
+        None => {
+            return Err(PyValueError::new_err(format!(
+                "there is no logger {logger:?}"
+            )));
+        }
     }
     pump();
     Ok(())
@@ -28,7 +35,9 @@ pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
 /// Names of this process's runtime threads.
 #[pyfunction]
 pub(crate) fn runtime_threads() -> Vec<String> {
-    Runtime::existing().map(Runtime::thread_names).unwrap_or_default()
+    Runtime::existing()
+        .map(Runtime::thread_names)
+        .unwrap_or_default()
 }
 
 /// Ends callbacks and threads; called last by the interpreter's exit handler.
@@ -84,6 +93,9 @@ fn pump() {
 
 fn emit(py: Python<'_>, event: &log::Event) -> PyResult<()> {
     let logging = py.import("thalweg._logging")?;
-    logging.call_method1("emit", (event.logger.name(), event.level as u8, &event.message))?;
+    logging.call_method1(
+        "emit",
+        (event.logger.name(), event.level as u8, &event.message),
+    )?;
     Ok(())
 }

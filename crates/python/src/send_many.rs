@@ -62,10 +62,15 @@ impl RecordSource for ListSource<'_> {
     fn record(&mut self, row: usize) -> Record<'_> {
         Record {
             partition: self.partitions.of(row),
-            timestamp_ms: self.timestamps.and_then(|times| times[row]).unwrap_or(self.now_ms),
+            timestamp_ms: self
+                .timestamps
+                .and_then(|times| times[row])
+                .unwrap_or(self.now_ms),
             key: self.keys.and_then(|keys| keys[row].as_slice()),
             value: self.values[row].as_slice(),
-            headers: self.headers.map_or(Headers::default(), |rows| Headers::List(&rows[row])),
+            headers: self
+                .headers
+                .map_or(Headers::default(), |rows| Headers::List(&rows[row])),
         }
     }
 
@@ -89,7 +94,9 @@ pub(crate) fn send_lists<'py>(
     let values = column("values", values, None)?;
     let len = values.len();
     let optional = |name, given: Option<&Bound<'py, PyAny>>| {
-        given.map(|given| column(name, given, Some(len))).transpose()
+        given
+            .map(|given| column(name, given, Some(len)))
+            .transpose()
     };
     let columns = Columns {
         keys: optional("keys", keys)?,
@@ -104,7 +111,10 @@ pub(crate) fn send_lists<'py>(
             .transpose()?,
         values,
     };
-    if let Some(hooks) = core.hooks.as_ref().filter(|hooks| hooks.is_per_record() || hooks.has_serializer())
+    if let Some(hooks) = core
+        .hooks
+        .as_ref()
+        .filter(|hooks| hooks.is_per_record() || hooks.has_serializer())
     {
         return Ok(send_each(py, core, hooks, topic, &columns));
     }
@@ -123,7 +133,13 @@ impl ExtractVec for Bound<'_, PyTuple> {
         T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
     {
         self.iter()
-            .map(|item| if item.is_none() { Ok(None) } else { item.extract::<T>().map(Some).map_err(Into::into) })
+            .map(|item| {
+                if item.is_none() {
+                    Ok(None)
+                } else {
+                    item.extract::<T>().map(Some).map_err(Into::into)
+                }
+            })
             .collect()
     }
 }
@@ -135,7 +151,9 @@ fn column<'py>(
     len: Option<usize>,
 ) -> PyResult<Bound<'py, PyTuple>> {
     let sequence = given.cast::<PySequence>().map_err(|_| {
-        PyTypeError::new_err(format!("{name} must be a sequence with an element for each record"))
+        PyTypeError::new_err(format!(
+            "{name} must be a sequence with an element for each record"
+        ))
     })?;
     let tuple = sequence.to_tuple()?;
     match len {
@@ -158,18 +176,31 @@ fn send_slices<'py>(
     let values = data_of(&value_objects, "value")?;
     let key_objects: Option<Vec<Bound<'py, PyAny>>> =
         columns.keys.as_ref().map(|keys| keys.iter().collect());
-    let keys = key_objects.as_ref().map(|objects| data_of(objects, "key")).transpose()?;
+    let keys = key_objects
+        .as_ref()
+        .map(|objects| data_of(objects, "key"))
+        .transpose()?;
     let held = columns.headers.as_ref().map(held_headers).transpose()?;
     let header_data = held
         .as_ref()
-        .map(|lists| lists.iter().map(HeaderList::data).collect::<PyResult<Vec<_>>>())
+        .map(|lists| {
+            lists
+                .iter()
+                .map(HeaderList::data)
+                .collect::<PyResult<Vec<_>>>()
+        })
         .transpose()?;
-    let header_slices: Option<Vec<Vec<HeaderRef<'_>>>> =
-        header_data.as_ref().map(|rows| rows.iter().map(|row| header_refs(row)).collect());
+    let header_slices: Option<Vec<Vec<HeaderRef<'_>>>> = header_data
+        .as_ref()
+        .map(|rows| rows.iter().map(|row| header_refs(row)).collect());
     for (row, value) in values.iter().enumerate() {
-        let has_key = keys.as_ref().is_some_and(|keys| keys[row].as_slice().is_some());
+        let has_key = keys
+            .as_ref()
+            .is_some_and(|keys| keys[row].as_slice().is_some());
         if value.as_slice().is_none() && !has_key {
-            return Err(PyValueError::new_err(format!("row {row}: Need at least one: key or value")));
+            return Err(PyValueError::new_err(format!(
+                "row {row}: Need at least one: key or value"
+            )));
         }
     }
     let source = ListSource {
@@ -181,16 +212,28 @@ fn send_slices<'py>(
         now_ms: now_ms(),
     };
     let rows = append_all(py, &core.appender, topic, source)?;
-    Ok(FutureBatchMetadata::new(Rows::Bulk(rows), columns.values.len()))
+    Ok(FutureBatchMetadata::new(
+        Rows::Bulk(rows),
+        columns.values.len(),
+    ))
 }
 
 fn data_of<'a>(objects: &'a [Bound<'_, PyAny>], what: &str) -> PyResult<Vec<Data<'a>>> {
-    objects.iter().map(|object| Data::new(Some(object), what)).collect()
+    objects
+        .iter()
+        .map(|object| Data::new(Some(object), what))
+        .collect()
 }
 
 fn held_headers<'py>(rows: &Bound<'py, PyTuple>) -> PyResult<Vec<HeaderList<'py>>> {
     rows.iter()
-        .map(|row| if row.is_none() { Ok(HeaderList::empty()) } else { HeaderList::new(&row) })
+        .map(|row| {
+            if row.is_none() {
+                Ok(HeaderList::empty())
+            } else {
+                HeaderList::new(&row)
+            }
+        })
         .collect()
 }
 
@@ -215,10 +258,12 @@ fn send_each<'py>(
             partition: columns.partitions.of(row),
             timestamp_ms: columns.timestamps.as_ref().and_then(|times| times[row]),
         };
-        hooks.send_one(py, &core.appender, given).map_err(|error| match error {
-            NotAppended::Raise(error) => error.into_value(py).into_any(),
-            NotAppended::Fail(error) => error,
-        })
+        hooks
+            .send_one(py, &core.appender, given)
+            .map_err(|error| match error {
+                NotAppended::Raise(error) => error.into_value(py).into_any(),
+                NotAppended::Fail(error) => error,
+            })
     });
     FutureBatchMetadata::new(Rows::Each(rows.collect()), columns.values.len())
 }
@@ -295,12 +340,18 @@ fn append_all<S: RecordSource + Send>(
                     }
                 }
             }
-            BulkStep::UnknownPartition { partition, partitions, .. } => {
+            BulkStep::UnknownPartition {
+                partition,
+                partitions,
+                ..
+            } => {
                 match appender.await_partition(py, entry.name(), partition, appender.budget()) {
                     Ok(_) => {
                         accumulator.topic(entry.name());
                     }
-                    Err(_) => bulk.refuse_row(unknown_partition(entry.name(), partition, partitions)),
+                    Err(_) => {
+                        bulk.refuse_row(unknown_partition(entry.name(), partition, partitions))
+                    }
                 }
                 py.detach(|| bulk.step(accumulator, Instant::now))
             }

@@ -17,8 +17,10 @@ use crate::config::{Options, duration_ms};
 pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
     let mut config = ClientConfig::default();
     let servers: Vec<(String, u16)> = options.get("bootstrap_servers")?.unwrap_or_default();
-    config.bootstrap_servers =
-        servers.into_iter().map(|(host, port)| Address::new(host, port)).collect();
+    config.bootstrap_servers = servers
+        .into_iter()
+        .map(|(host, port)| Address::new(host, port))
+        .collect();
     config.client_id = options.get("client_id")?;
     options.set_ms("bootstrap_timeout_ms", &mut config.bootstrap_timeout)?;
     options.set_ms("request_timeout_ms", &mut config.request_timeout)?;
@@ -27,7 +29,10 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
         None => duration_ms(f64::INFINITY),
     };
     options.set_ms("reconnect_backoff_ms", &mut config.reconnect_backoff)?;
-    options.set_ms("reconnect_backoff_max_ms", &mut config.reconnect_backoff_max)?;
+    options.set_ms(
+        "reconnect_backoff_max_ms",
+        &mut config.reconnect_backoff_max,
+    )?;
     options.set_ms("retry_backoff_ms", &mut config.retry_backoff)?;
     options.set_ms("retry_backoff_max_ms", &mut config.retry_backoff_max)?;
     options.set_ms(
@@ -42,7 +47,10 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
         "max_in_flight_requests_per_connection",
         &mut config.max_in_flight_requests_per_connection,
     )?;
-    options.set("receive_message_max_bytes", &mut config.receive_message_max_bytes)?;
+    options.set(
+        "receive_message_max_bytes",
+        &mut config.receive_message_max_bytes,
+    )?;
     config.receive_buffer_bytes = options.get("receive_buffer_bytes")?;
     config.send_buffer_bytes = options.get("send_buffer_bytes")?;
     options.set_ms("metadata_max_age_ms", &mut config.metadata_max_age)?;
@@ -54,7 +62,10 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
         "metadata_recovery_rebootstrap_trigger_ms",
         &mut config.metadata_recovery_rebootstrap_trigger,
     )?;
-    options.set("allow_auto_create_topics", &mut config.allow_auto_create_topics)?;
+    options.set(
+        "allow_auto_create_topics",
+        &mut config.allow_auto_create_topics,
+    )?;
     // Named in the table, decided below this layer: all addresses are always tried, TCP_NODELAY is
     // always on, and the cipher suites are the TLS library's.
     for ignored in ["client_dns_lookup", "socket_options", "ssl_ciphers"] {
@@ -66,8 +77,9 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
 
 fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()> {
     if let Some(name) = options.get::<String>("security_protocol")? {
-        config.security_protocol = SecurityProtocol::from_name(&name)
-            .ok_or_else(|| PyValueError::new_err(format!("security_protocol {name:?} is unknown")))?;
+        config.security_protocol = SecurityProtocol::from_name(&name).ok_or_else(|| {
+            PyValueError::new_err(format!("security_protocol {name:?} is unknown"))
+        })?;
     }
     options.set("ssl_check_hostname", &mut config.tls.check_hostname)?;
     config.tls.ca = options.get("ssl_cafile")?.map(pem);
@@ -84,7 +96,9 @@ fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()
             password: Secret::new(password.unwrap_or_default()),
         }),
         Some(other) => {
-            return Err(PyValueError::new_err(format!("sasl_mechanism {other:?} is unknown")));
+            return Err(PyValueError::new_err(format!(
+                "sasl_mechanism {other:?} is unknown"
+            )));
         }
         None => None,
     };
@@ -93,16 +107,23 @@ fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()
 
 /// PEM text itself or the path of a file with it.
 fn pem(text: String) -> Pem {
-    if text.contains("-----BEGIN ") { Pem::Inline(text) } else { Pem::File(text.into()) }
+    if text.contains("-----BEGIN ") {
+        Pem::Inline(text)
+    } else {
+        Pem::File(text.into())
+    }
 }
 
 /// A producer's options; `CoreProducerConfig` in Python, less what the binding itself needs.
 pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
-    let mut config = ProducerConfig::default();
-    config.acks = match options.get::<i64>("acks")? {
+    let acks = match options.get::<i64>("acks")? {
         Some(0) => Acks::None,
         Some(1) => Acks::Leader,
         _ => Acks::All,
+    };
+    let mut config = ProducerConfig {
+        acks,
+        ..ProducerConfig::default()
     };
     options.set("enable_idempotence", &mut config.enable_idempotence)?;
     config.transactional_id = options.get("transactional_id")?;
@@ -112,8 +133,9 @@ pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
         config.retries = u32::try_from(retries).unwrap_or(u32::MAX);
     }
     if let Some(name) = options.get::<String>("compression_type")? {
-        config.compression = Compression::from_name(&name)
-            .ok_or_else(|| PyValueError::new_err(format!("compression_type {name:?} is unknown")))?;
+        config.compression = Compression::from_name(&name).ok_or_else(|| {
+            PyValueError::new_err(format!("compression_type {name:?} is unknown"))
+        })?;
     }
     config.compression_level = options.get("compression_level")?;
     options.set("batch_size", &mut config.batch_size)?;
@@ -127,7 +149,10 @@ pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
             _ => Partitioner::BuiltIn,
         };
     }
-    options.set("partitioner_ignore_keys", &mut config.partitioner_ignore_keys)?;
+    options.set(
+        "partitioner_ignore_keys",
+        &mut config.partitioner_ignore_keys,
+    )?;
     options.set(
         "partitioner_adaptive_partitioning_enable",
         &mut config.partitioner_adaptive_partitioning,
@@ -141,8 +166,11 @@ pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
 
 /// A consumer's options; `CoreConsumerConfig` in Python, less what the binding itself needs.
 pub(crate) fn consumer(options: &mut Options<'_>) -> PyResult<ConsumerConfig> {
-    let mut config = ConsumerConfig::default();
-    config.group_id = options.get::<String>("group_id")?.map(Str::from);
+    let group_id = options.get::<String>("group_id")?.map(Str::from);
+    let mut config = ConsumerConfig {
+        group_id,
+        ..ConsumerConfig::default()
+    };
     options.get::<String>("group_instance_id")?;
     if let Some(rack) = options.get::<String>("client_rack")? {
         config.client_rack = Str::from(rack);
@@ -166,7 +194,10 @@ pub(crate) fn consumer(options: &mut Options<'_>) -> PyResult<ConsumerConfig> {
     options.set("fetch_min_bytes", &mut config.fetch_min_bytes)?;
     options.set_ms("fetch_max_wait_ms", &mut config.fetch_max_wait)?;
     options.set("fetch_max_bytes", &mut config.fetch_max_bytes)?;
-    options.set("max_partition_fetch_bytes", &mut config.max_partition_fetch_bytes)?;
+    options.set(
+        "max_partition_fetch_bytes",
+        &mut config.max_partition_fetch_bytes,
+    )?;
     options.set("fetch_buffer_memory", &mut config.fetch_buffer_memory_bytes)?;
     options.set(
         "enable_incremental_fetch_sessions",

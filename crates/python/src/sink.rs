@@ -17,7 +17,11 @@ struct PartitionObjects(BTreeMap<TopicPartition, (Py<PyString>, Py<PyAny>)>);
 
 impl PartitionObjects {
     /// The topic's name and the `TopicPartition`.
-    fn get(&mut self, py: Python<'_>, partition: &TopicPartition) -> PyResult<(Py<PyString>, Py<PyAny>)> {
+    fn get(
+        &mut self,
+        py: Python<'_>,
+        partition: &TopicPartition,
+    ) -> PyResult<(Py<PyString>, Py<PyAny>)> {
         if let Some((topic, object)) = self.0.get(partition) {
             return Ok((topic.clone_ref(py), object.clone_ref(py)));
         }
@@ -28,6 +32,8 @@ impl PartitionObjects {
         Ok(made)
     }
 }
+
+type KeyAndValue = (Py<PyAny>, Py<PyAny>);
 
 /// Python deserializers, called while a record is built.
 pub(crate) struct Deserializers {
@@ -47,7 +53,7 @@ impl Deserializers {
         key: &Py<PyAny>,
         value: &Py<PyAny>,
         headers: &Bound<'_, PyList>,
-    ) -> Result<(Py<PyAny>, Py<PyAny>), (&'static str, PyErr)> {
+    ) -> Result<KeyAndValue, (&'static str, PyErr)> {
         let apply = |hook: &Option<Py<PyAny>>, data: &Py<PyAny>| match hook {
             Some(hook) => hook.call1(py, (topic, headers, data)),
             None => Ok(data.clone_ref(py)),
@@ -186,7 +192,15 @@ impl<'a, 'py> DictSink<'a, 'py> {
         deserializers: &'a Deserializers,
     ) -> Self {
         let (dict, list) = (PyDict::new(py), PyList::empty(py));
-        Self { py, maker, deserializers, dict, list, listed: None, ended: Ended::default() }
+        Self {
+            py,
+            maker,
+            deserializers,
+            dict,
+            list,
+            listed: None,
+            ended: Ended::default(),
+        }
     }
 
     fn begin(&mut self, batch: &BatchInfo<'_>) -> PyResult<()> {
@@ -240,7 +254,13 @@ impl<'a, 'py> OneSink<'a, 'py> {
         maker: &'a mut RecordMaker,
         deserializers: &'a Deserializers,
     ) -> Self {
-        Self { py, maker, deserializers, record: None, ended: Ended::default() }
+        Self {
+            py,
+            maker,
+            deserializers,
+            record: None,
+            ended: Ended::default(),
+        }
     }
 }
 
@@ -272,7 +292,10 @@ impl RecordMaker {
 }
 
 fn bytes(py: Python<'_>, data: Option<&[u8]>) -> Py<PyAny> {
-    data.map_or_else(|| py.None(), |bytes| PyBytes::new(py, bytes).into_any().unbind())
+    data.map_or_else(
+        || py.None(),
+        |bytes| PyBytes::new(py, bytes).into_any().unbind(),
+    )
 }
 
 fn timestamp_type(kind: TimestampType) -> i8 {
@@ -290,7 +313,10 @@ fn header_size(headers: RawHeaders<'_>) -> i32 {
     if headers.is_empty() {
         return -1;
     }
-    headers.iter().map(|h| (h.key.len() + h.value.map_or(0, <[u8]>::len)) as i32).sum()
+    headers
+        .iter()
+        .map(|h| (h.key.len() + h.value.map_or(0, <[u8]>::len)) as i32)
+        .sum()
 }
 
 /// The raw section with its count in front, so that one box holds all there is.
@@ -301,17 +327,22 @@ fn kept_headers(headers: RawHeaders<'_>) -> Headers {
     let mut section = Vec::with_capacity(4 + headers.as_bytes().len());
     section.extend_from_slice(&headers.count().to_le_bytes());
     section.extend_from_slice(headers.as_bytes());
-    Headers::Raw(Box::new(KeptHeaders::new(section.into_boxed_slice(), parse_headers)))
+    Headers::Raw(Box::new(KeptHeaders::new(
+        section.into_boxed_slice(),
+        parse_headers,
+    )))
 }
 
 fn parse_headers(py: Python<'_>, section: &[u8]) -> PyResult<Py<PyList>> {
-    let (count, bytes) = section.split_first_chunk::<4>().expect("kept_headers wrote a count");
+    let (count, bytes) = section
+        .split_first_chunk::<4>()
+        .expect("kept_headers wrote a count");
     Ok(header_list(py, RawHeaders::new(u32::from_le_bytes(*count), bytes))?.unbind())
 }
 
 fn header_list<'py>(py: Python<'py>, headers: RawHeaders<'_>) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
-    for header in headers.iter() {
+    for header in headers {
         list.append(header_pair(py, header.key, header.value)?)?;
     }
     Ok(list)

@@ -26,12 +26,21 @@ impl RecordTable {
 
     #[getter]
     fn nbytes(&self) -> usize {
-        self.0.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0)).sum()
+        self.0
+            .columns()
+            .iter()
+            .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+            .sum()
     }
 
     #[getter]
     fn column_names(&self) -> Vec<String> {
-        self.0.schema().fields().iter().map(|field| field.name().clone()).collect()
+        self.0
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
     }
 
     fn __len__(&self) -> usize {
@@ -39,7 +48,8 @@ impl RecordTable {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = export_schema(&self.0.schema()).map_err(|error| capsules::columns_error(&error))?;
+        let schema =
+            export_schema(&self.0.schema()).map_err(|error| capsules::columns_error(&error))?;
         capsules::schema(py, schema)
     }
 
@@ -77,7 +87,8 @@ impl ArrowBatch {
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = export_schema(&self.0.schema()).map_err(|error| capsules::columns_error(&error))?;
+        let schema =
+            export_schema(&self.0.schema()).map_err(|error| capsules::columns_error(&error))?;
         capsules::schema(py, schema)
     }
 
@@ -89,6 +100,9 @@ impl ArrowBatch {
     ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyCapsule>)> {
         drop(requested_schema);
         let export = export_array(&self.0).map_err(|error| capsules::columns_error(&error))?;
-        Ok((capsules::schema(py, export.schema)?, capsules::array(py, export.array)?))
+        Ok((
+            capsules::schema(py, export.schema)?,
+            capsules::array(py, export.array)?,
+        ))
     }
 }

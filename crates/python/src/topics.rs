@@ -41,7 +41,11 @@ impl TopicCache {
 
     /// The topic's entry.
     #[inline]
-    pub(crate) fn get(&self, name: &Bound<'_, PyString>, accumulator: &Accumulator) -> PyResult<&Arc<TopicEntry>>
+    pub(crate) fn get(
+        &self,
+        name: &Bound<'_, PyString>,
+        accumulator: &Accumulator,
+    ) -> PyResult<&Arc<TopicEntry>>
     where
         Self: 'static,
     {
@@ -74,7 +78,10 @@ impl TopicCache {
                 }
             }
         }
-        let made = Box::into_raw(Box::new(Slot { name: name.clone().unbind(), entry }));
+        let made = Box::into_raw(Box::new(Slot {
+            name: name.clone().unbind(),
+            entry,
+        }));
         kept.push(made);
         if kept.len() < KEPT_MAX {
             slot.store(made, Ordering::Release);

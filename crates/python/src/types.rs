@@ -15,7 +15,9 @@ fn class<'py>(
 ) -> PyResult<&'py Bound<'py, PyAny>> {
     Ok(cell
         .get_or_try_init(py, || {
-            py.import("thalweg.structs")?.getattr(name).map(Bound::unbind)
+            py.import("thalweg.structs")?
+                .getattr(name)
+                .map(Bound::unbind)
         })?
         .bind(py))
 }
@@ -85,7 +87,9 @@ pub(crate) fn producer_record<'py>(
     given: &crate::hooks::Given<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let class = PRODUCER_RECORD.get_or_try_init(py, || {
-        py.import("thalweg.interceptor")?.getattr("ProducerRecord").map(Bound::unbind)
+        py.import("thalweg.interceptor")?
+            .getattr("ProducerRecord")
+            .map(Bound::unbind)
     })?;
     class.bind(py).call1((
         &given.topic,

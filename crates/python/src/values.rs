@@ -11,11 +11,18 @@ use thalweg_protocol::dynamic::{Kind, StructSchema, Value};
 use thalweg_protocol::{Str, Uuid};
 
 /// A body for `schema` out of a Python mapping.
-pub(crate) fn struct_from_py(schema: &'static StructSchema, body: &Bound<'_, PyAny>) -> PyResult<Value> {
+pub(crate) fn struct_from_py(
+    schema: &'static StructSchema,
+    body: &Bound<'_, PyAny>,
+) -> PyResult<Value> {
     struct_at(schema, body, schema.name)
 }
 
-fn struct_at(schema: &'static StructSchema, body: &Bound<'_, PyAny>, path: &str) -> PyResult<Value> {
+fn struct_at(
+    schema: &'static StructSchema,
+    body: &Bound<'_, PyAny>,
+    path: &str,
+) -> PyResult<Value> {
     let mapping = body
         .cast::<PyMapping>()
         .map_err(|_| wrong_type(path, "a mapping of field names to values", body))?;
@@ -23,8 +30,13 @@ fn struct_at(schema: &'static StructSchema, body: &Bound<'_, PyAny>, path: &str)
     for item in mapping.items()?.iter() {
         let (name, value): (Bound<'_, PyString>, Bound<'_, PyAny>) = item.extract()?;
         let name = name.to_str()?;
-        let field = schema.field(name).ok_or_else(|| unknown_field(schema, name, path))?;
-        fields.push((field.name, value_at(field.kind, &value, &format!("{path}.{name}"))?));
+        let field = schema
+            .field(name)
+            .ok_or_else(|| unknown_field(schema, name, path))?;
+        fields.push((
+            field.name,
+            value_at(field.kind, &value, &format!("{path}.{name}"))?,
+        ));
     }
     Ok(Value::Struct(fields))
 }
@@ -44,9 +56,9 @@ fn value_at(kind: Kind, value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value>
             let text = value.cast::<PyString>().map_err(|_| mismatch())?;
             Value::Str(Str::from(text.to_str()?))
         }
-        Kind::Bytes | Kind::Records => {
-            Value::Bytes(Bytes::from(value.extract::<Vec<u8>>().map_err(|_| mismatch())?))
-        }
+        Kind::Bytes | Kind::Records => Value::Bytes(Bytes::from(
+            value.extract::<Vec<u8>>().map_err(|_| mismatch())?,
+        )),
         Kind::Uuid => Value::Uuid(uuid(value, path)?),
         Kind::Struct(schema) => struct_at(schema, value, path)?,
         Kind::Array(element) => {
@@ -60,14 +72,19 @@ fn value_at(kind: Kind, value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value>
 }
 
 fn uuid(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Uuid> {
-    let text = value.cast::<PyString>().map_err(|_| wrong_type(path, "a UUID as str", value))?;
+    let text = value
+        .cast::<PyString>()
+        .map_err(|_| wrong_type(path, "a UUID as str", value))?;
     text.to_str()?.parse().map_err(|_| {
         PyValueError::new_err(format!("{path}: {text} is no UUID in Kafka's base64 form"))
     })
 }
 
 fn wrong_type(path: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
-    let actual = value.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let actual = value
+        .get_type()
+        .name()
+        .map_or_else(|_| "?".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{path}: expected {wanted}, got {actual}"))
 }
 
