@@ -27,7 +27,7 @@ use crate::topology::{Node, Topology};
 use crate::wait::Wait;
 use crate::{BrokerError, coordinator};
 
-/// The first look for old records comes this long after the start, as in Kafka.
+/// The first look for old records comes at the latest this long after the start, as in Kafka.
 const FIRST_RETENTION: Duration = Duration::from_secs(30);
 
 /// The broker without sockets.
@@ -76,6 +76,7 @@ impl Core {
             })
             .collect();
         let mut random = Random::new(seed);
+        let interval = Duration::from_millis(options.retention_check_interval_ms);
         Self {
             topology: Topology::new(nodes, &mut random),
             sessions: SessionCache::new(options.fetch_session_slots_max),
@@ -87,7 +88,7 @@ impl Core {
             random,
             next_producer_id: 0,
             memory_bytes: 0,
-            next_retention: now + FIRST_RETENTION,
+            next_retention: now + FIRST_RETENTION.min(interval),
         }
     }
 

@@ -13,8 +13,10 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 use std::time::{Instant, SystemTime};
 
+use bytes::Bytes;
 use thalweg_protocol::ApiKey;
 
 use crate::core::NodeAddress;
@@ -24,7 +26,7 @@ use crate::handlers;
 use crate::options::BrokerOptions;
 use crate::server::{Server, SharedCore, lock};
 use crate::topology::{NewReplicas, NewTopic};
-use crate::{BrokerConfig, BrokerError, Core};
+use crate::{BrokerConfig, BrokerError, Core, GroupRequest, GroupTicket};
 
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
@@ -217,6 +219,22 @@ impl EmbeddedBroker {
     /// Bytes of all batches in memory.
     pub fn memory_bytes(&self) -> u64 {
         lock(&self.core).memory_bytes
+    }
+
+    /// Serves consumer groups from now on: `waker` is woken for each request of theirs.
+    pub fn attach_group_coordinator(&self, waker: Waker) {
+        lock(&self.core).attach_group_coordinator(waker);
+    }
+
+    /// The requests of consumer groups that came since, oldest first.
+    pub fn take_group_requests(&self) -> Vec<GroupRequest> {
+        lock(&self.core).take_group_requests()
+    }
+
+    /// Answers one of them with a response's body in the request's version. False if nobody
+    /// waits for it any more.
+    pub fn answer_group_request(&self, ticket: GroupTicket, body: Bytes) -> bool {
+        lock(&self.core).answer_group_request(ticket, body)
     }
 
     /// Closes all sockets and ends the broker's thread. Any number of times; bounded.

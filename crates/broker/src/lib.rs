@@ -1,4 +1,24 @@
 //! The embedded broker: a Kafka of 1 to N nodes in one process, in memory, over real sockets.
+//!
+//! ```text
+//! EmbeddedBroker --starts--> server (one thread, the sockets)
+//!       |                       | frames, now
+//!       |                       v
+//!       '----- the program --> Core --> api: table of APIs, faults --> handlers: one file an API
+//!                               |-- topology: nodes, topics, who leads
+//!                               |-- partition: log, producers (dedup), who waits
+//!                               |     '-- storage: batches in wire form, by offset and by time
+//!                               |-- fetch: sessions, reading, the answer's bytes
+//!                               '-- offsets, groups: what groups committed; the way to a coordinator
+//! ```
+//! `Core` and all below it have no socket, thread or clock: time is an argument, so tests run in
+//! virtual time. Answers are held to a real Kafka's by `examples/answers.rs`.
+//!
+//! Where it is like Kafka it is strict: every batch is opened and checked, sequences and epochs
+//! are those of Kafka's producer state, segments roll and vanish by Kafka's rules. Where it is not:
+//! nothing is replicated (replicas exist on paper, acks=all is acks=1), nothing is compacted,
+//! nothing survives the process, and there is no TLS, SASL or ACL. Transactions and groups with
+//! members are not served by this crate alone: see [`GroupRequest`].
 #![deny(unsafe_code)]
 
 mod answer;

@@ -49,7 +49,16 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
+    /// Adds a waiter that is not there yet.
     pub(crate) fn add(&mut self, waiter: &Arc<Waiter>) {
+        let this = Arc::as_ptr(waiter);
+        if self
+            .list
+            .iter()
+            .any(|other| std::ptr::eq(other.as_ptr(), this))
+        {
+            return;
+        }
         if self.list.len() >= self.prune_at.max(PRUNE_AT_LEAST) {
             self.list.retain(|waiter| waiter.strong_count() > 0);
             self.prune_at = self.list.len() * 2;
@@ -83,12 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn each_registration_is_woken_once_and_the_dead_are_forgotten() {
+    fn each_waiter_is_woken_once_and_the_dead_are_forgotten() {
         let count = Arc::new(Count(AtomicU32::new(0)));
         let waker = Waker::from(Arc::clone(&count));
         let mut waiters = Waiters::default();
         let living = Waiter::new(&waker);
-        waiters.add(&living);
+        for _ in 0..100 {
+            waiters.add(&living);
+        }
+        assert_eq!(waiters.list.len(), 1);
         for _ in 0..1000 {
             waiters.add(&Waiter::new(&waker));
         }
