@@ -19,13 +19,14 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 use thalweg_protocol::ApiKey;
 
+use crate::assignment::NewReplicas;
 use crate::core::NodeAddress;
 use crate::error::ApiError;
 use crate::fault_builder::Faults;
 use crate::handlers;
 use crate::options::BrokerOptions;
 use crate::server::{Server, SharedCore, lock};
-use crate::topology::{NewReplicas, NewTopic};
+use crate::topology::NewTopic;
 use crate::{BrokerConfig, BrokerError, Core, GroupRequest, GroupTicket};
 
 /// A running broker. Dropping it closes it.

@@ -23,6 +23,7 @@
 
 mod answer;
 mod api;
+mod assignment;
 mod config;
 mod context;
 mod coordinator;

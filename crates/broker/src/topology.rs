@@ -12,14 +12,12 @@ use std::collections::BTreeMap;
 
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
+use crate::assignment::NewReplicas;
 use crate::error::ApiError;
 use crate::options::BrokerOptions;
 use crate::partition::{NO_LEADER, Partition};
 use crate::random::Random;
 use crate::topic::{self, Topic};
-
-/// Of all topics together: what a request may ask for has an end.
-const PARTITIONS_MAX: usize = 1_000_000;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -36,9 +34,9 @@ pub(crate) struct Topology {
     nodes: Vec<Node>,
     topics: BTreeMap<Uuid, Topic>,
     ids: BTreeMap<Str, Uuid>,
-    partitions_count: usize,
+    pub(crate) partitions_count: usize,
     /// Where the next topic's first replica goes, so that leaders are spread.
-    next_node: usize,
+    pub(crate) next_node: usize,
 }
 
 /// A topic that is wanted.
@@ -48,25 +46,6 @@ pub(crate) struct NewTopic {
     /// The nodes of each partition's replicas, or how many of each.
     pub(crate) replicas: NewReplicas,
     pub(crate) options: BTreeMap<String, String>,
-}
-
-#[derive(Debug)]
-pub(crate) enum NewReplicas {
-    /// -1: the broker's default.
-    Counts {
-        partitions: i32,
-        replication_factor: i16,
-    },
-    Assigned(Vec<Vec<i32>>),
-}
-
-impl Default for NewReplicas {
-    fn default() -> Self {
-        Self::Counts {
-            partitions: -1,
-            replication_factor: -1,
-        }
-    }
 }
 
 impl Topology {
@@ -197,93 +176,6 @@ impl Topology {
                 other.as_str()
             );
             return Err(ApiError::new(ErrorCode::INVALID_TOPIC_EXCEPTION, why));
-        }
-        Ok(())
-    }
-
-    fn assign(
-        &self,
-        wish: &NewReplicas,
-        broker: &BrokerOptions,
-    ) -> Result<Vec<Vec<i32>>, ApiError> {
-        match wish {
-            NewReplicas::Counts {
-                partitions,
-                replication_factor,
-            } => {
-                let partitions = match *partitions {
-                    -1 => broker.num_partitions,
-                    count => count,
-                };
-                let factor = match *replication_factor {
-                    -1 => broker.default_replication_factor,
-                    factor => factor,
-                };
-                self.spread(0, partitions, factor)
-            }
-            NewReplicas::Assigned(lists) => {
-                self.check_room(lists.len())?;
-                self.check_assignment(lists)?;
-                Ok(lists.clone())
-            }
-        }
-    }
-
-    /// Replicas for the partitions from `first` up to `partitions`, around the circle of nodes.
-    fn spread(&self, first: i32, partitions: i32, factor: i16) -> Result<Vec<Vec<i32>>, ApiError> {
-        if partitions <= first {
-            let why = "Number of partitions was set to an invalid non-positive value.";
-            return Err(ApiError::new(ErrorCode::INVALID_PARTITIONS, why));
-        }
-        let live: Vec<i32> = self.live_nodes().map(|node| node.id).collect();
-        if factor < 1 {
-            let why = "Replication factor must be larger than 0, or -1 to use the default value.";
-            return Err(ApiError::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
-        }
-        if factor as usize > live.len() {
-            let why = format!(
-                "Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be reached because only {} broker(s) are registered.",
-                live.len()
-            );
-            return Err(ApiError::new(ErrorCode::INVALID_REPLICATION_FACTOR, why));
-        }
-        self.check_room((partitions - first) as usize)?;
-        let replicas = |partition: i32| {
-            let start = self.next_node + partition as usize;
-            (0..factor as usize)
-                .map(|step| live[(start + step) % live.len()])
-                .collect()
-        };
-        Ok((first..partitions).map(replicas).collect())
-    }
-
-    fn check_room(&self, more: usize) -> Result<(), ApiError> {
-        if self.partitions_count + more <= PARTITIONS_MAX {
-            return Ok(());
-        }
-        let why = format!("The broker keeps at most {PARTITIONS_MAX} partitions.");
-        Err(ApiError::new(ErrorCode::POLICY_VIOLATION, why))
-    }
-
-    fn check_assignment(&self, lists: &[Vec<i32>]) -> Result<(), ApiError> {
-        let bad = |why: String| Err(ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
-        let width = lists.first().map_or(0, Vec::len);
-        for list in lists {
-            if list.is_empty() || list.len() != width {
-                return bad("The manual partition assignment includes partitions with different or no replicas.".to_owned());
-            }
-            for (at, node) in list.iter().enumerate() {
-                if self.node(*node).is_none() {
-                    return bad(format!(
-                        "The manual partition assignment includes broker {node}, but no such broker is registered."
-                    ));
-                }
-                if list[..at].contains(node) {
-                    return bad(format!(
-                        "The manual partition assignment includes the broker {node} more than once."
-                    ));
-                }
-            }
         }
         Ok(())
     }
@@ -450,144 +342,4 @@ fn lead(partition: &mut Partition, leader: i32) {
         partition.replicas[place.unwrap_or(0)] = leader;
     }
     partition.set_leader(leader);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn topology(nodes: i32) -> (Topology, Random) {
-        let mut random = Random::new(1);
-        let nodes = (1..=nodes)
-            .map(|id| Node {
-                id,
-                host: "h".into(),
-                port: 9092,
-                is_live: true,
-            })
-            .collect();
-        (Topology::new(nodes, &mut random), random)
-    }
-
-    fn create(
-        topology: &mut Topology,
-        random: &mut Random,
-        name: &str,
-        partitions: i32,
-        replication_factor: i16,
-    ) -> Result<Uuid, ErrorCode> {
-        let wish = NewTopic {
-            name: name.to_owned(),
-            replicas: NewReplicas::Counts {
-                partitions,
-                replication_factor,
-            },
-            ..NewTopic::default()
-        };
-        let options = BrokerOptions::default();
-        topology
-            .create_topic(wish, false, &options, random)
-            .map_err(|error| error.code)
-    }
-
-    fn leaders(topology: &Topology, name: &str) -> Vec<(i32, i32)> {
-        let topic = topology.topic(name).unwrap();
-        topic
-            .partitions
-            .iter()
-            .map(|p| (p.leader, p.leader_epoch))
-            .collect()
-    }
-
-    #[test]
-    fn leaders_are_spread_over_partitions_and_topics() {
-        let (mut topology, mut random) = topology(3);
-        create(&mut topology, &mut random, "a", 3, 2).unwrap();
-        create(&mut topology, &mut random, "b", 1, 1).unwrap();
-        assert_eq!(leaders(&topology, "a"), [(1, 0), (2, 0), (3, 0)]);
-        assert_eq!(leaders(&topology, "b"), [(2, 0)]);
-        assert_eq!(topology.topic("a").unwrap().partitions[2].replicas, [3, 1]);
-    }
-
-    #[test]
-    fn bad_wishes_are_refused_with_kafkas_codes() {
-        let (mut topology, mut random) = topology(2);
-        let mut create = |name, partitions, factor| {
-            create(&mut topology, &mut random, name, partitions, factor).unwrap_err()
-        };
-        assert_eq!(create("a", 0, 1), ErrorCode::INVALID_PARTITIONS);
-        assert_eq!(create("a", 1, 3), ErrorCode::INVALID_REPLICATION_FACTOR);
-        assert_eq!(create("a b", 1, 1), ErrorCode::INVALID_TOPIC_EXCEPTION);
-        assert_eq!(create("a", i32::MAX, 1), ErrorCode::POLICY_VIOLATION);
-    }
-
-    #[test]
-    fn a_name_is_taken_once_and_a_new_topic_has_a_new_id() {
-        let (mut topology, mut random) = topology(1);
-        let first = create(&mut topology, &mut random, "a.b", 1, 1).unwrap();
-        let again = create(&mut topology, &mut random, "a.b", 1, 1).unwrap_err();
-        assert_eq!(again, ErrorCode::TOPIC_ALREADY_EXISTS);
-        let clash = create(&mut topology, &mut random, "a_b", 1, 1).unwrap_err();
-        assert_eq!(clash, ErrorCode::INVALID_TOPIC_EXCEPTION);
-        topology.delete_topic(first).unwrap();
-        let second = create(&mut topology, &mut random, "a.b", 1, 1).unwrap();
-        assert_ne!(first, second);
-    }
-
-    #[test]
-    fn a_stopped_nodes_partitions_move_with_the_next_epoch_and_stay() {
-        let (mut topology, mut random) = topology(3);
-        create(&mut topology, &mut random, "a", 3, 3).unwrap();
-        create(&mut topology, &mut random, "single", 3, 1).unwrap();
-        assert!(topology.stop_node(2) && !topology.stop_node(2));
-        assert_eq!(leaders(&topology, "a"), [(1, 0), (3, 1), (3, 0)]);
-        assert!(
-            leaders(&topology, "single")
-                .iter()
-                .all(|(leader, _)| *leader != 2)
-        );
-        assert_eq!(topology.live_nodes().count(), 2);
-        let partition = topology.topic("a").unwrap().partition(0).unwrap();
-        assert_eq!(topology.isr(partition), [1, 3]);
-        topology.stop_node(1);
-        topology.stop_node(3);
-        assert!(
-            leaders(&topology, "a")
-                .iter()
-                .all(|(leader, _)| *leader == NO_LEADER)
-        );
-        topology.start_node(2);
-        assert!(
-            leaders(&topology, "a")
-                .iter()
-                .all(|(leader, _)| *leader == 2)
-        );
-    }
-
-    #[test]
-    fn a_leader_moves_to_live_nodes_only() {
-        let (mut topology, mut random) = topology(2);
-        create(&mut topology, &mut random, "a", 1, 1).unwrap();
-        topology.move_leader("a", 0, 2).unwrap();
-        topology.move_leader("a", 0, 2).unwrap();
-        assert_eq!(leaders(&topology, "a"), [(2, 1)]);
-        assert_eq!(topology.topic("a").unwrap().partitions[0].replicas, [2]);
-        topology.stop_node(1);
-        let dead = topology.move_leader("a", 0, 1).unwrap_err();
-        assert_eq!(dead.code, ErrorCode::BROKER_NOT_AVAILABLE);
-        let missing = topology.move_leader("a", 1, 2).unwrap_err();
-        assert_eq!(missing.code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-    }
-
-    #[test]
-    fn partitions_are_added_but_never_taken_away() {
-        let (mut topology, mut random) = topology(1);
-        create(&mut topology, &mut random, "a", 2, 1).unwrap();
-        topology.create_partitions("a", 4, None, true).unwrap();
-        assert_eq!(topology.topic("a").unwrap().partitions.len(), 2);
-        topology.create_partitions("a", 4, None, false).unwrap();
-        assert_eq!(topology.topic("a").unwrap().partitions.len(), 4);
-        let fewer = topology.create_partitions("a", 3, None, false).unwrap_err();
-        assert_eq!(fewer.code, ErrorCode::INVALID_PARTITIONS);
-    }
 }

@@ -11,12 +11,13 @@ use thalweg_protocol::messages::create_topics::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
+use crate::assignment::NewReplicas;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::handlers::describe_configs::{self, ConfigValue};
 use crate::options::TopicOption;
 use crate::subject::Subject;
-use crate::topology::{NewReplicas, NewTopic};
+use crate::topology::NewTopic;
 
 /// Of one request together, as in Kafka's controller.
 const PARTITIONS_MAX: i64 = 10_000;

@@ -9,6 +9,7 @@ mod metadata;
 mod offsets;
 mod produce;
 mod sessions;
+mod topology;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -27,8 +28,9 @@ use thalweg_protocol::messages::produce::{
 use thalweg_protocol::{ErrorCode, Message, Reader, Request, Uuid, frame};
 use thalweg_records::{BatchBuilder, BatchHeader, Headers};
 
+use crate::assignment::NewReplicas;
 use crate::options::BrokerOptions;
-use crate::topology::{NewReplicas, NewTopic};
+use crate::topology::NewTopic;
 use crate::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
 
 /// When the tests take place.
