@@ -45,6 +45,8 @@ pub struct Consumer {
     lookups: Mutex<VecDeque<LookupRequest>>,
     /// Something was changed from outside since the fetcher's last look.
     pub(crate) changed: AtomicBool,
+    /// The fetcher wants to be woken when partitions are emptied.
+    pub(crate) attentive: AtomicBool,
     notifier: Arc<Notifier>,
 }
 
@@ -59,6 +61,7 @@ impl Consumer {
             metrics: ConsumerMetrics::default(),
             lookups: Mutex::default(),
             changed: AtomicBool::new(false),
+            attentive: AtomicBool::new(true),
             notifier,
         });
         let fetcher = Fetcher::new(Arc::clone(&consumer));
@@ -107,7 +110,7 @@ impl Consumer {
         sink: &mut S,
     ) -> Result<Drained, ConsumerError> {
         let drained = drain(&self.buffer, &self.subscription, records_max, sink, || {
-            self.notify();
+            self.emptied();
         });
         match &drained {
             Ok(drained) => {
@@ -115,7 +118,7 @@ impl Consumer {
                     .records_consumed_total
                     .add(drained.records as u64);
                 if drained.freed {
-                    self.notify();
+                    self.emptied();
                 }
             }
             Err(ConsumerError::CorruptBatch { .. }) => self.metrics.corrupt_batches_total.add(1),
@@ -235,7 +238,21 @@ impl Consumer {
     }
 
     fn notify(&self) {
-        self.changed.store(true, Ordering::Release);
+        self.changed.store(true, Ordering::SeqCst);
+        self.notifier.notify();
+    }
+
+    /// As `notify`, unless the fetcher has nothing to do about it before the next answer. Store
+    /// first, then load; the fetcher does it the other way round (see its `poll`), so one of the
+    /// two sees the other.
+    fn emptied(&self) {
+        self.changed.store(true, Ordering::SeqCst);
+        if self.attentive.load(Ordering::SeqCst) {
+            self.notifier.notify();
+        }
+    }
+
+    pub(crate) fn wake_fetcher(&self) {
         self.notifier.notify();
     }
 

@@ -101,7 +101,7 @@ pub(crate) fn drain<S: RecordSink>(
 /// damaged on the way heals) and the other partitions are served meanwhile.
 fn fail(
     mut fetch: CompletedFetch,
-    mut assigned: std::sync::MutexGuard<'_, crate::subscription::Assigned>,
+    mut assigned: std::sync::MutexGuard<'_, crate::assigned::Assigned>,
     emptied: &mut impl FnMut(),
 ) -> ConsumerError {
     if let Some(state) = assigned.current(&fetch.partition, fetch.stamp) {

@@ -13,11 +13,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use crate::assigned::Assigned;
 use crate::completed_fetch::CompletedFetch;
 use crate::error::ConsumerError;
 use crate::memory::FetchMemory;
 use crate::partition_state::{PartitionState, Phase};
-use crate::subscription::{Assigned, Subscription};
+use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
 /// An error to be raised by the next poll, unless its partitions have moved on.
@@ -191,6 +192,9 @@ impl FetchBuffer {
             return;
         }
         let assigned = subscription.lock();
+        if !assigned.has_paused() {
+            return;
+        }
         for fetch in &mut state.queue {
             if standing(&assigned, fetch) == Standing::Paused {
                 fetch.unpin(memory);

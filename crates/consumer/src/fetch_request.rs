@@ -1,7 +1,7 @@
 //! Fetch requests: to whom, for which partitions, for how many bytes, and how long to wait there.
 //!
 //! ```text
-//! survey.fetch {node: wanted}  --budget, session--> FetchRequest --> node (one in flight each)
+//! session of a node  --budget--> FetchRequest --> node (one in flight each)
 //! ```
 //! A node with undrained records of other partitions is asked without waiting: the broker would
 //! sit on the request while the application empties those partitions, and they could not be
@@ -16,55 +16,49 @@ use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic
 use thalweg_protocol::{ApiKey, Str, Uuid};
 
 use crate::config::ConsumerConfig;
-use crate::fetch_session::{Plan, Wanted};
-use crate::fetcher::{FetchInFlight, Fetcher, InFlight};
-use crate::survey::Survey;
+use crate::fetch_session::Plan;
+use crate::fetcher::{FetchInFlight, Fetcher, InFlight, NodeFetch};
 
+/// Sessions exist from this version on.
+const SESSION_VERSION: i16 = 7;
 /// Topics are named by id from this version on.
 const TOPIC_ID_VERSION: i16 = 13;
 /// How long a node rests after a look in vain.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
 
 impl Fetcher {
-    pub(crate) fn send_fetches(
-        &mut self,
-        survey: &mut Survey,
-        cluster: &mut Cluster,
-        now: Instant,
-    ) {
-        let mut left = survey.fetch.len();
-        for (node, wanted) in std::mem::take(&mut survey.fetch) {
-            let share = self.budget_share(left, &wanted);
+    pub(crate) fn send_fetches(&mut self, cluster: &mut Cluster, now: Instant) {
+        let eager = self.shared.config.fetch_min_bytes <= 1;
+        let due: Vec<(NodeId, bool)> = self
+            .nodes
+            .iter_mut()
+            .filter_map(|(&id, node)| {
+                let probe = node.buffered > 0 && eager;
+                node.is_due(probe, now).then_some((id, probe))
+            })
+            .collect();
+        let mut left = due.len();
+        for (node, probe) in due {
+            let share = self.budget_share(left, node);
             left -= 1;
-            let entry = self.nodes.entry(node).or_default();
-            debug_assert!(
-                entry.in_flight.is_none(),
-                "a node in flight is not surveyed"
-            );
-            if entry.retry_at.is_some_and(|at| at > now) {
-                continue;
-            }
-            let probe = survey.buffered.contains(&node) && self.shared.config.fetch_min_bytes <= 1;
-            if probe && entry.quiet_until.is_some_and(|at| at > now) {
-                continue;
-            }
             let Some(max_bytes) = share else { continue };
             if !cluster.is_ready(node, Purpose::Fetch, now) {
                 // The actor's turns while it connects ask again.
-                self.dirty = true;
+                self.waiting = true;
                 continue;
             }
-            self.send_fetch(node, wanted, max_bytes, probe, cluster, now);
+            self.send_fetch(node, max_bytes, probe, cluster, now);
         }
     }
 
     /// How many bytes the next answer may bring: a fair part of what the budget has left. None:
     /// wait until records were drained.
-    fn budget_share(&self, nodes_left: usize, wanted: &[Wanted]) -> Option<usize> {
+    fn budget_share(&self, nodes_left: usize, node: NodeId) -> Option<usize> {
         let config = &self.shared.config;
         let partition_max = config.max_partition_fetch_bytes.max(1) as usize;
+        let wanted = self.nodes.get(&node).map_or(0, |n| n.session.wanted());
         let most = partition_max
-            .saturating_mul(wanted.len())
+            .saturating_mul(wanted)
             .min(config.fetch_max_bytes.max(1) as usize);
         let free = self
             .shared
@@ -80,25 +74,15 @@ impl Fetcher {
         // Too little. If nothing else can free memory (all of it is held by paused partitions,
         // or the budget is smaller than one partition's fetch), one fetch is let through.
         let stuck = self.reserved_bytes == 0
-            && self.jobs_running == 0
+            && self.decode.running == 0
             && !self.shared.has_drainable()
-            && !self.has_runnable_job();
+            && self.runnable_job().is_none();
         stuck.then_some(most.min(partition_max))
-    }
-
-    fn has_runnable_job(&self) -> bool {
-        let assigned = self.shared.subscription.lock();
-        self.jobs.iter().any(|job| {
-            assigned
-                .get(&job.partition)
-                .is_some_and(|s| s.stamp == job.stamp && !s.paused)
-        })
     }
 
     fn send_fetch(
         &mut self,
         node: NodeId,
-        wanted: Vec<Wanted>,
         max_bytes: usize,
         probe: bool,
         cluster: &mut Cluster,
@@ -107,20 +91,18 @@ impl Fetcher {
         let Some(negotiated) = cluster.api_version(node, ApiKey::FETCH) else {
             return;
         };
+        let Some(entry) = self.nodes.get_mut(&node) else {
+            return;
+        };
         let config = &self.shared.config;
-        let by_topic_id =
-            negotiated >= TOPIC_ID_VERSION && wanted.iter().all(|w| w.topic_id != Uuid::ZERO);
+        let by_topic_id = negotiated >= TOPIC_ID_VERSION && entry.session.knows_topic_ids();
         let version = if by_topic_id {
             negotiated
         } else {
             negotiated.min(TOPIC_ID_VERSION - 1)
         };
-        let entry = self.nodes.entry(node).or_default();
-        let plan = entry.session.plan(
-            wanted,
-            by_topic_id,
-            config.enable_incremental_fetch_sessions,
-        );
+        let sessions = config.enable_incremental_fetch_sessions && version >= SESSION_VERSION;
+        let plan = entry.session.plan(by_topic_id, sessions);
         let metrics = &self.shared.metrics;
         if plan.is_full() {
             metrics.fetch_session_full_total.add(1);
@@ -146,6 +128,23 @@ impl Fetcher {
         self.reserved_bytes += max_bytes;
         self.in_flight.insert(id, InFlight::Fetch(node));
         metrics.fetch_total.add(1);
+    }
+}
+
+impl NodeFetch {
+    /// Whether it is to be asked now.
+    fn is_due(&mut self, probe: bool, now: Instant) -> bool {
+        let is_over = |wait: Option<Instant>| wait.is_none_or(|at| at <= now);
+        if is_over(self.retry_at) {
+            self.retry_at = None;
+        }
+        if is_over(self.quiet_until) || !probe {
+            self.quiet_until = None;
+        }
+        self.in_flight.is_none()
+            && self.session.wanted() > 0
+            && self.retry_at.is_none()
+            && self.quiet_until.is_none()
     }
 }
 

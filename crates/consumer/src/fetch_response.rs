@@ -185,7 +185,7 @@ impl Fetcher {
                     fetch_offset,
                     records,
                     context,
-                    &mut self.jobs,
+                    &mut self.decode.waiting,
                 );
                 self.shared.buffer.push(Box::new(fetch));
             }
@@ -203,7 +203,7 @@ impl Fetcher {
         now: Instant,
     ) -> Outcome {
         let mut assigned = self.shared.subscription.lock();
-        let Some(state) = assigned.get_mut(partition) else {
+        let Some(state) = assigned.edit(partition) else {
             return self.stale();
         };
         let session = self.nodes.get(&node).map(|n| &n.session);

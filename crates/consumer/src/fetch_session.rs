@@ -24,6 +24,8 @@ const FINAL_EPOCH: i32 = -1;
 pub(crate) struct Wanted {
     /// [`crate::partition_state::PartitionState::handle`]
     pub(crate) handle: u32,
+    /// Place in the rotation, for requests that name all partitions.
+    pub(crate) turn: u64,
     pub(crate) partition: TopicPartition,
     pub(crate) topic_id: Uuid,
     /// The partition's stamp: answers under another one are stale.
@@ -55,82 +57,132 @@ impl Plan {
     }
 }
 
+/// A change that the broker has not been told yet.
+#[derive(Debug)]
+enum Change {
+    Want(Wanted),
+    Leave,
+}
+
 /// The session with one node.
 #[derive(Debug, Default)]
 pub(crate) struct FetchSession {
     id: i32,
     /// Epoch of the next request; 0 opens a session (and closes `id`, if there is one).
     epoch: i32,
+    /// As of the last request: what answers are judged by.
     partitions: IndexMap<u32, Wanted>,
+    /// By handle: what has changed since.
+    changes: IndexMap<u32, Change>,
+    /// Partitions to be fetched, changes included.
+    wanted: usize,
     /// Whether the last request named topics by id: a change of that needs another session.
     by_topic_id: bool,
+    /// Partitions whose topic's id is not known, changes included.
+    nameless: usize,
 }
 
 impl FetchSession {
-    /// The request that makes the broker fetch exactly `wanted`, in that order.
-    pub(crate) fn plan(&mut self, wanted: Vec<Wanted>, by_topic_id: bool, enabled: bool) -> Plan {
+    /// Fetch this from now on.
+    pub(crate) fn want(&mut self, wanted: Wanted) {
+        let nameless = usize::from(wanted.topic_id == Uuid::ZERO);
+        let before = self
+            .standing(wanted.handle)
+            .map(|w| usize::from(w.topic_id == Uuid::ZERO));
+        self.wanted += usize::from(before.is_none());
+        self.nameless = self.nameless + nameless - before.unwrap_or(0);
+        self.changes.insert(wanted.handle, Change::Want(wanted));
+    }
+
+    pub(crate) fn leave(&mut self, handle: u32) {
+        let Some(before) = self.standing(handle) else {
+            return;
+        };
+        self.nameless -= usize::from(before.topic_id == Uuid::ZERO);
+        self.wanted -= 1;
+        self.changes.insert(handle, Change::Leave);
+    }
+
+    /// What is wanted of a partition, changes included.
+    fn standing(&self, handle: u32) -> Option<&Wanted> {
+        match self.changes.get(&handle) {
+            Some(Change::Want(wanted)) => Some(wanted),
+            Some(Change::Leave) => None,
+            None => self.partitions.get(&handle),
+        }
+    }
+
+    /// Partitions to be fetched.
+    pub(crate) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// All of their topics can be named by id.
+    pub(crate) fn knows_topic_ids(&self) -> bool {
+        self.nameless == 0
+    }
+
+    /// The next request: what has changed, or everything if there is no session.
+    pub(crate) fn plan(&mut self, by_topic_id: bool, enabled: bool) -> Plan {
         if self.by_topic_id != by_topic_id {
             self.by_topic_id = by_topic_id;
             self.reopen();
         }
-        if !enabled {
-            self.replace(&wanted);
+        let (send, forget) = self.apply_changes();
+        debug_assert_eq!(
+            self.partitions.len(),
+            self.wanted,
+            "every change is applied"
+        );
+        if enabled && self.epoch != INITIAL_EPOCH {
             return Plan {
-                session_id: 0,
-                session_epoch: FINAL_EPOCH,
-                send: wanted,
-                forget: Vec::new(),
+                session_id: self.id,
+                session_epoch: self.epoch,
+                send,
+                forget,
             };
         }
-        let (session_id, session_epoch) = (self.id, self.epoch);
-        if session_epoch == INITIAL_EPOCH {
-            self.replace(&wanted);
-            return Plan {
-                session_id,
-                session_epoch,
-                send: wanted,
-                forget: Vec::new(),
-            };
-        }
-        let (send, forget) = self.change(wanted);
+        let (session_id, session_epoch) = if enabled {
+            (self.id, INITIAL_EPOCH)
+        } else {
+            (0, FINAL_EPOCH)
+        };
+        let mut all: Vec<Wanted> = self.partitions.values().cloned().collect();
+        all.sort_by_key(|wanted| wanted.turn);
         Plan {
             session_id,
             session_epoch,
-            send,
-            forget,
+            send: all,
+            forget: Vec::new(),
         }
     }
 
-    fn replace(&mut self, wanted: &[Wanted]) {
-        self.partitions = wanted.iter().map(|w| (w.handle, w.clone())).collect();
-    }
-
-    fn change(&mut self, wanted: Vec<Wanted>) -> (Vec<Wanted>, Vec<(TopicPartition, Uuid)>) {
-        let mut before = std::mem::take(&mut self.partitions);
+    fn apply_changes(&mut self) -> (Vec<Wanted>, Vec<(TopicPartition, Uuid)>) {
         let mut send = Vec::new();
         let mut forget = Vec::new();
-        self.partitions.reserve(wanted.len());
-        for wanted in wanted {
-            match before.swap_remove(&wanted.handle) {
-                Some(known) if known.topic_id != wanted.topic_id => {
-                    // Recreated: to the broker that is another partition.
-                    forget.push((known.partition, known.topic_id));
-                    send.push(wanted.clone());
+        for (handle, change) in std::mem::take(&mut self.changes) {
+            match change {
+                Change::Leave => {
+                    if let Some(gone) = self.partitions.swap_remove(&handle) {
+                        forget.push((gone.partition, gone.topic_id));
+                    }
                 }
-                Some(known) if known.same_on_the_wire(&wanted) => {}
-                _ => send.push(wanted.clone()),
+                Change::Want(wanted) => match self.partitions.insert(handle, wanted.clone()) {
+                    Some(known) if known.topic_id != wanted.topic_id => {
+                        // Recreated: to the broker that is another partition.
+                        forget.push((known.partition, known.topic_id));
+                        send.push(wanted);
+                    }
+                    Some(known) if known.same_on_the_wire(&wanted) => {}
+                    _ => send.push(wanted),
+                },
             }
-            self.partitions.insert(wanted.handle, wanted);
         }
-        // A partition that was assigned anew has another handle and the same name: it was sent,
-        // and must not be forgotten in the same breath.
-        if !before.is_empty() {
+        if !forget.is_empty() && !send.is_empty() {
+            // A partition that was assigned anew has another handle and the same name: it is
+            // sent, and must not be forgotten in the same breath.
             let sent: IndexSet<_> = send.iter().map(|s| (&s.partition, s.topic_id)).collect();
-            for (_, gone) in before {
-                if !sent.contains(&(&gone.partition, gone.topic_id)) {
-                    forget.push((gone.partition, gone.topic_id));
-                }
-            }
+            forget.retain(|(partition, topic_id)| !sent.contains(&(partition, *topic_id)));
         }
         (send, forget)
     }
@@ -174,6 +226,7 @@ mod tests {
     fn wanted(handle: u32, fetch_offset: i64) -> Wanted {
         Wanted {
             handle,
+            turn: u64::from(handle),
             partition: TopicPartition::new("t", handle as i32),
             topic_id: Uuid([7; 16]),
             stamp: 1,
@@ -186,9 +239,22 @@ mod tests {
         wanted.iter().map(|w| w.handle).collect()
     }
 
+    /// The request that makes the broker fetch exactly these.
+    fn next(session: &mut FetchSession, wanted: Vec<Wanted>) -> Plan {
+        for handle in 0..10 {
+            if !wanted.iter().any(|w| w.handle == handle) {
+                session.leave(handle);
+            }
+        }
+        for wanted in wanted {
+            session.want(wanted);
+        }
+        session.plan(true, true)
+    }
+
     fn opened() -> FetchSession {
         let mut session = FetchSession::default();
-        let plan = session.plan(vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)], true, true);
+        let plan = next(&mut session, vec![wanted(0, 0), wanted(1, 0), wanted(2, 0)]);
         assert_eq!((plan.session_id, plan.session_epoch), (0, 0));
         assert!(plan.is_full());
         session.answered(42);
@@ -198,13 +264,16 @@ mod tests {
     #[test]
     fn only_changes_are_sent() {
         let mut session = opened();
-        let plan = session.plan(vec![wanted(0, 0), wanted(1, 10)], true, true);
+        let plan = next(&mut session, vec![wanted(0, 0), wanted(1, 10)]);
         assert_eq!((plan.session_id, plan.session_epoch), (42, 1));
         assert_eq!(handles(&plan.send), [1]);
         assert_eq!(plan.forget.len(), 1);
         assert_eq!(plan.forget[0].0.partition, 2);
         session.answered(42);
-        let plan = session.plan(vec![wanted(0, 0), wanted(1, 10), wanted(2, 5)], true, true);
+        let plan = next(
+            &mut session,
+            vec![wanted(0, 0), wanted(1, 10), wanted(2, 5)],
+        );
         assert_eq!((plan.session_epoch, handles(&plan.send)), (2, vec![2]));
         assert!(plan.forget.is_empty());
     }
@@ -213,35 +282,32 @@ mod tests {
     fn errors_reopen_with_one_full_request() {
         let mut session = opened();
         session.refused(ErrorCode::FETCH_SESSION_ID_NOT_FOUND);
-        let plan = session.plan(vec![wanted(0, 0)], true, true);
+        let plan = next(&mut session, vec![wanted(0, 0)]);
         assert_eq!((plan.session_id, plan.session_epoch), (0, 0));
         session.answered(43);
         session.refused(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
-        let plan = session.plan(vec![wanted(0, 0)], true, true);
+        let plan = next(&mut session, vec![wanted(0, 0)]);
         assert_eq!(
             (plan.session_id, plan.session_epoch),
             (43, 0),
             "the old session is closed"
         );
         session.answered(44);
-        assert_eq!(
-            session.plan(vec![wanted(0, 0)], true, true).session_epoch,
-            1
-        );
+        assert_eq!(next(&mut session, vec![wanted(0, 0)]).session_epoch, 1);
     }
 
     #[test]
     fn without_a_session_every_request_is_full() {
         let mut session = FetchSession::default();
         for _ in 0..2 {
-            let plan = session.plan(vec![wanted(0, 0)], true, true);
+            let plan = next(&mut session, vec![wanted(0, 0)]);
             assert_eq!(
                 (plan.session_id, plan.session_epoch, plan.send.len()),
                 (0, 0, 1)
             );
             session.answered(0);
         }
-        let plan = session.plan(vec![wanted(0, 0)], true, false);
+        let plan = session.plan(true, false);
         assert_eq!(
             (plan.session_id, plan.session_epoch, plan.send.len()),
             (0, -1, 1)
@@ -253,7 +319,7 @@ mod tests {
         let mut session = opened();
         let mut recreated = wanted(0, 0);
         recreated.topic_id = Uuid([8; 16]);
-        let plan = session.plan(vec![recreated, wanted(1, 0), wanted(2, 0)], true, true);
+        let plan = next(&mut session, vec![recreated, wanted(1, 0), wanted(2, 0)]);
         assert_eq!(handles(&plan.send), [0]);
         assert_eq!(plan.forget, [(TopicPartition::new("t", 0), Uuid([7; 16]))]);
     }
@@ -263,9 +329,47 @@ mod tests {
         let mut session = opened();
         let mut anew = wanted(9, 100);
         anew.partition = TopicPartition::new("t", 0);
-        let plan = session.plan(vec![anew, wanted(1, 0), wanted(2, 0)], true, true);
+        let plan = next(&mut session, vec![anew, wanted(1, 0), wanted(2, 0)]);
         assert_eq!(handles(&plan.send), [9]);
         assert!(plan.forget.is_empty());
+    }
+
+    #[test]
+    fn answers_are_judged_by_what_was_asked_not_by_what_is_wanted_since() {
+        let mut session = opened();
+        session.want(wanted(1, 99));
+        session.leave(2);
+        assert_eq!(session.asked(1).map(|w| w.fetch_offset), Some(0));
+        assert!(session.asked(2).is_some());
+        assert_eq!(session.wanted(), 2);
+        session.plan(true, true);
+        assert_eq!(session.asked(1).map(|w| w.fetch_offset), Some(99));
+        assert!(session.asked(2).is_none());
+    }
+
+    #[test]
+    fn a_full_request_names_the_longest_unserved_first() {
+        let mut session = FetchSession::default();
+        for (handle, turn) in [(0, 9), (1, 3), (2, 5)] {
+            session.want(Wanted {
+                turn,
+                ..wanted(handle, 0)
+            });
+        }
+        assert_eq!(handles(&session.plan(true, true).send), [1, 2, 0]);
+    }
+
+    #[test]
+    fn one_topic_without_an_id_is_enough_to_go_by_names() {
+        let mut session = opened();
+        assert!(session.knows_topic_ids());
+        session.want(Wanted {
+            topic_id: Uuid::ZERO,
+            ..wanted(1, 0)
+        });
+        assert!(!session.knows_topic_ids());
+        session.leave(1);
+        assert!(session.knows_topic_ids());
     }
 
     #[test]

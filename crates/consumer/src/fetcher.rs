@@ -8,7 +8,7 @@
 //! It is a [`Role`]: no socket, no clock. What an answer means is in `positions` and
 //! `fetch_response`, what is asked in `fetch_request`; here is only the turning of the crank.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -17,10 +17,15 @@ use thalweg_cluster::{Backoff, Cluster, NodeId, RequestError, RequestId, Respons
 use thalweg_protocol::Request;
 
 use crate::consumer::Consumer;
+use crate::decode_queue::DecodeQueue;
 use crate::fetch_session::FetchSession;
 use crate::job::{DecodeDone, DecodeJob};
 use crate::list_offsets::Lookups;
-use crate::survey::{ResetTarget, Survey, ValidationTarget, survey};
+use crate::survey::{FetchChange, Look, ResetTarget, Survey, Timers, ValidationTarget};
+
+/// A round may open the way for another one (a policy applied, a position confirmed), twice at
+/// most; what is left then comes with the actor's next turn.
+const ROUNDS_MAX: usize = 4;
 
 /// What is known of fetching from one node.
 #[derive(Debug, Default)]
@@ -32,6 +37,8 @@ pub(crate) struct NodeFetch {
     pub(crate) failures: u32,
     /// A look without waiting found nothing while other records are still undrained.
     pub(crate) quiet_until: Option<Instant>,
+    /// Partitions with undrained records that are not paused.
+    pub(crate) buffered: usize,
 }
 
 #[derive(Debug)]
@@ -56,16 +63,17 @@ pub struct Fetcher {
     pub(crate) nodes: BTreeMap<NodeId, NodeFetch>,
     pub(crate) in_flight: BTreeMap<RequestId, InFlight>,
     pub(crate) lookups: Lookups,
-    pub(crate) jobs: VecDeque<DecodeJob>,
-    pub(crate) jobs_running: usize,
+    pub(crate) decode: DecodeQueue,
     /// Bytes that answers in flight may bring.
     pub(crate) reserved_bytes: usize,
     pub(crate) backoff: Backoff,
     pub(crate) seen_assignment: u64,
     pub(crate) seen_metadata: u64,
-    /// The assignment is worth another look.
+    /// Something may be possible that was not before: look at once.
     pub(crate) dirty: bool,
-    next_look: Option<Instant>,
+    /// Something waits for a connection: look when the actor takes its next turn.
+    pub(crate) waiting: bool,
+    timers: Timers,
     pub(crate) closed: bool,
 }
 
@@ -78,13 +86,13 @@ impl Fetcher {
             nodes: BTreeMap::new(),
             in_flight: BTreeMap::new(),
             lookups: Lookups::default(),
-            jobs: VecDeque::new(),
-            jobs_running: 0,
+            decode: DecodeQueue::default(),
             reserved_bytes: 0,
             seen_assignment: 0,
             seen_metadata: 0,
             dirty: true,
-            next_look: None,
+            waiting: false,
+            timers: Timers::new(),
             closed: false,
         }
     }
@@ -94,6 +102,30 @@ impl Fetcher {
         &self.shared
     }
 
+    /// The earliest of the waits of nodes and partitions.
+    fn next_wait(&self) -> Option<Instant> {
+        let nodes = self.nodes.values().filter(|node| node.in_flight.is_none());
+        let nodes = nodes
+            .flat_map(|node| [node.retry_at, node.quiet_until])
+            .flatten();
+        nodes.chain(self.timers.first().map(|(at, _)| *at)).min()
+    }
+
+    /// One round: look, then ask for positions, confirmations and records.
+    fn turn(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64) {
+        self.shared
+            .buffer
+            .unpin_paused(&self.shared.subscription, &self.shared.memory);
+        let mut survey = self.look(now);
+        self.settle_uncommitted(&survey);
+        self.send_resets(&mut survey, cluster, now, now_ms);
+        self.send_validations(&mut survey, cluster, now);
+        if survey.leaderless {
+            cluster.request_update();
+        }
+        self.send_fetches(cluster, now);
+    }
+
     fn take_requests(&mut self) {
         let mut requests = self.shared.lock_lookups();
         while let Some(request) = requests.pop_front() {
@@ -101,26 +133,40 @@ impl Fetcher {
         }
     }
 
+    /// What the touched partitions need; changes of what is fetched go to the nodes' sessions.
     fn look(&mut self, now: Instant) -> Survey {
-        let busy: BTreeSet<NodeId> = self
-            .nodes
-            .iter()
-            .filter(|(_, node)| node.in_flight.is_some())
-            .map(|(&id, _)| id)
-            .collect();
-        let has_group = self.shared.config.group_id.is_some();
-        let mut assigned = self.shared.subscription.lock();
-        survey(&mut assigned, &busy, has_group, &mut self.backoff, now)
+        let mut look = Look {
+            has_group: self.shared.config.group_id.is_some(),
+            backoff: &mut self.backoff,
+            timers: &mut self.timers,
+            now,
+        };
+        let mut survey = look.at(&mut self.shared.subscription.lock());
+        for change in std::mem::take(&mut survey.fetch) {
+            match change {
+                FetchChange::Want(node, wanted) => {
+                    self.nodes.entry(node).or_default().session.want(wanted);
+                }
+                FetchChange::Leave(node, handle) => {
+                    self.nodes.entry(node).or_default().session.leave(handle);
+                }
+                FetchChange::Buffered(node, by) => {
+                    let entry = self.nodes.entry(node).or_default();
+                    entry.buffered = entry.buffered.saturating_add_signed(by);
+                    // A partition was emptied: the node need not rest any longer.
+                    if by < 0 {
+                        entry.quiet_until = None;
+                    }
+                }
+            }
+        }
+        survey
     }
 
-    /// Earliest of the waits of nodes and partitions.
-    fn plan_next_look(&mut self, survey: &Survey, now: Instant) {
-        let nodes = self
-            .nodes
-            .values()
-            .flat_map(|n| [n.retry_at, n.quiet_until])
-            .flatten();
-        self.next_look = nodes.chain(survey.next_retry).filter(|at| *at > now).min();
+    /// Whether the application's thread has to wake us when it has emptied a partition: not while
+    /// every node has a fetch in flight, as its answer wakes us anyway.
+    fn is_attentive(&self) -> bool {
+        !self.decode.waiting.is_empty() || self.nodes.values().any(|node| node.in_flight.is_none())
     }
 }
 
@@ -135,25 +181,24 @@ impl Role for Fetcher {
         if !self.lookups.is_empty() {
             self.lookups.poll(&self.shared.config, cluster, now);
         }
-        self.dirty |= self.shared.changed.swap(false, Ordering::AcqRel);
+        self.dirty |= self.shared.changed.swap(false, Ordering::SeqCst);
         self.dirty |= self.refresh_leaders(cluster, now);
-        self.dirty |= self.next_look.is_some_and(|at| at <= now);
-        if !self.dirty {
-            return;
+        self.dirty |= self.next_wait().is_some_and(|at| at <= now);
+        self.dirty |= std::mem::take(&mut self.waiting);
+        for _ in 0..ROUNDS_MAX {
+            if !std::mem::take(&mut self.dirty) {
+                break;
+            }
+            self.turn(cluster, now, now_ms);
         }
-        self.dirty = false;
+        // Order matters: first say that we want to be woken, then look whether something came
+        // since. The other side changes something first and then looks whether to wake us.
         self.shared
-            .buffer
-            .unpin_paused(&self.shared.subscription, &self.shared.memory);
-        let mut survey = self.look(now);
-        self.settle_uncommitted(&survey);
-        self.send_resets(&mut survey, cluster, now, now_ms);
-        self.send_validations(&mut survey, cluster, now);
-        if survey.leaderless {
-            cluster.request_update();
+            .attentive
+            .store(self.is_attentive(), Ordering::SeqCst);
+        if self.shared.changed.load(Ordering::SeqCst) {
+            self.shared.wake_fetcher();
         }
-        self.send_fetches(&mut survey, cluster, now);
-        self.plan_next_look(&survey, now);
     }
 
     fn on_response(
@@ -192,22 +237,19 @@ impl Role for Fetcher {
         }
     }
 
-    fn next_deadline(&self, _now: Instant) -> Option<Instant> {
-        self.next_look
-            .into_iter()
-            .chain(self.lookups.next_deadline())
-            .min()
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let waits = self.next_wait().into_iter();
+        let next = waits.chain(self.lookups.next_deadline()).min();
+        // What is left over from this turn waits for a connection, which has its own deadline.
+        next.filter(|at| *at > now)
     }
 
     fn poll_job(&mut self) -> Option<DecodeJob> {
-        let mut job = self.next_job()?;
-        job.start(&self.shared.buffer);
-        self.jobs_running += 1;
-        Some(job)
+        self.next_job()
     }
 
-    fn job_done(&mut self, _: DecodeDone, _: &mut Cluster, _: Instant, _: i64) {
-        self.jobs_running = self.jobs_running.saturating_sub(1);
+    fn job_done(&mut self, done: DecodeDone, _: &mut Cluster, _: Instant, _: i64) {
+        self.decode.done(&done);
         self.dirty = true;
     }
 
@@ -220,7 +262,7 @@ impl Role for Fetcher {
         self.closed = true;
         self.lookups = Lookups::default();
         self.shared.lock_lookups().clear();
-        self.jobs.clear();
+        self.decode.waiting.clear();
         self.in_flight.clear();
         self.nodes.clear();
         self.shared.buffer.clear();

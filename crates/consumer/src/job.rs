@@ -20,9 +20,6 @@ use crate::fetch_buffer::FetchBuffer;
 use crate::memory::{Charge, FetchMemory};
 use crate::topic_partition::TopicPartition;
 
-/// A guess at how much a batch grows, for the budget, until it is known.
-const EXPANSION_GUESS: usize = 4;
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecodeLimits {
     pub(crate) check_crcs: bool,
@@ -90,18 +87,14 @@ impl DecodeJob {
         Arc::strong_count(&self.cell) == 1
     }
 
-    /// What the batch may take once it is open.
-    pub(crate) fn bytes_guess(&self) -> usize {
-        self.batch
-            .data
-            .len()
-            .saturating_mul(EXPANSION_GUESS)
-            .min(self.limits.batch_bytes_max)
+    /// Bytes as they came.
+    pub(crate) fn compressed_bytes(&self) -> usize {
+        self.batch.data.len()
     }
 
     /// Takes room from the budget before the job leaves for a codec thread.
-    pub(crate) fn start(&mut self, buffer: &Arc<FetchBuffer>) {
-        self.reserved = Some(self.memory.charge(self.bytes_guess()));
+    pub(crate) fn start(&mut self, bytes: usize, buffer: &Arc<FetchBuffer>) {
+        self.reserved = Some(self.memory.charge(bytes));
         self.buffer = Some(Arc::clone(buffer));
     }
 }
@@ -117,6 +110,8 @@ impl Job for DecodeJob {
     fn run(self) -> DecodeDone {
         let decoded = DECOMPRESSOR
             .with_borrow_mut(|decompressor| decode(&self.batch, self.limits, decompressor));
+        let compressed_bytes = self.batch.data.len();
+        let decoded_bytes = decoded.as_ref().map_or(0, |batch| batch.records.len());
         let outcome = match decoded {
             Ok(batch) => {
                 let charge = self.memory.charge(batch.records.len());
@@ -134,10 +129,17 @@ impl Job for DecodeJob {
         if let Some(buffer) = self.buffer {
             buffer.wake();
         }
-        DecodeDone(())
+        DecodeDone {
+            compressed_bytes,
+            decoded_bytes,
+        }
     }
 }
 
-/// Tells the fetcher that a codec thread is free again. The batch itself went another way.
+/// Tells the fetcher that a codec thread is free again, and how much the batch grew. The batch
+/// itself went another way.
 #[derive(Debug)]
-pub struct DecodeDone(());
+pub struct DecodeDone {
+    pub(crate) compressed_bytes: usize,
+    pub(crate) decoded_bytes: usize,
+}

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod aborted;
+mod assigned;
 mod completed_fetch;
 mod config;
 mod consumer;

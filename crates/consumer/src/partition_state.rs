@@ -21,6 +21,7 @@
 
 use std::time::Instant;
 
+use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
 use crate::offset_spec::OffsetReset;
@@ -81,6 +82,12 @@ pub(crate) struct PartitionState {
     pub(crate) log_start_offset: Option<i64>,
     /// Place in the rotation; smaller is sooner.
     pub(crate) turn: u64,
+    /// To be looked at by the fetcher.
+    pub(crate) touched: bool,
+    /// What the last look said: the node whose session has it, the node at which it counts as
+    /// buffered.
+    pub(crate) in_session: Option<NodeId>,
+    pub(crate) counted_at: Option<NodeId>,
 }
 
 impl PartitionState {
@@ -104,6 +111,9 @@ impl PartitionState {
             last_stable_offset: None,
             log_start_offset: None,
             turn,
+            touched: true,
+            in_session: None,
+            counted_at: None,
         }
     }
 
@@ -144,6 +154,10 @@ impl PartitionState {
 
     pub(crate) fn due(&self, now: Instant) -> bool {
         !self.blocked && !self.backoff_due && self.retry_at.is_none_or(|at| at <= now)
+    }
+
+    pub(crate) fn is_fetchable(&self, now: Instant) -> bool {
+        !self.paused && !self.buffered && self.due(now) && self.valid_position().is_some()
     }
 
     /// The node to read from: the closer replica while its lease lasts, else the leader.

@@ -17,7 +17,7 @@ use std::time::Instant;
 use thalweg_cluster::{Cluster, Metadata, NodeId, Outgoing, Purpose};
 use thalweg_protocol::messages::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use thalweg_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochResponse;
-use thalweg_protocol::{ApiKey, ErrorCode, Str, Uuid};
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
 use crate::error::ConsumerError;
 use crate::fetcher::{Fetcher, InFlight};
@@ -164,7 +164,8 @@ impl Fetcher {
         now_ms: i64,
     ) {
         for (node, targets) in std::mem::take(&mut survey.reset) {
-            let Some(version) = self.version(node, ApiKey::LIST_OFFSETS, cluster, now) else {
+            let Some(version) = version(node, ApiKey::LIST_OFFSETS, cluster, now) else {
+                self.look_again(targets.iter().map(|t| &t.partition));
                 continue;
             };
             let wire: Vec<ListTarget> = targets
@@ -252,7 +253,7 @@ impl Fetcher {
     ) {
         for (node, targets) in std::mem::take(&mut survey.validate) {
             if !cluster.is_ready(node, Purpose::General, now) {
-                self.dirty = true;
+                self.look_again(targets.iter().map(|t| &t.partition));
                 continue;
             }
             let version = cluster.api_version(node, ApiKey::OFFSET_FOR_LEADER_EPOCH);
@@ -368,6 +369,14 @@ impl Fetcher {
         }
     }
 
+    /// The node is not connected yet: the actor's turns while it connects try again.
+    fn look_again<'a>(&mut self, partitions: impl Iterator<Item = &'a TopicPartition>) {
+        let mut assigned = self.shared.subscription.lock();
+        partitions.for_each(|partition| assigned.touch(partition));
+        drop(assigned);
+        self.waiting = true;
+    }
+
     fn mark_asked<'a>(&self, partitions: impl Iterator<Item = (&'a TopicPartition, u64)>) {
         let mut assigned = self.shared.subscription.lock();
         for (partition, stamp) in partitions {
@@ -376,33 +385,12 @@ impl Fetcher {
             }
         }
     }
-
-    /// The version to speak with a node that is ready; otherwise it is asked for again later.
-    fn version(
-        &mut self,
-        node: NodeId,
-        key: ApiKey,
-        cluster: &mut Cluster,
-        now: Instant,
-    ) -> Option<i16> {
-        if !cluster.is_ready(node, Purpose::General, now) {
-            self.dirty = true;
-            return None;
-        }
-        cluster.api_version(node, key)
-    }
 }
 
-impl crate::subscription::Assigned {
-    /// True if the topic has been made anew under the same name.
-    fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) -> bool {
-        let Some(state) = self.get_mut(partition) else {
-            return false;
-        };
-        let recreated = state.topic_id != Uuid::ZERO && id != Uuid::ZERO && state.topic_id != id;
-        if id != Uuid::ZERO {
-            state.topic_id = id;
-        }
-        recreated
+/// The version to speak with a node that is ready.
+fn version(node: NodeId, key: ApiKey, cluster: &mut Cluster, now: Instant) -> Option<i16> {
+    if !cluster.is_ready(node, Purpose::General, now) {
+        return None;
     }
+    cluster.api_version(node, key)
 }

@@ -4,198 +4,20 @@
 //! ```text
 //!  application thread                         I/O thread (Fetcher)
 //!  assign, seek, pause, resume   --> mutex <-- leaders, resets, validations, watermarks
-//!  drain: advance(position)      -->       <-- fetchable(node)
+//!  drain: advance(position)      -->       <-- survey
 //! ```
 //!
 //! Under the lock: look-ups and field writes, nothing else. It never waits, decodes or calls out.
 //! It does not know groups: who may own which partition is decided by the coordinator, which
-//! calls [`Subscription::assign`] like anyone else.
+//! has the application's half assign like anyone else.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use indexmap::IndexMap;
-
+use crate::assigned::Assigned;
 use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
-use crate::partition_state::{FetchPosition, Leader, PartitionState, Phase};
+use crate::partition_state::{FetchPosition, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
-
-/// The assigned partitions, in the order of the rotation and by name.
-#[derive(Debug, Default)]
-pub(crate) struct Assigned {
-    partitions: IndexMap<TopicPartition, PartitionState>,
-    /// Turn -> index into `partitions`.
-    rotation: BTreeMap<u64, usize>,
-    next_turn: u64,
-    next_stamp: u64,
-    next_handle: u32,
-    /// Counts changes of the assignment, so that the I/O thread notices one.
-    version: u64,
-}
-
-impl Assigned {
-    fn stamp(&mut self) -> u64 {
-        self.next_stamp += 1;
-        self.next_stamp
-    }
-
-    pub(crate) fn version(&self) -> u64 {
-        self.version
-    }
-
-    pub(crate) fn get(&self, partition: &TopicPartition) -> Option<&PartitionState> {
-        self.partitions.get(partition)
-    }
-
-    pub(crate) fn get_mut(&mut self, partition: &TopicPartition) -> Option<&mut PartitionState> {
-        self.partitions.get_mut(partition)
-    }
-
-    /// The partition's state if nothing has made answers under `stamp` stale since.
-    pub(crate) fn current(
-        &mut self,
-        partition: &TopicPartition,
-        stamp: u64,
-    ) -> Option<&mut PartitionState> {
-        self.partitions
-            .get_mut(partition)
-            .filter(|state| state.stamp == stamp)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&TopicPartition, &PartitionState)> {
-        self.partitions.iter()
-    }
-
-    pub(crate) fn iter_mut(
-        &mut self,
-    ) -> impl Iterator<Item = (&TopicPartition, &mut PartitionState)> {
-        self.partitions.iter_mut()
-    }
-
-    /// In the order of the rotation: the longest unserved first.
-    pub(crate) fn in_turn(&self) -> impl Iterator<Item = (&TopicPartition, &PartitionState)> {
-        self.rotation.values().map(|&index| {
-            self.partitions
-                .get_index(index)
-                .expect("rotation and partitions change together")
-        })
-    }
-
-    /// Sends a partition to the end of the rotation: it has just been served.
-    pub(crate) fn move_to_end(&mut self, partition: &TopicPartition) {
-        if let Some((index, _, state)) = self.partitions.get_full_mut(partition) {
-            self.rotation.remove(&state.turn);
-            self.next_turn += 1;
-            state.turn = self.next_turn;
-            self.rotation.insert(state.turn, index);
-        }
-    }
-
-    /// Replaces the assignment: partitions that stay keep their state and their turn.
-    fn assign(&mut self, wanted: &[TopicPartition]) {
-        let mut old = std::mem::take(&mut self.partitions);
-        for partition in wanted {
-            let state = old.swap_remove(partition).unwrap_or_else(|| {
-                self.next_turn += 1;
-                self.next_stamp += 1;
-                self.next_handle += 1;
-                PartitionState::new(self.next_handle, self.next_stamp, self.next_turn)
-            });
-            // A partition named twice keeps the state that the first naming moved over.
-            self.partitions.entry(partition.clone()).or_insert(state);
-        }
-        self.rotation = self
-            .partitions
-            .values()
-            .enumerate()
-            .map(|(index, s)| (s.turn, index))
-            .collect();
-        self.version += 1;
-    }
-
-    pub(crate) fn enter(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
-        let stamp = self.stamp();
-        match self.partitions.get_mut(partition) {
-            Some(state) => {
-                state.enter(phase, stamp);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Moves a position over what was drained from `from` on. False if what is left of that fetch
-    /// is worthless now.
-    ///
-    /// The I/O thread may have begun to validate the position while its records were handed out
-    /// without a lock. They are out, so the position moves all the same, within its phase; the
-    /// new stamp makes the question about the old position stale.
-    pub(crate) fn advance(
-        &mut self,
-        partition: &TopicPartition,
-        stamp: u64,
-        from: i64,
-        to: FetchPosition,
-    ) -> bool {
-        let next_stamp = self.stamp();
-        let Some(state) = self.partitions.get_mut(partition) else {
-            return false;
-        };
-        match &mut state.phase {
-            Phase::Fetching(position) if state.stamp == stamp => {
-                debug_assert_eq!(position.offset, from, "fetch offset and position agree");
-                *position = to;
-                true
-            }
-            Phase::Fetching(position) | Phase::AwaitValidation(position)
-                if position.offset == from =>
-            {
-                *position = to;
-                let phase = state.phase;
-                state.enter(phase, next_stamp);
-                false
-            }
-            _ => false,
-        }
-    }
-
-    /// The buffer holds nothing of this partition any more: it may be fetched again, last.
-    pub(crate) fn release(&mut self, partition: &TopicPartition, stamp: u64) {
-        if let Some(state) = self.current(partition, stamp) {
-            state.buffered = false;
-            self.move_to_end(partition);
-        }
-    }
-
-    /// Takes note of who leads a partition now. A position whose epoch is known must be confirmed
-    /// by a leader of another epoch before it is read from again (KIP-320).
-    pub(crate) fn set_leader(&mut self, partition: &TopicPartition, leader: Option<Leader>) {
-        let stamp = self.stamp();
-        let Some(state) = self.partitions.get_mut(partition) else {
-            return;
-        };
-        if state.leader == leader {
-            return;
-        }
-        state.leader = leader;
-        state.preferred_replica = None;
-        let Some(leader) = leader else { return };
-        let before = state.last_leader_epoch.replace(leader.epoch);
-        match state.phase {
-            Phase::Fetching(position)
-                if position.leader_epoch >= 0
-                    && leader.epoch >= 0
-                    && before.is_some_and(|epoch| epoch != leader.epoch) =>
-            {
-                state.enter(Phase::AwaitValidation(position), stamp);
-            }
-            // A request to the old leader will not settle it: ask the new one at once.
-            phase @ (Phase::AwaitValidation(_) | Phase::AwaitReset(_)) => state.enter(phase, stamp),
-            _ => {}
-        }
-    }
-}
 
 /// The subscription state, shared. See the module.
 #[derive(Debug, Default)]
@@ -215,7 +37,7 @@ impl Subscription {
     }
 
     pub fn assignment(&self) -> Vec<TopicPartition> {
-        self.lock().partitions.keys().cloned().collect()
+        self.lock().iter().map(|(tp, _)| tp.clone()).collect()
     }
 
     pub fn is_assigned(&self, partition: &TopicPartition) -> bool {
@@ -265,14 +87,12 @@ impl Subscription {
         partition: &TopicPartition,
         paused: bool,
     ) -> Result<(), ConsumerError> {
-        match self.lock().get_mut(partition) {
-            Some(state) => {
-                state.paused = paused;
-                Ok(())
-            }
-            None => Err(ConsumerError::NotAssigned {
+        if self.lock().set_paused(partition, paused) {
+            Ok(())
+        } else {
+            Err(ConsumerError::NotAssigned {
                 partition: partition.clone(),
-            }),
+            })
         }
     }
 

@@ -1,23 +1,24 @@
-//! One look over the assignment: what could be done next, for whom.
+//! A look at the partitions that were touched: what is to be done for them, and by whom.
 //!
 //! ```text
-//! assigned partitions, in turn --> fetch      {node: [wanted...]}   the longest unserved first
-//!                              --> reset      {node: [...]}         ListOffsets
-//!                              --> validate   {node: [...]}         OffsetForLeaderEpoch
-//!                              --> uncommitted, leaderless, next_retry
+//! touched, revoked, due again --> fetch      (node, partition): fetch it from here, or no longer
+//!                             --> reset      {node: [...]}      ListOffsets
+//!                             --> validate   {node: [...]}      OffsetForLeaderEpoch
+//!                             --> uncommitted, leaderless, timers
 //! ```
-//! The look itself changes nothing but two kinds of bookkeeping that need a clock: waits that
-//! were left by threads without one, and the step from "no group" to "nothing committed".
+//! Each partition remembers what the last look said of it (in which node's session it is, at
+//! which node it counts as buffered), so that a look yields changes only. What cannot be done yet
+//! is touched again by whoever finds out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use thalweg_cluster::{Backoff, NodeId};
 
+use crate::assigned::Assigned;
 use crate::fetch_session::Wanted;
 use crate::offset_spec::OffsetReset;
-use crate::partition_state::{FetchPosition, Leader, Phase};
-use crate::subscription::Assigned;
+use crate::partition_state::{FetchPosition, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// A partition whose position the leader is to tell.
@@ -38,37 +39,77 @@ pub(crate) struct ValidationTarget {
     pub(crate) position: FetchPosition,
 }
 
+/// A change of what is fetched from a node.
+#[derive(Debug)]
+pub(crate) enum FetchChange {
+    Want(NodeId, Wanted),
+    Leave(NodeId, u32),
+    /// One more, or one less, partition with undrained records that are not paused.
+    Buffered(NodeId, isize),
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    pub(crate) fetch: BTreeMap<NodeId, Vec<Wanted>>,
-    /// Nodes that lead (or serve) partitions with undrained, unpaused records.
-    pub(crate) buffered: BTreeSet<NodeId>,
+    pub(crate) fetch: Vec<FetchChange>,
     pub(crate) reset: BTreeMap<NodeId, Vec<ResetTarget>>,
     pub(crate) validate: BTreeMap<NodeId, Vec<ValidationTarget>>,
     pub(crate) uncommitted: Vec<(TopicPartition, u64)>,
     /// Some partition waits for a leader.
     pub(crate) leaderless: bool,
-    pub(crate) next_retry: Option<Instant>,
 }
 
-/// Looks at every assigned partition once. `busy` nodes have a fetch in flight: what could be
-/// fetched from them is not listed.
-pub(crate) fn survey(
-    assigned: &mut Assigned,
-    busy: &BTreeSet<NodeId>,
-    has_group: bool,
-    backoff: &mut Backoff,
-    now: Instant,
-) -> Survey {
-    let mut survey = Survey::default();
-    settle_waits(assigned, has_group, backoff, now, &mut survey);
-    for (partition, state) in assigned.in_turn() {
-        if state.buffered && !state.paused {
-            survey.buffered.extend(state.read_replica(now));
-            continue;
+/// When to look at which partition again, by handle.
+pub(crate) type Timers = BTreeSet<(Instant, u32)>;
+
+pub(crate) struct Look<'a> {
+    pub(crate) has_group: bool,
+    pub(crate) backoff: &'a mut Backoff,
+    pub(crate) timers: &'a mut Timers,
+    pub(crate) now: Instant,
+}
+
+impl Look<'_> {
+    pub(crate) fn at(&mut self, assigned: &mut Assigned) -> Survey {
+        let mut survey = Survey::default();
+        for gone in assigned.take_removed() {
+            survey.leave(gone.in_session, gone.handle);
+            survey.count(gone.counted_at, None);
         }
-        if !state.due(now) || state.asked {
-            continue;
+        for handle in assigned.take_touched() {
+            if let Some((partition, state)) = assigned.by_handle(handle) {
+                state.touched = false;
+                self.classify(partition, state, &mut survey);
+            }
+        }
+        while let Some(&(at, handle)) = self.timers.first().filter(|(at, _)| *at <= self.now) {
+            self.timers.remove(&(at, handle));
+            if let Some((partition, state)) = assigned.by_handle(handle) {
+                self.classify(partition, state, &mut survey);
+            }
+        }
+        survey
+    }
+
+    fn classify(
+        &mut self,
+        partition: &TopicPartition,
+        state: &mut PartitionState,
+        survey: &mut Survey,
+    ) {
+        self.settle(state);
+        let node = state.read_replica(self.now);
+        let counted = node.filter(|_| state.buffered && !state.paused);
+        if counted != state.counted_at {
+            survey.count(state.counted_at, counted);
+            state.counted_at = counted;
+        }
+        let wanted_at = node.filter(|_| state.is_fetchable(self.now));
+        if state.in_session != wanted_at {
+            survey.leave(state.in_session, state.handle);
+            state.in_session = wanted_at;
+        }
+        if !state.due(self.now) || state.asked {
+            return;
         }
         let stamp = state.stamp;
         match (state.phase, state.leader) {
@@ -99,41 +140,52 @@ pub(crate) fn survey(
                         position,
                     });
             }
-            (Phase::Fetching(position), Some(Leader { epoch, .. })) => {
-                let node = state.read_replica(now).filter(|node| !busy.contains(node));
-                if let (Some(node), false) = (node, state.paused) {
-                    survey.fetch.entry(node).or_default().push(Wanted {
+            (Phase::Fetching(position), Some(leader)) => {
+                let Some(node) = wanted_at else { return };
+                survey.fetch.push(FetchChange::Want(
+                    node,
+                    Wanted {
                         handle: state.handle,
+                        turn: state.turn,
                         partition: partition.clone(),
                         topic_id: state.topic_id,
                         stamp,
                         fetch_offset: position.offset,
-                        current_leader_epoch: epoch,
-                    });
-                }
+                        current_leader_epoch: leader.epoch,
+                    },
+                ));
             }
         }
     }
-    survey
-}
 
-fn settle_waits(
-    assigned: &mut Assigned,
-    has_group: bool,
-    backoff: &mut Backoff,
-    now: Instant,
-    survey: &mut Survey,
-) {
-    for (_, state) in assigned.iter_mut() {
+    /// Bookkeeping that needs a clock: waits left by threads without one, leases that end, and
+    /// the step from "no group" to "nothing committed".
+    fn settle(&mut self, state: &mut PartitionState) {
         if state.backoff_due {
-            let attempts = state.attempts;
-            state.failed(now + backoff.after(attempts));
+            let wait = self.backoff.after(state.attempts);
+            state.failed(self.now + wait);
         }
-        if state.phase == Phase::Initializing && !has_group {
+        if state.phase == Phase::Initializing && !self.has_group {
             state.phase = Phase::Uncommitted;
         }
-        if let Some(at) = state.retry_at.filter(|at| *at > now && !state.blocked) {
-            survey.next_retry = Some(survey.next_retry.map_or(at, |next| next.min(at)));
+        let lease = state.preferred_replica.map(|(_, until)| until);
+        let waits = [state.retry_at.filter(|_| !state.blocked), lease];
+        for at in waits.into_iter().flatten().filter(|at| *at > self.now) {
+            self.timers.insert((at, state.handle));
         }
+    }
+}
+
+impl Survey {
+    fn leave(&mut self, node: Option<NodeId>, handle: u32) {
+        self.fetch
+            .extend(node.map(|node| FetchChange::Leave(node, handle)));
+    }
+
+    fn count(&mut self, before: Option<NodeId>, now: Option<NodeId>) {
+        self.fetch
+            .extend(before.map(|node| FetchChange::Buffered(node, -1)));
+        self.fetch
+            .extend(now.map(|node| FetchChange::Buffered(node, 1)));
     }
 }

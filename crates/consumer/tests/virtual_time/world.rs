@@ -36,6 +36,11 @@ pub(crate) struct World {
     /// Answers are left in `answers` until `deliver`.
     pub(crate) hold_answers: bool,
     pub(crate) answers: VecDeque<(ConnectionId, Bytes)>,
+    notifier: Arc<Notifier>,
+    /// Something happened outside of a turn.
+    events: bool,
+    /// The deadline that the last turn asked for.
+    slept_until: Option<Instant>,
 }
 
 pub(crate) fn tp(partition: i32) -> TopicPartition {
@@ -68,7 +73,10 @@ impl World {
             now: Instant::now(),
             consumer,
             fetcher,
-            cluster: Cluster::new(cluster_config, notifier),
+            cluster: Cluster::new(cluster_config, Arc::clone(&notifier)),
+            notifier,
+            events: true,
+            slept_until: None,
             broker,
             connections: BTreeMap::new(),
             fetch_connections: BTreeMap::new(),
@@ -99,47 +107,60 @@ impl World {
         self.run();
     }
 
-    /// Turns the crank until nothing is left to do at this moment.
+    /// Does what the actor would do at this moment, and no more: a turn only after an event, a
+    /// notification, or when a deadline is over. So a wake-up that is missing hangs a test.
     pub(crate) fn run(&mut self) {
         for _ in 0..10_000 {
-            if !self.turn() {
+            for (node, frame) in self.broker.release(self.now) {
+                let conn = self.fetch_connection(node);
+                self.answers.push_back((conn, frame));
+            }
+            let delivered = !self.hold_answers && self.deliver();
+            let notified = !self.notifier.park(Waker::noop());
+            self.notifier.unpark();
+            if !delivered && !notified && !self.events && !self.is_due() {
                 return;
             }
+            self.events = self.turn();
         }
         panic!("the client never comes to rest");
     }
 
+    fn is_due(&self) -> bool {
+        let deadlines = [
+            self.cluster.next_deadline(self.now),
+            self.fetcher.next_deadline(self.now),
+        ];
+        deadlines.into_iter().flatten().any(|at| at <= self.now)
+            || self.slept_until.is_some_and(|at| at <= self.now)
+    }
+
+    /// One turn; true if something was done that may lead to more.
     fn turn(&mut self) -> bool {
-        let mut busy = false;
-        self.cluster.poll(self.now);
-        self.fetcher.poll(&mut self.cluster, self.now, NOW_MS);
+        let mut acted = false;
         while let Some((id, result)) = self.cluster.poll_response() {
             self.fetcher
                 .on_response(id, result, &mut self.cluster, self.now, NOW_MS);
-            busy = true;
+        }
+        self.fetcher.poll(&mut self.cluster, self.now, NOW_MS);
+        self.cluster.poll(self.now);
+        while let Some(action) = self.cluster.poll_action() {
+            self.act(action);
+            acted = true;
         }
         while let Some(job) = self.fetcher.poll_job() {
             self.jobs.push_back(job);
-            busy = true;
-            if !self.hold_jobs {
-                break;
-            }
         }
-        if !self.hold_jobs {
+        if !self.hold_jobs && !self.jobs.is_empty() {
             self.run_jobs();
+            acted = true;
         }
-        while let Some(action) = self.cluster.poll_action() {
-            self.act(action);
-            busy = true;
-        }
-        for (node, frame) in self.broker.release(self.now) {
-            let conn = self.fetch_connection(node);
-            self.answers.push_back((conn, frame));
-        }
-        if !self.hold_answers {
-            busy |= self.deliver();
-        }
-        busy
+        let next = [
+            self.cluster.next_deadline(self.now),
+            self.fetcher.next_deadline(self.now),
+        ];
+        self.slept_until = next.into_iter().flatten().min();
+        acted || self.cluster.has_responses()
     }
 
     pub(crate) fn run_jobs(&mut self) {
@@ -147,6 +168,7 @@ impl World {
             let done = job.run();
             self.fetcher
                 .job_done(done, &mut self.cluster, self.now, NOW_MS);
+            self.events = true;
         }
     }
 
@@ -223,6 +245,7 @@ impl World {
             let error = ConnectionError::ClosedByPeer;
             self.cluster
                 .handle(Event::Disconnected { conn, error }, self.now);
+            self.events = true;
         }
     }
 

@@ -1,0 +1,331 @@
+//! The table of assigned partitions, and which of them are worth a look.
+//!
+//! Every change through [`Assigned::edit`] and its kin marks the partition as *touched*. The
+//! fetcher looks at touched partitions only, so a poll costs what has changed and not what is
+//! assigned: with 50,000 partitions and traffic on four, four are looked at.
+//!
+//! The one change that is not marked is a position moved by draining: the partition still has
+//! undrained records, so nothing can be done for it until they are gone.
+
+use std::collections::BTreeMap;
+
+use indexmap::IndexMap;
+use thalweg_cluster::NodeId;
+use thalweg_protocol::Uuid;
+
+use crate::partition_state::{FetchPosition, Leader, PartitionState, Phase};
+use crate::topic_partition::TopicPartition;
+
+/// What a revoked partition leaves behind at the fetcher.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Removed {
+    pub(crate) handle: u32,
+    pub(crate) in_session: Option<NodeId>,
+    pub(crate) counted_at: Option<NodeId>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Assigned {
+    partitions: IndexMap<TopicPartition, PartitionState>,
+    /// Handle -> index into `partitions`.
+    indexes: BTreeMap<u32, usize>,
+    touched: Vec<u32>,
+    removed: Vec<Removed>,
+    paused: usize,
+    next_turn: u64,
+    next_stamp: u64,
+    next_handle: u32,
+    /// Counts changes of the assignment, so that the I/O thread notices one.
+    version: u64,
+}
+
+impl Assigned {
+    fn stamp(&mut self) -> u64 {
+        self.next_stamp += 1;
+        self.next_stamp
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn get(&self, partition: &TopicPartition) -> Option<&PartitionState> {
+        self.partitions.get(partition)
+    }
+
+    /// For changing: the partition will be looked at.
+    pub(crate) fn edit(&mut self, partition: &TopicPartition) -> Option<&mut PartitionState> {
+        let state = self.partitions.get_mut(partition)?;
+        if !state.touched {
+            state.touched = true;
+            self.touched.push(state.handle);
+        }
+        Some(state)
+    }
+
+    /// For changing, if nothing has made answers under `stamp` stale since.
+    pub(crate) fn current(
+        &mut self,
+        partition: &TopicPartition,
+        stamp: u64,
+    ) -> Option<&mut PartitionState> {
+        if self.partitions.get(partition)?.stamp == stamp {
+            self.edit(partition)
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn touch(&mut self, partition: &TopicPartition) {
+        let _ = self.edit(partition);
+    }
+
+    /// For whoever does the looking: not marked again.
+    pub(crate) fn by_handle(
+        &mut self,
+        handle: u32,
+    ) -> Option<(&TopicPartition, &mut PartitionState)> {
+        let index = *self.indexes.get(&handle)?;
+        self.partitions.get_index_mut(index)
+    }
+
+    pub(crate) fn take_touched(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.touched)
+    }
+
+    pub(crate) fn take_removed(&mut self) -> Vec<Removed> {
+        std::mem::take(&mut self.removed)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&TopicPartition, &PartitionState)> {
+        self.partitions.iter()
+    }
+
+    pub(crate) fn has_paused(&self) -> bool {
+        self.paused > 0
+    }
+
+    pub(crate) fn set_paused(&mut self, partition: &TopicPartition, paused: bool) -> bool {
+        let Some(state) = self.edit(partition) else {
+            return false;
+        };
+        let before = std::mem::replace(&mut state.paused, paused);
+        self.paused = self.paused + usize::from(paused) - usize::from(before);
+        true
+    }
+
+    /// Replaces the assignment: partitions that stay keep their state and their turn.
+    pub(crate) fn assign(&mut self, wanted: &[TopicPartition]) {
+        let mut old = std::mem::take(&mut self.partitions);
+        for partition in wanted {
+            if self.partitions.contains_key(partition) {
+                continue;
+            }
+            let state = old.swap_remove(partition).unwrap_or_else(|| {
+                self.next_turn += 1;
+                self.next_stamp += 1;
+                self.next_handle += 1;
+                self.touched.push(self.next_handle);
+                PartitionState::new(self.next_handle, self.next_stamp, self.next_turn)
+            });
+            self.partitions.insert(partition.clone(), state);
+        }
+        self.removed.extend(old.values().map(|gone| Removed {
+            handle: gone.handle,
+            in_session: gone.in_session,
+            counted_at: gone.counted_at,
+        }));
+        let handles = self.partitions.values().enumerate();
+        self.indexes = handles
+            .map(|(index, state)| (state.handle, index))
+            .collect();
+        self.paused = self
+            .partitions
+            .values()
+            .filter(|state| state.paused)
+            .count();
+        self.version += 1;
+    }
+
+    /// Another phase, and every answer on its way is stale. False if it is not assigned.
+    pub(crate) fn enter(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
+        let stamp = self.stamp();
+        match self.edit(partition) {
+            Some(state) => {
+                state.enter(phase, stamp);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Moves a position over what was drained from `from` on. False if what is left of that fetch
+    /// is worthless now.
+    ///
+    /// The I/O thread may have begun to validate the position while its records were handed out
+    /// without a lock. They are out, so the position moves all the same, within its phase; the
+    /// new stamp makes the question about the old position stale.
+    pub(crate) fn advance(
+        &mut self,
+        partition: &TopicPartition,
+        stamp: u64,
+        from: i64,
+        to: FetchPosition,
+    ) -> bool {
+        let Some(state) = self.partitions.get_mut(partition) else {
+            return false;
+        };
+        let moved = match &mut state.phase {
+            Phase::Fetching(position) if state.stamp == stamp => {
+                debug_assert_eq!(position.offset, from, "fetch offset and position agree");
+                *position = to;
+                return true;
+            }
+            Phase::Fetching(position) if position.offset == from => Phase::Fetching(to),
+            Phase::AwaitValidation(position) if position.offset == from => {
+                Phase::AwaitValidation(to)
+            }
+            _ => return false,
+        };
+        self.enter(partition, moved);
+        false
+    }
+
+    /// The buffer holds nothing of this partition any more: it may be fetched again, last.
+    pub(crate) fn release(&mut self, partition: &TopicPartition, stamp: u64) {
+        self.next_turn += 1;
+        let turn = self.next_turn;
+        if let Some(state) = self.current(partition, stamp) {
+            state.buffered = false;
+            state.turn = turn;
+        }
+    }
+
+    /// Takes note of who leads a partition now. A position whose epoch is known must be confirmed
+    /// by a leader of another epoch before it is read from again (KIP-320).
+    pub(crate) fn set_leader(&mut self, partition: &TopicPartition, leader: Option<Leader>) {
+        if self
+            .get(partition)
+            .is_none_or(|state| state.leader == leader)
+        {
+            return;
+        }
+        let Some(state) = self.edit(partition) else {
+            return;
+        };
+        state.leader = leader;
+        state.preferred_replica = None;
+        let Some(leader) = leader else { return };
+        let before = state.last_leader_epoch.replace(leader.epoch);
+        let phase = match state.phase {
+            Phase::Fetching(position)
+                if position.leader_epoch >= 0
+                    && leader.epoch >= 0
+                    && before.is_some_and(|epoch| epoch != leader.epoch) =>
+            {
+                Phase::AwaitValidation(position)
+            }
+            // A request to the old leader will not settle it: ask the new one at once.
+            phase @ (Phase::AwaitValidation(_) | Phase::AwaitReset(_)) => phase,
+            _ => return,
+        };
+        self.enter(partition, phase);
+    }
+
+    /// True if the topic has been made anew under the same name.
+    pub(crate) fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) -> bool {
+        if id == Uuid::ZERO || self.get(partition).is_none_or(|state| state.topic_id == id) {
+            return false;
+        }
+        let before = self
+            .edit(partition)
+            .map(|state| std::mem::replace(&mut state.topic_id, id));
+        before.is_some_and(|before| before != Uuid::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tp(partition: i32) -> TopicPartition {
+        TopicPartition::new("t", partition)
+    }
+
+    fn at(offset: i64, leader_epoch: i32) -> FetchPosition {
+        FetchPosition {
+            offset,
+            leader_epoch,
+        }
+    }
+
+    fn fetching(partitions: i32) -> Assigned {
+        let mut assigned = Assigned::default();
+        assigned.assign(&(0..partitions).map(tp).collect::<Vec<_>>());
+        for partition in 0..partitions {
+            assigned.enter(&tp(partition), Phase::Fetching(at(0, 1)));
+            assigned.set_leader(&tp(partition), Some(Leader { node: 1, epoch: 1 }));
+        }
+        assigned.take_touched();
+        for partition in 0..partitions {
+            let handle = assigned.get(&tp(partition)).map_or(0, |state| state.handle);
+            if let Some((_, state)) = assigned.by_handle(handle) {
+                state.touched = false;
+            }
+        }
+        assigned
+    }
+
+    #[test]
+    fn only_what_was_changed_is_looked_at_and_once() {
+        let mut assigned = fetching(1000);
+        assigned.touch(&tp(7));
+        assigned.set_paused(&tp(7), true);
+        assigned.set_leader(&tp(8), Some(Leader { node: 1, epoch: 1 }));
+        assert_eq!(assigned.take_touched().len(), 1);
+    }
+
+    #[test]
+    fn draining_touches_nothing_until_the_last_record() {
+        let mut assigned = fetching(1);
+        let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
+        assert!(assigned.advance(&tp(0), stamp, 0, at(10, 1)));
+        assert!(assigned.take_touched().is_empty());
+        assigned.release(&tp(0), stamp);
+        assert_eq!(assigned.take_touched().len(), 1);
+    }
+
+    #[test]
+    fn records_handed_out_while_a_validation_began_move_the_position_all_the_same() {
+        let mut assigned = fetching(1);
+        let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
+        assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
+        assert!(
+            !assigned.advance(&tp(0), stamp, 0, at(10, 1)),
+            "the rest is worthless"
+        );
+        let phase = assigned.get(&tp(0)).map(|state| state.phase);
+        assert_eq!(phase, Some(Phase::AwaitValidation(at(10, 1))));
+    }
+
+    #[test]
+    fn staying_partitions_keep_their_state_and_doubles_count_once() {
+        let mut assigned = fetching(3);
+        let handle = assigned.get(&tp(1)).map(|state| state.handle);
+        assigned.assign(&[tp(1), tp(1), tp(9)]);
+        assert_eq!(assigned.get(&tp(1)).map(|state| state.handle), handle);
+        assert_eq!(assigned.iter().count(), 2);
+        assert_eq!(assigned.take_removed().len(), 2);
+    }
+
+    #[test]
+    fn the_same_leader_after_a_gap_is_no_new_leader() {
+        let mut assigned = fetching(1);
+        assigned.set_leader(&tp(0), None);
+        assigned.set_leader(&tp(0), Some(Leader { node: 1, epoch: 1 }));
+        assert!(matches!(
+            assigned.get(&tp(0)).map(|s| s.phase),
+            Some(Phase::Fetching(_))
+        ));
+    }
+}
