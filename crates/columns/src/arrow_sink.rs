@@ -22,8 +22,9 @@ use crate::error::ColumnsError;
 use crate::layout::{Column, Layout, TimestampUnit};
 use crate::slab::SlabPool;
 
-/// Arrow's offsets are 32 bits wide; a table stays far enough below that, whatever is asked for.
-pub const TABLE_BYTES_MAX: usize = 1 << 30;
+/// Arrow's offsets are 32 bits wide; a table stays far enough below that, whatever is asked for,
+/// also if every header key is broken text of which each byte becomes a mark of three.
+pub const TABLE_BYTES_MAX: usize = 1 << 29;
 /// With the longest topic name (249 bytes) a topic column stays below 2 GiB.
 pub const TABLE_ROWS_MAX: usize = 8_000_000;
 

@@ -72,8 +72,9 @@ impl Fetcher {
             entry.quiet_until = (sent.probe && empty).then(|| now + QUIET);
         }
         let frame = Arc::new(self.shared.memory.charge(frame_bytes));
-        self.take_answer(node, response, &frame, cluster, now);
-        self.shared.buffer.wake();
+        if self.take_answer(node, response, &frame, cluster, now) {
+            self.shared.buffer.wake();
+        }
     }
 
     fn note_latency(&self, sent: &FetchInFlight, response: &FetchResponse, now: Instant) {
@@ -109,6 +110,7 @@ impl Fetcher {
         entry.failures += 1;
     }
 
+    /// True if there is something for a poll to find.
     fn take_answer(
         &mut self,
         node: NodeId,
@@ -116,7 +118,8 @@ impl Fetcher {
         frame: &Arc<Charge>,
         cluster: &mut Cluster,
         now: Instant,
-    ) {
+    ) -> bool {
+        let mut found = false;
         for topic in response.responses {
             let name = if topic.topic.is_empty() {
                 // An id that the metadata no longer knows: the topic was recreated meanwhile.
@@ -133,9 +136,10 @@ impl Fetcher {
                     partition: data.partition_index,
                 };
                 take_hint(&partition, &data, &response.node_endpoints, cluster);
-                self.take_partition(node, partition, data, frame, cluster, now);
+                found |= self.take_partition(node, partition, data, frame, cluster, now);
             }
         }
+        found
     }
 
     fn take_partition(
@@ -146,9 +150,9 @@ impl Fetcher {
         frame: &Arc<Charge>,
         cluster: &mut Cluster,
         now: Instant,
-    ) {
+    ) -> bool {
         match self.judge(node, &partition, &data, cluster, now) {
-            Outcome::Nothing => {}
+            Outcome::Nothing => return false,
             Outcome::Raise(error, stamp) => {
                 self.shared
                     .buffer
@@ -190,6 +194,7 @@ impl Fetcher {
                 self.shared.buffer.push(Box::new(fetch));
             }
         }
+        true
     }
 
     /// Looks at the partition's state under the lock and decides; marks it as buffered if its
