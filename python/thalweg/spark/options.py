@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from thalweg._version import __version__
 
 LATEST = -1
 EARLIEST = -2
@@ -109,6 +112,7 @@ class SourceOptions:
     fetch_retries: int = _DEFAULT_FETCH_RETRIES
     retry_interval_ms: int = _DEFAULT_RETRY_INTERVAL_MS
     poll_timeout_ms: int = _DEFAULT_POLL_TIMEOUT_MS
+    planned_by: str = __version__
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ class SinkOptions:
 
     topic: str | None
     client_config: Mapping[str, str] = field(default_factory=dict)
+    planned_by: str = __version__
 
 
 def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
@@ -158,6 +163,19 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         or _DEFAULT_RETRY_INTERVAL_MS,
         poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs") or _DEFAULT_POLL_TIMEOUT_MS,
     )
+
+
+def check_version(planned_by: str) -> None:
+    """Refuses to run a plan that another version of thalweg made, on an executor.
+
+    Raises:
+        RuntimeError: If the driver's thalweg is not this one; names both.
+    """
+    if planned_by != __version__:
+        raise RuntimeError(
+            f"This executor has thalweg {__version__} (in {sys.executable}), the driver has "
+            f"{planned_by}. Install the same version on both."
+        )
 
 
 def parse_sink(options: Mapping[str, str]) -> SinkOptions:

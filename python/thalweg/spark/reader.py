@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.offset_reader import OffsetReader, consumer_config
 from thalweg.spark.offsets import Offsets
-from thalweg.spark.options import SourceOptions
+from thalweg.spark.options import SourceOptions, check_version
 from thalweg.spark.ranges import OffsetRange, plan
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa
     """
     import pyarrow as pa
 
+    check_version(options.planned_by)
     from thalweg.errors import OffsetOutOfRangeError
     from thalweg.partition_reader import PartitionReader
 

@@ -49,7 +49,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._initial is None:
             partitions = self._offsets.partitions()
             self._initial = self._offsets.resolve(self._options.starting, partitions, "starting")
-        return to_json(self._initial)
+        # It carries itself as the embedded start: a source that is dry in batch 0, beside one that
+        # is not, logs this very offset as its end.
+        return to_json(self._initial, self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """``maxOffsetsPerTrigger`` if it is set, else all there is."""
@@ -98,6 +100,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             DataLossError: If offsets between the two are gone and ``failOnDataLoss`` is true.
         """
+        if start == end:
+            return []
         begin = embedded_start(end)
         if begin is None:
             begin = from_json(start)

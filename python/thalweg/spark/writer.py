@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from thalweg.spark.options import SinkOptions
+from thalweg.spark.options import SinkOptions, check_version
 from thalweg.spark.producers import cached_producer, discard_producer
 from thalweg.spark.schema import check_sink_schema
 
@@ -88,6 +88,7 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
         ValueError: If a row has no topic.
         KafkaError: The first error of a broker or of the client.
     """
+    check_version(options.planned_by)
     producer = cached_producer(options.client_config)
     pending: list[Any] = []
     try:

@@ -1,0 +1,184 @@
+"""One Spark session for all tests of the source, and short words for reading and writing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.brokers import Broker, Brokers
+from tests.support.java import java_home
+from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+
+
+@pytest.fixture(scope="session")
+def java() -> Path:
+    """Makes Spark start with the Java that the tests use, and its workers with this Python."""
+    home = java_home()
+    os.environ["JAVA_HOME"] = str(home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    return home
+
+
+@pytest.fixture(scope="session")
+def spark(java: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session's Spark: two cores of this machine, nothing registered by hand."""
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("thalweg tests")
+        .config("spark.driver.memory", "1g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+@dataclass
+class Topics:
+    """A broker, with what a test does to it from outside of Spark."""
+
+    broker: Broker
+
+    def create(self, num_partitions: int = 1, prefix: str = "spark") -> str:
+        """A new topic."""
+        return self.broker.create_topic(prefix, num_partitions)
+
+    def send(self, topic: str, values: Any, partition: int | None = None, **fields: Any) -> None:
+        """Sends values (text or bytes) and waits for their acknowledgements."""
+        with KafkaProducer(bootstrap_servers=self.broker.bootstrap_servers) as producer:
+            sent = [
+                producer.send(topic, _encoded(value), partition=partition, **fields)
+                for value in values
+            ]
+            for future in sent:
+                future.get(timeout=30)
+
+    def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Deletes the records in front of the offsets."""
+        with closing(self._admin()) as admin:
+            admin.delete_records({TopicPartition(topic, p): o for p, o in offsets.items()})
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Grows a topic."""
+        with closing(self._admin()) as admin:
+            admin.create_partitions({topic: total})
+
+    def _admin(self) -> KafkaAdminClient:
+        return KafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
+
+
+def _encoded(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+@pytest.fixture
+def topics(embedded: Broker) -> Topics:
+    """Topics of the embedded broker."""
+    return Topics(embedded)
+
+
+@pytest.fixture(params=["embedded", "kafka-4.3"])
+def both(request: pytest.FixtureRequest, brokers: Brokers) -> Topics:
+    """The same test on the embedded broker and on a real Kafka."""
+    return Topics(brokers.get(request.param))
+
+
+@dataclass
+class Source:
+    """Reads and writes through ``.format("thalweg")``, by options as keyword arguments."""
+
+    spark: SparkSession
+
+    def read(self, topics: Topics, **options: str) -> DataFrame:
+        """A batch read."""
+        reader = self.spark.read.format("thalweg").options(**options)
+        return reader.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).load()
+
+    def stream(self, topics: Topics, **options: str) -> DataFrame:
+        """A stream read."""
+        reader: DataStreamReader = self.spark.readStream.format("thalweg").options(**options)
+        return reader.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).load()
+
+    def values(self, topics: Topics, **options: str) -> list[str]:
+        """The values of a batch read, sorted."""
+        return texts(self.read(topics, **options))
+
+    def write(self, frame: DataFrame, topics: Topics, mode: str = "append", **options: str) -> None:
+        """A batch write."""
+        writer = frame.write.format("thalweg").mode(mode).options(**options)
+        writer.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).save()
+
+
+def texts(frame: DataFrame) -> list[str]:
+    """The values of a frame as text, sorted."""
+    return sorted(row.v for row in frame.selectExpr("cast(value as string) as v").collect())
+
+
+@pytest.fixture
+def source(spark: SparkSession) -> Source:
+    """Short words for reading and writing."""
+    return Source(spark)
+
+
+class Stream:
+    """A query that collects its batches in the test's process, restarted from its checkpoint."""
+
+    def __init__(self, make: Callable[[], DataFrame], checkpoint: Path) -> None:
+        self._make = make
+        self.checkpoint = checkpoint
+        self.batches: dict[int, list[str]] = {}
+        self.fail_next = False
+
+    def run(self) -> StreamingQuery:
+        """Runs until all that is there now was read (Trigger.AvailableNow)."""
+        query = self.start(availableNow=True)
+        query.awaitTermination(120)
+        return query
+
+    def start(self, **trigger: Any) -> StreamingQuery:
+        """Starts the query."""
+        writer = self._make().writeStream.option("checkpointLocation", str(self.checkpoint))
+        return writer.foreachBatch(self._take).trigger(**trigger).start()
+
+    def values(self) -> list[str]:
+        """All values read so far, sorted; a value read twice is there twice."""
+        return sorted(value for batch in self.batches.values() for value in batch)
+
+    def _take(self, frame: DataFrame, batch_id: int) -> None:
+        if self.fail_next:
+            self.fail_next = False
+            raise RuntimeError("the batch fails on purpose")
+        self.batches[batch_id] = texts(frame)
+
+
+@pytest.fixture
+def stream_of(tmp_path: Path, spark: SparkSession) -> Iterator[Callable[..., Stream]]:
+    """Makes collecting streams; what still runs at the test's end is stopped."""
+
+    def make(frame: Callable[[], DataFrame], name: str = "checkpoint") -> Stream:
+        return Stream(frame, tmp_path / name)
+
+    yield make
+    for query in spark.streams.active:
+        with suppress(Exception):
+            query.stop()
