@@ -49,12 +49,12 @@ pub(crate) fn wall_clock_ms() -> i64 {
 enum Command {
     Stop {
         node: i32,
-        done: mpsc::Sender<()>,
+        done: mpsc::Sender<io::Result<()>>,
     },
     Start {
         node: i32,
         listener: StdListener,
-        done: mpsc::Sender<()>,
+        done: mpsc::Sender<io::Result<()>>,
     },
     Shutdown,
 }
@@ -115,14 +115,14 @@ impl Server {
     fn ask(
         &self,
         what: &'static str,
-        command: impl FnOnce(mpsc::Sender<()>) -> Command,
+        command: impl FnOnce(mpsc::Sender<io::Result<()>>) -> Command,
     ) -> Result<(), BrokerError> {
         let (done, is_done) = mpsc::channel();
         self.commands
             .send(command(done))
             .map_err(|_| BrokerError::Closed)?;
         match is_done.recv_timeout(PATIENCE) {
-            Ok(()) => Ok(()),
+            Ok(outcome) => outcome.map_err(BrokerError::Thread),
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(BrokerError::Closed),
             Err(mpsc::RecvTimeoutError::Timeout) => Err(BrokerError::Timeout {
                 what,
@@ -185,14 +185,14 @@ async fn run(
                     }
                     // The callers checked the node's number.
                     let _ = lock(&core).stop_node(node);
-                    let _ = done.send(());
+                    let _ = done.send(Ok(()));
                 }
                 Some(Command::Start { node, listener, done }) => {
-                    if let Ok(running) = spawn_node(&core, node, listener) {
+                    let spawned = spawn_node(&core, node, listener).map(|running| {
                         let _ = lock(&core).start_node(node);
                         nodes.insert(node, running);
-                        let _ = done.send(());
-                    }
+                    });
+                    let _ = done.send(spawned);
                 }
                 Some(Command::Shutdown) | None => return,
             },

@@ -233,8 +233,9 @@ impl SessionCache {
 }
 
 #[cfg(test)]
-#[allow(clippy::disallowed_methods)] // virtual time begins at some instant
 mod tests {
+    #![allow(clippy::disallowed_methods)] // virtual time begins at some instant
+
     use thalweg_protocol::Uuid;
 
     use super::super::target::TopicKey;
