@@ -12,7 +12,8 @@ from typing import Any, Final
 __all__ = ["Findings", "apply_rules"]
 
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
-_JAAS: Final = r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"  # compiled when it is used
+# name="value" pairs of a login line; compiled when it is used.
+_JAAS: Final = r"(\w+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s;]+))"
 _NOT_YET: Final = ("GSSAPI", "OAUTHBEARER", "SCRAM-SHA-256", "SCRAM-SHA-512", "AWS_MSK_IAM")
 
 
