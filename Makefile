@@ -61,7 +61,7 @@ test-full: doctor-test build kafka peers compat lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
-	$(BIN)/pytest --timeout 7200 -o faulthandler_timeout=7000 $(PYTEST)
+	$(BIN)/pytest --timeout 7200 $(PYTEST)
 
 # The protocol's schema and errors, extracted once more from the jar of Kafka's clients.
 schema: doctor-test kafka

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.timeout(2400)
+
 
 @pytest.fixture(scope="session")
 def names(wheel):

@@ -7,6 +7,9 @@ import textwrap
 
 import pytest
 
+# The first test that needs it builds a wheel, which takes minutes where nothing is built yet.
+pytestmark = pytest.mark.timeout(2400)
+
 READ = """
     import os, sys
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -31,14 +34,12 @@ READ = """
 """
 
 
-@pytest.mark.timeout(900)
 def test_a_wheel_from_the_source_distribution_reads_through_spark(full):
     answer = full.call("python", "-c", textwrap.dedent(READ))
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "read 499500 1000" in answer.stdout
 
 
-@pytest.mark.timeout(600)
 def test_the_demo_runs_from_an_installed_wheel(full):
     answer = full.call("thalweg", "demo", "--output", str(full.work))
     assert answer.returncode == 0, answer.stdout + answer.stderr
