@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thalweg_cluster::{
     Action, Address, ApiVersions, Cluster, ClusterConfig, Event, Notifier, Role,
 };
@@ -24,6 +24,9 @@ use thalweg_protocol::messages::produce::{
 use thalweg_protocol::{ApiKey, Message, Reader, Str, Uuid, frame};
 
 const PARTITIONS: i32 = 4;
+/// Records between two drains: what an I/O thread that keeps up leaves behind, so that memory is
+/// used again while it is warm.
+const ROUND: u64 = 5_000;
 const ID: Uuid = Uuid([7; 16]);
 
 /// A sender with a broker that says yes to everything.
@@ -218,7 +221,7 @@ fn append(c: &mut Criterion) {
                 let mut spent = Duration::ZERO;
                 let mut left = iterations;
                 while left > 0 {
-                    let now = left.min(500_000);
+                    let now = left.min(ROUND);
                     let start = Instant::now();
                     for _ in 0..now {
                         rig.append(partition, black_box(&value));
@@ -238,7 +241,7 @@ fn append(c: &mut Criterion) {
             let mut spent = Duration::ZERO;
             let mut left = iterations;
             while left > 0 {
-                let now = left.min(500_000);
+                let now = left.min(ROUND);
                 let start = Instant::now();
                 for n in 0..now {
                     let mut key = key;
@@ -265,7 +268,7 @@ fn append(c: &mut Criterion) {
 /// Closing, checksum, request and outcome of batches that are full.
 fn drain(c: &mut Criterion) {
     let mut group = c.benchmark_group("drain");
-    let records = 200_000;
+    let records = ROUND;
     let value = [b'x'; 100];
     group.throughput(Throughput::Elements(records));
     group.sample_size(20);
@@ -288,17 +291,14 @@ fn drain(c: &mut Criterion) {
 }
 
 fn wait_queue(c: &mut Criterion) {
-    c.bench_function("buffer pool/wait, feed and take", |b| {
+    c.bench_function("buffer pool/exhausted: wait, be fed, give back", |b| {
         let pool = BufferPool::new(16 * 1024, 16 * 1024, 0);
-        b.iter_batched(
-            || pool.try_acquire(16 * 1024).expect("room"),
-            |held| {
-                let wait = pool.wait(16 * 1024);
-                drop(held);
-                drop(wait);
-            },
-            BatchSize::SmallInput,
-        );
+        b.iter(|| {
+            let held = pool.try_acquire(16 * 1024).expect("room");
+            let wait = pool.wait(16 * 1024);
+            drop(held);
+            drop(wait);
+        });
     });
 }
 

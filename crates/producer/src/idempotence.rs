@@ -14,8 +14,9 @@
 //! others follow it, the second would be taken for the first.
 //!
 //! Each partition counts its epochs by itself: a broker's state is per partition, so a gap in one
-//! concerns no other. A batch is given a new number only if every try of it was answered with "not
-//! written"; one that may be in the log under its old number fails, saying so.
+//! concerns no other. A batch is given a new number only if it is certainly not in the log: each of
+//! its tries was refused, or it lies behind a gap, which the broker lets nothing pass. One that may
+//! be there under its old number fails, saying so.
 //!
 //! Deliberately not here: transactions, whose epoch the coordinator gives for all partitions.
 
@@ -23,6 +24,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::RequestId;
 use thalweg_protocol::ErrorCode;
+
+use crate::sender::batch::Order;
 
 /// A producer as brokers know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub(crate) struct ProducerIdAndEpoch {
 pub(crate) struct Sequence {
     pub(crate) producer: ProducerIdAndEpoch,
     pub(crate) base: i32,
+    /// Batches numbered before this one under the same epoch.
+    pub(crate) number: u64,
 }
 
 /// Sequences wrap from `i32::MAX` to 0.
@@ -43,6 +48,8 @@ pub(crate) fn increment(sequence: i32, by: u32) -> i32 {
     sequence.wrapping_add(by.cast_signed()) & i32::MAX
 }
 
+/// How many batches of a producer a broker remembers for each partition.
+const BATCHES_REMEMBERED: u64 = 5;
 /// After so long without an acknowledgement a broker may have forgotten the producer.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
@@ -61,7 +68,11 @@ pub(crate) enum Continuity {
 pub(crate) struct Sequences {
     producer: Option<ProducerIdAndEpoch>,
     next: i32,
-    /// The sequence after the last one acknowledged.
+    /// Batches numbered under this epoch.
+    numbered: u64,
+    /// The newest batch that was acknowledged.
+    acknowledged_order: Option<Order>,
+    /// The sequence after it.
     acknowledged: i32,
     acknowledged_at: Option<Instant>,
     continuity: Continuity,
@@ -84,9 +95,25 @@ impl Sequences {
             "new numbers only behind a whole range"
         );
         let producer = *self.producer.get_or_insert(current);
-        let base = self.next;
+        let (base, number) = (self.next, self.numbered);
         self.next = increment(base, records);
-        Sequence { producer, base }
+        self.numbered += 1;
+        Sequence {
+            producer,
+            base,
+            number,
+        }
+    }
+
+    /// One more batch can be numbered without the broker forgetting this one meanwhile: it could
+    /// not tell a late retry of it from a gap.
+    pub(crate) fn is_remembered_with_one_more(&self, oldest: Sequence) -> bool {
+        self.numbered - oldest.number < BATCHES_REMEMBERED
+    }
+
+    /// A batch behind this one was acknowledged, so this one is in the log as well.
+    pub(crate) fn is_proven(&self, order: Order) -> bool {
+        self.acknowledged_order.is_some_and(|newest| order < newest)
     }
 
     /// The broker knows this producer, so it will refuse what skips a batch.
@@ -95,10 +122,19 @@ impl Sequences {
             .is_some_and(|at| now.duration_since(at) < FORGOTTEN_AFTER)
     }
 
-    /// The batch is in the log, and all before it are.
-    pub(crate) fn acknowledge(&mut self, sequence: Sequence, records: u32, now: Instant) {
+    /// The batch is in the log, and so are all before it under the same epoch.
+    pub(crate) fn acknowledge(
+        &mut self,
+        sequence: Sequence,
+        records: u32,
+        order: Order,
+        now: Instant,
+    ) {
         if self.producer == Some(sequence.producer) {
-            self.acknowledged = increment(sequence.base, records);
+            if self.acknowledged_order < Some(order) {
+                self.acknowledged = increment(sequence.base, records);
+                self.acknowledged_order = Some(order);
+            }
             self.acknowledged_at = Some(now);
         }
     }
@@ -230,6 +266,13 @@ mod tests {
         Instant::now()
     }
 
+    fn order(batch: u64) -> Order {
+        Order {
+            batch,
+            first_index: 0,
+        }
+    }
+
     const PRODUCER: ProducerIdAndEpoch = ProducerIdAndEpoch { id: 7, epoch: 0 };
 
     #[test]
@@ -252,7 +295,7 @@ mod tests {
         let second = sequences.assign(PRODUCER, 4);
         sequences.lose();
         assert_eq!(sequences.continuity(), Continuity::Unresolved);
-        sequences.acknowledge(second, 4, start());
+        sequences.acknowledge(second, 4, order(1), start());
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Whole);
     }
@@ -261,7 +304,7 @@ mod tests {
     fn a_gap_is_closed_by_the_next_epoch() {
         let mut sequences = Sequences::default();
         let first = sequences.assign(PRODUCER, 3);
-        sequences.acknowledge(first, 3, start());
+        sequences.acknowledge(first, 3, order(0), start());
         sequences.assign(PRODUCER, 4);
         sequences.lose();
         sequences.resolve();
@@ -272,9 +315,34 @@ mod tests {
             next,
             Sequence {
                 producer: ProducerIdAndEpoch { id: 7, epoch: 1 },
-                base: 0
+                base: 0,
+                number: 0
             }
         );
+    }
+
+    #[test]
+    fn an_acknowledgement_that_comes_late_takes_nothing_back() {
+        let mut sequences = Sequences::default();
+        let first = sequences.assign(PRODUCER, 3);
+        let second = sequences.assign(PRODUCER, 4);
+        sequences.acknowledge(second, 4, order(1), start());
+        assert!(sequences.is_proven(order(0)) && !sequences.is_proven(order(1)));
+        sequences.acknowledge(first, 3, order(0), start());
+        sequences.lose();
+        sequences.resolve();
+        assert_eq!(sequences.continuity(), Continuity::Whole);
+    }
+
+    #[test]
+    fn five_batches_are_remembered() {
+        let mut sequences = Sequences::default();
+        let first = sequences.assign(PRODUCER, 1);
+        for _ in 0..4 {
+            assert!(sequences.is_remembered_with_one_more(first));
+            sequences.assign(PRODUCER, 1);
+        }
+        assert!(!sequences.is_remembered_with_one_more(first));
     }
 
     #[test]

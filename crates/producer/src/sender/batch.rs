@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 use thalweg_records::{Attributes, BATCH_HEADER_LEN, BatchHeader, Compression};
 
@@ -17,6 +18,14 @@ use crate::open_batch::OpenBatch;
 pub(crate) struct Order {
     pub(crate) batch: u64,
     pub(crate) first_index: u32,
+}
+
+impl Order {
+    /// Before or at every batch.
+    pub(crate) const FIRST: Self = Self {
+        batch: 0,
+        first_index: 0,
+    };
 }
 
 #[derive(Debug)]
@@ -36,9 +45,13 @@ pub(crate) struct ProducerBatch {
     pub(crate) retry_at: Option<Instant>,
     /// A try ended without a word whether it is in the log.
     pub(crate) maybe_written: bool,
+    /// A piece of a batch that was possibly written as a whole: a broker that has it would not know
+    /// the piece for a duplicate.
+    pub(crate) split_in_doubt: bool,
     /// Its outcome was told already; only the order of the partition still needs it.
     pub(crate) abandoned: bool,
-    /// Leader epoch and topic id of the last try.
+    /// Node, leader epoch and topic id of the last try.
+    pub(crate) sent_to: Option<NodeId>,
     pub(crate) sent_epoch: i32,
     pub(crate) sent_topic_id: Uuid,
     /// Why the last try failed.
@@ -66,7 +79,9 @@ impl ProducerBatch {
             attempts: 0,
             retry_at: None,
             maybe_written: false,
+            split_in_doubt: false,
             abandoned: false,
+            sent_to: None,
             sent_epoch: -1,
             sent_topic_id: Uuid::ZERO,
             last_error: None,
@@ -97,6 +112,7 @@ impl ProducerBatch {
             segments: Vec::new(),
             codec: Compression::None,
             sequence,
+            split_in_doubt: self.split_in_doubt || self.maybe_written,
             retry_at: None,
             last_error: None,
             header: None,

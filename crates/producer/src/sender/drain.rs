@@ -159,6 +159,7 @@ impl Sender {
             let slot = &mut self.slots[index];
             batch.attempts += 1;
             batch.retry_at = None;
+            batch.sent_to = Some(node);
             batch.sent_epoch = slot.leader_epoch;
             batch.sent_topic_id = slot.topic_id;
             slot.in_flight.push_back(batch);

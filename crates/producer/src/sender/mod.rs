@@ -226,8 +226,11 @@ impl Sender {
         let slot = &mut self.slots[index];
         self.outcomes
             .expire(slot, self.nodes.error(slot.leader), now);
-        if rules.idempotent && slot.in_flight.is_empty() {
-            self.outcomes.mend(slot, &mut self.producer_id);
+        if rules.idempotent {
+            self.outcomes.settle_proven(slot);
+            if slot.in_flight.is_empty() {
+                self.outcomes.mend(slot, &mut self.producer_id);
+            }
         }
         if self.compresses() {
             self.prepare_full(index);

@@ -123,7 +123,21 @@ impl Outcomes {
         }
     }
 
-    /// Nothing of the partition is in flight: closes a gap in its numbering by a new epoch.
+    /// Ends the wait for answers that no longer matter.
+    pub(crate) fn settle_proven(&self, slot: &mut Slot) {
+        while let Some(batch) = slot.take_proven() {
+            if !batch.abandoned {
+                let unknown = Written {
+                    base_offset: -1,
+                    log_append_time_ms: None,
+                };
+                self.succeed(&batch, unknown);
+            }
+        }
+    }
+
+    /// Nothing of the partition is in flight: closes a gap in its numbering by a new epoch, once all
+    /// that is older than the gap has found its end.
     ///
     /// What waits for a retry gets new numbers, but for batches that may be in the log under their
     /// old ones: sent again they could be there twice.
@@ -131,7 +145,8 @@ impl Outcomes {
         if slot.retry.is_empty() {
             slot.sequences.resolve();
         }
-        if slot.sequences.continuity() != Continuity::Gap {
+        let older = |batch: &ProducerBatch| slot.broken_at.is_some_and(|at| batch.order < at);
+        if slot.sequences.continuity() != Continuity::Gap || slot.retry.front().is_some_and(older) {
             return;
         }
         for mut batch in std::mem::take(&mut slot.retry) {
@@ -147,6 +162,7 @@ impl Outcomes {
                 slot.retry.push_back(batch);
             }
         }
+        slot.broken_at = None;
         if let Some(exhausted) = slot.sequences.bump() {
             producer_id.exhausted(exhausted);
         }

@@ -3,6 +3,7 @@
 //! | answer | what happens |
 //! |---|---|
 //! | none, `DUPLICATE_SEQUENCE_NUMBER` | written |
+//! | none to it, but to one behind it | written: a broker takes none that skips one |
 //! | too large, several records | split, both halves tried again |
 //! | out of order, unknown producer | tried again; if it is the oldest batch there is a gap |
 //! | retriable | tried again after a backoff, at once if there is a new leader |
@@ -127,7 +128,8 @@ impl Sender {
             return;
         };
         if let Some(sequence) = batch.sequence {
-            slot.sequences.acknowledge(sequence, batch.records, now);
+            slot.sequences
+                .acknowledge(sequence, batch.records, sent.order, now);
         }
         if !batch.abandoned {
             // A duplicate of a batch that the broker no longer remembers has no offset.
@@ -179,13 +181,14 @@ impl Sender {
         let Some(mut batch) = self.slots[sent.slot].take_in_flight(sent.order) else {
             return;
         };
-        batch.maybe_written |= trouble.maybe_written;
+        let behind_gap = self.slots[sent.slot].is_behind_gap(sent.order);
+        batch.maybe_written |= trouble.maybe_written && !behind_gap;
         batch.last_error = Some(Arc::clone(&trouble.reason));
         if batch.abandoned {
             self.slots[sent.slot].give_up(&batch);
         } else if is_too_large(trouble.code) && batch.records > 1 {
             self.split(sent.slot, &batch);
-        } else if self.may_retry(&batch, &trouble, sent.slot, now) {
+        } else if self.may_retry(&mut batch, &trouble, sent.slot, now) {
             self.retry(sent.slot, batch, &trouble, now);
         } else {
             let failure = Failure {
@@ -200,7 +203,7 @@ impl Sender {
 
     fn may_retry(
         &mut self,
-        batch: &ProducerBatch,
+        batch: &mut ProducerBatch,
         trouble: &Trouble,
         index: usize,
         now: Instant,
@@ -209,14 +212,21 @@ impl Sender {
         if too_old || batch.attempts > self.config.retries {
             return false;
         }
-        let lost_place = batch.sequence.is_some()
-            && matches!(
-                trouble.code,
-                ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER | ErrorCode::UNKNOWN_PRODUCER_ID
-            );
-        if lost_place && self.slots[index].is_oldest(batch.order) {
-            // Nothing before it is open any more, so the broker lacks what it should have.
-            self.slots[index].sequences.break_off();
+        let out_of_order = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
+        let unknown_producer = trouble.code == ErrorCode::UNKNOWN_PRODUCER_ID;
+        let lost_place = batch.sequence.is_some() && (out_of_order || unknown_producer);
+        let slot = &mut self.slots[index];
+        if lost_place && slot.is_oldest(batch.order) {
+            // Nothing before it is open any more, so the broker lacks what it should have. One that
+            // remembers the producer would have told a duplicate: the batch is not there. Should an
+            // earlier try of it still arrive, the next epoch fences it. One that has forgotten the
+            // producer cannot tell, and none can of a piece.
+            batch.maybe_written &= unknown_producer || batch.split_in_doubt;
+            if batch.maybe_written {
+                slot.sequences.break_off();
+            } else {
+                slot.break_off(batch.order);
+            }
         }
         lost_place || trouble.retriable
     }
@@ -275,7 +285,7 @@ impl Slot {
         match batch.sequence {
             None => {}
             Some(_) if batch.maybe_written => self.sequences.lose(),
-            Some(_) => self.sequences.break_off(),
+            Some(_) => self.break_off(batch.order),
         }
     }
 }

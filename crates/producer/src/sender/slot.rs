@@ -20,10 +20,6 @@ use crate::sender::timers::REASONS;
 use crate::sync::lock;
 use crate::topic::TopicEntry;
 
-/// How many batches of a partition a broker remembers: with more on the way it could not tell a
-/// late duplicate from a gap.
-pub(crate) const IDEMPOTENT_IN_FLIGHT_MAX: usize = 5;
-
 /// A closed batch on its way to be compressed, and back.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -89,6 +85,8 @@ pub(crate) struct Slot {
     pub(crate) retry: VecDeque<ProducerBatch>,
     pub(crate) in_flight: VecDeque<ProducerBatch>,
     pub(crate) sequences: Sequences,
+    /// Where the gap is, if there is one: the log has no batch from here on.
+    pub(crate) broken_at: Option<Order>,
     pub(crate) ring: Option<RingPlace>,
     pub(crate) timers: [Option<Instant>; REASONS],
 }
@@ -105,6 +103,7 @@ impl Slot {
             retry: VecDeque::new(),
             in_flight: VecDeque::new(),
             sequences: Sequences::default(),
+            broken_at: None,
             ring: None,
             timers: [None; REASONS],
         }
@@ -117,11 +116,26 @@ impl Slot {
     /// Another id is another topic of the same name, with empty logs: numbers start again.
     pub(crate) fn learn_topic_id(&mut self, id: Uuid) {
         if self.topic_id != Uuid::ZERO && id != Uuid::ZERO && self.topic_id != id {
-            self.sequences.break_off();
+            self.break_off(Order::FIRST);
         }
         if id != Uuid::ZERO {
             self.topic_id = id;
         }
+    }
+
+    /// The batch `at` is certainly not in the log. Nor is any behind it, whatever became of their
+    /// tries: a broker that knows the producer refuses what skips a batch.
+    pub(crate) fn break_off(&mut self, at: Order) {
+        let at = self.broken_at.map_or(at, |known| known.min(at));
+        self.broken_at = Some(at);
+        self.sequences.break_off();
+        for batch in self.in_flight.iter_mut().chain(&mut self.retry) {
+            batch.maybe_written &= batch.order < at;
+        }
+    }
+
+    pub(crate) fn is_behind_gap(&self, order: Order) -> bool {
+        self.broken_at.is_some_and(|at| order >= at)
     }
 
     /// Keyless records go here at the moment.
@@ -151,7 +165,8 @@ impl Slot {
             // Only the oldest batch is tried again: what was sent behind it will be refused as out
             // of order until it is in the log.
             let older_in_flight = self.in_flight.iter().any(|batch| batch.order < first.order);
-            if older_in_flight || self.sequences.continuity() == Continuity::Gap {
+            // What is older than a gap goes on under its number; the rest waits for the next epoch.
+            if older_in_flight || self.is_behind_gap(first.order) {
                 return Standing::Blocked;
             }
             if first.sequence.is_none() && !self.can_number(rules) {
@@ -185,11 +200,33 @@ impl Slot {
 
     /// A batch that was never numbered may follow those that were.
     fn can_number(&self, rules: &Rules) -> bool {
-        let known = self.sequences.is_known_to_broker(rules.now);
-        let in_flight_max = if known { IDEMPOTENT_IN_FLIGHT_MAX } else { 1 };
+        let oldest = self
+            .in_flight
+            .iter()
+            .chain(&self.retry)
+            .min_by_key(|batch| batch.order);
+        let remembered = match oldest.and_then(|batch| batch.sequence) {
+            None => true,
+            Some(_) if !self.sequences.is_known_to_broker(rules.now) => false,
+            Some(oldest) => self.sequences.is_remembered_with_one_more(oldest),
+        };
         self.sequences.continuity() == Continuity::Whole
-            && self.in_flight.len() < in_flight_max
+            && remembered
             && (rules.has_producer_id || self.sequences.producer().is_some())
+    }
+
+    /// A batch that keeps others waiting although it must be in the log: its answer is due from a
+    /// node that no longer leads, and one behind it was acknowledged by the node that does.
+    pub(crate) fn take_proven(&mut self) -> Option<ProducerBatch> {
+        let oldest = self.in_flight.iter().min_by_key(|batch| batch.order)?;
+        let full = oldest
+            .sequence
+            .is_some_and(|s| !self.sequences.is_remembered_with_one_more(s));
+        let elsewhere = oldest.sent_to != self.leader;
+        if full && elsewhere && self.sequences.is_proven(oldest.order) {
+            return self.take_in_flight(oldest.order);
+        }
+        None
     }
 
     /// Anything that is not on its way.

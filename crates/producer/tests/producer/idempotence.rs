@@ -130,11 +130,14 @@ fn a_broker_that_lost_acknowledged_records_starts_a_new_epoch() {
 
 #[test]
 fn a_batch_that_may_be_written_never_gets_another_number() {
+    // Its answer is lost, and then the broker has forgotten the producer: it cannot tell any more
+    // whether it has the batch.
     let (mut world, _) = warm(config());
-    // The answer to the first is lost; then the broker turns out to lack what came before it.
-    world.script([Reaction::LoseRequest]);
-    let lost = world.send_alone(0, "1");
-    world.brokers.recreate_log_with_gap(TOPIC, 0);
+    world.script([Reaction::LoseAnswer]);
+    let lost = world.send(0, "1");
+    world.turn();
+    world.brokers.wants_known_producers = true;
+    world.brokers.log(TOPIC, 0).forget_producers();
     world.advance_ms(5_000);
     let error = error(&lost);
     assert!(
@@ -145,7 +148,49 @@ fn a_batch_that_may_be_written_never_gets_another_number() {
     let next = world.send_alone(0, "2");
     world.advance_ms(1_000);
     assert!(matches!(outcome(&next), Some(Ok(_))));
-    assert_eq!(world.values(0), ["2"]);
+    assert_eq!(
+        world.values(0),
+        ["0", "1", "2"],
+        "it was there, and it is there once"
+    );
+}
+
+#[test]
+fn a_batch_that_was_lost_on_the_way_is_sent_under_a_new_number_if_the_broker_lacks_it() {
+    // The request is lost; then the broker turns out to lack what came before it, but it knows the
+    // producer: if it had the batch it would say so.
+    let (mut world, _) = warm(config());
+    world.script([Reaction::LoseRequest]);
+    let lost = world.send_alone(0, "1");
+    world.brokers.recreate_log_with_gap(TOPIC, 0);
+    world.advance_ms(5_000);
+    assert!(matches!(outcome(&lost), Some(Ok(_))));
+    assert_eq!(world.values(0), ["1"]);
+    assert_eq!(epochs(&mut world), [(1, 0)]);
+}
+
+#[test]
+fn what_is_older_than_a_gap_keeps_its_number() {
+    // 1 is lost on the way and 2 refused for good: 1 may be written, so it goes on under its
+    // number, and only then the rest starts a new epoch.
+    let (mut world, _) = warm(config());
+    world.script(vec![Reaction::Hold; 3]);
+    let sent = ["1", "2", "3"].map(|value| world.send_alone(0, value));
+    world
+        .brokers
+        .release_with(&Reaction::RefuseAfterWriting(ErrorCode::REQUEST_TIMED_OUT));
+    world
+        .brokers
+        .release_with(&Reaction::Refuse(ErrorCode::INVALID_TIMESTAMP));
+    world
+        .brokers
+        .release_with(&Reaction::Refuse(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
+    world.advance_ms(2_000);
+    assert_eq!(offset(&sent[0]), 1);
+    assert_eq!(error(&sent[1]).code(), Some(ErrorCode::INVALID_TIMESTAMP));
+    assert_eq!(offset(&sent[2]), 2);
+    assert_eq!(world.values(0), ["0", "1", "3"]);
+    assert_eq!(epochs(&mut world), [(0, 0), (0, 1), (1, 0)]);
 }
 
 #[test]

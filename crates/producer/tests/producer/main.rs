@@ -17,5 +17,6 @@ mod ordering;
 mod partitioning;
 mod pool;
 mod retries;
+mod storm;
 mod threads;
 mod world;
