@@ -317,3 +317,59 @@ fn a_producer_that_closes_needs_no_id() {
     assert!(world.sender.is_closed());
     assert_eq!(world.brokers.producer_ids, 0);
 }
+
+#[test]
+fn no_more_batches_go_out_than_a_broker_remembers() {
+    // librdkafka #4953: duplicates when a leader moves. The oldest batch waits for an answer from
+    // the old leader; if more than five went to the new one meanwhile, its retry would not be known
+    // for a duplicate.
+    let mut world = World::ready(config(), 2, 1);
+    let mut sent = vec![world.send_alone(0, "0")];
+    world.script([Reaction::Hold]);
+    sent.push(world.send_alone(0, "1"));
+    world.brokers.release_without_answer();
+    world.brokers.move_leader(TOPIC, 0, 2);
+    world.cluster.request_update();
+    world.advance_ms(500);
+    // The new leader answers none of them yet.
+    world.script(vec![Reaction::Hold; 4]);
+    for n in 2..9 {
+        sent.push(world.send_alone(0, &n.to_string()));
+    }
+    assert_eq!(world.brokers.held(), 4, "with the oldest these are five");
+    // The old leader's connection breaks: the retry is a duplicate that the new leader knows.
+    world.brokers.disconnect(1);
+    for _ in 0..4 {
+        world.brokers.release();
+    }
+    world.advance_ms(2_000);
+    assert_eq!(
+        sent.iter().map(offset).collect::<Vec<_>>(),
+        (0..9).collect::<Vec<_>>()
+    );
+    assert_eq!(world.values(0).len(), 9);
+}
+
+#[test]
+fn a_silent_old_leader_does_not_keep_the_partition_waiting() {
+    // What follows was acknowledged by the new leader, so the batch is in the log, where its offset
+    // is not known.
+    let mut world = World::ready(config(), 2, 1);
+    world.send_alone(0, "0");
+    world.script([Reaction::Hold]);
+    let silent = world.send_alone(0, "1");
+    world.brokers.release_without_answer();
+    world.brokers.move_leader(TOPIC, 0, 2);
+    world.cluster.request_update();
+    world.advance_ms(500);
+    let behind: Vec<_> = (2..12)
+        .map(|n| world.send_alone(0, &n.to_string()))
+        .collect();
+    assert_eq!(
+        behind.iter().map(offset).collect::<Vec<_>>(),
+        (2..12).collect::<Vec<_>>()
+    );
+    assert_eq!(offset(&silent), -1);
+    world.advance(Duration::from_secs(60));
+    assert_eq!(world.values(0).len(), 12);
+}
