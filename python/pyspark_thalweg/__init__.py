@@ -30,11 +30,11 @@ except Exception as error:  # a broken install must harm its own users only
             """Raises the import's error to whoever uses the source."""
             raise ImportError(f"thalweg is installed but cannot be imported: {_cause}")
 
-        def writer(self, schema: object, overwrite: bool) -> object:  # noqa: FBT001
+        def writer(self, schema: object, overwrite: bool) -> object:
             """Raises the import's error to whoever uses the source."""
             self.schema()
 
-        def streamWriter(self, schema: object, overwrite: bool) -> object:  # noqa: FBT001, N802
+        def streamWriter(self, schema: object, overwrite: bool) -> object:  # noqa: N802
             """Raises the import's error to whoever uses the source."""
             self.schema()
 

@@ -38,9 +38,7 @@ def test_an_end_without_a_start_has_none() -> None:
     assert embedded_start(to_json({("a", 0): 3})) is None
 
 
-@pytest.mark.parametrize(
-    "value", [{"a": 1}, {"a": {"x": 1}}, {"a": {"0": None}}, {"a": [1]}]
-)
+@pytest.mark.parametrize("value", [{"a": 1}, {"a": {"x": 1}}, {"a": {"0": None}}, {"a": [1]}])
 def test_a_foreign_checkpoint_is_refused(value: dict) -> None:
     with pytest.raises(ValueError, match="Expected checkpoint offsets of the form"):
         from_json(value)

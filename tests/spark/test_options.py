@@ -41,16 +41,12 @@ def test_a_pattern_matches_whole_names() -> None:
 
 
 def test_option_names_and_words_are_case_insensitive() -> None:
-    parsed = parse_source(
-        {**BASE, "SUBSCRIBE": "t", "StartingOffsets": "earLiEst"}, "stream"
-    )
+    parsed = parse_source({**BASE, "SUBSCRIBE": "t", "StartingOffsets": "earLiEst"}, "stream")
     assert parsed.starting == OffsetSpec(everywhere=EARLIEST)
 
 
 def test_offsets_by_partition() -> None:
-    parsed = source(
-        startingOffsets='{"t":{"0":-2,"1":7}}', endingOffsets='{"t":{"0":-1,"1":9}}'
-    )
+    parsed = source(startingOffsets='{"t":{"0":-2,"1":7}}', endingOffsets='{"t":{"0":-1,"1":9}}')
     assert parsed.starting.offsets == {"t": {0: -2, 1: 7}}
     assert parsed.ending.offsets == {"t": {0: -1, 1: 9}}
 
@@ -62,9 +58,7 @@ def test_one_timestamp_wins_over_times_by_partition_and_offsets() -> None:
         startingOffsets='{"t":{"0":1}}',
     )
     assert parsed.starting == OffsetSpec(timestamp_ms=5)
-    parsed = source(
-        startingOffsetsByTimestamp='{"t":{"0":1}}', startingOffsets='{"t":{"0":2}}'
-    )
+    parsed = source(startingOffsetsByTimestamp='{"t":{"0":1}}', startingOffsets='{"t":{"0":2}}')
     assert parsed.starting == OffsetSpec(timestamps={"t": {0: 1}})
 
 
@@ -193,24 +187,19 @@ def test_kafka_options_lose_their_prefix() -> None:
         ],
     ],
 )
-def test_bad_options_are_refused(
-    mode: str, options: dict[str, str], message: str
-) -> None:
+def test_bad_options_are_refused(mode: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_source({**BASE, **options}, mode)
 
 
 def test_a_read_without_bootstrap_servers_is_refused() -> None:
-    with pytest.raises(ValueError, match="'kafka.bootstrap.servers' must be specified"):
+    with pytest.raises(ValueError, match=r"'kafka\.bootstrap\.servers' must be specified"):
         parse_source({"subscribe": "t"}, "batch")
 
 
 def test_good_partition_counts_are_taken() -> None:
     assert source(minPartitions="4").min_partitions == 4
-    assert (
-        source(maxOffsetsPerTrigger="9223372036854775807").max_offsets_per_trigger
-        == 2**63 - 1
-    )
+    assert source(maxOffsetsPerTrigger="9223372036854775807").max_offsets_per_trigger == 2**63 - 1
 
 
 def test_the_sink_refuses_serializers() -> None:
@@ -220,6 +209,6 @@ def test_the_sink_refuses_serializers() -> None:
 
 
 def test_the_sink_needs_bootstrap_servers() -> None:
-    with pytest.raises(ValueError, match="'kafka.bootstrap.servers' must be specified"):
+    with pytest.raises(ValueError, match=r"'kafka\.bootstrap\.servers' must be specified"):
         parse_sink({"topic": "t"})
     assert parse_sink({**BASE, "topic": " t "}).topic == "t"

@@ -15,9 +15,7 @@ def spans(ranges: list[OffsetRange]) -> list[tuple[int, int, int]]:
     return [(r.partition, r.start, r.end) for r in ranges]
 
 
-def planned(
-    sizes: dict, minimum: int | None = None, maximum: int | None = None, begin: int = 0
-):
+def planned(sizes: dict, minimum: int | None = None, maximum: int | None = None, begin: int = 0):
     start = dict.fromkeys(sizes, begin)
     end = {tp: begin + size for tp, size in sizes.items()}
     return spans(plan(start, end, minimum, maximum))
@@ -51,9 +49,7 @@ def test_a_partition_without_a_start_is_not_read() -> None:
 
 
 @given(
-    st.dictionaries(
-        st.tuples(st.just("t"), st.integers(0, 20)), st.integers(0, 10_000)
-    ),
+    st.dictionaries(st.tuples(st.just("t"), st.integers(0, 20)), st.integers(0, 10_000)),
     st.none() | st.integers(1, 50),
     st.none() | st.integers(1, 500),
 )
@@ -87,13 +83,9 @@ def test_new_partitions_start_at_their_earliest_offset() -> None:
 
 @given(
     st.integers(1, 1_000),
-    st.dictionaries(
-        st.tuples(st.just("t"), st.integers(0, 9)), st.integers(0, 1_000), min_size=1
-    ),
+    st.dictionaries(st.tuples(st.just("t"), st.integers(0, 9)), st.integers(0, 1_000), min_size=1),
 )
-def test_a_limited_trigger_always_advances_and_never_passes_the_end(
-    limit, latest
-) -> None:
+def test_a_limited_trigger_always_advances_and_never_passes_the_end(limit, latest) -> None:
     start = dict.fromkeys(latest, 0)
     end = rate_limit(limit, start, latest, {})
     assert all(0 <= end[tp] <= latest[tp] for tp in latest)

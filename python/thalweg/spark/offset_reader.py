@@ -1,8 +1,9 @@
 """What the driver asks a broker: which partitions there are, and where they start and end.
 
 Runs on the driver only, in the worker process that plans a batch or in the long-lived one that
-serves a stream. It holds one consumer, opened at first use and never pickled. Each question is
-asked again after ``fetchOffset.retryIntervalMs``, ``fetchOffset.numRetries`` times in all.
+serves a stream. It holds one consumer, opened at first use and never pickled. A question that
+failed for now is asked again after ``fetchOffset.retryIntervalMs``, ``fetchOffset.numRetries``
+times in all; an error that no retry can mend is raised at once.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from thalweg.errors import KafkaError, UnknownTopicOrPartitionError
+from thalweg.errors import RetriableError, UnknownTopicOrPartitionError
 from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import EARLIEST, LATEST, OffsetSpec, SourceOptions, mismatch
 from thalweg.structs import TopicPartition
@@ -134,7 +135,7 @@ class OffsetReader:
         for attempt in range(1, self._options.fetch_retries + 1):
             try:
                 return question()
-            except KafkaError:
+            except RetriableError:
                 # A new consumer for the next try: what failed may be its connection or metadata.
                 self.close()
                 if attempt == self._options.fetch_retries:

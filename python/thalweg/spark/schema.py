@@ -100,4 +100,5 @@ def _expect(actual: DataType, column: str, wanted: str, *allowed: DataType) -> N
 
 
 def _wrong_type(column: str, actual: DataType, wanted: str) -> str:
-    return f"{column} attribute unsupported type {actual.simpleString()}. {column} must be a(n) {wanted}"
+    given = actual.simpleString()
+    return f"{column} attribute unsupported type {given}. {column} must be a(n) {wanted}"

@@ -40,11 +40,11 @@ class ThalwegDataSource(DataSource):
         check_source_schema(schema, source_schema(include_headers=options.include_headers))
         return StreamReader(options)
 
-    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:  # noqa: FBT001
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A batch write."""
         return BatchWriter(parse_sink(self.options), schema, overwrite=overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, FBT001
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
         """A stream write; complete mode appends each full result, as Spark's own sink does."""
         del overwrite
         return StreamWriter(parse_sink(self.options), schema)

@@ -142,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rate_limit(limit.max_rows, begin, latest, self._offsets.earliest(new))
 
     def _added(self, begin: Offsets, until: Offsets) -> Offsets:
-        """Partitions that came since the start begin at their earliest offset, which should be 0."""
+        """Partitions that came since the start begin at their earliest offset, 0 if all is well."""
         new: set[Partition] = {tp for tp in until if tp not in begin}
         earliest = self._offsets.earliest(new)
         late = {tp: offset for tp, offset in earliest.items() if offset != 0}

@@ -1,0 +1,1 @@
+"""The Spark source beside Spark's own Kafka connector."""

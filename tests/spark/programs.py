@@ -1,0 +1,75 @@
+"""Programs of their own process: another interpreter, another master, another environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SESSION = """
+import os, sys
+from pyspark.sql import SparkSession
+
+def session(master="local[1]", **conf):
+    builder = SparkSession.builder.master(master)
+    quiet = {
+        "spark.ui.enabled": "false", "spark.log.level": "OFF", "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+    }
+    for key, value in {**quiet, **conf}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+"""
+
+
+def environment(home: Path, **added: str) -> dict[str, str]:
+    """What a shell has in which no virtual environment is activated."""
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    return {**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", "JAVA_HOME": str(home), **added}
+
+
+def run(
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path,
+    interpreter: str = sys.executable,
+) -> subprocess.CompletedProcess[str]:
+    """Runs a Python by its path and returns what it printed."""
+    return subprocess.run(
+        [interpreter, *arguments],
+        env=dict(env),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def printed(code: str, env: Mapping[str, str], cwd: Path, interpreter: str = sys.executable) -> str:
+    """What a program prints; it must succeed."""
+    file = cwd / "program.py"
+    file.write_text(textwrap.dedent(code), encoding="utf-8")
+    answer = run([str(file)], env, cwd, interpreter)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+def interpreter_without_thalweg(folder: Path) -> str:
+    """A virtual environment that has pyspark and pyarrow of this one, and no thalweg."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    show = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    target = Path(
+        subprocess.run(
+            [str(python), "-c", show], check=True, capture_output=True, text=True
+        ).stdout.strip()
+    )
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "thalweg" not in entry.name and entry.suffix != ".pth":
+            (target / entry.name).symlink_to(entry)
+    return str(python)

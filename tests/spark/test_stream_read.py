@@ -1,0 +1,252 @@
+"""Stream reads: where a query starts, what a batch takes, restarts, and a crash in batch 0."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from tests.spark.conftest import Source, Stream, Topics
+from tests.support.waiting import wait_until
+
+StreamOf = Callable[..., Stream]
+
+
+def logged(stream: Stream, batch_id: int) -> dict[str, object]:
+    """The source's offset that the checkpoint has for a batch."""
+    lines = (stream.checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
+    return json.loads(lines[2])
+
+
+def test_a_query_restarts_where_it_ended(source: Source, both: Topics, stream_of: StreamOf) -> None:
+    topic = both.create(2)
+    stream = stream_of(lambda: source.stream(both, subscribe=topic, startingOffsets="earliest"))
+    both.send(topic, ["a", "b", "c"])
+    stream.run()
+    assert stream.values() == ["a", "b", "c"]
+    both.send(topic, ["d"])
+    stream.run()
+    assert stream.batches[1] == ["d"]
+    stream.run()  # nothing new: no batch
+    assert sorted(stream.batches) == [0, 1]
+
+
+def test_the_checkpoint_has_the_connectors_offsets_and_the_start_of_batch_0(
+    source: Source, topics: Topics, stream_of: StreamOf
+) -> None:
+    topic = topics.create(2)
+    topics.send(topic, ["a", "b"], partition=1)
+    stream = stream_of(lambda: source.stream(topics, subscribe=topic, startingOffsets="earliest"))
+    stream.run()
+    topics.send(topic, ["c"], partition=0)
+    stream.run()
+    assert logged(stream, 0) == {
+        topic: {"0": 0, "1": 2},
+        "@start": {topic: {"0": 0, "1": 0}},
+    }
+    assert logged(stream, 1) == {topic: {"0": 1, "1": 2}}
+
+
+def test_latest_is_the_default_start(source: Source, both: Topics, stream_of: StreamOf) -> None:
+    topic = both.create()
+    both.send(topic, ["before"])
+    stream = stream_of(lambda: source.stream(both, subscribe=topic))
+    query = stream.start(processingTime="100 milliseconds")
+    # The query's first question to the broker is over once it waits for data.
+    wait_until(lambda: "Waiting for data" in query.status["message"], 60, what="the first start")
+    both.send(topic, ["after"])
+    wait_until(lambda: stream.values() == ["after"], 60, what=lambda: str(stream.batches))
+    query.stop()
+
+
+def test_a_crash_in_batch_0_of_latest_loses_and_doubles_nothing(
+    source: Source, both: Topics, stream_of: StreamOf
+) -> None:
+    topic = both.create(2)
+    both.send(topic, ["before"], partition=0)
+    stream = stream_of(lambda: source.stream(both, subscribe=topic))
+    stream.fail_next = True
+    query = stream.start(processingTime="100 milliseconds")
+    wait_until(lambda: "Waiting for data" in query.status["message"], 60, what="the first start")
+    both.send(topic, ["one", "two"], partition=0)
+    with pytest.raises(StreamingQueryException, match="the batch fails on purpose"):
+        query.awaitTermination(60)
+    assert (stream.checkpoint / "offsets" / "0").exists()
+    assert not (stream.checkpoint / "commits" / "0").exists()
+    planned = logged(stream, 0)
+    # Later than the crash, before the restart: what "latest" means has moved on.
+    both.send(topic, ["three"], partition=0)
+    both.send(topic, ["four"], partition=1)
+    stream.run()
+    assert logged(stream, 0) == planned
+    assert stream.values() == ["four", "one", "three", "two"]
+    assert "one" in stream.batches[0]
+
+
+def test_a_dry_stream_beside_another_survives_a_crash_in_batch_0(
+    source: Source, topics: Topics, stream_of: StreamOf
+) -> None:
+    wet, dry = topics.create(), topics.create()
+    topics.send(wet, ["w"])
+    topics.send(dry, ["before"])
+
+    def union():
+        first = source.stream(topics, subscribe=wet, startingOffsets="earliest")
+        return first.union(source.stream(topics, subscribe=dry))
+
+    stream = stream_of(union)
+    stream.fail_next = True
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        stream.run()
+    topics.send(dry, ["d"])
+    stream.run()
+    assert stream.values() == ["d", "w"]
+
+
+def test_available_now_takes_batches_of_the_limit(
+    source: Source, both: Topics, stream_of: StreamOf
+) -> None:
+    topic = both.create()
+    both.send(topic, [f"{n:02d}" for n in range(15)])
+    stream = stream_of(
+        lambda: source.stream(
+            both, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="5"
+        )
+    )
+    query = stream.run()
+    assert [len(stream.batches[n]) for n in sorted(stream.batches)] == [5, 5, 5]
+    assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [5, 5, 5]
+
+
+def test_the_limit_is_shared_by_backlog_and_kept_over_a_restart(
+    source: Source, topics: Topics, stream_of: StreamOf
+) -> None:
+    topic = topics.create(3)
+    for partition, count in ((0, 101), (1, 11), (2, 1)):
+        topics.send(topic, [f"{partition}-{n}" for n in range(count)], partition=partition)
+    stream = stream_of(
+        lambda: source.stream(
+            topics, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="10"
+        )
+    )
+    query = stream.start(processingTime="100 milliseconds")
+    wait_until(lambda: len(stream.batches) >= 2, 60, what="two batches")
+    query.stop()
+    shares = [
+        [sum(v.startswith(f"{p}-") for v in stream.batches[n]) for p in range(3)] for n in (0, 1)
+    ]
+    assert shares == [[8, 1, 1], [9, 1, 0]]
+    stream_before = len(stream.batches)
+    query = stream.start(once=True)
+    query.awaitTermination(60)
+    assert len(stream.values()) == 113  # a single batch ignores the limit
+    assert len(stream.batches) <= stream_before + 2
+
+
+def test_new_partitions_are_read_from_their_first_record(
+    source: Source, topics: Topics, stream_of: StreamOf
+) -> None:
+    topic = topics.create()
+    topics.send(topic, ["old"])
+    stream = stream_of(lambda: source.stream(topics, subscribe=topic, startingOffsets="earliest"))
+    stream.run()
+    topics.add_partitions(topic, 3)
+    topics.send(topic, ["new"], partition=2)
+    stream.run()
+    assert stream.values() == ["new", "old"]
+
+
+def test_new_topics_of_a_pattern_are_read_from_their_first_record(
+    source: Source, topics: Topics, stream_of: StreamOf
+) -> None:
+    first = topics.create(prefix="grown")
+    topics.send(first, ["old"])
+    stream = stream_of(
+        lambda: source.stream(
+            topics, subscribePattern="grown-.*", startingOffsets="earliest", minPartitions="2"
+        )
+    )
+    stream.run()
+    topics.send(topics.create(prefix="grown"), ["new"])
+    stream.run()
+    assert stream.values() == ["new", "old"]
+
+
+def test_deleted_records_fail_a_stream_unless_told_otherwise(
+    source: Source, both: Topics, stream_of: StreamOf
+) -> None:
+    topic = both.create()
+
+    def stream(name: str, **options: str) -> Stream:
+        return stream_of(
+            lambda: source.stream(both, subscribe=topic, startingOffsets="earliest", **options),
+            name,
+        )
+
+    strict, lax = stream("strict"), stream("lax", failOnDataLoss="false")
+    both.send(topic, ["0", "1"])
+    strict.run()
+    lax.run()
+    both.send(topic, ["2", "3", "4", "5"])
+    both.delete_before(topic, {0: 4})
+    with pytest.raises(StreamingQueryException, match="KAFKA_DATA_LOSS"):
+        strict.run()
+    lax.run()
+    assert lax.values() == ["0", "1", "4", "5"]
+
+
+def test_a_topic_made_anew_is_data_loss(
+    source: Source, topics: Topics, stream_of: StreamOf
+) -> None:
+    topic = topics.create()
+    stream = stream_of(lambda: source.stream(topics, subscribe=topic, startingOffsets="earliest"))
+    topics.send(topic, ["a", "b"])
+    stream.run()
+    topics.broker.wire.delete_topic(topic)
+    topics.broker.wire.create_topic(topic, 1, configs={"retention.ms": "-1"})
+    topics.send(topic, ["c"])
+    with pytest.raises(StreamingQueryException, match="was changed from 2 to 1"):
+        stream.run()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
+        ({"endingTimestamp": "1"}, "ending timestamp not valid in streaming queries"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger must be positive"),
+    ],
+)
+def test_bad_stream_options_are_refused(
+    source: Source, topics: Topics, stream_of: StreamOf, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(PySparkException, match=message):
+        stream_of(lambda: source.stream(topics, subscribe="t", **options)).run()
+
+
+def test_a_watermark_and_windows_of_the_records_time(
+    source: Source, topics: Topics, spark, tmp_path
+) -> None:
+    from pyspark.sql import functions as f
+
+    topic = topics.create()
+    for minute in (0, 1, 2, 30):
+        topics.send(topic, ["x"], timestamp_ms=1_700_000_000_000 + minute * 60_000)
+    frame = source.stream(topics, subscribe=topic, startingOffsets="earliest")
+    counted = (
+        frame.withWatermark("timestamp", "1 minute")
+        .groupBy(f.window("timestamp", "10 minutes"))
+        .count()
+    )
+    query = (
+        counted.writeStream.format("memory")
+        .queryName("windowed")
+        .outputMode("complete")
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    assert sorted(row["count"] for row in spark.sql("select * from windowed").collect()) == [1, 3]
