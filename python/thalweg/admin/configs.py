@@ -46,9 +46,12 @@ class ConfigSourceType(FlexibleEnum, IntEnum):
     DYNAMIC_GROUP_CONFIG = 8
 
     def is_modified(self) -> bool:
-        """Whether someone set it at run time."""
-        kept = (self.UNKNOWN, self.STATIC_BROKER_CONFIG, self.DEFAULT_CONFIG)
-        return self not in kept
+        """Whether it was set for the resource itself."""
+        return self not in (
+            self.DYNAMIC_DEFAULT_BROKER_CONFIG,
+            self.STATIC_BROKER_CONFIG,
+            self.DEFAULT_CONFIG,
+        )
 
 
 class ConfigType(FlexibleEnum, IntEnum):

@@ -26,15 +26,16 @@ def to_base64(value: uuid.UUID) -> str:
 
 
 def snake_keys(value: Any) -> Any:
-    """An answer with snake_case keys throughout; topic ids as UUIDs; throttle times left out."""
+    """An answer with snake_case keys throughout; ids as UUIDs; throttle times left out."""
     if isinstance(value, list):
         return [snake_keys(each) for each in value]
     if not isinstance(value, dict):
         return value
     found = {snake_case(name): snake_keys(each) for name, each in value.items()}
     found.pop("throttle_time_ms", None)
-    if isinstance(found.get("topic_id"), str):
-        found["topic_id"] = to_uuid(found["topic_id"])
+    for name in ("topic_id", "replica_directory_id"):
+        if isinstance(found.get(name), str):
+            found[name] = to_uuid(found[name])
     return found
 
 

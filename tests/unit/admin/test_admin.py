@@ -571,6 +571,7 @@ def described(*entries: tuple[str, str | None, int, bool]) -> dict[str, Any]:
 
 
 ENTRIES = described(("set", "1", 1, False), ("default", "2", 5, False), ("fixed", "3", 4, True))
+OF_ALL_BROKERS = described(("cluster-wide", "1", 3, False))
 
 
 @pytest.mark.parametrize(
@@ -590,6 +591,11 @@ def test_options_are_described_and_filtered(admin, config_filter, names):
     entry = next(iter(found["topic"]["t"].values()))
     assert entry["config_type"] == "LONG"
     assert entry["synonyms"][0]["source"] == "DEFAULT_CONFIG"
+
+
+def test_what_is_set_for_the_whole_cluster_is_not_the_resources_own(admin):
+    answers(admin, DescribeConfigs=OF_ALL_BROKERS)
+    assert admin.describe_configs([ConfigResource("topic", "t")]) == {"topic": {"t": {}}}
 
 
 def test_brokers_options_are_asked_of_that_broker(admin):
