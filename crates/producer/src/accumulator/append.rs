@@ -1,0 +1,455 @@
+//! One record's way into an open batch.
+//!
+//! ```text
+//!   append ── choose partition ── lock its queue ── into the open batch ──▶ (completion, index)
+//!                                     │ no open batch, or full
+//!                                     ▼
+//!                   unlock, get memory, lock, try again, else open a batch ──▶ wake the sender
+//! ```
+//! Everything is checked again after each lock: somebody else may have opened a batch, the sticky
+//! partition may have moved on, the producer may have been closed. An append that got past the check
+//! for `closed` under a partition's lock is in a batch before whoever closes gets that lock, so a
+//! close misses none and the fast path needs no count of appends in progress.
+//!
+//! What cannot be appended now is refused, with the reason as a value; for memory that is a place
+//! in the queue.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
+
+use thalweg_records::BATCH_HEADER_LEN;
+
+use super::Accumulator;
+use crate::batch_completion::BatchCompletion;
+use crate::buffer_pool::BufferWait;
+use crate::chunk::Reservation;
+use crate::error::ProducerError;
+use crate::open_batch::OpenBatch;
+use crate::partition_queue::{PartitionQueue, TryAppend};
+use crate::partition_table::PartitionEntry;
+use crate::partitioner::Choice;
+use crate::ready_queue::Arrival;
+use crate::record::Record;
+use crate::sync::{lock, try_lock};
+use crate::topic::{Sticky, StickyRules, TopicEntry};
+
+/// A record that is in a batch.
+#[derive(Debug)]
+pub struct Appended {
+    pub completion: Arc<BatchCompletion>,
+    /// The record's place in the batch.
+    pub index: u32,
+}
+
+/// A record that is not in a batch. The caller still has it.
+#[derive(Debug)]
+pub enum AppendRefusal {
+    /// Wait for the memory (as long as `max_block_ms` allows), then `append_reserved`.
+    BufferExhausted(BufferWait),
+    /// It could never be sent.
+    TooLarge {
+        size: usize,
+        limit: usize,
+        option: &'static str,
+    },
+    /// The topic has only this many partitions (0: it is not known yet): wait for metadata.
+    UnknownPartition { partitions: u32 },
+    /// The partition's lock is taken: only from `try_append`. Release what others may need, then
+    /// `append`.
+    Contended,
+    /// A new batch would be opened: only from `append_to_open_batch`.
+    NewBatch,
+    /// The producer is closed, or failed for good.
+    Closed(ProducerError),
+}
+
+/// What a caller of `append` can put up with.
+#[derive(Debug, Clone, Copy, Default)]
+struct Mode {
+    try_lock: bool,
+    refuse_new_batch: bool,
+}
+
+impl Accumulator {
+    /// Appends a record, or says why not. `now` is asked for only if a batch is opened.
+    #[inline]
+    pub fn append(
+        &self,
+        topic: &Arc<TopicEntry>,
+        record: &Record<'_>,
+        now: impl Fn() -> Instant,
+    ) -> Result<Appended, AppendRefusal> {
+        self.append_with(topic, record, now, None, Mode::default())
+    }
+
+    /// As `append`, but refuses as `Contended` rather than wait for a lock: for callers that hold
+    /// something which the lock's holder might need.
+    #[inline]
+    pub fn try_append(
+        &self,
+        topic: &Arc<TopicEntry>,
+        record: &Record<'_>,
+        now: impl Fn() -> Instant,
+    ) -> Result<Appended, AppendRefusal> {
+        self.append_with(
+            topic,
+            record,
+            now,
+            None,
+            Mode {
+                try_lock: true,
+                ..Mode::default()
+            },
+        )
+    }
+
+    /// As `append`, with the memory that a `BufferWait` brought.
+    pub fn append_reserved(
+        &self,
+        topic: &Arc<TopicEntry>,
+        record: &Record<'_>,
+        reservation: Reservation,
+        now: impl Fn() -> Instant,
+    ) -> Result<Appended, AppendRefusal> {
+        self.append_with(topic, record, now, Some(reservation), Mode::default())
+    }
+
+    /// As `append`, but refuses as `NewBatch` rather than open one: a custom partitioner with
+    /// `on_new_batch` then chooses again (KIP-480).
+    pub fn append_to_open_batch(
+        &self,
+        topic: &Arc<TopicEntry>,
+        record: &Record<'_>,
+        now: impl Fn() -> Instant,
+    ) -> Result<Appended, AppendRefusal> {
+        self.append_with(
+            topic,
+            record,
+            now,
+            None,
+            Mode {
+                refuse_new_batch: true,
+                ..Mode::default()
+            },
+        )
+    }
+
+    /// For bulk appends, which go on with the same reservation.
+    pub(crate) fn append_owned(
+        &self,
+        topic: &Arc<TopicEntry>,
+        record: &Record<'_>,
+        now: impl Fn() -> Instant,
+        reservation: Option<Reservation>,
+    ) -> Result<Appended, AppendRefusal> {
+        self.append_with(topic, record, now, reservation, Mode::default())
+    }
+
+    #[inline]
+    fn append_with(
+        &self,
+        topic: &Arc<TopicEntry>,
+        record: &Record<'_>,
+        now: impl Fn() -> Instant,
+        mut reservation: Option<Reservation>,
+        mode: Mode,
+    ) -> Result<Appended, AppendRefusal> {
+        self.check_size(record)?;
+        let mut place = self.choose_place(topic, record)?;
+        loop {
+            let entry = topic.partition(place.partition);
+            let Some(mut queue) = lock_queue(entry, mode.try_lock) else {
+                return Err(AppendRefusal::Contended);
+            };
+            self.check_open()?;
+            if place.has_moved_on() {
+                drop(queue);
+                place = self.choose_place(topic, record)?;
+                continue;
+            }
+            if let TryAppend::Appended(index) = queue.try_append(record, &self.pool) {
+                return Ok(self.appended(&place, record, &mut queue, index));
+            }
+            if mode.refuse_new_batch {
+                self.list_full(&place, queue, &now);
+                return Err(AppendRefusal::NewBatch);
+            }
+            if self.switch_if_due(&place, record, &mut queue) {
+                self.list_full(&place, queue, &now);
+                continue;
+            }
+            if let Some(reserved) = reservation.take() {
+                return Ok(self.open_batch(&place, record, queue, reserved, now()));
+            }
+            self.list_full(&place, queue, &now);
+            reservation = Some(self.reserve(record)?);
+        }
+    }
+
+    /// Fails what could never be sent, whatever else is queued.
+    #[inline]
+    pub(crate) fn check_size(&self, record: &Record<'_>) -> Result<(), AppendRefusal> {
+        let limit = self.max_request_size.min(self.pool.request_bytes_max());
+        if record.len_bound() + BATCH_HEADER_LEN <= limit {
+            return Ok(());
+        }
+        self.check_exact_size(record)
+    }
+
+    #[cold]
+    fn check_exact_size(&self, record: &Record<'_>) -> Result<(), AppendRefusal> {
+        let size = record.size_in_batch();
+        let limits = [
+            (self.max_request_size, "max_request_size"),
+            (self.pool.request_bytes_max(), "buffer_memory"),
+        ];
+        match limits.into_iter().find(|&(limit, _)| size > limit) {
+            Some((limit, option)) => Err(AppendRefusal::TooLarge {
+                size,
+                limit,
+                option,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<(), AppendRefusal> {
+        // Relaxed: asked under a partition's lock, which whoever closes takes after setting it.
+        if self.closed.load(Ordering::Relaxed) {
+            Err(self.refuse_closed())
+        } else {
+            Ok(())
+        }
+    }
+
+    #[cold]
+    fn refuse_closed(&self) -> AppendRefusal {
+        let fatal = lock(&self.fatal).clone();
+        AppendRefusal::Closed(fatal.unwrap_or(ProducerError::Closed))
+    }
+
+    /// The record's partition, and whether it is so only as the sticky one.
+    #[inline]
+    fn choose_place<'a>(
+        &self,
+        topic: &'a Arc<TopicEntry>,
+        record: &Record<'_>,
+    ) -> Result<Place<'a>, AppendRefusal> {
+        let mut partitions = topic.partition_count();
+        let known = match record.partition {
+            Some(partition) => (0..partitions as i32).contains(&partition),
+            None => partitions > 0,
+        };
+        if !known {
+            partitions = self.refresh_for(topic, record.partition)?;
+        }
+        let (partition, sticky) = match record.partition {
+            Some(partition) => (partition, None),
+            None => match self.partitioner.choose(record.key, self.ignore_keys) {
+                Choice::Hash(hash) => ((hash % partitions) as i32, None),
+                Choice::Next => (topic.next_in_turn(), None),
+                Choice::Sticky => {
+                    let first = || self.with_rules(|rules| topic.first_sticky(rules));
+                    let sticky = topic.sticky().unwrap_or_else(first);
+                    (sticky.partition(), Some(sticky))
+                }
+            },
+        };
+        Ok(Place {
+            topic,
+            partition,
+            sticky,
+        })
+    }
+
+    /// Looks whether newer metadata has the partition.
+    #[cold]
+    fn refresh_for(
+        &self,
+        topic: &Arc<TopicEntry>,
+        partition: Option<i32>,
+    ) -> Result<u32, AppendRefusal> {
+        self.refresh(topic);
+        let partitions = topic.partition_count();
+        if partitions > 0 && partition.is_none_or(|wanted| (0..partitions as i32).contains(&wanted))
+        {
+            return Ok(partitions);
+        }
+        Err(AppendRefusal::UnknownPartition { partitions })
+    }
+
+    fn with_rules<T>(&self, f: impl FnOnce(StickyRules<'_>) -> T) -> T {
+        let unavailable = lock(&self.unavailable);
+        f(StickyRules {
+            adaptive: self.adaptive,
+            unavailable: &unavailable,
+        })
+    }
+
+    /// The end of a successful append, still under the lock.
+    #[inline]
+    fn appended(
+        &self,
+        place: &Place<'_>,
+        record: &Record<'_>,
+        queue: &mut PartitionQueue,
+        index: u32,
+    ) -> Appended {
+        let open = queue.open().expect("the record was just appended to it");
+        let completion = Arc::clone(&open.completion);
+        let bytes_max = open.bytes_max();
+        if let Some(seen) = place.sticky {
+            let bytes = queue.count_sticky(seen.generation(), record.len_bound());
+            // More than twice the batch without a moment at which all batches were full.
+            if bytes >= bytes_max.saturating_mul(2) {
+                self.switch_if_due(place, record, queue);
+            }
+        }
+        Appended { completion, index }
+    }
+
+    /// Moves the sticky partition on if it had its share: a batch's worth, if all its batches are
+    /// full so that the record may as well go elsewhere; twice that if not. True if it moved.
+    #[cold]
+    fn switch_if_due(
+        &self,
+        place: &Place<'_>,
+        record: &Record<'_>,
+        queue: &mut PartitionQueue,
+    ) -> bool {
+        let Some(seen) = place.sticky else {
+            return false;
+        };
+        // What an open batch takes raw, where it is compressed later.
+        let share = place
+            .topic
+            .ratio
+            .raw_limit(self.compression, self.batch_size);
+        let bytes = queue.count_sticky(seen.generation(), 0);
+        let due = if queue.open().is_none() {
+            bytes > 0 && bytes + record.len_bound() >= share
+        } else {
+            bytes >= share.saturating_mul(2)
+        };
+        if due {
+            self.with_rules(|rules| place.topic.switch_sticky(seen, rules));
+        }
+        due
+    }
+
+    /// Memory for a new batch with this record, without a lock held.
+    #[cold]
+    fn reserve(&self, record: &Record<'_>) -> Result<Reservation, AppendRefusal> {
+        let len = record.len_bound().min(self.pool.request_bytes_max());
+        if let Some(reservation) = self.pool.try_acquire(len) {
+            return Ok(reservation);
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(self.refuse_closed());
+        }
+        self.metrics
+            .buffer_exhausted_total
+            .fetch_add(1, Ordering::Relaxed);
+        let wait = self.pool.wait(len);
+        // Whatever can be sent should be sent now.
+        self.nudge();
+        Err(AppendRefusal::BufferExhausted(wait))
+    }
+
+    /// Opens a batch with its first record.
+    #[cold]
+    fn open_batch(
+        &self,
+        place: &Place<'_>,
+        record: &Record<'_>,
+        mut queue: MutexGuard<'_, PartitionQueue>,
+        reservation: Reservation,
+        now: Instant,
+    ) -> Appended {
+        let completion = self.new_completion(place);
+        let wire = self.batch_size.saturating_sub(BATCH_HEADER_LEN);
+        let bytes_max = place.topic.ratio.raw_limit(self.compression, wire);
+        let batch = OpenBatch::new(reservation, bytes_max, record.timestamp_ms, completion, now);
+        queue.push_open(batch);
+        let TryAppend::Appended(index) = queue.try_append(record, &self.pool) else {
+            unreachable!("an empty batch takes any record that its memory was reserved for");
+        };
+        let appended = self.appended(place, record, &mut queue, index);
+        if queue.open().is_some_and(OpenBatch::is_full) {
+            queue.close_open();
+        }
+        let depth = queue.len();
+        place.topic.partition(place.partition).set_depth(depth);
+        place.topic.raise_depth_max(depth);
+        let full = queue.has_closed() && !queue.full_listed;
+        if !queue.listed || full {
+            queue.full_listed |= full;
+            // While others wait for memory nothing lingers.
+            let at_once = full || self.pool.is_exhausted();
+            let due = if at_once { now } else { now + self.linger };
+            self.list(place, queue, due);
+        }
+        appended
+    }
+
+    fn new_completion(&self, place: &Place<'_>) -> Arc<BatchCompletion> {
+        let name = place.topic.name().clone();
+        let listener = self.listener.clone();
+        let new = |id| BatchCompletion::new(name, place.partition, id, listener);
+        self.incomplete.add(new)
+    }
+
+    /// The open batch was found full, if there was one: tells the sender, once.
+    #[cold]
+    fn list_full(
+        &self,
+        place: &Place<'_>,
+        mut queue: MutexGuard<'_, PartitionQueue>,
+        now: &impl Fn() -> Instant,
+    ) {
+        if queue.has_closed() && !queue.full_listed {
+            queue.full_listed = true;
+            self.list(place, queue, now());
+        }
+    }
+
+    /// Tells the sender of the partition, and wakes it if it would come too late.
+    fn list(&self, place: &Place<'_>, mut queue: MutexGuard<'_, PartitionQueue>, due: Instant) {
+        queue.listed = true;
+        let topic = Arc::clone(place.topic);
+        let partition = place.partition;
+        let wake = self.ready.push(Arrival { topic, partition }, due);
+        drop(queue);
+        if wake {
+            self.notifier.notify();
+        }
+    }
+}
+
+/// Where a record is to go.
+#[derive(Debug)]
+struct Place<'a> {
+    topic: &'a Arc<TopicEntry>,
+    partition: i32,
+    /// Set if the partition was chosen as the sticky one.
+    sticky: Option<Sticky>,
+}
+
+impl Place<'_> {
+    /// It was the sticky partition when it was chosen, and is no longer. Asked under its lock.
+    #[inline]
+    fn has_moved_on(&self) -> bool {
+        self.sticky.is_some_and(|seen| !self.topic.is_sticky(seen))
+    }
+}
+
+#[inline]
+fn lock_queue(entry: &PartitionEntry, try_only: bool) -> Option<MutexGuard<'_, PartitionQueue>> {
+    if try_only {
+        try_lock(&entry.queue)
+    } else {
+        Some(lock(&entry.queue))
+    }
+}

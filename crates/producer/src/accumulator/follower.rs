@@ -1,0 +1,86 @@
+//! Appending on into one open batch with its lock held: what makes whole columns cheap.
+
+use std::sync::{Arc, MutexGuard};
+
+use super::Accumulator;
+use crate::batch_completion::BatchCompletion;
+use crate::bulk::Group;
+use crate::open_batch::OpenBatch;
+use crate::partition_queue::{PartitionQueue, TryAppend};
+use crate::partitioner::Choice;
+use crate::record::Record;
+use crate::sync::lock;
+use crate::topic::{Sticky, TopicEntry};
+
+impl Accumulator {
+    /// Holds the lock of a batch's partition, for the records of a group that follow the last one
+    /// appended. `None` if the batch takes no more of them.
+    pub(crate) fn follow<'a>(
+        &'a self,
+        topic: &'a TopicEntry,
+        completion: &Arc<BatchCompletion>,
+        group: Group,
+    ) -> Option<Follower<'a>> {
+        let queue = lock(&topic.partition(completion.partition()).queue);
+        let same = |open: &OpenBatch| Arc::ptr_eq(&open.completion, completion);
+        if self.check_open().is_err() || !queue.open().is_some_and(same) {
+            return None;
+        }
+        let sticky = match group {
+            Group::Partition(_) => None,
+            // It cannot move on while its lock is held.
+            Group::Sticky => Some(
+                topic
+                    .sticky()
+                    .filter(|s| s.partition() == completion.partition())?,
+            ),
+            Group::Single => return None,
+        };
+        Some(Follower {
+            accumulator: self,
+            queue,
+            sticky,
+        })
+    }
+
+    /// What rows are grouped by.
+    pub(crate) fn group_of(&self, topic: &TopicEntry, record: &Record<'_>) -> Group {
+        if let Some(partition) = record.partition {
+            return Group::Partition(partition);
+        }
+        match self.partitioner.choose(record.key, self.ignore_keys) {
+            Choice::Hash(hash) => match hash.checked_rem(topic.partition_count()) {
+                Some(partition) => Group::Partition(partition as i32),
+                None => Group::Single,
+            },
+            Choice::Sticky => Group::Sticky,
+            Choice::Next => Group::Single,
+        }
+    }
+}
+
+/// Appends to one open batch, the lock held.
+#[derive(Debug)]
+pub(crate) struct Follower<'a> {
+    accumulator: &'a Accumulator,
+    queue: MutexGuard<'a, PartitionQueue>,
+    sticky: Option<Sticky>,
+}
+
+impl Follower<'_> {
+    /// The record's index in the batch; `None` if it does not fit: the batch is closed then, and the
+    /// next append lists it and opens another.
+    #[inline]
+    pub(crate) fn try_append(&mut self, record: &Record<'_>) -> Option<u32> {
+        self.accumulator.check_size(record).ok()?;
+        let TryAppend::Appended(index) = self.queue.try_append(record, &self.accumulator.pool)
+        else {
+            return None;
+        };
+        if let Some(seen) = self.sticky {
+            self.queue
+                .count_sticky(seen.generation(), record.len_bound());
+        }
+        Some(index)
+    }
+}

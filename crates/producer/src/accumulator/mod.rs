@@ -1,0 +1,206 @@
+//! Kafka's `RecordAccumulator`: where application threads leave records and the sender finds them.
+//!
+//! ```text
+//!   application threads                                        the sender
+//!     append (append.rs), bulk appends (follower.rs) ──▶ partition queues ──▶ drain
+//!          │ first record, full batch                                ▲
+//!          └────────────────────▶ ready queue ───────────────────────┘
+//! ```
+//! Everything here is shared. Topics are entries that callers keep; each partition has a queue with
+//! a mutex of its own.
+//!
+//! Deliberately not here: waiting, and what becomes of batches: see `sender`.
+
+mod append;
+mod follower;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use thalweg_cluster::{NodeId, Notifier, SharedMetadata};
+use thalweg_protocol::Str;
+use thalweg_records::Compression;
+
+pub use append::{AppendRefusal, Appended};
+
+use crate::batch_completion::CompletionListener;
+use crate::buffer_pool::BufferPool;
+use crate::config::ProducerConfig;
+use crate::error::ProducerError;
+use crate::incomplete::{FlushTicket, Incomplete};
+use crate::metrics::ProducerMetrics;
+use crate::partitioner::Partitioner;
+use crate::ready_queue::ReadyQueue;
+use crate::sync::lock;
+use crate::topic::TopicEntry;
+
+/// Of the buffer memory at most this part is set aside for the codec threads' outputs.
+const CODEC_SHARE_MAX: usize = 4;
+
+/// Where the records of one producer wait to be sent. Shared by all threads.
+pub struct Accumulator {
+    batch_size: usize,
+    linger: Duration,
+    compression: Compression,
+    max_request_size: usize,
+    partitioner: Partitioner,
+    ignore_keys: bool,
+    adaptive: bool,
+    seed: u64,
+    pool: Arc<BufferPool>,
+    topics: RwLock<IndexMap<Str, Arc<TopicEntry>>>,
+    /// Brokers that keyless records avoid.
+    unavailable: Mutex<BTreeSet<NodeId>>,
+    pub(crate) ready: ReadyQueue,
+    pub(crate) incomplete: Arc<Incomplete>,
+    closed: AtomicBool,
+    fatal: Mutex<Option<ProducerError>>,
+    notifier: Arc<Notifier>,
+    metadata: Arc<SharedMetadata>,
+    listener: Option<Arc<dyn CompletionListener>>,
+    metrics: Arc<ProducerMetrics>,
+}
+
+impl std::fmt::Debug for Accumulator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Accumulator")
+            .field("pool", &self.pool)
+            .field("incomplete", &self.incomplete.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Accumulator {
+    /// `notifier` wakes the actor that drives the sender; `listener` hears of completed batches
+    /// that have callbacks.
+    pub fn new(
+        config: &ProducerConfig,
+        metadata: Arc<SharedMetadata>,
+        notifier: Arc<Notifier>,
+        listener: Option<Arc<dyn CompletionListener>>,
+    ) -> Arc<Self> {
+        let codec_outputs = match config.compression {
+            Compression::None => 0,
+            _ => (config.codec_threads * config.batch_size)
+                .min(config.buffer_memory / CODEC_SHARE_MAX),
+        };
+        Arc::new(Self {
+            batch_size: config.batch_size,
+            linger: config.linger,
+            compression: config.compression,
+            max_request_size: config.max_request_size,
+            partitioner: config.partitioner,
+            ignore_keys: config.partitioner_ignore_keys,
+            adaptive: config.partitioner_adaptive_partitioning,
+            seed: config.seed,
+            pool: BufferPool::new(config.buffer_memory, config.batch_size, codec_outputs),
+            topics: RwLock::default(),
+            unavailable: Mutex::default(),
+            ready: ReadyQueue::default(),
+            incomplete: Arc::default(),
+            closed: AtomicBool::new(false),
+            fatal: Mutex::default(),
+            notifier,
+            metadata,
+            listener,
+            metrics: Arc::default(),
+        })
+    }
+
+    /// The entry of a topic, made at first use. Keep it: every append wants it.
+    pub fn topic(&self, name: &str) -> Arc<TopicEntry> {
+        let known = self
+            .topics
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned();
+        let entry = known.unwrap_or_else(|| {
+            let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+            let index = topics.len();
+            let seed = self.seed ^ index as u64;
+            let make = || Arc::new(TopicEntry::new(Str::from(name), index, seed));
+            Arc::clone(topics.entry(Str::from(name)).or_insert_with(make))
+        });
+        if entry.partition_count() == 0 {
+            self.refresh(&entry);
+        }
+        entry
+    }
+
+    fn refresh(&self, topic: &TopicEntry) {
+        topic.update(&self.metadata.snapshot());
+    }
+
+    /// Has the sender look at everything.
+    pub(crate) fn nudge(&self) {
+        if self.ready.nudge() {
+            self.notifier.notify();
+        }
+    }
+
+    /// Done when all that was appended before is done; until it is dropped nothing lingers.
+    pub fn flush(&self) -> FlushTicket {
+        let ticket = self.incomplete.flush();
+        self.nudge();
+        ticket
+    }
+
+    /// Takes no more records; waits for memory end. What is appended stays and is sent.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.pool.close();
+        self.nudge();
+    }
+
+    /// Closes because nothing can be sent any more.
+    pub(crate) fn fail(&self, error: ProducerError) {
+        lock(&self.fatal).get_or_insert(error);
+        self.close();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Batches not done yet.
+    pub fn incomplete_batches(&self) -> usize {
+        self.incomplete.len()
+    }
+
+    pub fn pool(&self) -> &Arc<BufferPool> {
+        &self.pool
+    }
+
+    pub fn metrics(&self) -> &Arc<ProducerMetrics> {
+        &self.metrics
+    }
+
+    /// All metrics by Kafka's names.
+    pub fn metrics_snapshot(&self) -> Vec<(&'static str, f64)> {
+        let pool = &self.pool;
+        self.metrics
+            .snapshot((pool.total_bytes(), pool.available_bytes(), pool.waiting()))
+    }
+
+    pub(crate) fn linger(&self) -> Duration {
+        self.linger
+    }
+
+    /// Topics that were ever used, in that order.
+    pub(crate) fn topics(&self) -> Vec<Arc<TopicEntry>> {
+        self.topics
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn set_unavailable(&self, nodes: BTreeSet<NodeId>) {
+        *lock(&self.unavailable) = nodes;
+    }
+}
