@@ -9,6 +9,7 @@ import atexit
 import itertools
 import logging
 import os
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
@@ -39,6 +40,11 @@ def _close_all() -> None:
             close(client)
         except Exception:
             log.exception("closing %r at exit failed", client)
+    # A callback thread that comes back for the interpreter's lock while the interpreter ends
+    # would take the process down: callbacks that are due run now, and then it ends.
+    core = sys.modules.get("thalweg._core")
+    if core is not None:
+        core.stop_threads(AT_EXIT_SECONDS)
 
 
 atexit.register(_close_all)
