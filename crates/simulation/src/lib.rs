@@ -1,1 +1,28 @@
-//! thalweg simulation.
+//! Clients and brokers in one thread and in virtual time, with faults from a seed.
+//!
+//! ```text
+//!   producer, consumer (the code that ships) ── MemoryNetwork ── Broker: thalweg_broker::Core
+//!            │ what was sent and acknowledged                      │ faults drawn from the seed
+//!            └──────────────▶ History ◀── what was read ───────────┘
+//! ```
+//! A run is a function of its seed: the same seed gives the same history, so a failing one is kept
+//! as a line of a test. Virtual time jumps over all waiting: minutes of retries take milliseconds.
+//!
+//! Deliberately not here: real sockets, threads, TLS. And no judgement while it runs: the history is
+//! checked when it is complete.
+// This crate is the one that says what time it is.
+#![allow(clippy::disallowed_methods)]
+#![forbid(unsafe_code)]
+
+mod broker;
+mod faults;
+mod history;
+mod random;
+mod scenario;
+mod world;
+
+pub use faults::FaultPlan;
+pub use history::{History, RecordId, Told, Violation};
+pub use random::Random;
+pub use scenario::{Report, Scenario};
+pub use world::World;

@@ -1,0 +1,230 @@
+//! The embedded broker's core on the network in memory, with a fate for each request.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thalweg_broker::options::BrokerOptions;
+use thalweg_broker::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
+use thalweg_network::WallClock;
+use thalweg_network::transport::{MemoryListener, MemoryNetwork};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::task::JoinHandle;
+
+use crate::faults::{Fate, FaultPlan};
+use crate::random::Random;
+
+const PORT: u16 = 9092;
+
+/// All nodes; clones are the same broker.
+#[derive(Clone)]
+pub(crate) struct Broker {
+    inner: Arc<Mutex<Inner>>,
+    network: MemoryNetwork,
+    clock: WallClock,
+}
+
+struct Inner {
+    core: Core,
+    faults: FaultPlan,
+    random: Random,
+    /// Requests that did not get a plain answer, and nodes that were stopped.
+    disturbances: u64,
+    running: BTreeMap<i32, Vec<JoinHandle<()>>>,
+}
+
+pub(crate) fn host(node: i32) -> String {
+    format!("node-{node}")
+}
+
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl Broker {
+    pub(crate) fn start(
+        nodes: i32,
+        options: BrokerOptions,
+        network: MemoryNetwork,
+        clock: WallClock,
+        mut random: Random,
+    ) -> Self {
+        let addresses: Vec<NodeAddress> = (1..=nodes)
+            .map(|node| NodeAddress {
+                host: host(node),
+                port: PORT,
+            })
+            .collect();
+        let core = Core::new(&addresses, options, random.next(), now());
+        let (faults, running) = (FaultPlan::default(), BTreeMap::new());
+        let inner = Arc::new(Mutex::new(Inner {
+            core,
+            faults,
+            random,
+            disturbances: 0,
+            running,
+        }));
+        let broker = Self {
+            inner,
+            network,
+            clock,
+        };
+        for node in 1..=nodes {
+            broker.listen(node);
+        }
+        broker
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn disturbances(&self) -> u64 {
+        self.lock().disturbances
+    }
+
+    pub(crate) fn set_faults(&self, faults: FaultPlan) {
+        self.lock().faults = faults;
+    }
+
+    /// Its listener and connections end; its partitions get other leaders.
+    pub(crate) fn stop_node(&self, node: i32) {
+        let mut inner = self.lock();
+        inner.disturbances += 1;
+        for task in inner.running.remove(&node).unwrap_or_default() {
+            task.abort();
+        }
+        inner
+            .core
+            .stop_node(node)
+            .expect("the world only names nodes that it made");
+    }
+
+    pub(crate) fn start_node(&self, node: i32) {
+        self.lock()
+            .core
+            .start_node(node)
+            .expect("the world only names nodes that it made");
+        self.listen(node);
+    }
+
+    fn listen(&self, node: i32) {
+        let listener = self.network.listen(&host(node), PORT);
+        let task = tokio::spawn(self.clone().accept(node, listener));
+        self.lock().running.insert(node, vec![task]);
+    }
+
+    async fn accept(self, node: i32, mut listener: MemoryListener) {
+        while let Some(stream) = listener.accept().await {
+            let task = tokio::spawn(self.clone().serve(node, stream));
+            if let Some(tasks) = self.lock().running.get_mut(&node) {
+                tasks.retain(|task| !task.is_finished());
+                tasks.push(task);
+            }
+        }
+    }
+
+    /// One connection, one request after the other, as Kafka does.
+    async fn serve(self, node: i32, mut stream: DuplexStream) {
+        let connection = Connection {
+            node,
+            client_host: "10.0.0.1".to_owned(),
+        };
+        while let Ok(frame) = read_frame(&mut stream).await {
+            let fate = {
+                let mut inner = self.lock();
+                let Inner {
+                    faults,
+                    random,
+                    disturbances,
+                    ..
+                } = &mut *inner;
+                let fate = faults.draw(random);
+                *disturbances += u64::from(fate != Fate::Answer);
+                fate
+            };
+            if fate == Fate::LoseRequest {
+                return;
+            }
+            let now = now();
+            let outcome = self
+                .lock()
+                .core
+                .handle(&connection, frame, now, self.clock.now_ms(now));
+            let outcome = match outcome {
+                Outcome::Wait(wait) => self.wait(wait).await,
+                other => other,
+            };
+            match outcome {
+                Outcome::Answer(answer) => {
+                    if !deliver(&mut stream, answer, fate).await {
+                        return;
+                    }
+                }
+                Outcome::Nothing => {}
+                Outcome::Mute => return silence(stream).await,
+                Outcome::Close | Outcome::Wait(_) => return,
+            }
+            if fate == Fate::Silence {
+                return silence(stream).await;
+            }
+        }
+    }
+
+    async fn wait(&self, mut wait: Wait) -> Outcome {
+        let deadline = wait.deadline();
+        loop {
+            let mut alarm = std::pin::pin!(async {
+                match deadline {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            });
+            let answer = poll_fn(|cx| {
+                if let Some(outcome) = self.lock().core.poll_wait(&mut wait, cx.waker(), now()) {
+                    return Poll::Ready(Some(outcome));
+                }
+                alarm.as_mut().poll(cx).map(|()| None)
+            });
+            if let Some(outcome) = answer.await {
+                return outcome;
+            }
+            // The deadline is over: the next look answers with what there is.
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// Writes an answer, or what its fate leaves of it; false ends the connection.
+async fn deliver(stream: &mut DuplexStream, answer: Answer, fate: Fate) -> bool {
+    if let Some(at) = answer.not_before {
+        tokio::time::sleep_until(at.into()).await;
+    }
+    let bytes = answer.pieces.concat();
+    let whole = match fate {
+        Fate::LoseAnswer | Fate::Silence => return fate == Fate::Silence,
+        Fate::CutAnswer => &bytes[..bytes.len() / 2],
+        Fate::Delay(by) => {
+            tokio::time::sleep(by).await;
+            &bytes
+        }
+        _ => &bytes,
+    };
+    stream.write_all(whole).await.is_ok() && fate != Fate::CutAnswer
+}
+
+/// Reads on and says nothing, until the client gives up.
+async fn silence(mut stream: DuplexStream) {
+    while read_frame(&mut stream).await.is_ok() {}
+}
+
+async fn read_frame(stream: &mut DuplexStream) -> io::Result<Bytes> {
+    let length = usize::try_from(stream.read_i32().await?).map_err(io::Error::other)?;
+    let mut frame = vec![0; length];
+    stream.read_exact(&mut frame).await?;
+    Ok(Bytes::from(frame))
+}

@@ -1,0 +1,72 @@
+//! What may go wrong between a client and a broker, and how often.
+
+use std::time::Duration;
+
+use crate::random::Random;
+
+/// Chances in a thousand for each request, and times. All zero: nothing goes wrong.
+#[derive(Debug, Clone, Default)]
+pub struct FaultPlan {
+    /// The connection breaks before the broker sees the request.
+    pub lose_request: u32,
+    /// The broker acts on it, and the connection breaks before the answer.
+    pub lose_answer: u32,
+    /// The answer is cut off within.
+    pub cut_answer: u32,
+    /// The broker never answers on this connection again.
+    pub silence: u32,
+    /// The answer is late by up to `delay_max`.
+    pub delay: u32,
+    pub delay_max: Duration,
+    /// A node stops about this often, and comes back after up to `stop_max`.
+    pub stop_every: Option<Duration>,
+    pub stop_max: Duration,
+}
+
+impl FaultPlan {
+    /// A little of everything, as the soak tests use it.
+    pub fn stormy() -> Self {
+        Self {
+            lose_request: 10,
+            lose_answer: 20,
+            cut_answer: 10,
+            silence: 2,
+            delay: 50,
+            delay_max: Duration::from_millis(500),
+            stop_every: Some(Duration::from_secs(5)),
+            stop_max: Duration::from_secs(2),
+        }
+    }
+
+    /// What becomes of one request.
+    pub(crate) fn draw(&self, random: &mut Random) -> Fate {
+        // One draw each and always, so that a changed chance shifts nothing else.
+        let [lose_request, lose_answer, cut_answer, silence, delay] = [
+            self.lose_request,
+            self.lose_answer,
+            self.cut_answer,
+            self.silence,
+            self.delay,
+        ]
+        .map(|chance| random.happens(chance));
+        let by = Duration::from_micros(random.below(self.delay_max.as_micros() as u64 + 1));
+        match () {
+            () if lose_request => Fate::LoseRequest,
+            () if lose_answer => Fate::LoseAnswer,
+            () if cut_answer => Fate::CutAnswer,
+            () if silence => Fate::Silence,
+            () if delay => Fate::Delay(by),
+            () => Fate::Answer,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Answer,
+    LoseRequest,
+    LoseAnswer,
+    CutAnswer,
+    Silence,
+    Delay(Duration),
+}

@@ -1,0 +1,251 @@
+//! What was sent, what was acknowledged, what was read; and what must hold of it.
+
+use std::collections::BTreeMap;
+
+/// Which record: its partition and its number among those sent to it.
+pub type RecordId = (i32, u64);
+
+/// What a producer was told of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    Acknowledged { offset: i64 },
+    Failed { possibly_written: bool },
+}
+
+/// A promise that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Violation {
+    LostAcknowledged {
+        record: RecordId,
+        offset: i64,
+    },
+    Duplicate {
+        record: RecordId,
+        offsets: [i64; 2],
+    },
+    /// Read at another offset than the acknowledged one.
+    WrongOffset {
+        record: RecordId,
+        acknowledged: i64,
+        read: i64,
+    },
+    OutOfOrder {
+        earlier: RecordId,
+        later: RecordId,
+    },
+    /// A record that was surely not written was read.
+    Ghost {
+        record: RecordId,
+    },
+    /// The consumer did not see this offset, or saw it twice or out of order.
+    OffsetGap {
+        partition: i32,
+        expected: i64,
+        read: i64,
+    },
+    /// A future that was never completed.
+    NoOutcome {
+        record: RecordId,
+    },
+}
+
+/// One run's history.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct History {
+    sent: BTreeMap<i32, u64>,
+    told: BTreeMap<RecordId, Told>,
+    /// In the order of reading: offset and number, by partition.
+    read: BTreeMap<i32, Vec<(i64, u64)>>,
+}
+
+impl History {
+    /// The next record of a partition.
+    pub fn send(&mut self, partition: i32) -> RecordId {
+        let count = self.sent.entry(partition).or_default();
+        *count += 1;
+        (partition, *count - 1)
+    }
+
+    pub fn tell(&mut self, record: RecordId, told: Told) {
+        self.told.insert(record, told);
+    }
+
+    pub fn read(&mut self, partition: i32, offset: i64, number: u64) {
+        self.read
+            .entry(partition)
+            .or_default()
+            .push((offset, number));
+    }
+
+    /// Adds what another part of the run has read.
+    pub fn take_reads(&mut self, reads: Self) {
+        self.read.extend(reads.read);
+    }
+
+    pub fn acknowledged(&self) -> usize {
+        self.told
+            .values()
+            .filter(|told| matches!(told, Told::Acknowledged { .. }))
+            .count()
+    }
+
+    pub fn failed(&self) -> usize {
+        self.told.len() - self.acknowledged()
+    }
+
+    pub fn read_count(&self) -> usize {
+        self.read.values().map(Vec::len).sum()
+    }
+
+    /// All promises that were broken; none, one hopes.
+    pub fn check(&self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        for (&partition, &count) in &self.sent {
+            let read = self.read.get(&partition).map_or(&[][..], Vec::as_slice);
+            check_offsets(partition, read, &mut violations);
+            let places = check_order(partition, read, &mut violations);
+            for number in 0..count {
+                let record = (partition, number);
+                self.check_record(record, places.get(&number).copied(), &mut violations);
+            }
+        }
+        violations
+    }
+
+    fn check_record(&self, record: RecordId, read: Option<i64>, out: &mut Vec<Violation>) {
+        match (self.told.get(&record), read) {
+            (None, _) => out.push(Violation::NoOutcome { record }),
+            (Some(&Told::Acknowledged { offset }), None) => {
+                out.push(Violation::LostAcknowledged { record, offset });
+            }
+            // -1: the broker had the record already and no longer knows where.
+            (Some(&Told::Acknowledged { offset }), Some(read)) if offset >= 0 && offset != read => {
+                out.push(Violation::WrongOffset {
+                    record,
+                    acknowledged: offset,
+                    read,
+                });
+            }
+            (
+                Some(Told::Failed {
+                    possibly_written: false,
+                }),
+                Some(_),
+            ) => {
+                out.push(Violation::Ghost { record });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A topic without transactions and compaction has no holes.
+fn check_offsets(partition: i32, read: &[(i64, u64)], out: &mut Vec<Violation>) {
+    for (expected, &(offset, _)) in (0..).zip(read) {
+        if offset != expected {
+            out.push(Violation::OffsetGap {
+                partition,
+                expected,
+                read: offset,
+            });
+            return;
+        }
+    }
+}
+
+/// Each record at most once, and in the order of sending; gives where each was read.
+fn check_order(
+    partition: i32,
+    read: &[(i64, u64)],
+    out: &mut Vec<Violation>,
+) -> BTreeMap<u64, i64> {
+    let mut places = BTreeMap::new();
+    let mut highest: Option<u64> = None;
+    for &(offset, number) in read {
+        let record = (partition, number);
+        if let Some(first) = places.insert(number, offset) {
+            out.push(Violation::Duplicate {
+                record,
+                offsets: [first, offset],
+            });
+        } else if let Some(before) = highest.filter(|&before| before > number) {
+            out.push(Violation::OutOfOrder {
+                earlier: record,
+                later: (partition, before),
+            });
+        }
+        highest = highest.max(Some(number));
+    }
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history(sent: u64, read: &[(i64, u64)]) -> History {
+        let mut history = History::default();
+        for _ in 0..sent {
+            let (partition, number) = history.send(0);
+            history.tell(
+                (partition, number),
+                Told::Acknowledged {
+                    offset: number as i64,
+                },
+            );
+        }
+        for &(offset, number) in read {
+            history.read(0, offset, number);
+        }
+        history
+    }
+
+    #[test]
+    fn a_good_history_has_no_violation() {
+        assert_eq!(history(3, &[(0, 0), (1, 1), (2, 2)]).check(), []);
+    }
+
+    #[test]
+    fn each_broken_promise_is_found() {
+        let lost = history(2, &[(0, 0)]).check();
+        assert_eq!(
+            lost,
+            [Violation::LostAcknowledged {
+                record: (0, 1),
+                offset: 1
+            }]
+        );
+        let doubled = history(1, &[(0, 0), (1, 0)]).check();
+        assert!(doubled.contains(&Violation::Duplicate {
+            record: (0, 0),
+            offsets: [0, 1]
+        }));
+        let swapped = history(2, &[(0, 1), (1, 0)]).check();
+        assert!(swapped.contains(&Violation::OutOfOrder {
+            earlier: (0, 0),
+            later: (0, 1)
+        }));
+        assert!(
+            swapped
+                .iter()
+                .any(|found| matches!(found, Violation::WrongOffset { .. }))
+        );
+        let gap = history(2, &[(0, 0), (2, 1)]).check();
+        assert!(gap.contains(&Violation::OffsetGap {
+            partition: 0,
+            expected: 1,
+            read: 2
+        }));
+        let mut ghost = history(1, &[(0, 0)]);
+        ghost.tell(
+            (0, 0),
+            Told::Failed {
+                possibly_written: false,
+            },
+        );
+        assert_eq!(ghost.check(), [Violation::Ghost { record: (0, 0) }]);
+        let mut open = History::default();
+        open.send(0);
+        assert_eq!(open.check(), [Violation::NoOutcome { record: (0, 0) }]);
+    }
+}
