@@ -7,6 +7,8 @@ native code is loaded before a query uses the source.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from pyspark.sql.datasource import DataSource
 
 DefaultSource: type[DataSource]
@@ -26,15 +28,15 @@ except Exception as error:  # a broken install must harm its own users only
             """The word for ``.format()``."""
             return "thalweg"
 
-        def schema(self) -> str:
+        def schema(self) -> NoReturn:
             """Raises the import's error to whoever uses the source."""
             raise ImportError(f"thalweg is installed but cannot be imported: {_cause}")
 
-        def writer(self, schema: object, overwrite: bool) -> object:
+        def writer(self, schema: object, overwrite: bool) -> NoReturn:
             """Raises the import's error to whoever uses the source."""
             self.schema()
 
-        def streamWriter(self, schema: object, overwrite: bool) -> object:  # noqa: N802
+        def streamWriter(self, schema: object, overwrite: bool) -> NoReturn:  # noqa: N802
             """Raises the import's error to whoever uses the source."""
             self.schema()
 

@@ -8,6 +8,7 @@ the source are handled here: where batch 0 started (``offsets.py`` tells why), a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -73,9 +74,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             The end; ``start`` itself if there is nothing new.
         """
         begin = from_json(start)
-        latest = self._latest() if self._target is None else self._target
-        known = self._kept(begin, latest)
-        end = self._limited(begin, known, limit)
+        end = self._limited(begin, self._known(begin), limit)
         if not end or end == begin:
             return start
         # Only the first batch of a query starts at the initial offset, and only its end carries
@@ -128,12 +127,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest(self) -> Offsets:
         return self._offsets.latest(self._offsets.partitions())
 
-    def _kept(self, begin: Offsets, latest: Offsets) -> Offsets:
-        """Never goes back: a broker that is behind for a moment must not rewind the query."""
-        if not latest:
-            # All topics deleted: {} must not be logged as an end (SPARK-41375).
-            return begin
-        return {tp: max(until, begin.get(tp, until)) for tp, until in latest.items()}
+    def _known(self, begin: Offsets) -> Offsets:
+        """The end to go to, asked again for a while if it lies before the beginning.
+
+        A broker that is behind for a moment must not rewind the query. One that stays behind has
+        lost records, or the topic was made anew: ``partitions`` reports it.
+        """
+        latest = self._latest() if self._target is None else self._target
+        for _ in range(self._options.fetch_retries - 1):
+            if not _is_behind(latest, begin):
+                break
+            time.sleep(self._options.retry_interval_ms / 1_000)
+            latest = self._latest()
+            if self._target is not None:
+                self._target = latest
+        # All topics deleted: {} must not be logged as an end (SPARK-41375).
+        return latest or begin
 
     def _limited(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
         if not isinstance(limit, ReadMaxRows):
@@ -171,6 +180,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"{until[tp]}."
                     ),
                 )
+
+
+def _is_behind(latest: Offsets, begin: Offsets) -> bool:
+    return any(until < begin.get(tp, until) for tp, until in latest.items())
 
 
 def _names(offsets: Offsets) -> str:
