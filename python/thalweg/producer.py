@@ -110,6 +110,11 @@ def _close_quietly(things: list[Any]) -> None:
             log.exception("close() of %r raised", each)
 
 
+def _records_failed(producer: _core.Producer[Any, Any]) -> int:
+    figures = _core.Producer.metrics(producer).get("producer-metrics", {})
+    return int(figures.get("record-error-total", 0))
+
+
 class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     """Sends records to topics; may be shared by threads (`producer.KafkaProducer`).
 
@@ -215,8 +220,12 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         if timeout is not None and timeout < 0:
             raise ValueError(f"Invalid timeout: {timeout}")
         was_open = not self.closed
+        failed_before = _records_failed(self) if was_open else 0
         super().close(timeout)
         if was_open:
+            left = _records_failed(self) - failed_before
+            if left:
+                log.warning("%r was closed with %d records not acknowledged", self, left)
             config = self.config
             _close_quietly(
                 [

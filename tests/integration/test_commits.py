@@ -112,8 +112,8 @@ def test_seek_to_committed(broker: Broker, clients: Clients) -> None:
     fill(clients, broker, topic, 20)
     where = TopicPartition(topic, 0)
     consumer = _reader(clients, broker, topic)
-    consumer.commit({where: OffsetAndMetadata(12)})
     read(consumer, 20)
+    consumer.commit({where: OffsetAndMetadata(12)})
     consumer.seek_to_committed()
     assert consumer.position(where) == 12
 

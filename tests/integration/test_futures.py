@@ -56,7 +56,7 @@ def test_errbacks_get_the_error_and_callbacks_do_not_run(broker: Broker, clients
         sent.get(20)
     wait_until(lambda: len(calls) == 2, 10)
     assert [name for name, _ in calls] == ["errback", "both"]
-    assert calls[0][1] is calls[1][1]
+    assert calls[0][1] == calls[1][1] == sent.exception
     assert isinstance(sent.exception, MessageSizeTooLargeError)
     assert sent.failed()
     assert not sent.succeeded()

@@ -138,7 +138,7 @@ def test_a_subclass_may_have_an_init_of_its_own(broker: Broker) -> None:
             self.topic = topic
 
         def say(self, text: str) -> Any:
-            return self.send(self.topic, text)
+            return self.send(self.topic, text, key="key")
 
     topic = broker.create_topic("subclass")
     with Mine(broker.bootstrap_servers, topic) as producer:
