@@ -54,7 +54,7 @@ def test_the_code_blocks_of_a_document_run(document, tmp_path):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=280,
         check=False,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
