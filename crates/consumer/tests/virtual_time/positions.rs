@@ -112,6 +112,29 @@ fn committed_offsets_come_before_the_policy() {
     assert!(world.consumer.awaiting_committed().is_empty());
 }
 
+/// Nothing but the notification of `set_committed` itself drives the client here.
+#[test]
+fn without_a_commit_the_policy_applies_whenever_that_is_told() {
+    for before_metadata in [true, false] {
+        let mut broker = Broker::new(&[1]);
+        broker.create("t", 1, 1);
+        ten(&mut broker);
+        let mut world = World::new(with_group(OffsetReset::Earliest), broker);
+        world.consumer.assign(&[tp(0)]);
+        if !before_metadata {
+            world.run();
+        }
+        world.consumer.set_committed(&[(tp(0), None)]);
+        world.run();
+        assert_eq!(resets(&world.broker), [-2], "asked at once");
+        assert_eq!(
+            world.drain(100).expect("records").offsets(0).len(),
+            10,
+            "before metadata: {before_metadata}"
+        );
+    }
+}
+
 #[test]
 fn a_committed_offset_with_an_epoch_is_validated_first() {
     let mut world = World::with_topic(with_group(OffsetReset::Earliest), 1, |broker| {
