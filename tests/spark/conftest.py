@@ -17,7 +17,7 @@ from tests.support.java import java_home
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.streaming import DataStreamReader, StreamingQuery
 
 
@@ -127,6 +127,12 @@ class Source:
         """A batch write."""
         writer = frame.write.format("thalweg").mode(mode).options(**options)
         writer.option("kafka.bootstrap.servers", topics.broker.bootstrap_servers).save()
+
+
+def first(frame: DataFrame) -> Row:
+    """The only row of a frame."""
+    [row] = frame.collect()
+    return row
 
 
 def texts(frame: DataFrame) -> list[str]:

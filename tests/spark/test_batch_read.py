@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from tests.spark.conftest import Source, Topics
+from tests.spark.conftest import Source, Topics, first
 from tests.support.scale import scaled
 
 COLUMNS = [
@@ -86,8 +86,7 @@ def test_broker_time_is_marked(source: Source, both: Topics) -> None:
         "log-time", configs={"message.timestamp.type": "LogAppendTime"}
     )
     both.send(topic, ["a"], timestamp_ms=5)
-    row = source.read(both, subscribe=topic).select("timestamp", "timestampType").first()
-    assert row is not None
+    row = first(source.read(both, subscribe=topic).select("timestamp", "timestampType"))
     assert row.timestampType == 1
     assert row.timestamp.year > 1970
 
@@ -99,8 +98,8 @@ def test_all_records_arrive_once_on_every_broker(source: Source, broker) -> None
     topics.send(topic, [b"%d" % number for number in range(count)])
     frame = source.read(topics, subscribe=topic)
     found = frame.selectExpr("cast(cast(value as string) as long) as n")
-    total = found.selectExpr("count(n)", "count(distinct n)", "min(n)", "max(n)").first()
-    assert tuple(total) == (count, count, 0, count - 1)
+    total = found.selectExpr("count(n)", "count(distinct n)", "min(n)", "max(n)")
+    assert tuple(first(total)) == (count, count, 0, count - 1)
 
 
 def test_three_ways_to_name_partitions(source: Source, topics: Topics) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -50,9 +51,9 @@ def test_without_java_it_says_so_and_runs_all_but_spark(tmp_path: Path) -> None:
 def test_without_its_extra_it_prints_the_line_that_installs_it(
     missing: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = demo.importlib.util.find_spec
+    found = importlib.util.find_spec
     monkeypatch.setattr(
-        demo.importlib.util, "find_spec", lambda name: None if name == missing else found(name)
+        importlib.util, "find_spec", lambda name: None if name == missing else found(name)
     )
     assert demo.main([]) == 2
     text = capsys.readouterr().err

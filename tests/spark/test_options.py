@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from thalweg.spark.options import EARLIEST, LATEST, OffsetSpec, parse_sink, parse_source
+from thalweg.spark.options import EARLIEST, LATEST, Mode, OffsetSpec, parse_sink, parse_source
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
-def source(mode: str = "batch", **options: str):
+def source(mode: Mode = "batch", **options: str):
     return parse_source({**BASE, "subscribe": "t", **options}, mode)
 
 
@@ -63,7 +63,7 @@ def test_one_timestamp_wins_over_times_by_partition_and_offsets() -> None:
 
 
 def test_kafka_options_lose_their_prefix() -> None:
-    parsed = source(**{"kafka.security.protocol": "SSL"})
+    parsed = source("batch", **{"kafka.security.protocol": "SSL"})
     assert parsed.client_config == {
         "bootstrap.servers": "localhost:9092",
         "security.protocol": "SSL",
@@ -187,7 +187,7 @@ def test_kafka_options_lose_their_prefix() -> None:
         ],
     ],
 )
-def test_bad_options_are_refused(mode: str, options: dict[str, str], message: str) -> None:
+def test_bad_options_are_refused(mode: Mode, options: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse_source({**BASE, **options}, mode)
 

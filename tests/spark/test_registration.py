@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,12 @@ from pyspark.errors import PySparkException
 
 from tests.spark.conftest import Source, Topics
 from tests.spark.programs import SESSION, environment, interpreter_without_thalweg, printed, run
+from thalweg import __version__
 from thalweg import spark as thalweg_spark
+from thalweg.spark import options
+from thalweg.spark.ranges import OffsetRange
+from thalweg.spark.reader import read_range
+from thalweg.spark.writer import write_batches
 
 BLOCKED = """
 import sys
@@ -138,16 +145,17 @@ def test_a_broken_package_harms_its_own_users_only(tmp_path: Path) -> None:
     ]
 
 
-def test_an_executor_of_another_version_names_both(
-    source: Source, topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from thalweg.spark import options
-
-    # A plan of another version: what a driver of that version would have pickled.
-    plan = options.parse_source({"subscribe": "t", "kafka.bootstrap.servers": "b:1"}, "batch")
-    assert plan.planned_by == options.__version__
+def test_an_executor_of_another_version_names_both(source: Source, topics: Topics) -> None:
+    # A plan as a driver of another version would have pickled it.
+    given = {"subscribe": "t", "kafka.bootstrap.servers": topics.broker.bootstrap_servers}
+    plan = options.parse_source(given, "batch")
+    assert plan.planned_by == __version__
+    other = dataclasses.replace(plan, planned_by="9.9.9")
     with pytest.raises(RuntimeError, match=r"the driver has 9\.9\.9\. Install the same version"):
-        options.check_version("9.9.9")
+        list(read_range(other, OffsetRange("t", 0, 0, 1)))
+    sink = options.SinkOptions("t", planned_by="9.9.9")
+    with pytest.raises(RuntimeError, match=rf"executor has thalweg {re.escape(__version__)} "):
+        write_batches(sink, iter(()))
 
 
 def test_without_pyspark_python_an_unactivated_environment_is_not_found(

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as f
 
-from tests.spark.conftest import Source, Stream, Topics, texts
+from tests.spark.conftest import Source, Stream, Topics, first, texts
 from tests.support.scale import scaled
 
 
@@ -35,8 +35,8 @@ def test_every_row_is_written_once_on_every_broker(source: Source, broker) -> No
     source.write(rows, topics, topic=topic)
     assert sum(topics.broker.wire.end_offsets(topic).values()) == count
     back = source.read(topics, subscribe=topic).select(f.col("value").cast("string").cast("long"))
-    total = back.toDF("n").selectExpr("count(n)", "count(distinct n)", "max(n)").first()
-    assert tuple(total) == (count, count, count - 1)
+    total = back.toDF("n").selectExpr("count(n)", "count(distinct n)", "max(n)")
+    assert tuple(first(total)) == (count, count, count - 1)
 
 
 def test_rows_go_to_the_topic_of_their_column(source: Source, topics: Topics) -> None:
@@ -169,7 +169,7 @@ def test_a_stream_is_written_and_goes_on_after_a_restart(
         assert written(frame, both, tmp_path / "c", topic=target).start().awaitTermination(120)
     back = source.read(both, subscribe=target, includeHeaders="true")
     assert texts(back) == ["a", "b", "c"]
-    assert [tuple(h) for h in back.first().headers] == [("h", b"1")]
+    assert [tuple(h) for h in first(back.limit(1)).headers] == [("h", b"1")]
 
 
 def test_complete_mode_writes_each_result_and_update_mode_is_sparks_own_error(
@@ -187,7 +187,8 @@ def test_complete_mode_writes_each_result_and_update_mode_is_sparks_own_error(
     assert query.awaitTermination(120)
     assert source.values(topics, subscribe=target) == ["1", "2"]
     with pytest.raises(PySparkException, match="does not support Update mode"):
-        written(counts, topics, tmp_path / "u", topic=target).outputMode("update").start()
+        update = written(counts, topics, tmp_path / "u", topic=target).outputMode("update")
+        update.start().awaitTermination(120)
 
 
 def test_update_mode_by_foreach_batch(
