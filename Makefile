@@ -48,7 +48,8 @@ help:
 
 demo: doctor-demo build
 	$(say) "the demo"
-	$(PY) -m thalweg demo $(DEMO)
+	@mkdir -p artifacts
+	$(PY) -m thalweg demo --output artifacts $(DEMO)
 
 test: doctor-test build kafka peers compat lint schema
 	$(say) "Rust tests"
