@@ -59,7 +59,7 @@ impl Broker {
                 port: PORT,
             })
             .collect();
-        let core = Core::new(&addresses, options, random.next(), now());
+        let core = Core::new(&addresses, options, random.draw(), now());
         let (faults, running) = (FaultPlan::default(), BTreeMap::new());
         let inner = Arc::new(Mutex::new(Inner {
             core,

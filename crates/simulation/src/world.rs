@@ -89,7 +89,7 @@ impl World {
                 .map(|n| Address::new(host(n), 9092))
                 .collect(),
             client_id: Some("simulation".to_owned()),
-            seed: Some(self.random.next()),
+            seed: Some(self.random.draw()),
             wall_clock: self.clock,
             ..ClientConfig::default()
         }
