@@ -74,14 +74,15 @@ def http_port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_web_servers_port_gives_a_hint(http_port: int, client: Any) -> None:
-    """Its answer read as a frame would be a gigabyte long: nothing is allocated for it."""
+def test_a_web_servers_port_ends_in_time(http_port: int, client: Any) -> None:
+    """It waits for the end of a line, which no request of ours has."""
     error = _fails(client, f"127.0.0.1:{http_port}")
-    (cause,) = error.addresses.values()
-    assert any(word in cause.lower() for word in ("http", "kafka", "frame", "tls", "closed"))
+    assert list(error.addresses) == [f"127.0.0.1:{http_port}"]
 
 
 def test_a_frame_of_impossible_size_is_refused_with_a_hint() -> None:
+    """What a web server says, read as a frame, is a gigabyte long: nothing is allocated for it."""
+
     def web(connected: socket.socket) -> None:
         connected.recv(1000)
         connected.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
