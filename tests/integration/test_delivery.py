@@ -199,7 +199,7 @@ def test_delivery_timeout_ends_the_retries(broker: EmbeddedBroker, clients: Clie
     with (
         broker.faults.on("Produce").then_fail("NOT_LEADER_OR_FOLLOWER", times=None),
         within(10, at_least_s=1.2),
-        pytest.raises(KafkaTimeoutError, match="NOT_LEADER|not the leader|delivery_timeout_ms"),
+        pytest.raises(KafkaTimeoutError, match=r"NOT_LEADER|not the leader|delivery_timeout_ms"),
     ):
         producer.send("t", b"second", partition=0).get(20)
     assert producer.send("t", b"third", partition=0).get(20).offset == 1
