@@ -10,7 +10,7 @@ one while clients run.
 import logging
 from typing import Final
 
-__all__ = ["NATIVE_LOGGERS", "emit", "refresh"]
+__all__ = ["NATIVE_LOGGERS", "callback_failed", "emit", "refresh"]
 
 NATIVE_LOGGERS: Final = ("producer", "consumer", "network", "broker")
 
@@ -20,6 +20,11 @@ logging.getLogger("thalweg").addHandler(logging.NullHandler())
 def emit(logger: str, level: int, message: str) -> None:
     """Called by the core's callback thread for each event that passed its level."""
     logging.getLogger(f"thalweg.{logger}").log(level, "%s", message)
+
+
+def callback_failed(what: str, error: BaseException) -> None:
+    """Called by the core when a callback of the application raised; its other callbacks run."""
+    logging.getLogger("thalweg.producer").error("%s raised", what, exc_info=error)
 
 
 def refresh() -> None:

@@ -172,7 +172,11 @@ impl Appender {
                             Some(_) => {}
                         }
                     }
-                    TopicLookup::Unknown(_) => {}
+                    // An answer without the topic ends the asking: a topic that is being created
+                    // is asked for again, the cluster keeps the backoff.
+                    TopicLookup::Unknown(_) => {
+                        let _ = metadata.request_topic(topic);
+                    }
                     _ => return Some(Err(lookup)),
                 }
                 if metadata.wait_for_change(seen, waker) {

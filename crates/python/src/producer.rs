@@ -40,8 +40,10 @@ impl Producer {
     #[inline]
     fn core(&self, py: Python<'_>) -> PyResult<&Core> {
         match self.0.get() {
-            Some(core) if !core.client.view().is_inherited() => Ok(core),
-            Some(_) => Err(errors::client(py, &thalweg_network::ClientError::Forked)),
+            Some(core) => match core.client.view().check() {
+                Ok(()) => Ok(core),
+                Err(error) => Err(errors::client(py, &error)),
+            },
             None => Err(errors::raise(
                 py,
                 "IllegalStateError",
