@@ -27,9 +27,17 @@ pub(crate) enum Choice {
 }
 
 impl Partitioner {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn choose(self, key: Option<&[u8]>, ignore_keys: bool) -> Choice {
-        let key = key.filter(|_| !ignore_keys);
+        // The usual case without a key stays in line, hashing does not.
+        match key {
+            None if self != Self::RoundRobin => Choice::Sticky,
+            key => self.choose_by_key(key.filter(|_| !ignore_keys)),
+        }
+    }
+
+    #[inline(never)]
+    fn choose_by_key(self, key: Option<&[u8]>) -> Choice {
         match (self, key) {
             (Self::RoundRobin, _) => Choice::Next,
             (Self::BuiltIn, Some(key)) => Choice::Hash(to_positive(murmur2(key)).cast_unsigned()),

@@ -155,17 +155,27 @@ impl Accumulator {
         mut reservation: Option<Reservation>,
         mode: Mode,
     ) -> Result<Appended, AppendRefusal> {
-        self.check_size(record)?;
-        let mut place = self.choose_place(topic, record)?;
+        // Refusals are made in cold functions: the way through is checked by yes or no.
+        if !self.surely_fits(record) {
+            self.check_size(record)?;
+        }
+        let Some(mut place) = self.choose_place(topic, record) else {
+            return Err(unknown_partition(topic));
+        };
         loop {
             let entry = topic.partition(place.partition);
             let Some(mut queue) = lock_queue(entry, mode.try_lock) else {
                 return Err(AppendRefusal::Contended);
             };
-            self.check_open()?;
+            if self.closed_under_lock() {
+                return Err(self.refuse_closed());
+            }
             if place.has_moved_on() {
                 drop(queue);
-                place = self.choose_place(topic, record)?;
+                let Some(other) = self.choose_place(topic, record) else {
+                    return Err(unknown_partition(topic));
+                };
+                place = other;
                 continue;
             }
             if let TryAppend::Appended(index) = queue.try_append(record, &self.pool) {
@@ -187,18 +197,15 @@ impl Accumulator {
         }
     }
 
-    /// Fails what could never be sent, whatever else is queued.
+    /// The record is well below every limit.
     #[inline]
-    pub(crate) fn check_size(&self, record: &Record<'_>) -> Result<(), AppendRefusal> {
-        let limit = self.max_request_size.min(self.pool.request_bytes_max());
-        if record.len_bound() + BATCH_HEADER_LEN <= limit {
-            return Ok(());
-        }
-        self.check_exact_size(record)
+    pub(crate) fn surely_fits(&self, record: &Record<'_>) -> bool {
+        record.len_bound() + BATCH_HEADER_LEN <= self.record_bytes_sure
     }
 
+    /// Fails what could never be sent, whatever else is queued.
     #[cold]
-    fn check_exact_size(&self, record: &Record<'_>) -> Result<(), AppendRefusal> {
+    pub(crate) fn check_size(&self, record: &Record<'_>) -> Result<(), AppendRefusal> {
         let size = record.size_in_batch();
         let limits = [
             (self.max_request_size, "max_request_size"),
@@ -214,14 +221,10 @@ impl Accumulator {
         }
     }
 
+    /// Relaxed: asked under a partition's lock, which whoever closes takes after setting it.
     #[inline]
-    pub(crate) fn check_open(&self) -> Result<(), AppendRefusal> {
-        // Relaxed: asked under a partition's lock, which whoever closes takes after setting it.
-        if self.closed.load(Ordering::Relaxed) {
-            Err(self.refuse_closed())
-        } else {
-            Ok(())
-        }
+    pub(crate) fn closed_under_lock(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -230,13 +233,14 @@ impl Accumulator {
         AppendRefusal::Closed(fatal.unwrap_or(ProducerError::Closed))
     }
 
-    /// The record's partition, and whether it is so only as the sticky one.
-    #[inline]
+    /// The record's partition, and whether it is so only as the sticky one; `None` if the topic does
+    /// not have it.
+    #[inline(always)]
     fn choose_place<'a>(
         &self,
         topic: &'a Arc<TopicEntry>,
         record: &Record<'_>,
-    ) -> Result<Place<'a>, AppendRefusal> {
+    ) -> Option<Place<'a>> {
         let mut partitions = topic.partition_count();
         let known = match record.partition {
             Some(partition) => (0..partitions as i32).contains(&partition),
@@ -257,7 +261,7 @@ impl Accumulator {
                 }
             },
         };
-        Ok(Place {
+        Some(Place {
             topic,
             partition,
             sticky,
@@ -266,18 +270,11 @@ impl Accumulator {
 
     /// Looks whether newer metadata has the partition.
     #[cold]
-    fn refresh_for(
-        &self,
-        topic: &Arc<TopicEntry>,
-        partition: Option<i32>,
-    ) -> Result<u32, AppendRefusal> {
+    fn refresh_for(&self, topic: &TopicEntry, partition: Option<i32>) -> Option<u32> {
         self.refresh(topic);
         let partitions = topic.partition_count();
-        if partitions > 0 && partition.is_none_or(|wanted| (0..partitions as i32).contains(&wanted))
-        {
-            return Ok(partitions);
-        }
-        Err(AppendRefusal::UnknownPartition { partitions })
+        let wanted = partition.is_none_or(|wanted| (0..partitions as i32).contains(&wanted));
+        (partitions > 0 && wanted).then_some(partitions)
     }
 
     fn with_rules<T>(&self, f: impl FnOnce(StickyRules<'_>) -> T) -> T {
@@ -426,6 +423,12 @@ impl Accumulator {
             self.notifier.notify();
         }
     }
+}
+
+#[cold]
+fn unknown_partition(topic: &TopicEntry) -> AppendRefusal {
+    let partitions = topic.partition_count();
+    AppendRefusal::UnknownPartition { partitions }
 }
 
 /// Where a record is to go.

@@ -23,7 +23,7 @@ impl Accumulator {
     ) -> Option<Follower<'a>> {
         let queue = lock(&topic.partition(completion.partition()).queue);
         let same = |open: &OpenBatch| Arc::ptr_eq(&open.completion, completion);
-        if self.check_open().is_err() || !queue.open().is_some_and(same) {
+        if self.closed_under_lock() || !queue.open().is_some_and(same) {
             return None;
         }
         let sticky = match group {
@@ -72,7 +72,9 @@ impl Follower<'_> {
     /// next append lists it and opens another.
     #[inline]
     pub(crate) fn try_append(&mut self, record: &Record<'_>) -> Option<u32> {
-        self.accumulator.check_size(record).ok()?;
+        if !self.accumulator.surely_fits(record) {
+            self.accumulator.check_size(record).ok()?;
+        }
         let TryAppend::Appended(index) = self.queue.try_append(record, &self.accumulator.pool)
         else {
             return None;

@@ -46,6 +46,8 @@ pub struct Accumulator {
     linger: Duration,
     compression: Compression,
     max_request_size: usize,
+    /// A record with a bound below this is within all limits.
+    record_bytes_sure: usize,
     partitioner: Partitioner,
     ignore_keys: bool,
     adaptive: bool,
@@ -87,16 +89,18 @@ impl Accumulator {
             _ => (config.codec_threads * config.batch_size)
                 .min(config.buffer_memory / CODEC_SHARE_MAX),
         };
+        let pool = BufferPool::new(config.buffer_memory, config.batch_size, codec_outputs);
         Arc::new(Self {
             batch_size: config.batch_size,
             linger: config.linger,
             compression: config.compression,
             max_request_size: config.max_request_size,
+            record_bytes_sure: config.max_request_size.min(pool.request_bytes_max()),
             partitioner: config.partitioner,
             ignore_keys: config.partitioner_ignore_keys,
             adaptive: config.partitioner_adaptive_partitioning,
             seed: config.seed,
-            pool: BufferPool::new(config.buffer_memory, config.batch_size, codec_outputs),
+            pool,
             topics: RwLock::default(),
             unavailable: Mutex::default(),
             ready: ReadyQueue::default(),
