@@ -214,7 +214,11 @@ impl Producer {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let core = self.core(py)?;
+        // Not `core`: the last figures of a closed producer are worth reading.
+        let core = match self.0.get() {
+            Some(core) if !core.client.view().is_inherited() => core,
+            _ => self.core(py)?,
+        };
         let values = PyDict::new(py);
         for (name, value) in core.appender.accumulator.metrics_snapshot() {
             values.set_item(name, value)?;
