@@ -183,28 +183,38 @@ impl Sequences {
 
 /// The broker said no, and so the batch of this very try is not in its log.
 ///
-/// All other errors leave it open: a leader that was deposed while it waited for its followers
-/// answers `NOT_LEADER_OR_FOLLOWER` although it has appended.
-pub(crate) fn means_not_written(code: ErrorCode) -> bool {
-    matches!(
+/// Codes of leadership need the base offset beside them: a leader that is deposed while it waits for
+/// its followers has appended, and says where (Kafka's `DelayedProduce` changes only the code); one
+/// that refuses before says -1. All other errors leave it open.
+pub(crate) fn means_not_written(code: ErrorCode, base_offset: i64) -> bool {
+    let of_leadership = matches!(
         code,
-        ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
-            | ErrorCode::UNKNOWN_PRODUCER_ID
-            | ErrorCode::INVALID_PRODUCER_EPOCH
-            | ErrorCode::CORRUPT_MESSAGE
-            | ErrorCode::MESSAGE_TOO_LARGE
-            | ErrorCode::RECORD_LIST_TOO_LARGE
-            | ErrorCode::INVALID_TOPIC_EXCEPTION
-            | ErrorCode::NOT_ENOUGH_REPLICAS
-            | ErrorCode::INVALID_REQUIRED_ACKS
-            | ErrorCode::INVALID_TIMESTAMP
-            | ErrorCode::INVALID_RECORD
-            | ErrorCode::TOPIC_AUTHORIZATION_FAILED
-            | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
-            | ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
-            | ErrorCode::UNSUPPORTED_COMPRESSION_TYPE
-            | ErrorCode::POLICY_VIOLATION
-    )
+        ErrorCode::NOT_LEADER_OR_FOLLOWER
+            | ErrorCode::LEADER_NOT_AVAILABLE
+            | ErrorCode::FENCED_LEADER_EPOCH
+            | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            | ErrorCode::UNKNOWN_TOPIC_ID
+    );
+    of_leadership && base_offset < 0
+        || matches!(
+            code,
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER
+                | ErrorCode::UNKNOWN_PRODUCER_ID
+                | ErrorCode::INVALID_PRODUCER_EPOCH
+                | ErrorCode::CORRUPT_MESSAGE
+                | ErrorCode::MESSAGE_TOO_LARGE
+                | ErrorCode::RECORD_LIST_TOO_LARGE
+                | ErrorCode::INVALID_TOPIC_EXCEPTION
+                | ErrorCode::NOT_ENOUGH_REPLICAS
+                | ErrorCode::INVALID_REQUIRED_ACKS
+                | ErrorCode::INVALID_TIMESTAMP
+                | ErrorCode::INVALID_RECORD
+                | ErrorCode::TOPIC_AUTHORIZATION_FAILED
+                | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+                | ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
+                | ErrorCode::UNSUPPORTED_COMPRESSION_TYPE
+                | ErrorCode::POLICY_VIOLATION
+        )
 }
 
 /// The producer id of the whole producer: asked for once, before the first batch.

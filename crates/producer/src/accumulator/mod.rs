@@ -185,9 +185,14 @@ impl Accumulator {
 
     /// All metrics by Kafka's names.
     pub fn metrics_snapshot(&self) -> Vec<(&'static str, f64)> {
+        // What is set aside for the codec threads counts as available, as they rest most of the time.
         let pool = &self.pool;
-        self.metrics
-            .snapshot((pool.total_bytes(), pool.available_bytes(), pool.waiting()))
+        let reserved = pool.total_bytes() - pool.request_bytes_max();
+        self.metrics.snapshot((
+            pool.total_bytes(),
+            pool.available_bytes() + reserved,
+            pool.waiting(),
+        ))
     }
 
     pub(crate) fn linger(&self) -> Duration {

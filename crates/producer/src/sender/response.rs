@@ -361,7 +361,7 @@ impl From<&PartitionProduceResponse> for Trouble {
             code,
             reason: Arc::from(message),
             retriable: code.is_retriable(),
-            maybe_written: !means_not_written(code),
+            maybe_written: !means_not_written(code, told.base_offset),
             invalid_records: told.record_errors.iter().filter_map(invalid).collect(),
         }
     }

@@ -652,10 +652,11 @@ fn decide(
     };
     match reaction {
         Reaction::Refuse(code) => refused(*code),
-        Reaction::RefuseAfterWriting(code) => {
-            write();
-            refused(*code)
-        }
+        // As Kafka's DelayedProduce: another code, the offset stays.
+        Reaction::RefuseAfterWriting(code) => PartitionProduceResponse {
+            error_code: code.0,
+            ..write()
+        },
         Reaction::RefusePartition(which, code) if *which == partition => refused(*code),
         Reaction::Moved(..) => refused(ErrorCode::NOT_LEADER_OR_FOLLOWER),
         Reaction::InvalidRecords(errors) => PartitionProduceResponse {

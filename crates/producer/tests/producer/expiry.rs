@@ -70,6 +70,24 @@ fn retries_are_part_of_it() {
 }
 
 #[test]
+fn refusals_by_brokers_that_do_not_lead_are_certain_unless_they_name_an_offset() {
+    for (reaction, possibly) in [
+        (Reaction::Refuse(ErrorCode::NOT_LEADER_OR_FOLLOWER), false),
+        (
+            Reaction::RefuseAfterWriting(ErrorCode::NOT_LEADER_OR_FOLLOWER),
+            true,
+        ),
+        (Reaction::Refuse(ErrorCode::KAFKA_STORAGE_ERROR), true),
+    ] {
+        let mut world = World::ready(short(), 1, 1);
+        world.script(vec![reaction; 100]);
+        let sent = world.send_alone(0, "a");
+        world.advance(Duration::from_millis(3_010));
+        assert_eq!(possibly_written(&sent), possibly);
+    }
+}
+
+#[test]
 fn a_record_in_flight_was_possibly_written_and_holds_its_memory_until_the_request_is_over() {
     let config = ProducerConfig {
         request_timeout: Duration::from_secs(5),
