@@ -461,7 +461,7 @@ class Consumer(Generic[_K_co, _V_co]):
         max_bytes: int | None = None,
     ) -> RecordTable:
         """All that is buffered, up to `max_bytes` (None: poll_arrow_max_bytes); waits for the
-        first record only. Schema of spec: see RecordTable."""
+        first record only. The schema is RecordTable's."""
 
     def seek(self, partition: _Partition, offset: int, leader_epoch: int = ...) -> None:
         """IllegalStateError if the partition is not assigned."""
