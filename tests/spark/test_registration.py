@@ -204,7 +204,8 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 spark = session("local-cluster[2,1,1024]", **{{"spark.executor.memory": "1g"}})
 kafka = {{"kafka.bootstrap.servers": {bootstrap!r}}}
 rows = spark.read.format("thalweg").options(**kafka).option("subscribe", {topic!r}).load()
-rows.select("value").write.format("thalweg").mode("append").options(**kafka).option("topic", {target!r}).save()
+out = rows.select("value").write.format("thalweg").mode("append").options(**kafka)
+out.option("topic", {target!r}).save()
 hosts = rows.select("offset").mapInPandas(
     lambda frames: (f.assign(offset=os.getppid()) for f in frames), "offset long")
 print("executors:", hosts.distinct().count())

@@ -186,8 +186,8 @@ def test_complete_mode_writes_each_result_and_update_mode_is_sparks_own_error(
     query = written(counts, topics, tmp_path / "c", topic=target).outputMode("complete").start()
     assert query.awaitTermination(120)
     assert source.values(topics, subscribe=target) == ["1", "2"]
+    update = written(counts, topics, tmp_path / "u", topic=target).outputMode("update")
     with pytest.raises(PySparkException, match="does not support Update mode"):
-        update = written(counts, topics, tmp_path / "u", topic=target).outputMode("update")
         update.start().awaitTermination(120)
 
 
