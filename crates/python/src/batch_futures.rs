@@ -86,7 +86,7 @@ impl Settled {
                 .expect("asked for once all is done");
             match outcome {
                 Ok(written) => {
-                    self.written(row, completion.topic(), completion.partition(), written)
+                    self.written(row, completion.topic(), completion.partition(), written);
                 }
                 Err(error) => self.errors.push((row, RowError::Core(error))),
             }

@@ -87,9 +87,9 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
         }
     };
     if done {
-        call(py)
+        call(py);
     } else {
-        future.when_done(Box::new(call))
+        future.when_done(Box::new(call));
     }
 }
 

@@ -350,7 +350,7 @@ fn append_all<S: RecordSource + Send>(
                         accumulator.topic(entry.name());
                     }
                     Err(_) => {
-                        bulk.refuse_row(unknown_partition(entry.name(), partition, partitions))
+                        bulk.refuse_row(unknown_partition(entry.name(), partition, partitions));
                     }
                 }
                 py.detach(|| bulk.step(accumulator, Instant::now))
