@@ -1,0 +1,74 @@
+//! Which node to ask what any node can answer.
+
+use std::time::{Duration, Instant};
+
+use super::Cluster;
+use crate::connection::State;
+use crate::request::{NodeId, Purpose};
+
+/// An attempt that takes longer than this no longer keeps us from trying another broker.
+const HEDGE_AFTER: Duration = Duration::from_secs(1);
+
+impl Cluster {
+    /// A node that can take a general request now, the one with the fewest in flight. None if there
+    /// is none: then connecting to one has begun, or waits for its backoff.
+    pub fn least_loaded_node(&mut self, now: Instant) -> Option<NodeId> {
+        if self.closed {
+            return None;
+        }
+        self.hedge_at = None;
+        let mut best: Option<(usize, NodeId)> = None;
+        let mut hedge: Option<Instant> = None;
+        let mut idle: Option<(u32, NodeId)> = None;
+        let mut waiting: Option<(Instant, NodeId)> = None;
+        for node in self.nodes.candidates() {
+            let Some(connection) = self.connections.get((node, Purpose::General)) else {
+                idle = idle.min(Some((0, node))).or(Some((0, node)));
+                continue;
+            };
+            match &connection.state {
+                State::Ready { .. } if !connection.is_throttled(now) => {
+                    let load = connection.in_flight_count();
+                    if best.is_none_or(|(least, _)| load < least) {
+                        best = Some((load, node));
+                    }
+                }
+                State::Ready { .. } => {}
+                State::Connecting { since, .. } => {
+                    let until = *since + HEDGE_AFTER;
+                    hedge = hedge.max(Some(until));
+                }
+                State::Disconnected if connection.may_connect(now) => {
+                    let rank = (connection.failures, node);
+                    if idle.is_none_or(|(failures, _)| rank.0 < failures) {
+                        idle = Some(rank);
+                    }
+                }
+                State::Disconnected => {
+                    let at = connection.retry_at.unwrap_or(now);
+                    if waiting.is_none_or(|(soonest, _)| at < soonest) {
+                        waiting = Some((at, node));
+                    }
+                }
+            }
+        }
+        if let Some((_, node)) = best
+            && self
+                .connections
+                .is_ready((node, Purpose::General), &self.nodes, now)
+        {
+            return Some(node);
+        }
+        match (hedge, idle, waiting) {
+            // One attempt is young enough: wait for it, then try another as well.
+            (Some(until), Some(_), _) if now < until => self.hedge_at = Some(until),
+            (_, Some((_, node)), _) => {
+                self.connections
+                    .is_ready((node, Purpose::General), &self.nodes, now);
+            }
+            (None, None, Some((_, node))) => self.connections.want((node, Purpose::General), now),
+            _ => {}
+        }
+        None
+    }
+}
