@@ -23,7 +23,9 @@ impl Cluster {
         let mut waiting: Option<(Instant, NodeId)> = None;
         for node in self.nodes.candidates() {
             let Some(connection) = self.connections.get((node, Purpose::General)) else {
-                idle = idle.min(Some((0, node))).or(Some((0, node)));
+                if idle.is_none_or(|(failures, _)| failures > 0) {
+                    idle = Some((0, node));
+                }
                 continue;
             };
             match &connection.state {
@@ -33,15 +35,20 @@ impl Cluster {
                         best = Some((load, node));
                     }
                 }
-                State::Ready { .. } => {}
+                State::Ready { .. } => {
+                    // Throttled: the end of that is worth a turn.
+                    let at = connection.throttled_until.unwrap_or(now);
+                    if waiting.is_none_or(|(soonest, _)| at < soonest) {
+                        waiting = Some((at, node));
+                    }
+                }
                 State::Connecting { since, .. } => {
                     let until = *since + HEDGE_AFTER;
                     hedge = hedge.max(Some(until));
                 }
                 State::Disconnected if connection.may_connect(now) => {
-                    let rank = (connection.failures, node);
-                    if idle.is_none_or(|(failures, _)| rank.0 < failures) {
-                        idle = Some(rank);
+                    if idle.is_none_or(|(failures, _)| failures > connection.failures) {
+                        idle = Some((connection.failures, node));
                     }
                 }
                 State::Disconnected => {

@@ -247,18 +247,24 @@ impl Connections {
         let Some(connection) = self.by_key.get_mut(&key) else {
             return;
         };
-        // Still set: nothing was answered on this connection either.
-        let unproven = connection.last_error.is_some();
         connection.state = State::Disconnected;
-        connection.retry_at = Some(now + self.reconnect.after(connection.failures));
-        connection.failures = if unproven {
-            connection.failures.saturating_add(1)
-        } else {
-            0
-        };
         connection.throttled_until = None;
         let cause = Arc::new(error);
-        connection.last_error = Some(Arc::clone(&cause));
+        if matches!(*cause, ConnectionError::Idle | ConnectionError::Rebootstrap) {
+            // Our own doing: whoever needs it again need not wait.
+            connection.retry_at = None;
+            connection.last_error = None;
+        } else {
+            // Still set: nothing was answered on this connection either.
+            let unproven = connection.last_error.is_some();
+            connection.retry_at = Some(now + self.reconnect.after(connection.failures));
+            connection.failures = if unproven {
+                connection.failures.saturating_add(1)
+            } else {
+                0
+            };
+            connection.last_error = Some(Arc::clone(&cause));
+        }
         let answered = std::mem::take(&mut connection.in_flight);
         let unwritten = std::mem::take(&mut connection.unwritten);
         // In the order of sending, so that a role can put batches back in their order.

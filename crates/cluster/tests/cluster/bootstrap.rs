@@ -1,8 +1,9 @@
 //! The first metadata, causes of failure, and starting again from the bootstrap addresses.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use thalweg_cluster::{ConnectionError, Event, Purpose};
+use thalweg_cluster::{ClusterConfig, ConnectionError, Event, Purpose};
 use thalweg_protocol::ErrorCode;
 
 use crate::support::{Bench, brokers, config};
@@ -42,6 +43,19 @@ fn tries_the_other_bootstrap_addresses_when_one_refuses() {
     assert!(bench.attempts.is_empty(), "all are in their backoff now");
     bench.advance_to_deadline(Duration::from_millis(60));
     assert_eq!(bench.attempts.len(), 1, "and one is tried again after it");
+}
+
+#[test]
+fn clients_do_not_all_begin_with_the_same_address() {
+    let first = |seed| {
+        let settings = ClusterConfig {
+            seed,
+            ..config("a:1,b:2,c:3")
+        };
+        Bench::new(settings).take_attempt().to
+    };
+    let begun: BTreeSet<String> = (0..50).map(first).collect();
+    assert_eq!(begun.len(), 3);
 }
 
 #[test]

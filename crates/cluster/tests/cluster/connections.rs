@@ -198,6 +198,15 @@ fn an_idle_connection_is_closed_and_a_busy_one_is_not() {
     assert!(bench.closes.contains(&idle.conn));
     assert!(!bench.closes.contains(&busy.conn));
     assert_eq!(bench.responses.len(), 0);
+    assert!(!bench.cluster.is_ready(1, Purpose::Fetch, bench.now));
+    bench.collect();
+    assert!(
+        bench
+            .attempts
+            .iter()
+            .any(|attempt| attempt.purpose == Purpose::Fetch),
+        "whoever needs it again does not wait"
+    );
 }
 
 #[test]

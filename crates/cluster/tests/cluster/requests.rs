@@ -232,6 +232,22 @@ fn a_throttled_connection_holds_back_until_the_time_is_over() {
 }
 
 #[test]
+fn metadata_that_waits_for_a_throttled_node_is_asked_for_when_that_is_over() {
+    let mut bench = Bench::bootstrapped(1);
+    bench.ready(1, Purpose::General);
+    bench.advance(Duration::from_secs(1));
+    bench.cluster.throttle(1, Purpose::General, 700, bench.now);
+    bench.cluster.request_update();
+    bench.turn();
+    assert!(bench.writes.is_empty());
+    assert_eq!(
+        bench.advance_to_deadline(Duration::from_secs(1)),
+        Duration::from_millis(700)
+    );
+    bench.take_write(ApiKey::METADATA);
+}
+
+#[test]
 fn a_role_may_report_a_throttle_time_itself() {
     let mut bench = Bench::bootstrapped(1);
     bench.ready(1, Purpose::Produce);
