@@ -114,7 +114,7 @@ class RealKafka:
             Node(node_id, self.folder / str(node_id), {name: free_port() for name in names})
             for node_id in range(1, nodes + 1)
         ]
-        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.cluster_id = _cluster_id()
         if secure:
             self.certificates = make_certificates(CACHE / "certificates")
         atexit.register(self.close)
@@ -322,3 +322,11 @@ class RealKafka:
             "ssl.truststore.location": str(self.certificates / "truststore.p12"),
             "ssl.truststore.password": PASSWORD,
         }
+
+
+def _cluster_id() -> str:
+    """A random id in Kafka's form; one with a leading dash would be read as an option."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text
