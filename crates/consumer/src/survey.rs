@@ -75,19 +75,27 @@ impl Look<'_> {
             survey.leave(gone.in_session, gone.handle);
             survey.count(gone.counted_at, None);
         }
-        for handle in assigned.take_touched() {
+        for handle in self.due(assigned.take_touched()) {
             if let Some((partition, state)) = assigned.by_handle(handle) {
                 state.touched = false;
                 self.classify(partition, state, &mut survey);
             }
         }
+        survey
+    }
+
+    /// What was touched, then what has waited long enough; each once. A partition that is both,
+    /// or has two waits that end, would otherwise be asked for twice by one request.
+    fn due(&mut self, touched: Vec<u32>) -> Vec<u32> {
+        let mut handles = touched;
+        let mut seen: BTreeSet<u32> = handles.iter().copied().collect();
         while let Some(&(at, handle)) = self.timers.first().filter(|(at, _)| *at <= self.now) {
             self.timers.remove(&(at, handle));
-            if let Some((partition, state)) = assigned.by_handle(handle) {
-                self.classify(partition, state, &mut survey);
+            if seen.insert(handle) {
+                handles.push(handle);
             }
         }
-        survey
+        handles
     }
 
     fn classify(
@@ -187,5 +195,29 @@ impl Survey {
             .extend(before.map(|node| FetchChange::Buffered(node, -1)));
         self.fetch
             .extend(now.map(|node| FetchChange::Buffered(node, 1)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_partition_that_is_touched_and_due_is_looked_at_once() {
+        let base = Instant::now();
+        let now = base + Duration::from_secs(1);
+        let later = now + Duration::from_secs(1);
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1), 1);
+        let mut timers = Timers::from([(base, 2), (base, 3), (now, 3), (later, 4)]);
+        let mut look = Look {
+            has_group: false,
+            backoff: &mut backoff,
+            timers: &mut timers,
+            now,
+        };
+        assert_eq!(look.due(vec![7, 2]), [7, 2, 3]);
+        assert_eq!(timers, Timers::from([(later, 4)]));
     }
 }
