@@ -196,8 +196,9 @@ class Producer(Generic[_K, _V]):
     ) -> FutureBatchMetadata:
         """One crossing for a whole list; hooks apply element by element.
 
-        Sequences of unequal length: ValueError before anything is sent. Each row has exactly
-        one outcome, seen in the future; `max_block_ms` bounds the wait for each piece.
+        Sequences of unequal length (ValueError) and, where no serializer is set, an element that
+        is no bytes (TypeError, with its row) are refused before anything is sent. Each row has
+        exactly one outcome, seen in the future; `max_block_ms` bounds the wait for each piece.
         """
 
     def send_arrow(self, topic: str, data: object) -> FutureBatchMetadata:

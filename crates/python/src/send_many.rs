@@ -218,11 +218,16 @@ fn send_slices<'py>(
     ))
 }
 
+/// Refuses the whole column for one wrong element, by its row: nothing was sent yet.
 fn data_of<'a>(objects: &'a [Bound<'_, PyAny>], what: &str) -> PyResult<Vec<Data<'a>>> {
-    objects
-        .iter()
-        .map(|object| Data::new(Some(object), what))
-        .collect()
+    let rows = objects.iter().enumerate();
+    rows.map(|(row, object)| {
+        Data::new(Some(object), what).map_err(|error| {
+            let text = format!("row {row}: {}", error.value(object.py()));
+            PyTypeError::new_err(text)
+        })
+    })
+    .collect()
 }
 
 fn held_headers<'py>(rows: &Bound<'py, PyTuple>) -> PyResult<Vec<HeaderList<'py>>> {
