@@ -17,6 +17,8 @@ class Client:
 
 def test_open_clients_are_closed_and_one_that_fails_does_not_stop_the_rest(caplog, monkeypatch):
     monkeypatch.setattr(_closing, "_open", type(_closing._open)())
+    # The callback thread of this very process is needed by the tests that follow.
+    monkeypatch.delitem(sys.modules, "thalweg._core", raising=False)
     first, bad, done = Client(), Client(), Client()
 
     def fail(_: Any) -> None:
