@@ -1,13 +1,14 @@
 //! `FutureBatchMetadata`: the outcome of a `send_many` or `send_arrow`, done with its last batch.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::Waker;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PyTuple};
-use thalweg_producer::{Acknowledged, AppendedRows, ProducerError};
+use thalweg_producer::{AppendedRows, BatchCompletion, ProducerError};
+use thalweg_protocol::Str;
 
 use crate::callbacks::{self, Work};
 use crate::futures::{self, Awaited, Outcome, Sent, Wanted, when_batch_done};
@@ -25,26 +26,26 @@ enum RowError {
     Python(Py<PyAny>),
 }
 
-/// What all rows came to.
+/// Count, first and last offset.
+type Written = (usize, i64, i64);
+
+/// What was written of all rows.
 struct Settled {
     /// Offset by row, -1 where it is not known.
     offsets: Vec<i64>,
     count: usize,
-    /// Count, first and last offset by topic and partition.
-    partitions: BTreeMap<(String, i32), (usize, i64, i64)>,
-    errors: Vec<(usize, RowError)>,
+    partitions: BTreeMap<(Str, i32), Written>,
 }
 
 /// Shared by the future, its callbacks and its metadata.
 pub(crate) struct Batch {
     rows: Rows,
     len: usize,
-    settled: OnceLock<Settled>,
     outcome: PyOnceLock<Result<Py<PyAny>, Py<PyAny>>>,
 }
 
 impl Batch {
-    fn pending(&self) -> Option<&Arc<thalweg_producer::BatchCompletion>> {
+    fn pending(&self) -> Option<&Arc<BatchCompletion>> {
         match &self.rows {
             // From the end: what was appended last is usually done last.
             Rows::Bulk(rows) => rows
@@ -60,73 +61,90 @@ impl Batch {
         }
     }
 
-    fn settled(&self, py: Python<'_>) -> &Settled {
-        self.settled.get_or_init(|| {
-            let mut settled = Settled {
-                offsets: vec![-1; self.len],
-                count: 0,
-                partitions: BTreeMap::new(),
-                errors: Vec::new(),
-            };
-            match &self.rows {
-                Rows::Bulk(rows) => settled.take_bulk(rows),
-                Rows::Each(rows) => settled.take_each(py, rows),
-            }
-            settled.errors.sort_by_key(|(row, _)| *row);
-            settled
-        })
-    }
-}
-
-impl Settled {
-    fn take_bulk(&mut self, rows: &AppendedRows) {
-        for (row, completion, index) in rows.iter() {
-            let outcome = completion
-                .outcome(index)
-                .expect("asked for once all is done");
-            match outcome {
-                Ok(written) => {
-                    self.written(row, completion.topic(), completion.partition(), written);
+    fn settle(&self, py: Python<'_>) -> (Settled, Vec<(usize, RowError)>) {
+        let mut tally = Tally::new(self.len);
+        match &self.rows {
+            Rows::Bulk(rows) => {
+                for (row, completion, index) in rows.iter() {
+                    tally.take(row, completion, index);
                 }
-                Err(error) => self.errors.push((row, RowError::Core(error))),
+                for (row, error) in rows.refused() {
+                    tally.errors.push((*row, RowError::Core(error.clone())));
+                }
             }
-        }
-        for (row, error) in rows.refused() {
-            self.errors.push((*row, RowError::Core(error.clone())));
-        }
-    }
-
-    fn take_each(&mut self, py: Python<'_>, rows: &[Result<Sent, Py<PyAny>>]) {
-        for (row, sent) in rows.iter().enumerate() {
-            match sent {
-                Err(error) => self
-                    .errors
-                    .push((row, RowError::Python(error.clone_ref(py)))),
-                Ok(sent) => {
-                    let completion = &sent.completion;
-                    match completion
-                        .outcome(sent.index)
-                        .expect("asked for once all is done")
-                    {
-                        Ok(written) => {
-                            self.written(row, completion.topic(), completion.partition(), written);
-                        }
-                        Err(error) => self.errors.push((row, RowError::Core(error))),
+            Rows::Each(rows) => {
+                for (row, sent) in rows.iter().enumerate() {
+                    match sent {
+                        Ok(sent) => tally.take(row, &sent.completion, sent.index),
+                        Err(error) => tally
+                            .errors
+                            .push((row, RowError::Python(error.clone_ref(py)))),
                     }
                 }
             }
         }
+        tally.finish()
+    }
+}
+
+/// Counts rows up, batch by batch: a partition is looked up once a run of rows, not once a row.
+struct Tally<'a> {
+    settled: Settled,
+    errors: Vec<(usize, RowError)>,
+    /// Of the run under way: its batch, count, first and last offset.
+    run: Option<(&'a Arc<BatchCompletion>, Written)>,
+}
+
+impl<'a> Tally<'a> {
+    fn new(len: usize) -> Self {
+        let settled = Settled {
+            offsets: vec![-1; len],
+            count: 0,
+            partitions: BTreeMap::new(),
+        };
+        Self {
+            settled,
+            errors: Vec::new(),
+            run: None,
+        }
     }
 
-    fn written(&mut self, row: usize, topic: &str, partition: i32, written: Acknowledged) {
-        self.offsets[row] = written.offset;
-        self.count += 1;
-        let offset = written.offset;
-        let key = (topic.to_owned(), partition);
-        let entry = self.partitions.entry(key).or_insert((0, offset, offset));
-        entry.0 += 1;
-        entry.1 = entry.1.min(offset);
-        entry.2 = entry.2.max(offset);
+    fn take(&mut self, row: usize, completion: &'a Arc<BatchCompletion>, index: u32) {
+        let outcome = completion
+            .outcome(index)
+            .expect("asked for once all is done");
+        let offset = match outcome {
+            Ok(written) => written.offset,
+            Err(error) => return self.errors.push((row, RowError::Core(error))),
+        };
+        self.settled.offsets[row] = offset;
+        let same = |known: &&'a Arc<BatchCompletion>| Arc::ptr_eq(known, completion);
+        if !self.run.as_ref().is_some_and(|(known, _)| same(known)) {
+            self.end_run();
+            self.run = Some((completion, (0, offset, offset)));
+        }
+        if let Some((_, (count, first, last))) = &mut self.run {
+            *count += 1;
+            *first = offset.min(*first);
+            *last = offset.max(*last);
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some((completion, (count, first, last))) = self.run.take() else {
+            return;
+        };
+        self.settled.count += count;
+        let key = (completion.topic().clone(), completion.partition());
+        let entry = self.settled.partitions.entry(key);
+        let known = entry.or_insert((0, first, last));
+        *known = (known.0 + count, known.1.min(first), known.2.max(last));
+    }
+
+    fn finish(mut self) -> (Settled, Vec<(usize, RowError)>) {
+        self.end_run();
+        self.errors.sort_by_key(|(row, _)| *row);
+        (self.settled, self.errors)
     }
 }
 
@@ -146,14 +164,13 @@ impl Awaited for Batch {
 
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
         let known = self.outcome.get_or_try_init(py, || -> PyResult<_> {
-            // The metadata shares what was settled; a strong reference to the rows is not needed.
-            let settled = self.settled(py);
+            let (settled, errors) = self.settle(py);
             let metadata = Bound::new(py, BatchMetadata::new(settled))?.into_any();
-            if settled.errors.is_empty() {
+            if errors.is_empty() {
                 return Ok(Ok(metadata.unbind()));
             }
             let list = PyList::empty(py);
-            for (row, error) in &settled.errors {
+            for (row, error) in &errors {
                 let error = match error {
                     RowError::Core(error) => errors::producer(py, error)?,
                     RowError::Python(error) => error.bind(py).clone(),
@@ -172,9 +189,14 @@ impl Awaited for Batch {
         })
     }
 
-    fn when_done(&self, work: Work) {
-        // Only called through `FutureBatchMetadata::later`, which knows how to chain.
-        callbacks::current().run(work);
+    /// One batch after the other: each may be done before it is asked.
+    fn when_done(self: Arc<Self>, work: Work) {
+        match self.pending().map(Arc::clone) {
+            None => callbacks::current().run(work),
+            Some(pending) => {
+                when_batch_done(&pending, 0, Box::new(move |_| self.when_done(work)));
+            }
+        }
     }
 }
 
@@ -187,7 +209,6 @@ impl FutureBatchMetadata {
         Self(Arc::new(Batch {
             rows,
             len,
-            settled: OnceLock::new(),
             outcome: PyOnceLock::new(),
         }))
     }
@@ -204,34 +225,8 @@ impl FutureBatchMetadata {
             args.clone().unbind(),
             kwargs.map(|given| given.clone().unbind()),
         );
-        let batch = Arc::clone(&self.0);
-        if batch.is_done() {
-            futures::add(py, batch, wanted, f, args, kwargs);
-        } else {
-            later(batch, wanted, f, args, kwargs);
-        }
+        futures::add(py, Arc::clone(&self.0), wanted, f, args, kwargs);
     }
-}
-
-/// Waits on the callback thread's side for one batch after the other, then calls.
-fn later(
-    batch: Arc<Batch>,
-    wanted: Wanted,
-    f: Py<PyAny>,
-    args: Py<PyTuple>,
-    kwargs: Option<Py<PyDict>>,
-) {
-    let Some(pending) = batch.pending().map(Arc::clone) else {
-        callbacks::current().run(Box::new(move |py| {
-            futures::add(py, batch, wanted, f, args, kwargs);
-        }));
-        return;
-    };
-    when_batch_done(
-        &pending,
-        0,
-        Box::new(move |_| later(batch, wanted, f, args, kwargs)),
-    );
 }
 
 #[pymethods]
@@ -322,18 +317,14 @@ impl FutureBatchMetadata {
 /// What was written of many records.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct BatchMetadata {
-    count: usize,
-    partitions: BTreeMap<(String, i32), (usize, i64, i64)>,
-    offsets: Vec<i64>,
+    settled: Settled,
     view: PyOnceLock<Py<PyAny>>,
 }
 
 impl BatchMetadata {
-    fn new(settled: &Settled) -> Self {
+    fn new(settled: Settled) -> Self {
         Self {
-            count: settled.count,
-            partitions: settled.partitions.clone(),
-            offsets: settled.offsets.clone(),
+            settled,
             view: PyOnceLock::new(),
         }
     }
@@ -343,13 +334,13 @@ impl BatchMetadata {
 impl BatchMetadata {
     #[getter]
     fn count(&self) -> usize {
-        self.count
+        self.settled.count
     }
 
     #[getter]
     fn partitions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for ((topic, partition), (count, first, last)) in &self.partitions {
+        for ((topic, partition), (count, first, last)) in &self.settled.partitions {
             let key = types::topic_partition(py, topic, *partition)?;
             dict.set_item(key, (count, first, last))?;
         }
@@ -360,6 +351,7 @@ impl BatchMetadata {
     fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let view = self.view.get_or_try_init(py, || -> PyResult<_> {
             let raw: Vec<u8> = self
+                .settled
                 .offsets
                 .iter()
                 .flat_map(|offset| offset.to_ne_bytes())
@@ -372,6 +364,6 @@ impl BatchMetadata {
     }
 
     fn __len__(&self) -> usize {
-        self.offsets.len()
+        self.settled.offsets.len()
     }
 }

@@ -1,7 +1,7 @@
 //! `EmbeddedBroker`: the core that `thalweg.broker.EmbeddedBroker` wraps.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -29,30 +29,30 @@ pub(crate) struct EmbeddedBroker {
 }
 
 impl EmbeddedBroker {
-    fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
+    /// Looks at the state without the GIL: whoever holds its lock may be starting a broker, and
+    /// wants the GIL back afterwards.
+    fn with_state<T: Send>(
+        &self,
+        py: Python<'_>,
+        look: impl FnOnce(&mut State) -> T + Send,
+    ) -> PyResult<T> {
         if self.pid != std::process::id() {
             let text = "this broker was started before fork(), in the parent process";
             return Err(errors::raise(py, "IllegalStateError", text));
         }
-        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        Ok(py.detach(|| look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))))
     }
 
-    /// Asks the running broker without the GIL.
+    /// Asks the running broker.
     fn ask<T: Send>(
         &self,
         py: Python<'_>,
         question: impl FnOnce(&Core) -> Result<T, BrokerError> + Send,
     ) -> PyResult<T> {
-        if self.pid != std::process::id() {
-            drop(self.lock(py)?);
-        }
-        let answer = py.detach(|| {
-            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*state {
-                State::Running(core) => Some(question(core)),
-                State::New | State::Closed => None,
-            }
-        });
+        let answer = self.with_state(py, |state| match state {
+            State::Running(core) => Some(question(core)),
+            State::New | State::Closed => None,
+        })?;
         match answer {
             Some(Ok(value)) => Ok(value),
             Some(Err(error)) => Err(broker_error(py, &error)),
@@ -97,30 +97,23 @@ impl EmbeddedBroker {
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        let mut state = self.lock(py)?;
-        match &*state {
-            State::Running(_) => return Ok(()),
-            State::Closed => {
-                return Err(errors::raise(
-                    py,
-                    "IllegalStateError",
-                    "the broker is closed",
-                ));
+        let started = self.with_state(py, |state| match state {
+            State::Running(_) => Ok(()),
+            State::Closed => Err(BrokerError::Closed),
+            State::New => {
+                *state = State::Running(Core::start(self.config.clone())?);
+                Ok(())
             }
-            State::New => {}
-        }
-        let config = self.config.clone();
-        let started = py.detach(|| Core::start(config));
-        *state = State::Running(started.map_err(|error| broker_error(py, &error))?);
-        Ok(())
+        })?;
+        started.map_err(|error| broker_error(py, &error))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let before = std::mem::replace(&mut *self.lock(py)?, State::Closed);
-        if let State::Running(core) = before {
-            py.detach(|| core.close());
-        }
-        Ok(())
+        self.with_state(py, |state| {
+            if let State::Running(core) = std::mem::replace(state, State::Closed) {
+                core.close();
+            }
+        })
     }
 
     #[getter]
@@ -130,10 +123,10 @@ impl EmbeddedBroker {
 
     #[getter]
     fn nodes(&self, py: Python<'_>) -> PyResult<Vec<i32>> {
-        match &*self.lock(py)? {
-            State::Running(core) => Ok(core.node_ids()),
-            State::New | State::Closed => Ok((1..=self.config.nodes).collect()),
-        }
+        self.with_state(py, |state| match state {
+            State::Running(core) => core.node_ids(),
+            State::New | State::Closed => (1..=self.config.nodes).collect(),
+        })
     }
 
     #[getter]
@@ -156,7 +149,10 @@ impl EmbeddedBroker {
 
     #[getter]
     fn running(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(matches!(&*self.lock(py)?, State::Running(core) if core.is_running()))
+        self.with_state(
+            py,
+            |state| matches!(state, State::Running(core) if core.is_running()),
+        )
     }
 
     #[pyo3(signature = (name, num_partitions = 1, replication_factor = 1, configs = None))]

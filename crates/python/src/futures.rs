@@ -28,7 +28,7 @@ pub(crate) trait Awaited {
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>>;
 
     /// Runs the work on the callback thread once it is done.
-    fn when_done(&self, work: Work);
+    fn when_done(self: Arc<Self>, work: Work);
 }
 
 /// Waits and gives the value, or raises.
@@ -176,7 +176,7 @@ impl Awaited for Sent {
         }
     }
 
-    fn when_done(&self, work: Work) {
+    fn when_done(self: Arc<Self>, work: Work) {
         when_batch_done(&self.completion, self.index, work);
     }
 }
@@ -197,7 +197,7 @@ impl Awaited for Failed {
         Ok(Err(self.0.bind(py).clone()))
     }
 
-    fn when_done(&self, work: Work) {
+    fn when_done(self: Arc<Self>, work: Work) {
         callbacks::current().run(work);
     }
 }

@@ -10,6 +10,17 @@ use thalweg_network::wait::{Blocked, block_until};
 use crate::config::duration_ms;
 use crate::errors;
 
+/// Whether a signal's handler raised, and what; asked in the middle of a wait.
+fn signalled(raised: &mut Option<PyErr>) -> bool {
+    Python::attach(|py| match py.check_signals() {
+        Ok(()) => false,
+        Err(error) => {
+            *raised = Some(error);
+            true
+        }
+    })
+}
+
 /// Waits without the GIL until `poll` gives something; `None` when the deadline is over. A signal
 /// whose handler raises (Ctrl-C) ends the wait with what it raised.
 ///
@@ -20,15 +31,7 @@ pub(crate) fn wait<T: Send>(
     poll: impl FnMut(&Waker) -> Option<T> + Send,
 ) -> PyResult<Option<T>> {
     let mut raised = None;
-    let mut interrupted = || {
-        Python::attach(|py| match py.check_signals() {
-            Ok(()) => false,
-            Err(error) => {
-                raised = Some(error);
-                true
-            }
-        })
-    };
+    let mut interrupted = || signalled(&mut raised);
     match py.detach(|| block_until(deadline, &mut interrupted, poll)) {
         Ok(found) => Ok(Some(found)),
         Err(Blocked::TimedOut) => Ok(None),
@@ -53,17 +56,7 @@ pub(crate) fn client_call<T: Send>(
     call: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, ClientError> + Send,
 ) -> PyResult<T> {
     let mut raised = None;
-    let result = py.detach(|| {
-        call(&mut || {
-            Python::attach(|py| match py.check_signals() {
-                Ok(()) => false,
-                Err(error) => {
-                    raised = Some(error);
-                    true
-                }
-            })
-        })
-    });
+    let result = py.detach(|| call(&mut || signalled(&mut raised)));
     match result {
         Ok(value) => Ok(value),
         Err(ClientError::Interrupted) => Err(raised.unwrap_or_else(|| errors::interrupted(py))),

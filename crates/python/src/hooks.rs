@@ -13,7 +13,7 @@ use thalweg_records::Headers;
 
 use crate::append::{Appender, NotAppended, now_ms};
 use crate::cluster::ClusterMetadata;
-use crate::futures::{Awaited, FutureRecordMetadata, Sent};
+use crate::futures::{Awaited, FutureRecordMetadata, Sent, when_batch_done};
 use crate::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
 use crate::types::Sizes;
 use crate::{callbacks, types};
@@ -235,15 +235,19 @@ impl Hooks {
             return;
         };
         let (hook, known) = (hook.clone_ref(py), sent.clone());
-        sent.when_done(Box::new(move |py| {
-            let told = known.outcome(py).and_then(|outcome| match outcome {
-                Ok(metadata) => hook.call1(py, (metadata, py.None())),
-                Err(error) => hook.call1(py, (py.None(), error)),
-            });
-            if let Err(error) = told {
-                callbacks::report(py, "on_acknowledgement", error);
-            }
-        }));
+        when_batch_done(
+            &sent.completion,
+            sent.index,
+            Box::new(move |py| {
+                let told = known.outcome(py).and_then(|outcome| match outcome {
+                    Ok(metadata) => hook.call1(py, (metadata, py.None())),
+                    Err(error) => hook.call1(py, (py.None(), error)),
+                });
+                if let Err(error) = told {
+                    callbacks::report(py, "on_acknowledgement", error);
+                }
+            }),
+        );
     }
 
     fn tell_failure<'py, E>(&self, py: Python<'py>, error: &Bound<'py, E>) {

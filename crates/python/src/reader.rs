@@ -1,6 +1,6 @@
 //! `PartitionReader`: a bounded range of one partition as Arrow batches, for Spark's executors.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Instant;
 
 use pyo3::exceptions::PyStopIteration;
@@ -28,6 +28,21 @@ struct Reading {
 /// Reads `[start, end)` of a partition.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct PartitionReader(Mutex<Option<Reading>>);
+
+impl PartitionReader {
+    /// One thread at a time; never waits, as whoever reads may want the GIL before it lets go.
+    fn enter(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<Reading>>> {
+        match self.0.try_lock() {
+            Ok(reading) => Ok(reading),
+            Err(TryLockError::Poisoned(reading)) => Ok(reading.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(errors::raise(
+                py,
+                "IllegalStateError",
+                "the reader is being used by another thread",
+            )),
+        }
+    }
+}
 
 #[pymethods]
 impl PartitionReader {
@@ -101,7 +116,7 @@ impl PartitionReader {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<ArrowBatch> {
-        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.enter(py)?;
         let Some(reading) = guard.as_mut() else {
             return Err(errors::raise(
                 py,
@@ -136,7 +151,7 @@ impl PartitionReader {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let reading = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let reading = self.enter(py)?.take();
         let Some(Reading {
             reader,
             sink,

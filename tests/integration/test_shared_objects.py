@@ -1,0 +1,62 @@
+"""Objects that several threads touch at once: nobody waits for a lock with the GIL held."""
+
+from __future__ import annotations
+
+from tests.integration.scripts import run
+
+LIMIT_S = 20
+
+
+def test_threads_may_look_at_a_broker_that_is_starting() -> None:
+    source = """
+    from thalweg import EmbeddedBroker
+    for _ in range(20):
+        broker = EmbeddedBroker(nodes=3)
+        def look():
+            broker.start()
+            assert broker.running
+            broker.bootstrap_servers
+        threads = [threading.Thread(target=look) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        broker.close()
+    print("done", flush=True)
+    """
+    ended = run(source)
+    assert ended.out.strip() == "done", ended.err
+    assert ended.took_s < LIMIT_S
+
+
+def test_a_reader_that_waits_in_one_thread_is_refused_to_another() -> None:
+    source = """
+    from thalweg import EmbeddedBroker
+    from thalweg.errors import IllegalStateError
+    from thalweg.partition_reader import PartitionReader
+    with EmbeddedBroker() as broker:
+        broker.create_topic("t")
+        with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            producer.send("t", b"value").get(20)
+        broker.faults.on("Fetch").then_silence(times=None)
+        config = {"bootstrap.servers": broker.bootstrap_servers}
+        reader = PartitionReader(config, "t", 0, 0, 1, timeout_ms=3000)
+        def read():
+            try:
+                list(reader)
+            except Exception as error:
+                print(type(error).__name__, flush=True)
+        thread = threading.Thread(target=read)
+        thread.start()
+        while thread.is_alive() and not broker.requests("Fetch").get("Fetch"):
+            time.sleep(0.01)
+        try:
+            reader.close()
+        except IllegalStateError:
+            print("refused", flush=True)
+        thread.join()
+        reader.close()
+    """
+    ended = run(source)
+    assert ended.out.split() == ["refused", "KafkaTimeoutError"], ended.err
+    assert ended.took_s < LIMIT_S
