@@ -21,7 +21,7 @@ from benches.peers.equal import check_written
 from benches.peers.report import Results, table, write_chart, write_json
 from benches.peers.runner import run
 from benches.peers.settings import BASELINE, CASES, ENTRANTS, PARTITIONS, Case, Entrant
-from tests.support.kafka import RealKafka
+from benches.broker import bench_broker
 from tests.support.paths import ROOT
 from tests.support.wire import Wire
 
@@ -38,7 +38,7 @@ def main() -> None:
         bootstrap = options.bootstrap
         if not bootstrap:
             print("starting a broker ...", flush=True)
-            bootstrap = stack.enter_context(RealKafka("4.3", heap="1500m")).bootstrap_servers
+            bootstrap = stack.enter_context(bench_broker()).bootstrap_servers
         warm_up(bootstrap)
         all_results = []
         for case in cases:

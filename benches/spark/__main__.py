@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.java import java_home
-from tests.support.kafka import RealKafka
+from benches.broker import bench_broker
 from tests.support.paths import CACHE, ROOT
 from tests.support.wire import Wire
 
@@ -120,7 +120,7 @@ def main() -> None:
         bootstrap = options.bootstrap
         if not bootstrap:
             print("starting a broker ...", flush=True)
-            bootstrap = stack.enter_context(RealKafka("4.3", heap="1500m")).bootstrap_servers
+            bootstrap = stack.enter_context(bench_broker()).bootstrap_servers
         source = new_topic(bootstrap)
         if any(case.name != "write" for case in cases):
             print(f"filling {source} with {options.rows:,} rows ...", flush=True)

@@ -36,7 +36,8 @@ pub struct Callback {
     pub token: u64,
 }
 
-/// Hears of completed batches that have callbacks. Called on the I/O thread: it must only hand on.
+/// Hears of completed batches that have callbacks. Called on the I/O thread and under a lock of the
+/// completion: it must only hand on.
 pub trait CompletionListener: Send + Sync {
     fn completed(&self, completion: &Arc<BatchCompletion>, callbacks: Vec<Callback>);
 }
@@ -254,12 +255,14 @@ impl BatchCompletion {
         assert!(first, "a batch is done once");
         let wakers = std::mem::take(&mut pending.wakers);
         let callbacks = std::mem::take(&mut pending.callbacks);
+        // Still under the lock: whoever adds a callback and learns that the batch is done may count
+        // on the earlier ones being on their way.
+        if let Some(listener) = self.listener.as_ref().filter(|_| !callbacks.is_empty()) {
+            listener.completed(self, callbacks);
+        }
         drop(pending);
         for waker in wakers {
             waker.wake();
-        }
-        if let Some(listener) = self.listener.as_ref().filter(|_| !callbacks.is_empty()) {
-            listener.completed(self, callbacks);
         }
         true
     }

@@ -114,8 +114,7 @@ impl FromIterator<Chunk> for Reservation {
 pub(crate) struct Rope {
     full: Vec<Chunk>,
     current: Chunk,
-    /// Taken for the record at hand: the next one first at the end. None are left over between
-    /// records.
+    /// Taken and not written to yet: the next one first at the end.
     spare: Vec<Chunk>,
     len: usize,
 }

@@ -190,11 +190,12 @@ impl Awaited for Batch {
     }
 
     /// One batch after the other: each may be done before it is asked.
-    fn when_done(self: Arc<Self>, work: Work) {
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
         match self.pending().map(Arc::clone) {
-            None => callbacks::current().run(work),
+            None => callbacks::current().run_now_or_in_turn(py, work),
             Some(pending) => {
-                when_batch_done(&pending, 0, Box::new(move |_| self.when_done(work)));
+                let again = Box::new(move |py: Python<'_>| self.when_done(py, work));
+                when_batch_done(py, &pending, 0, again);
             }
         }
     }

@@ -8,6 +8,7 @@
 //! There is one callback thread a process; a forked child gets its own at its first use and leaks
 //! what it inherited, whose locks may have been held by a thread that no longer exists.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,8 @@ enum Item {
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
+    /// The thread runs items that it took out.
+    running: bool,
     stopped: bool,
     finished: bool,
 }
@@ -37,9 +40,13 @@ pub(crate) struct Callbacks {
     pid: u32,
     queue: Mutex<Queue>,
     wake: Condvar,
-    table: Mutex<BTreeMap<Token, Vec<Work>>>,
+    table: Mutex<BTreeMap<Token, Work>>,
     next_token: AtomicU64,
     started: AtomicBool,
+}
+
+thread_local! {
+    static ON_CALLBACK_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
 static CURRENT: AtomicPtr<Callbacks> = AtomicPtr::new(std::ptr::null_mut());
@@ -88,10 +95,15 @@ impl Callbacks {
         self.next_token.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Adds work under a token, behind what is there already.
+    /// Keeps the work until its token is completed.
     pub(crate) fn register(&'static self, token: Token, work: Work) {
         self.start();
-        locked(&self.table).entry(token).or_default().push(work);
+        locked(&self.table).insert(token, work);
+    }
+
+    /// The work back, of a token that nobody will complete.
+    pub(crate) fn take(&self, token: Token) -> Option<Work> {
+        locked(&self.table).remove(&token)
     }
 
     /// Called where there is no GIL: the token's work is due.
@@ -103,6 +115,19 @@ impl Callbacks {
     pub(crate) fn run(&'static self, work: Work) {
         self.start();
         self.push(Item::Run(work));
+    }
+
+    /// Work for an outcome that is known: at once in this thread, unless that would overtake
+    /// callbacks that are due already.
+    pub(crate) fn run_now_or_in_turn(&'static self, py: Python<'_>, work: Work) {
+        let queue = locked(&self.queue);
+        let idle = queue.items.is_empty() && !queue.running;
+        drop(queue);
+        if idle || ON_CALLBACK_THREAD.get() {
+            work(py);
+        } else {
+            self.run(work);
+        }
     }
 
     fn push(&self, item: Item) {
@@ -128,6 +153,7 @@ impl Callbacks {
             .name("thalweg-callbacks".to_owned())
             .spawn(|| {
                 thalweg_network::block_signals();
+                ON_CALLBACK_THREAD.set(true);
                 self.serve();
             })
             .expect("a process that cannot start one more thread cannot run this client");
@@ -136,6 +162,7 @@ impl Callbacks {
     fn serve(&self) {
         loop {
             let mut queue = locked(&self.queue);
+            queue.running = false;
             while queue.items.is_empty() && !queue.stopped {
                 queue = self
                     .wake
@@ -143,6 +170,7 @@ impl Callbacks {
                     .unwrap_or_else(PoisonError::into_inner);
             }
             let items = std::mem::take(&mut queue.items);
+            queue.running = !items.is_empty();
             if items.is_empty() {
                 queue.finished = true;
                 drop(queue);
@@ -162,8 +190,7 @@ impl Callbacks {
             match item {
                 Item::Run(work) => work(py),
                 Item::Completed(token) => {
-                    let works = locked(&self.table).remove(&token).unwrap_or_default();
-                    for work in works {
+                    if let Some(work) = self.take(token) {
                         work(py);
                     }
                 }

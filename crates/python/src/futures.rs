@@ -27,8 +27,8 @@ pub(crate) trait Awaited {
     /// Only once it is done.
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>>;
 
-    /// Runs the work on the callback thread once it is done.
-    fn when_done(self: Arc<Self>, work: Work);
+    /// Runs the work once it is done, behind the callbacks that are due by then.
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work);
 }
 
 /// Waits and gives the value, or raises.
@@ -69,8 +69,8 @@ pub(crate) enum Wanted {
     Both,
 }
 
-/// `f(*args, outcome, **kwargs)`: in this thread if the outcome is known, else later on the callback
-/// thread.
+/// `f(*args, outcome, **kwargs)` on the callback thread; in this thread if the outcome is known and
+/// no other callback is due before it.
 pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
     py: Python<'_>,
     future: Arc<A>,
@@ -79,18 +79,13 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
     args: Py<PyTuple>,
     kwargs: Option<Py<PyDict>>,
 ) {
-    let done = future.is_done();
     let known = Arc::clone(&future);
     let call = move |py: Python<'_>| {
         if let Err(error) = call(py, &*known, wanted, &f, &args, kwargs.as_ref()) {
             callbacks::report(py, "delivery callback", error);
         }
     };
-    if done {
-        call(py);
-    } else {
-        future.when_done(Box::new(call));
-    }
+    future.when_done(py, Box::new(call));
 }
 
 fn call<A: Awaited>(
@@ -128,13 +123,20 @@ impl CompletionListener for Listener {
     }
 }
 
-/// Runs the work on the callback thread once the record's batch is done.
-pub(crate) fn when_batch_done(completion: &BatchCompletion, index: u32, work: Work) {
+/// Runs the work once the record's batch is done, behind the callbacks that are due by then.
+pub(crate) fn when_batch_done(
+    py: Python<'_>,
+    completion: &BatchCompletion,
+    index: u32,
+    work: Work,
+) {
     let thread = callbacks::current();
     let token = thread.new_token();
     thread.register(token, work);
-    if !completion.add_callback(index, token) {
-        thread.completed(token);
+    if !completion.add_callback(index, token)
+        && let Some(work) = thread.take(token)
+    {
+        thread.run_now_or_in_turn(py, work);
     }
 }
 
@@ -176,8 +178,8 @@ impl Awaited for Sent {
         }
     }
 
-    fn when_done(self: Arc<Self>, work: Work) {
-        when_batch_done(&self.completion, self.index, work);
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
+        when_batch_done(py, &self.completion, self.index, work);
     }
 }
 
@@ -197,8 +199,8 @@ impl Awaited for Failed {
         Ok(Err(self.0.bind(py).clone()))
     }
 
-    fn when_done(self: Arc<Self>, work: Work) {
-        callbacks::current().run(work);
+    fn when_done(self: Arc<Self>, py: Python<'_>, work: Work) {
+        callbacks::current().run_now_or_in_turn(py, work);
     }
 }
 

@@ -236,6 +236,7 @@ impl Hooks {
         };
         let (hook, known) = (hook.clone_ref(py), sent.clone());
         when_batch_done(
+            py,
             &sent.completion,
             sent.index,
             Box::new(move |py| {

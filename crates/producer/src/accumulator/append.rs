@@ -34,6 +34,9 @@ use crate::record::Record;
 use crate::sync::{lock, try_lock};
 use crate::topic::{Sticky, StickyRules, TopicEntry};
 
+/// One wait takes no more than this part of all memory, unless its record is larger.
+const WAIT_SHARE: usize = 8;
+
 /// A record that is in a batch.
 #[derive(Debug)]
 pub struct Appended {
@@ -193,7 +196,7 @@ impl Accumulator {
                 return Ok(self.open_batch(&place, record, queue, reserved, now()));
             }
             self.list_full(&place, queue, &now);
-            reservation = Some(self.reserve(record)?);
+            reservation = Some(self.reserve(topic, record)?);
         }
     }
 
@@ -338,7 +341,11 @@ impl Accumulator {
 
     /// Memory for a new batch with this record, without a lock held.
     #[cold]
-    fn reserve(&self, record: &Record<'_>) -> Result<Reservation, AppendRefusal> {
+    fn reserve(
+        &self,
+        topic: &TopicEntry,
+        record: &Record<'_>,
+    ) -> Result<Reservation, AppendRefusal> {
         let len = record.len_bound().min(self.pool.request_bytes_max());
         if let Some(reservation) = self.pool.try_acquire(len) {
             return Ok(reservation);
@@ -349,7 +356,11 @@ impl Accumulator {
         self.metrics
             .buffer_exhausted_total
             .fetch_add(1, Ordering::Relaxed);
-        let wait = self.pool.wait(len);
+        // Whoever must wait waits for a whole batch: with the first chunk alone the batch could not
+        // grow, as the pool is empty, and would be sent with a few records.
+        let raw = topic.ratio.raw_limit(self.compression, self.batch_size);
+        let share = self.pool.request_bytes_max() / WAIT_SHARE;
+        let wait = self.pool.wait(len.max(raw.min(share)));
         // Whatever can be sent should be sent now.
         self.nudge();
         Err(AppendRefusal::BufferExhausted(wait))
