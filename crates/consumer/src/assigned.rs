@@ -53,6 +53,36 @@ impl Assigned {
         self.partitions.get(partition)
     }
 
+    pub(crate) fn stamp_at(&self, index: usize) -> Option<u64> {
+        self.partitions
+            .get_index(index)
+            .map(|(_, state)| state.stamp)
+    }
+
+    /// Where the partition stands in the table: a hint for [`Self::stamped`].
+    pub(crate) fn index_of(&self, partition: &TopicPartition) -> usize {
+        self.partitions
+            .get_index_of(partition)
+            .unwrap_or(usize::MAX)
+    }
+
+    /// The partition's state if it still has this stamp. A stamp is given out once, so where the
+    /// hint finds it no name needs to be hashed and compared: that would be dear for each record.
+    pub(crate) fn stamped(
+        &self,
+        index: usize,
+        partition: &TopicPartition,
+        stamp: u64,
+    ) -> Option<&PartitionState> {
+        match self.partitions.get_index(index) {
+            Some((_, state)) if state.stamp == stamp => Some(state),
+            _ => self
+                .partitions
+                .get(partition)
+                .filter(|state| state.stamp == stamp),
+        }
+    }
+
     /// For changing: the partition will be looked at.
     pub(crate) fn edit(&mut self, partition: &TopicPartition) -> Option<&mut PartitionState> {
         let state = self.partitions.get_mut(partition)?;
@@ -167,28 +197,37 @@ impl Assigned {
     /// new stamp makes the question about the old position stale.
     pub(crate) fn advance(
         &mut self,
+        index: usize,
         partition: &TopicPartition,
         stamp: u64,
         from: i64,
         to: FetchPosition,
     ) -> bool {
-        let Some(state) = self.partitions.get_mut(partition) else {
-            return false;
+        if let Some((_, state)) = self.partitions.get_index_mut(index)
+            && state.stamp == stamp
+            && let Phase::Fetching(position) = &mut state.phase
+        {
+            debug_assert_eq!(position.offset, from, "fetch offset and position agree");
+            *position = to;
+            return true;
+        }
+        self.advance_stale(partition, from, to);
+        false
+    }
+
+    /// [`Self::advance`] for a partition whose stamp has changed.
+    fn advance_stale(&mut self, partition: &TopicPartition, from: i64, to: FetchPosition) {
+        let Some(state) = self.partitions.get(partition) else {
+            return;
         };
-        let moved = match &mut state.phase {
-            Phase::Fetching(position) if state.stamp == stamp => {
-                debug_assert_eq!(position.offset, from, "fetch offset and position agree");
-                *position = to;
-                return true;
-            }
+        let moved = match &state.phase {
             Phase::Fetching(position) if position.offset == from => Phase::Fetching(to),
             Phase::AwaitValidation(position) if position.offset == from => {
                 Phase::AwaitValidation(to)
             }
-            _ => return false,
+            _ => return,
         };
         self.enter(partition, moved);
-        false
     }
 
     /// The buffer holds nothing of this partition any more: it may be fetched again, last.
@@ -289,7 +328,7 @@ mod tests {
     fn draining_touches_nothing_until_the_last_record() {
         let mut assigned = fetching(1);
         let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
-        assert!(assigned.advance(&tp(0), stamp, 0, at(10, 1)));
+        assert!(assigned.advance(0, &tp(0), stamp, 0, at(10, 1)));
         assert!(assigned.take_touched().is_empty());
         assigned.release(&tp(0), stamp);
         assert_eq!(assigned.take_touched().len(), 1);
@@ -301,7 +340,7 @@ mod tests {
         let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
         assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
         assert!(
-            !assigned.advance(&tp(0), stamp, 0, at(10, 1)),
+            !assigned.advance(0, &tp(0), stamp, 0, at(10, 1)),
             "the rest is worthless"
         );
         let phase = assigned.get(&tp(0)).map(|state| state.phase);

@@ -71,6 +71,8 @@ pub(crate) struct CompletedFetch {
     pub(crate) partition: TopicPartition,
     /// The partition's stamp when the fetch was sent.
     pub(crate) stamp: u64,
+    /// Where the partition stood in the table of the assigned ones when this was last drained.
+    pub(crate) index: usize,
     /// Order of arrival.
     pub(crate) sequence: u64,
     pub(crate) next_offset: i64,
@@ -104,6 +106,7 @@ impl CompletedFetch {
         let mut fetch = Self {
             partition,
             stamp,
+            index: usize::MAX,
             sequence: 0,
             next_offset: fetch_offset,
             leader_epoch: -1,

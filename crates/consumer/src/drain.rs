@@ -51,11 +51,7 @@ pub(crate) fn drain<S: RecordSink>(
     sink: &mut S,
     mut emptied: impl FnMut(),
 ) -> Result<Drained, ConsumerError> {
-    if let Some(error) = buffer.take_error(subscription) {
-        emptied();
-        return Err(error);
-    }
-    let horizon = buffer.horizon();
+    let horizon = buffer.begin(subscription).inspect_err(|_| emptied())?;
     let mut drained = Drained::default();
     while drained.records < records_max && !drained.refused {
         let Some(mut fetch) = buffer.next(subscription, horizon) else {
@@ -72,7 +68,7 @@ pub(crate) fn drain<S: RecordSink>(
             leader_epoch: fetch.leader_epoch,
         };
         let mut assigned = subscription.lock();
-        let holds = assigned.advance(&fetch.partition, fetch.stamp, from, to);
+        let holds = assigned.advance(fetch.index, &fetch.partition, fetch.stamp, from, to);
         match stop {
             _ if !holds => {}
             Stop::Empty => assigned.release(&fetch.partition, fetch.stamp),

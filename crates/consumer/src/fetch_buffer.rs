@@ -84,11 +84,12 @@ impl FetchBuffer {
         }
     }
 
-    /// The first error that still holds; its partitions are tried again from now on.
-    pub(crate) fn take_error(&self, subscription: &Subscription) -> Option<ConsumerError> {
+    /// Begins a drain: its horizon (what arrives after this is left to the next one), or the first
+    /// error that still holds, whose partitions are tried again from now on.
+    pub(crate) fn begin(&self, subscription: &Subscription) -> Result<u64, ConsumerError> {
         let mut state = self.lock();
         if state.errors.is_empty() {
-            return None;
+            return Ok(state.sequence);
         }
         let mut assigned = subscription.lock();
         while let Some(queued) = state.errors.pop_front() {
@@ -105,15 +106,10 @@ impl FetchBuffer {
                 }
             }
             if holds {
-                return Some(queued.error);
+                return Err(queued.error);
             }
         }
-        None
-    }
-
-    /// Fetches that arrive after this was asked are left to the next drain.
-    pub(crate) fn horizon(&self) -> u64 {
-        self.lock().sequence
+        Ok(state.sequence)
     }
 
     /// Takes out the first fetch that can be drained now: not stale (those are dropped on the
@@ -139,6 +135,12 @@ impl FetchBuffer {
                 _ => index += 1,
             }
         };
+        let found = found.map(|mut fetch| {
+            if assigned.stamp_at(fetch.index) != Some(fetch.stamp) {
+                fetch.index = assigned.index_of(&fetch.partition);
+            }
+            fetch
+        });
         drop(assigned);
         drop(state);
         // Stale frames are freed outside the locks.
@@ -216,13 +218,12 @@ enum Standing {
 }
 
 fn standing(assigned: &Assigned, fetch: &CompletedFetch) -> Standing {
-    match assigned.get(&fetch.partition) {
+    match assigned.stamped(fetch.index, &fetch.partition, fetch.stamp) {
         Some(PartitionState {
-            stamp,
             phase: Phase::Fetching(position),
             paused,
             ..
-        }) if *stamp == fetch.stamp && position.offset == fetch.next_offset => {
+        }) if position.offset == fetch.next_offset => {
             if *paused {
                 Standing::Paused
             } else {

@@ -205,7 +205,7 @@ impl Awaited for Failed {
 }
 
 /// The outcome of one send.
-#[pyclass(frozen, module = "thalweg._core", freelist = 4096)]
+#[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct FutureRecordMetadata(State);
 
 enum State {

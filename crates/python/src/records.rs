@@ -65,7 +65,7 @@ pub(crate) struct RecordRun {
 }
 
 /// One consumed record.
-#[pyclass(frozen, generic, module = "thalweg._core", freelist = 1024)]
+#[pyclass(frozen, generic, module = "thalweg._core")]
 pub(crate) struct ConsumerRecord {
     pub(crate) run: Arc<RecordRun>,
     pub(crate) offset: i64,
