@@ -28,6 +28,8 @@ CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked
 XTASK := cargo run --quiet --locked --package xtask --
 # Arguments for pytest, as in: make test PYTEST="-k interop"
 PYTEST :=
+# Most tests wait for a broker, so two processes take hardly more than half the time of one.
+PROCESSES := -n 2 --dist loadgroup
 # Arguments for the demo and the benchmarks of peers.
 DEMO :=
 PEERS_BENCH :=
@@ -55,14 +57,14 @@ test: doctor-test build kafka peers compat lint schema
 	$(say) "Rust tests"
 	$(CARGO_TEST)
 	$(say) "Python tests"
-	$(BIN)/pytest $(PYTEST)
+	$(BIN)/pytest $(PROCESSES) $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
 test-full: doctor-test build kafka peers compat lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
-	$(BIN)/pytest --timeout 7200 $(PYTEST)
+	$(BIN)/pytest $(PROCESSES) --timeout 7200 $(PYTEST)
 
 # The protocol's schema and errors, extracted once more from the jar of Kafka's clients.
 schema: doctor-test kafka

@@ -16,6 +16,21 @@ def pytest_report_header() -> str:
     return f"thalweg: test scale {scale():g} (1 is 2% of the full numbers, 50 is all of them)"
 
 
+# Each of these tests starts what it needs itself, so any process may run it.
+_ALONE = {"test_broker_killed.py", "test_demo.py", "test_registration.py"}
+# These share wheels that take minutes to build.
+_TOGETHER = {"packaging"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """For `pytest -n 2 --dist loadgroup`: a file's tests stay in one process with its brokers."""
+    for item in items:
+        if item.path.name not in _ALONE:
+            folder = item.path.parent.name
+            group = folder if folder in _TOGETHER else f"{folder}/{item.path.stem}"
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def brokers() -> Iterator[Brokers]:
     """All brokers of the session, started on demand."""

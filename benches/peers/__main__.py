@@ -17,11 +17,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from benches.broker import bench_broker
 from benches.peers.equal import check_written
 from benches.peers.report import Results, table, write_chart, write_json
 from benches.peers.runner import run
 from benches.peers.settings import BASELINE, CASES, ENTRANTS, PARTITIONS, Case, Entrant
-from benches.broker import bench_broker
 from tests.support.paths import ROOT
 from tests.support.wire import Wire
 

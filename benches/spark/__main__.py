@@ -30,8 +30,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.java import java_home
 from benches.broker import bench_broker
+from tests.support.java import java_home
 from tests.support.paths import CACHE, ROOT
 from tests.support.wire import Wire
 

@@ -609,7 +609,6 @@ class Client:
     def api_versions(self, node: _Node | None = None) -> dict[str, tuple[int, int]]:
         """{API name: (least, highest)} that the node announced (unknown keys as their number)."""
 
-    def metrics(self) -> dict[str, dict[str, float]]: ...
     def bootstrap_connected(self) -> bool: ...
     def close(self, timeout_ms: int | None = None) -> None:
         """Of a client that belongs to a producer or consumer: IllegalStateError."""

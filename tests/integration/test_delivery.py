@@ -199,9 +199,13 @@ def test_delivery_timeout_ends_the_retries(broker: EmbeddedBroker, clients: Clie
     with (
         broker.faults.on("Produce").then_fail("NOT_LEADER_OR_FOLLOWER", times=None),
         within(10, at_least_s=1.2),
-        pytest.raises(KafkaTimeoutError, match=r"NOT_LEADER|not the leader|delivery_timeout_ms"),
+        pytest.raises(
+            KafkaTimeoutError, match=r"NOT_LEADER|not the leader|delivery_timeout_ms"
+        ) as caught,
     ):
         producer.send("t", b"second", partition=0).get(20)
+    # Each attempt was refused: it is in no log.
+    assert not caught.value.possibly_written
     assert producer.send("t", b"third", partition=0).get(20).offset == 1
 
 

@@ -67,7 +67,14 @@ def test_kafka_options_lose_their_prefix() -> None:
     assert parsed.client_config == {
         "bootstrap.servers": "localhost:9092",
         "security.protocol": "SSL",
+        "max.partition.fetch.bytes": "8388608",
     }
+
+
+@pytest.mark.parametrize("name", ["max.partition.fetch.bytes", "max_partition_fetch_bytes"])
+def test_the_users_own_size_of_fetches_replaces_ours(name: str) -> None:
+    parsed = source("batch", **{f"kafka.{name}": "1000"})
+    assert parsed.client_config == {"bootstrap.servers": "localhost:9092", name: "1000"}
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,14 @@ def test_the_limit_is_shared_by_backlog() -> None:
     assert {tp: second[tp] - first[tp] for tp in latest} == {T1: 9, T2: 1, T3: 0}
 
 
+def test_a_limit_that_divides_the_backlog_leaves_no_rest() -> None:
+    latest = {T1: 1_492_766, T2: 1_511_602, T3: 1_508_469, ("t", 9): 1_487_163}
+    at = dict.fromkeys(latest, 0)
+    for _ in range(4):
+        at = rate_limit(1_500_000, at, latest, {})
+    assert at == latest
+
+
 def test_the_largest_limit_does_not_overflow() -> None:
     latest = {T1: 2**62, T2: 2**61}
     assert rate_limit(2**63 - 1, dict.fromkeys(latest, 0), latest, {}) == latest
@@ -90,5 +98,7 @@ def test_a_limited_trigger_always_advances_and_never_passes_the_end(limit, lates
     end = rate_limit(limit, start, latest, {})
     assert all(0 <= end[tp] <= latest[tp] for tp in latest)
     assert all(end[tp] > 0 for tp in latest if latest[tp])
-    # Only the rounding up of shares below one may pass the limit.
-    assert sum(end.values()) <= max(limit, 0) + len(latest)
+    # Only the rounding up of shares below one may pass the limit; nothing may fall short of it.
+    backlogs = [size for size in latest.values() if size]
+    wanted = min(limit, sum(backlogs))
+    assert wanted <= sum(end.values()) <= max(wanted, limit - 1 + len(backlogs))

@@ -11,6 +11,10 @@ import os
 import random
 import socket
 
+_LOWEST, _PER_PROCESS, _PROCESSES_MAX = 20_000, 1_500, 8
+# Tests that run in several processes at once (gw0, gw1, ...) each have ports of their own.
+_process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES_MAX
+_ports = range(_LOWEST + _process * _PER_PROCESS, _LOWEST + (_process + 1) * _PER_PROCESS)
 _random = random.Random(os.getpid())
 _given: set[int] = set()
 
@@ -18,7 +22,7 @@ _given: set[int] = set()
 def free_port() -> int:
     """A port on 127.0.0.1 that nothing listens on and that was not given out before."""
     for _ in range(2000):
-        port = _random.randrange(20_000, 32_000)
+        port = _random.choice(_ports)
         if port in _given:
             continue
         with socket.socket() as probe:
@@ -30,4 +34,4 @@ def free_port() -> int:
                 continue
         _given.add(port)
         return port
-    raise RuntimeError("no free port between 20000 and 32000")
+    raise RuntimeError(f"no free port from {_ports.start} to {_ports.stop - 1}")

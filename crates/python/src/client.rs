@@ -236,10 +236,6 @@ impl Client {
         Ok(versions)
     }
 
-    fn metrics<'py>(&self, py: Python<'py>) -> Bound<'py, PyDict> {
-        PyDict::new(py)
-    }
-
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
         is_connected(py, self.view())
     }

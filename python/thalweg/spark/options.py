@@ -27,6 +27,10 @@ _STRATEGIES = ("assign", "subscribe", "subscribepattern")
 _DEFAULT_FETCH_RETRIES = 3
 _DEFAULT_RETRY_INTERVAL_MS = 1_000
 _DEFAULT_POLL_TIMEOUT_MS = 120_000
+# A task reads one partition, so its fetches cannot overlap those of others: fewer, larger ones.
+_SOURCE_DEFAULTS = {"max.partition.fetch.bytes": "8388608"}
+# Rows come by whole Arrow batches of about a megabyte, and nobody waits for a single one.
+_SINK_DEFAULTS = {"batch.size": "131072"}
 
 _REFUSED_CONSUMER = {
     "auto.offset.reset": (
@@ -151,7 +155,7 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         strategy=strategy,
         starting=starting,
         ending=ending,
-        client_config=_client_config(given, _REFUSED_CONSUMER, "consumer"),
+        client_config=_client_config(given, _REFUSED_CONSUMER, "consumer", _SOURCE_DEFAULTS),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
         include_headers=_boolean(given, "includeHeaders", default=False),
         timestamp_strategy=_timestamp_strategy(given),
@@ -188,7 +192,7 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     topic = given.get("topic")
     return SinkOptions(
         topic=topic.strip() if topic is not None else None,
-        client_config=_client_config(given, _REFUSED_PRODUCER, "producer"),
+        client_config=_client_config(given, _REFUSED_PRODUCER, "producer", _SINK_DEFAULTS),
     )
 
 
@@ -365,9 +369,11 @@ def _names(partitions: set[tuple[str, int]]) -> str:
 
 
 def _client_config(
-    given: Mapping[str, str], refused: Mapping[str, str], client: str
+    given: Mapping[str, str], refused: Mapping[str, str], client: str, defaults: Mapping[str, str]
 ) -> dict[str, str]:
     config = {key[6:]: value for key, value in given.items() if key.startswith("kafka.")}
+    named = {key.replace("_", ".") for key in config}
+    config = {key: value for key, value in defaults.items() if key not in named} | config
     for name, message in refused.items():
         if name in config:
             raise ValueError(message)

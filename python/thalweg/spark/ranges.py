@@ -101,13 +101,15 @@ def rate_limit(
     latest: Mapping[Partition, int],
     earliest_of_new: Mapping[Partition, int],
 ) -> Offsets:
-    """End offsets of one trigger that takes about ``limit`` offsets in all.
+    """End offsets of one trigger that takes ``limit`` offsets in all.
 
     Each partition gets the share of the limit that its backlog has of the whole backlog. A share
-    below one is rounded up, so that a small partition beside a large one still advances.
+    below one is rounded up, so that a small partition beside a large one still advances; others are
+    rounded so that the sum is the limit: a trigger that falls short by a few records leaves a whole
+    micro-batch for them.
 
     Args:
-        limit: Offsets to take at most in all, apart from that rounding.
+        limit: Offsets to take in all; more only if there are more partitions with a backlog.
         start: Where the trigger starts.
         latest: Where the partitions end now.
         earliest_of_new: Start of the partitions that ``start`` does not know yet.
@@ -120,13 +122,13 @@ def rate_limit(
     total = sum(backlog.values())
     if total == 0:
         return dict(latest)
-    result: Offsets = {}
-    for tp, until in latest.items():
-        if tp not in backlog:
-            result[tp] = until
-            continue
-        # Whole-number arithmetic: a limit of 2**63 - 1 must not overflow (SPARK-26718).
-        scaled = limit * backlog[tp]
-        take = scaled // total if scaled >= total else 1
-        result[tp] = min(begin[tp] + take, until)
-    return result
+    if limit >= total:
+        return dict(latest)
+    # Whole-number arithmetic: a limit near 2**63 must not overflow (SPARK-26718).
+    shares = {tp: divmod(limit * size, total) for tp, size in backlog.items()}
+    take = {tp: max(whole, 1) for tp, (whole, _) in shares.items()}
+    left = max(limit - sum(take.values()), 0)
+    by_remainder = sorted((tp for tp in shares if shares[tp][0]), key=lambda tp: -shares[tp][1])
+    for tp in by_remainder[:left]:
+        take[tp] += 1
+    return {tp: begin[tp] + take[tp] if tp in take else until for tp, until in latest.items()}

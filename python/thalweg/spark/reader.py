@@ -18,6 +18,7 @@ from thalweg.spark.offset_reader import OffsetReader, consumer_config
 from thalweg.spark.offsets import Offsets
 from thalweg.spark.options import SourceOptions, check_version
 from thalweg.spark.ranges import OffsetRange, plan
+from thalweg.spark.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -99,6 +100,7 @@ def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa
     from thalweg.errors import OffsetOutOfRangeError
     from thalweg.partition_reader import PartitionReader
 
+    settle()
     reader = PartitionReader(
         consumer_config(options),
         offset_range.topic,

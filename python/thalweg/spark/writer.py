@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from thalweg.spark.options import SinkOptions, check_version
 from thalweg.spark.producers import cached_producer, discard_producer
 from thalweg.spark.schema import check_sink_schema
+from thalweg.spark.workers import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -89,6 +90,7 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
         KafkaError: The first error of a broker or of the client.
     """
     check_version(options.planned_by)
+    settle()
     producer = cached_producer(options.client_config)
     pending: list[Any] = []
     try:

@@ -1,5 +1,7 @@
 //! Reads certificates, keys and revocation lists from PEM; errors name the option.
 
+use std::fmt;
+
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
@@ -9,8 +11,17 @@ use crate::error::ClientError;
 fn text(option: &str, pem: &Pem) -> Result<String, ClientError> {
     match pem {
         Pem::Inline(text) => Ok(text.clone()),
-        Pem::File(path) => std::fs::read_to_string(path)
-            .map_err(|error| refuse(option, &format!("{}: {error}", path.display()))),
+        Pem::File(path) => {
+            std::fs::read_to_string(path).map_err(|error| refuse_in(option, pem, &error))
+        }
+    }
+}
+
+/// Refuses an option for what its file, if it is one, holds.
+fn refuse_in(option: &str, pem: &Pem, problem: &dyn fmt::Display) -> ClientError {
+    match pem {
+        Pem::Inline(_) => refuse(option, problem),
+        Pem::File(path) => refuse(option, &format_args!("{}: {problem}", path.display())),
     }
 }
 
@@ -21,10 +32,11 @@ pub(super) fn certificates(
     let text = text(option, pem)?;
     let found = CertificateDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| refuse(option, &error))?;
+        .map_err(|error| refuse_in(option, pem, &error))?;
     if found.is_empty() {
-        return Err(refuse(
+        return Err(refuse_in(
             option,
+            pem,
             &"holds no PEM certificate (BEGIN CERTIFICATE)",
         ));
     }
@@ -38,7 +50,7 @@ pub(super) fn revocation_lists(
     let text = text(option, pem)?;
     CertificateRevocationListDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| refuse(option, &error))
+        .map_err(|error| refuse_in(option, pem, &error))
 }
 
 pub(super) fn private_key(option: &str, pem: &Pem) -> Result<PrivateKeyDer<'static>, ClientError> {
@@ -46,12 +58,12 @@ pub(super) fn private_key(option: &str, pem: &Pem) -> Result<PrivateKeyDer<'stat
     if text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED") {
         let problem = "the private key is encrypted, which is not supported yet; decrypt it with \
                        `openssl pkcs8 -topk8 -nocrypt`";
-        return Err(refuse(option, &problem));
+        return Err(refuse_in(option, pem, &problem));
     }
     PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| match error {
         rustls_pki_types::pem::Error::NoItemsFound => {
-            refuse(option, &"holds no PEM private key (BEGIN PRIVATE KEY)")
+            refuse_in(option, pem, &"holds no PEM private key (BEGIN PRIVATE KEY)")
         }
-        other => refuse(option, &other),
+        other => refuse_in(option, pem, &other),
     })
 }
