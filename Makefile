@@ -1,7 +1,7 @@
 # make demo       the main job: real flights through the embedded broker into Spark
 # make test       what CI runs: every check and every test, at a small scale
 # make test-full  the same tests with the numbers as written
-# make check      the fast part: format, lint, types, layers, unit tests
+# make check      the fast part: format, lint, types, layers, Python unit tests
 # make bench      the benchmarks; make wheel, make sdist: what is published; make fuzz; make clean
 #
 # Each target first asks tools/doctor for what must be installed, then sets the rest up inside the
@@ -21,8 +21,9 @@ CONSTRAINTS := requirements/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYO3_PYTHON := $(abspath $(PY))
 
-# The crates without sockets and clocks, held to clippy.toml.
-CORES := protocol records cluster producer consumer
+# The crates held to clippy.toml: without sockets and clocks, or, as the broker, with both in a few
+# files that allow themselves what they need.
+CORES := protocol records cluster producer consumer broker
 # The binding needs an interpreter to link with, so it is tested from Python.
 CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked
 XTASK := cargo run --quiet --locked --package xtask --
@@ -40,7 +41,7 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build venv peers compat kafka spark-kafka wheel sdist fuzz clean \
+        build venv peers compat kafka spark-kafka spark-4.0 wheel sdist fuzz clean \
         doctor-build doctor-demo doctor-test
 
 help:
@@ -76,7 +77,7 @@ schema: doctor-test kafka
 # ---- The fast part -------------------------------------------------------------------------
 
 check: doctor-build build lint
-	$(say) "layers and unit tests"
+	$(say) "layers and Python unit tests"
 	$(BIN)/pytest tests/layering tests/unit tests/tools $(PYTEST)
 
 # Clocks and sockets are forbidden in the cores' libraries only: tests need a first `now`.
@@ -106,7 +107,7 @@ bench-peers: doctor-test build kafka peers
 	$(say) "the clients, in turn"
 	$(PY) -m benches.peers $(PEERS_BENCH)
 
-bench-spark: doctor-test build kafka spark-kafka
+bench-spark: doctor-test build kafka spark-kafka spark-4.0
 	$(say) "the Spark source and the JVM connector, in turn"
 	$(PY) -m benches.spark
 
@@ -171,6 +172,17 @@ $(STAMPS)/spark-kafka: tools/kafka/pom-spark.xml
 	    -DoutputDirectory=$(abspath .cache/spark-kafka/jars)
 	@touch $@
 
+# The connector's stream does not run on the pyspark of $(VENV).
+SPARK_4_0 := .cache/spark-4.0
+spark-4.0: $(STAMPS)/spark-4.0
+$(STAMPS)/spark-4.0: requirements/spark-4.0.txt
+	$(say) "PySpark 4.0.0 into $(SPARK_4_0) (about 800 MB, a minute or two)"
+	@mkdir -p $(STAMPS)
+	test -x $(SPARK_4_0)/bin/python || "$$(sh tools/doctor --print python)" -m venv $(SPARK_4_0)
+	$(SPARK_4_0)/bin/python -m pip install --quiet --constraint $(CONSTRAINTS) pip
+	$(SPARK_4_0)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
 # ---- What is published, and the rest -------------------------------------------------------
 
 wheel: doctor-build venv
@@ -181,11 +193,15 @@ sdist: doctor-build venv
 	$(BIN)/maturin sdist --out dist
 
 # The same functions run over their corpus in `make test`; this drives them on, with a nightly Rust.
+# All targets start from the one corpus; what a target finds on the way goes to its own folder.
+CORPUS := crates/protocol/tests/corpus
+CORPUS_FOUND = fuzz/corpus-found/$(TARGET)
 fuzz: doctor-build
 	@cargo fuzz --version >/dev/null 2>&1 || { \
 	    echo "make fuzz needs cargo-fuzz and a nightly Rust:"; \
 	    echo "    cargo install cargo-fuzz && rustup toolchain install nightly"; exit 1; }
-	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(SECONDS)
+	@mkdir -p $(CORPUS_FOUND)
+	cargo +nightly fuzz run $(TARGET) $(CORPUS_FOUND) $(CORPUS) -- -max_total_time=$(SECONDS)
 
 clean:
 	rm -rf .venv .cache target dist build artifacts spark-warehouse metastore_db derby.log

@@ -22,7 +22,7 @@ class Case:
 
     Attributes:
         role: "produce", "consume", "latency" or "start".
-        records: how many a fast client handles; slower ones get a share (`FACTORS`).
+        records: how many a fast client handles; slower ones get a share (`Entrant.factor`).
         size: bytes of a value; there are no keys and headers.
         codec: and `level` where the codec has one that all clients can set.
     """

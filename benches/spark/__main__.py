@@ -9,9 +9,7 @@
 
 The connector is spark-sql-kafka-0-10 4.0.0, the newest that the registry has (`make spark-kafka`).
 Its batch read and write run on this environment's pyspark; its stream wants pyspark 4.0.0, so that
-case runs it in a virtual environment of its own:
-
-    python3 -m venv .cache/spark-4.0 && .cache/spark-4.0/bin/pip install pyspark==4.0.0
+case runs it in a virtual environment of its own (`make spark-4.0`).
 """
 
 from __future__ import annotations
@@ -176,7 +174,7 @@ def measure(case: Case, bootstrap: str, source: str, options: argparse.Namespace
     if jvm_python.exists():
         entrants["jvm"] = jvm_python
     else:
-        case.missing = f"no pyspark 4.0.0 at {jvm_python} (see --help)"
+        case.missing = f"no pyspark 4.0.0 at {jvm_python} (run `make spark-4.0`)"
     with ExitStack() as stack:
         sessions = {}
         for name, interpreter in entrants.items():

@@ -585,13 +585,17 @@ class Client:
     def submit(
         self,
         api: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | list[tuple[int, Mapping[str, Any]]],
         node: _Node | None = None,
         version: int | None = None,
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> PendingRequest:
-        """`request` without waiting."""
+        """`request` without waiting.
+
+        Where the fields differ by version the body is a list of (least version, body): the one
+        with the highest least version that the negotiated version reaches is sent.
+        """
 
     def negotiate(self, api: str, node: _Node | None = None, max_version: int | None = None) -> int:
         """The version that `request` would use; for bodies that differ by version. Connects if
@@ -644,12 +648,13 @@ class EmbeddedBroker:
         data_dir: str | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> Self:
-        """Opens nothing yet. `configs`: Kafka's broker options, dotted names; an unknown one
-        is a KafkaConfigurationError. port 0: any free ones; else port, port + 1, ..."""
+        """Opens nothing and checks no option yet: start() does. `configs`: Kafka's broker options,
+        dotted names. port 0: any free ones; else port, port + 1, ... ValueError: nodes < 1."""
 
     def start(self) -> None:
         """Returns when all nodes accept connections. OSError (EADDRINUSE) names the port.
-        Idempotent; after close(): IllegalStateError."""
+        KafkaConfigurationError: an unknown option, a bad value, ports above 65535, or a data_dir,
+        which is refused for now. Idempotent; after close(): IllegalStateError."""
 
     def close(self) -> None: ...
     @property
@@ -702,7 +707,7 @@ class EmbeddedBroker:
         """How often it has applied; also after it was used up."""
 
     def requests(self, api: str | None = None) -> dict[str, int]:
-        """{API name: requests answered since start}."""
+        """{API name: requests that came since start, answered or not}."""
 
 # ---------------------------------------------------------------- reader.rs
 
@@ -728,6 +733,10 @@ class PartitionReader:
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ArrowBatch: ...
+    @property
+    def lost(self) -> list[tuple[int, int]]:
+        """Ranges [from, to) of offsets that were gone and passed over; empty once closed."""
+
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(

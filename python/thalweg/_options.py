@@ -6,7 +6,7 @@
 
 A row is an option of the clients whose letters it carries (p producer, c consumer, a admin).
 Its Kafka name is its own with dots, unless `kafka` says otherwise (None: Kafka has no such
-option). Times are milliseconds, sizes bytes. What no row says, config.py's rules say.
+option). Times are milliseconds, sizes bytes. What no row says, _rules.py says.
 
 What is deliberately absent: topic and broker options, which admin calls pass through.
 """
@@ -24,7 +24,7 @@ class Option(NamedTuple):
 
     Attributes:
         name: kafka-python's keyword, or Kafka's name with underscores.
-        kind: How values are coerced: see config.py's `COERCE`.
+        kind: How values are coerced: see _coerce.py's `COERCE`.
         default: After coercion.
         clients: Letters of p, c, a.
         doc: One or two sentences for the reference page.

@@ -150,11 +150,12 @@ class EmbeddedBroker:
         nodes: Number of brokers.
         port: Of the first; the others follow. 0: any free ports.
         host: Address to listen at.
-        data_dir: Where logs are kept; None: in memory.
-        configs: Kafka's broker options by their dotted names.
+        data_dir: For logs that outlive the process. Not in this version: start() refuses all but
+            None, and records are in memory.
+        configs: Kafka's broker options by their dotted names; start() checks them.
 
     Raises:
-        KafkaConfigurationError: If an option is not known.
+        ValueError: If there is not at least one node.
     """
 
     def __init__(
@@ -173,7 +174,9 @@ class EmbeddedBroker:
         """Listens; returns once every node accepts connections.
 
         Raises:
-            OSError: If a port is taken.
+            KafkaConfigurationError: If an option is not known, a value is none for its option,
+                data_dir is set, or the nodes need ports above 65535.
+            OSError: If a port is taken or the host cannot be listened at.
             IllegalStateError: After close().
         """
         self._native.start()
@@ -232,7 +235,7 @@ class EmbeddedBroker:
 
     @property
     def data_dir(self) -> str | None:
-        """Where logs are kept; None: in memory."""
+        """As given; a broker that runs has None, as its logs are in memory."""
         return self._native.data_dir
 
     @property
@@ -287,7 +290,7 @@ class EmbeddedBroker:
         self._native.start_node(node)
 
     def requests(self, api: str | None = None) -> dict[str, int]:
-        """{API name: requests answered since start()}."""
+        """{API name: requests that came since start()}, those that a fault left unanswered too."""
         return self._native.requests(api)
 
     def __repr__(self) -> str:

@@ -15,16 +15,18 @@ kafka-python.
 """
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
 from thalweg import _closing, _core, _logging, interceptor
+from thalweg._coerce import duration_ms
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, options_of, resolve
 from thalweg.coordinator.driver import Driver
 from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
-from thalweg.errors import IllegalStateError
+from thalweg.errors import IllegalStateError, NoOffsetForPartitionError
 from thalweg.serializer import Deserializer, deserialize_function
 from thalweg.structs import (
     ConsumerGroupMetadata,
@@ -356,14 +358,35 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             IllegalStateError: Without group_id.
             KafkaTimeoutError: When the time is over.
+            NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
+                no position has moved then.
         """
         chosen = self._chosen(partitions)
-        for where, found in self._driver.fetch(chosen, self._limit(timeout_ms)).items():
-            if found is not None:
-                self.seek(where, found)
+        found = self._driver.fetch(chosen, self._limit(timeout_ms))
+        missing = [where for where, at in found.items() if at is None]
+        if missing:
+            self._seek_by_policy(missing)
+        for where, at in found.items():
+            if at is not None:
+                self.seek(where, at)
+
+    def _seek_by_policy(self, partitions: list[TopicPartition]) -> None:
+        kind, _, duration = self.config["auto_offset_reset"].partition(":")
+        if kind == "none":
+            names = ", ".join(f"{each.topic}-{each.partition}" for each in partitions)
+            raise NoOffsetForPartitionError(
+                f"no committed offset for {names}, and auto_offset_reset is 'none'"
+            )
+        if kind != "by_duration":
+            self.seek_to(partitions, kind)
+            return
+        since_ms = int(time.time() * 1000) - (duration_ms(duration) or 0)
+        at_time = self.offsets_for_times(dict.fromkeys(partitions, since_ms))
+        for where, at in at_time.items():
+            if at is None:
+                self.seek_to([where], "latest")
             else:
-                reset = self.config["auto_offset_reset"]
-                self.seek_to([where], "earliest" if reset == "earliest" else "latest")
+                self.seek(where, at.offset)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hands out nothing of these partitions until `resume`; what is buffered stays.
@@ -577,10 +600,12 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         if self.closed:
             return
+        limit = self._limit(timeout_ms)
+        began = time.monotonic()
         try:
-            self._driver.close(autocommit, self._limit(timeout_ms))
+            self._driver.close(autocommit, limit)
         finally:
-            self.shutdown(self._limit(timeout_ms))
+            self.shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
 
     def __enter__(self) -> Self:
         return self

@@ -77,6 +77,11 @@ class PartitionReader:
         """
         return iter(self._native)
 
+    @property
+    def lost(self) -> list[tuple[int, int]]:
+        """Ranges [from, to) of offsets that were gone and passed over; empty once closed."""
+        return self._native.lost
+
     def close(self) -> None:
         """Stops fetching and gives the connection up."""
         self._native.close()

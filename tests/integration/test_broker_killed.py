@@ -15,6 +15,8 @@ from thalweg import TopicPartition
 
 PARTITIONS = 4
 BETWEEN = 200_000  # records between two kills, as in a full run
+KILLS = scaled(3, minimum=1)
+NODES_IN_TURN = (1, 2, 3)[: scaled(3, minimum=2)]
 
 
 @pytest.mark.parametrize("version", ["4.3", "3.9"])
@@ -28,7 +30,7 @@ def test_a_broker_killed_and_restarted_loses_and_doubles_nothing(
     more = scaled(BETWEEN)
     with Load(producer, "t", PARTITIONS) as load:
         load.wait_for(more)
-        for _ in range(2):
+        for _ in range(KILLS):
             kafka.kill(1)
             kafka.start_node(1)
             load.wait_for(more)
@@ -44,7 +46,7 @@ def test_leaders_killed_in_turn_lose_and_double_nothing(
     more = scaled(BETWEEN)
     with Load(producer, "t", PARTITIONS) as load:
         load.wait_for(more)
-        for node in (1, 2, 3):
+        for node in NODES_IN_TURN:
             kafka.kill(node)
             load.wait_for(more)  # it goes on with two of three
             kafka.start_node(node)
@@ -68,7 +70,7 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
     consumer = clients.consumer(kafka, "t", range(PARTITIONS))
     more = scaled(BETWEEN)
     with Load(producer, "t", PARTITIONS) as load:
-        for node in (1, 2, 3):
+        for node in NODES_IN_TURN:
             kafka.stop_node(node)
             load.wait_for(more)
             kafka.start_node(node)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from tests.integration.clients import Clients, read, read_more
+from tests.integration.clients import Clients, fill, read, read_more
 from tests.support import peers
 from tests.support.brokers import Broker
 from tests.support.kafka import RealKafka
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
+from thalweg.errors import OffsetOutOfRangeError
+from thalweg.partition_reader import PartitionReader
 
 
 def _transactions(broker: Broker, topic: str, *steps: str) -> None:
@@ -149,3 +152,18 @@ def _all(clients: Clients, kafka: RealKafka) -> list[Any]:
         while consumer.position(where) < end:
             found += [each for records in consumer.poll(5000).values() for each in records]
         return found
+
+
+def test_a_range_reader_tells_what_is_gone(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aged")
+    fill(clients, broker, topic, 10)
+    clients.admin(broker).delete_records({TopicPartition(topic, 0): 4})
+    config = {"bootstrap.servers": broker.bootstrap_servers}
+    with PartitionReader(config, topic, 0, 0, 10, fail_on_data_loss=False) as reader:
+        assert sum(pa.record_batch(each).num_rows for each in reader) == 6
+        assert reader.lost == [(0, 4)]
+    with (
+        PartitionReader(config, topic, 0, 0, 10) as reader,
+        pytest.raises(OffsetOutOfRangeError, match=r"0 .* 4|aged out"),
+    ):
+        list(reader)

@@ -179,3 +179,26 @@ def test_iteration_passes_through_the_chain(broker: Broker, clients: Clients) ->
         broker, topic, interceptor_classes=[Dropping()], consumer_timeout_ms=1500
     )
     assert [record.offset for record in consumer] == [0, 2, 4, 6, 8]
+
+
+class KeepingAll(ConsumerInterceptor):
+    """Keeps every record but the last to itself."""
+
+    def on_consume(self, records: Any) -> Any:
+        return {
+            where: [each for each in found if each.value == b"last"]
+            for where, found in records.items()
+        }
+
+    def on_commit(self, offsets: Any) -> None:
+        """Nothing is committed here."""
+
+
+def test_iteration_passes_over_many_records_that_are_kept(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = embedded.create_topic("kept")
+    producer = clients.producer(embedded, batch_size=131_072)
+    producer.send_many(topic, [*[b"kept"] * 200_000, b"last"], partition=0).get(60)
+    consumer = clients.consumer(embedded, topic, interceptor_classes=[KeepingAll()])
+    assert next(consumer).offset == 200_000

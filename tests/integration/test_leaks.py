@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.integration.clients import Clients
 from tests.integration.scripts import run
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
@@ -56,8 +57,11 @@ ROUND = {
 
 
 @pytest.mark.parametrize("name", ROUND)
-def test_opening_and_closing_leaves_nothing_behind(broker: Broker, name: str) -> None:
+def test_opening_and_closing_leaves_nothing_behind(
+    broker: Broker, clients: Clients, name: str
+) -> None:
     topic = broker.create_topic("leaks")
+    clients.producer(broker).send(topic, b"to read").get(20)
     source = f"""
 import gc
 from thalweg import EmbeddedBroker

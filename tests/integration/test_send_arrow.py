@@ -166,9 +166,16 @@ def test_a_wrong_column_is_named_before_anything_is_sent(
 
 def test_what_is_no_arrow_is_a_type_error(embedded: Broker, clients: Clients) -> None:
     producer = clients.producer(embedded)
-    for data in ([b"a"], {"value": [b"a"]}, b"bytes", None):
+    for data in ([b"a"], {"value": [b"a"]}, b"bytes", None, pa.array([b"a"])):
         with pytest.raises(TypeError):
             producer.send_arrow("t", data)
+
+
+def test_a_row_that_is_null_as_a_whole_is_named(embedded: Broker, clients: Clients) -> None:
+    producer = clients.producer(embedded)
+    rows = pa.array([{"value": b"a"}, None], pa.struct([("value", pa.binary())]))
+    with pytest.raises(ValueError, match="row 1 is null"):
+        producer.send_arrow("t", rows)
 
 
 def test_a_serializer_has_no_columns(embedded: Broker, clients: Clients) -> None:

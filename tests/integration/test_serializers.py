@@ -202,3 +202,30 @@ def test_other_partitions_flow_past_a_poison_record(broker: Broker, clients: Cli
                 consumer.pause(TopicPartition(topic, 0))
     assert [each.value for each in found] == [str(number) for number in range(10)]
     assert errors <= 1
+
+
+def test_ctrl_c_in_a_deserializer_is_no_fault_of_the_record(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = embedded.create_topic("ctrlc")
+    producer = clients.producer(embedded)
+    producer.send_many(topic, [b"%d" % number for number in range(5)]).get(20)
+    interrupts = [2]
+
+    def deserialize(data: bytes) -> int:
+        if interrupts and int(data) == interrupts[0]:
+            interrupts.pop()
+            raise KeyboardInterrupt
+        return int(data)
+
+    consumer = clients.consumer(embedded, topic, value_deserializer=deserialize)
+    assert [each.value for each in read(consumer, 2)] == [0, 1]
+    with within(10), pytest.raises(KeyboardInterrupt):
+        consumer.poll(5000)
+    assert [each.value for each in read(consumer, 3)] == [2, 3, 4]
+
+
+def test_a_header_of_a_wrong_type_is_named(embedded: Broker, clients: Clients) -> None:
+    producer = clients.producer(embedded)
+    with pytest.raises(TypeError, match=r"header value must be bytes.* got int$"):
+        producer.send("t", b"v", headers=[("h", 1)])  # type: ignore[list-item]

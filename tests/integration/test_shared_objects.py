@@ -60,3 +60,29 @@ def test_a_reader_that_waits_in_one_thread_is_refused_to_another() -> None:
     ended = run(source)
     assert ended.out.split() == ["refused", "KafkaTimeoutError"], ended.err
     assert ended.took_s < LIMIT_S
+
+
+def test_all_who_wait_for_one_answer_hear_of_it() -> None:
+    source = """
+    from thalweg import EmbeddedBroker
+    with EmbeddedBroker() as broker:
+        broker.faults.on("ListGroups").then_delay(300)
+        with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            pending = producer.client.submit("ListGroups", {})
+            heard = []
+            pending.add_done_callback(lambda _: heard.append("callback"))
+            def wait():
+                heard.append(pending.result(10_000)["ErrorCode"])
+            threads = [threading.Thread(target=wait) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            wait()
+            for thread in threads:
+                thread.join()
+            while "callback" not in heard:
+                time.sleep(0.01)
+    print(heard.count(0), flush=True)
+    """
+    ended = run(source)
+    assert ended.out.strip() == "5", ended.err
+    assert ended.took_s < LIMIT_S

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +18,17 @@ import pytest
 from tests.support import java
 from tests.support.paths import CACHE, ROOT
 
+# By the name that the tree's own extension was linked with: for another one cargo would build the
+# binding's dependencies again.
+PYTHON = Path(sys.executable).with_name("python")
+
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
     """Runs a command and returns what it printed; a failure shows it."""
     answer = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env={**os.environ, **environment},
+        env={**os.environ, "PYO3_PYTHON": str(PYTHON), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -90,19 +95,35 @@ def sdist(tmp_path_factory):
     return found
 
 
+def _unpacked(sdist: Path, folder: Path) -> Path:
+    """The source distribution's files, all of them as of now.
+
+    In the archive they are equally old, and cargo would take what it built of an earlier one for
+    what this one gives.
+    """
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    (source,) = folder.iterdir()
+    for path in source.rglob("*"):
+        path.touch()
+    return source
+
+
 @pytest.fixture(scope="session")
 def sdist_wheel(sdist, tmp_path_factory):
     """A wheel built from the source distribution, by pip, in an empty folder."""
     out = tmp_path_factory.mktemp("sdist-wheel")
-    pip = sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, sdist
+    source = _unpacked(sdist, tmp_path_factory.mktemp("sdist-source"))
+    pip = PYTHON, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", out, source
     settings = {
-        "MATURIN_PEP517_ARGS": "--profile release",
-        # A folder of its own: the tree's own output must not be taken for the sdist's.
+        "MATURIN_PEP517_ARGS": "--profile release --locked",
+        # A folder of its own, kept between runs: with that of the tree each would undo the other's.
         "CARGO_TARGET_DIR": str(CACHE / "sdist-target"),
-        # What is packed is under test, not how fast it runs: half the build time.
+        # What is packed is under test, not how fast it runs.
         "CARGO_PROFILE_RELEASE_LTO": "off",
-        "CARGO_PROFILE_RELEASE_OPT_LEVEL": "1",
+        "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
         "CARGO_PROFILE_RELEASE_DEBUG": "0",
+        "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
     }
     run(*pip, cwd=out, **settings)
     (found,) = out.glob("*.whl")

@@ -67,7 +67,7 @@ class Client:
     def submit(
         self,
         api: str,
-        body: dict[str, Any],
+        body: Any,
         node: Any = "any",
         version: int | None = None,
         timeout_ms: int | None = None,
@@ -75,6 +75,9 @@ class Client:
     ) -> PendingRequest:
         if self.closed:
             raise IllegalStateError("closed")
+        if isinstance(body, list):
+            agreed = self.negotiate(api, node, max_version)
+            body = max((each for each in body if each[0] <= agreed), key=lambda each: each[0])[1]
         self.requests.append((api, body, node))
         pending = PendingRequest()
         if self.held is not None:

@@ -85,7 +85,7 @@ def run(monkeypatch: Any, command: str, arguments: list[str]) -> Any:
 
 def test_the_brokers_arguments(monkeypatch):
     found = run(monkeypatch, "broker", [])
-    assert (found.host, found.port, found.nodes, found.data_dir) == ("127.0.0.1", 9092, 1, None)
+    assert (found.host, found.port, found.nodes, found.config) == ("127.0.0.1", 9092, 1, [])
     found = run(monkeypatch, "broker", ["--port", "0", "--nodes", "3", "--config", "a.b=c"])
     assert (found.port, found.nodes, found.config) == (0, 3, ["a.b=c"])
 

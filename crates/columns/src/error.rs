@@ -21,6 +21,12 @@ pub enum ColumnsError {
         expected: &'static str,
     },
 
+    #[error("expected a table or a record batch, got an array of {found}")]
+    NoTable { found: String },
+
+    #[error("row {row} is null as a whole: a null belongs into its columns")]
+    NullRow { row: usize },
+
     #[error("row {row}: column {name:?}: {reason}")]
     Row {
         row: usize,

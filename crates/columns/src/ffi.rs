@@ -5,10 +5,10 @@
 //! their pool. This is the only file of the crate that may use unsafe code.
 #![allow(unsafe_code)]
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, StructArray};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::error::ColumnsError;
 
@@ -35,6 +35,31 @@ pub fn export_array(batch: &RecordBatch) -> Result<ArrayExport, ColumnsError> {
 pub fn export_stream(schema: SchemaRef, batches: Vec<RecordBatch>) -> FFI_ArrowArrayStream {
     let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
     FFI_ArrowArrayStream::new(Box::new(reader))
+}
+
+/// Takes over the array behind an `arrow_array` capsule; the schema is only read.
+///
+/// # Safety
+///
+/// `array` must point to a valid, unreleased `ArrowArray` of that schema which nobody else uses at
+/// the same time. It is moved out: the struct left behind is marked as released.
+pub unsafe fn import_array(
+    schema: &FFI_ArrowSchema,
+    array: *mut FFI_ArrowArray,
+) -> Result<RecordBatch, ColumnsError> {
+    // SAFETY: the caller's promise is what both calls ask for.
+    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array), schema) }?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(ColumnsError::NoTable {
+            found: data.data_type().to_string(),
+        });
+    }
+    let table = StructArray::from(data);
+    // A record batch has no rows that are null as a whole; arrow would panic.
+    match (0..table.len()).find(|&row| table.is_null(row)) {
+        Some(row) => Err(ColumnsError::NullRow { row }),
+        None => Ok(RecordBatch::from(table)),
+    }
 }
 
 /// Takes over the stream behind an `arrow_array_stream` capsule.

@@ -22,6 +22,8 @@ mod slab;
 pub use arrow_sink::{ArrowSink, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TableLimits};
 pub use arrow_source::ArrowSource;
 pub use error::ColumnsError;
-pub use ffi::{ArrayExport, export_array, export_schema, export_stream, import_stream};
+pub use ffi::{
+    ArrayExport, export_array, export_schema, export_stream, import_array, import_stream,
+};
 pub use layout::{Column, Layout};
 pub use slab::SlabPool;

@@ -1,7 +1,7 @@
 //! Handing buffered records out: the consumer's `take(n)`.
 //!
 //! ```text
-//! buffer (the seed's `records`)                       sink (its `drained`)
+//! fetch buffer                                        sink
 //! [P0 100 of 1000 | P1 1000 | ... ]  --at most n-->   100 records of P0
 //!  ^ leftovers stay in front; P0 is not fetched again before it is empty
 //! ```

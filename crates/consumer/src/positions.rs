@@ -123,7 +123,8 @@ impl Fetcher {
         }
     }
 
-    /// Step 3.
+    /// Partitions without a committed offset (all, without a group) are reset by policy. If there
+    /// is none they are blocked and the application is told, as only it knows where to begin.
     pub(crate) fn settle_uncommitted(&mut self, survey: &Survey) {
         if survey.uncommitted.is_empty() {
             return;
@@ -155,7 +156,8 @@ impl Fetcher {
         }
     }
 
-    /// Step 4.
+    /// Asks leaders for the offsets that due resets stand for, as nobody else knows where a log
+    /// begins and ends; one request a node.
     pub(crate) fn send_resets(
         &mut self,
         survey: &mut Survey,
@@ -244,7 +246,8 @@ impl Fetcher {
         }
     }
 
-    /// Step 0.
+    /// Asks leaders where the epochs of positions end in their logs (KIP-320): after a change of
+    /// leader, what was read may have been cut off. Such partitions are fetched after the answer.
     pub(crate) fn send_validations(
         &mut self,
         survey: &mut Survey,

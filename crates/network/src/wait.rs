@@ -298,6 +298,21 @@ mod sys {
         unsafe { libc::ppoll(watched, 1, timeout, mask) }
     }
 
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+    const GAP_LIMIT_MS: i32 = 1000;
+
+    #[cfg(any(target_os = "macos", target_os = "ios"))]
+    unsafe fn errno_location() -> *mut i32 {
+        // SAFETY: always valid for the calling thread.
+        unsafe { libc::__error() }
+    }
+
+    #[cfg(any(target_os = "openbsd", target_os = "netbsd"))]
+    unsafe fn errno_location() -> *mut i32 {
+        // SAFETY: as above.
+        unsafe { libc::__errno() }
+    }
+
     /// Without ppoll: signals are let through before the sleep, which leaves a gap of a few
     /// instructions; a second's limit on one sleep bounds what that can cost.
     #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
@@ -310,12 +325,23 @@ mod sys {
         let ms = left.map_or(-1, |left| {
             i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
         });
-        if let Some(held) = held {
-            // SAFETY: the mask was filled in by pthread_sigmask.
-            unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, held.0.before(), ptr::null_mut()) };
+        let Some(held) = held else {
+            // SAFETY: one pollfd, ours.
+            return unsafe { libc::poll(watched, 1, ms) };
+        };
+        // SAFETY: the mask was filled in by pthread_sigmask.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, held.0.before(), ptr::null_mut()) };
+        let limited = ms < 0 || ms > GAP_LIMIT_MS;
+        let ms = if limited { GAP_LIMIT_MS } else { ms };
+        // SAFETY: as above.
+        let ready = unsafe { libc::poll(watched, 1, ms) };
+        if ready == 0 && limited {
+            // Not the deadline: whoever waits looks for signals and sleeps on.
+            // SAFETY: errno is this thread's own.
+            unsafe { *errno_location() = libc::EINTR };
+            return -1;
         }
-        // SAFETY: one pollfd, ours.
-        unsafe { libc::poll(watched, 1, ms) }
+        ready
     }
 }
 

@@ -204,6 +204,15 @@ impl BufferPool {
         let mut inner = lock(&self.inner);
         let ticket = inner.next_ticket;
         inner.next_ticket += 1;
+        if inner.closed {
+            // In no queue: its first poll says that the producer is closed.
+            drop(inner);
+            return BufferWait {
+                pool: Arc::clone(self),
+                ticket,
+                finished: false,
+            };
+        }
         inner.queue.insert(
             ticket,
             Waiter {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
 /// What runs on the callback thread; Python errors are its own affair (see [`report`]).
@@ -222,7 +223,13 @@ impl Callbacks {
 }
 
 /// A callback that raised harms its own record alone: logged by `thalweg._logging`, then forgotten.
+/// Ctrl-C in one that runs in the application's thread is passed on to that thread.
 pub(crate) fn report(py: Python<'_>, what: &str, error: PyErr) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        // SAFETY: attached to the interpreter, which is all that the call asks for.
+        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+        return;
+    }
     let logged = py
         .import("thalweg._logging")
         .and_then(|module| module.call_method1("callback_failed", (what, error.value(py))));

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchReader, StructArray};
+use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -15,9 +15,12 @@ const SCHEMA: &CStr = c"arrow_schema";
 const ARRAY: &CStr = c"arrow_array";
 const STREAM: &CStr = c"arrow_array_stream";
 
-/// Makes a `ValueError` of what columns refuse.
+/// What columns refuse, as Python's own errors.
 pub(crate) fn columns_error(error: &ColumnsError) -> PyErr {
-    PyValueError::new_err(error.to_string())
+    match error {
+        ColumnsError::NoTable { .. } => PyTypeError::new_err(error.to_string()),
+        _ => PyValueError::new_err(error.to_string()),
+    }
 }
 
 pub(crate) fn schema(py: Python<'_>, schema: FFI_ArrowSchema) -> PyResult<Bound<'_, PyCapsule>> {
@@ -60,14 +63,9 @@ pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
             .pointer_checked(Some(SCHEMA))?
             .cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
-        // SAFETY: as above; the array is moved out, which leaves a released one in the capsule, and
-        // the schema is only read while its capsule lives.
-        let data = unsafe {
-            let taken = FFI_ArrowArray::from_raw(array.as_ptr());
-            arrow_array::ffi::from_ffi(taken, schema.as_ref())
-        };
-        let data = data.map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let batch = RecordBatch::from(StructArray::from(data));
+        // SAFETY: as above; the schema's capsule lives longer than this call.
+        let batch = unsafe { thalweg_columns::import_array(schema.as_ref(), array.as_ptr()) };
+        let batch = batch.map_err(|error| columns_error(&error))?;
         return Ok((batch.schema(), vec![batch]));
     }
     Err(PyTypeError::new_err(format!(

@@ -1,6 +1,6 @@
 //! `Client`: any Kafka API by name, on a client of its own or on a producer's or consumer's.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use thalweg_network::producer::ProducerClient;
 use thalweg_network::{
     ClientError, ClientView, Request, RequestTarget, Response, Ticket, VersionChoice,
 };
-use thalweg_protocol::dynamic::{self, Value};
+use thalweg_protocol::dynamic::{self, StructSchema, Value};
 use thalweg_protocol::{ApiKey, EncodeError, Str};
 
 use crate::cluster::ClusterMetadata;
@@ -116,22 +116,23 @@ impl Client {
             timeout: timeout_ms.map(crate::config::duration_ms),
         };
         let schema = dynamic::schema(asked.key).ok_or_else(|| unknown_api(api))?;
-        let body = values::struct_from_py(schema.request.root, body)?;
+        let bodies = bodies(schema.request.root, body)?;
         // A body that no version can carry should fail here and now, with the field's name.
         if let Some(version) = version {
-            encode(asked.key, version, &body).map_err(|error| {
+            encode(asked.key, version, &bodies).map_err(|error| {
                 errors::raise(py, "UnsupportedVersionError", &format!("{api}: {error}"))
             })?;
         }
         let key = asked.key;
         let mut request = Request::new(asked.target, key, move |version| {
-            encode(key, version, &body)
+            encode(key, version, &bodies)
         });
         request.version = asked.version;
         request.timeout = asked.timeout;
         let ticket = self.view().request(request);
         Ok(PendingRequest(Arc::new(Pending {
             ticket,
+            moving: Mutex::default(),
             answer: OnceLock::new(),
         })))
     }
@@ -267,7 +268,29 @@ pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> 
     })
 }
 
-fn encode(key: ApiKey, version: i16, body: &Value) -> Result<Vec<u8>, EncodeError> {
+/// A body for each span of versions, by the least of the span, the highest first.
+type Bodies = Vec<(i16, Value)>;
+
+/// One body for all versions, or a sequence of (least version, body).
+fn bodies(schema: &'static StructSchema, given: &Bound<'_, PyAny>) -> PyResult<Bodies> {
+    if !given.is_instance_of::<PyList>() {
+        return Ok(vec![(i16::MIN, values::struct_from_py(schema, given)?)]);
+    }
+    let mut bodies = Bodies::new();
+    for pair in given.try_iter()? {
+        let (least, body): (i16, Bound<'_, PyAny>) = pair?.extract()?;
+        bodies.push((least, values::struct_from_py(schema, &body)?));
+    }
+    bodies.sort_by_key(|(least, _)| std::cmp::Reverse(*least));
+    Ok(bodies)
+}
+
+fn encode(key: ApiKey, version: i16, bodies: &Bodies) -> Result<Vec<u8>, EncodeError> {
+    let fitting = bodies.iter().find(|(least, _)| *least <= version);
+    let (_, body) = fitting.ok_or(EncodeError::UnsupportedVersion {
+        message: "a body for it",
+        version,
+    })?;
     dynamic::encode_request_body(key, version, body)
 }
 
@@ -320,11 +343,23 @@ fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
 
 struct Pending {
     ticket: Ticket<Response>,
+    /// Held while the outcome goes from the ticket into the answer, so that a second thread that
+    /// waits finds it in one of the two.
+    moving: Mutex<()>,
     /// The decoded answer, kept so that it can be asked for again.
     answer: OnceLock<Result<Value, ClientError>>,
 }
 
 impl Pending {
+    /// The answer if it is there; else the waker is woken when it is.
+    fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
+        let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answer) = self.answer.get() {
+            return Some(answer);
+        }
+        self.ticket.poll(waker).map(|outcome| self.keep(outcome))
+    }
+
     fn keep(&self, outcome: Result<Response, ClientError>) -> &Result<Value, ClientError> {
         self.answer.get_or_init(|| {
             let mut response = outcome?;
@@ -359,12 +394,12 @@ impl PendingRequest {
             answer
         } else {
             let deadline = gil::deadline_ms(timeout_ms);
-            let outcome = gil::wait(py, deadline, |waker| pending.ticket.poll(waker))?;
-            let Some(outcome) = outcome else {
+            let found = gil::wait(py, deadline, |waker| pending.poll(waker))?;
+            let Some(answer) = found else {
                 let text = "the request is still under way";
                 return Err(errors::raise(py, "KafkaTimeoutError", text));
             };
-            pending.keep(outcome)
+            answer
         };
         match answer {
             Ok(value) => values::to_py(py, value),

@@ -130,7 +130,7 @@ impl Hooks {
             record.partition = Some(self.partition_of(py, appender, given, &serialized)?);
         }
         let appended = if chosen && self.on_new_batch.is_some() && record.key.is_none() {
-            self.append_or_choose_again(py, appender, given, &mut record, &serialized)?
+            self.append_or_choose_again(py, appender, given, &mut record, &serialized, deadline)?
         } else {
             self.append(py, appender, given, &record, deadline)?
         };
@@ -169,12 +169,16 @@ impl Hooks {
         given: &Given<'py>,
         record: &mut Record<'_>,
         serialized: &KeyAndValue<'py>,
+        deadline: Instant,
     ) -> Result<Appended, NotAppended> {
         let topic = appender.topic(&given.topic)?;
-        match appender
-            .accumulator
-            .append_to_open_batch(topic, record, Instant::now)
-        {
+        // A bulk append may hold the partition's lock for a while, and it waits without the GIL.
+        let appended = py.detach(|| {
+            appender
+                .accumulator
+                .append_to_open_batch(topic, record, Instant::now)
+        });
+        match appended {
             Ok(appended) => Ok(appended),
             Err(AppendRefusal::NewBatch) => {
                 if let Some(hook) = &self.on_new_batch {
@@ -182,9 +186,9 @@ impl Hooks {
                     hook.call1(py, (&given.topic, cluster, record.partition))?;
                 }
                 record.partition = Some(self.partition_of(py, appender, given, serialized)?);
-                self.append(py, appender, given, record, appender.budget())
+                self.append(py, appender, given, record, deadline)
             }
-            Err(refusal) => appender.wait_and_append(py, topic, record, refusal, appender.budget()),
+            Err(refusal) => appender.wait_and_append(py, topic, record, refusal, deadline),
         }
     }
 

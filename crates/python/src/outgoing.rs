@@ -31,14 +31,18 @@ impl<'a> Data<'a> {
         if object.is_none() {
             return Ok(Self::None);
         }
-        match PyBuffer::<u8>::get(object) {
-            Ok(buffer) => Ok(Self::Copied(buffer.to_vec(object.py())?)),
-            Err(_) => Err(PyTypeError::new_err(format!(
-                "{what} must be bytes, bytearray, memoryview or None, got {}; set {what}_serializer to \
-                 send other types",
-                object.get_type().name()?
-            ))),
+        if let Ok(buffer) = PyBuffer::<u8>::get(object) {
+            return Ok(Self::Copied(buffer.to_vec(object.py())?));
         }
+        let kind = object.get_type();
+        let serializer = match what {
+            "key" | "value" => format!("; set {what}_serializer to send other types"),
+            _ => String::new(),
+        };
+        Err(PyTypeError::new_err(format!(
+            "{what} must be bytes, bytearray, memoryview or None, got {}{serializer}",
+            kind.name()?
+        )))
     }
 
     #[inline]

@@ -52,6 +52,8 @@ impl ConsumerHooks {
 pub(crate) struct PollState {
     maker: RecordMaker,
     arrow: Option<Columns>,
+    /// What ended a drain that had handed records out already: raised by the next poll.
+    failure: Option<PyErr>,
     /// When `before_poll` wants to be called again.
     hook_due: Option<Instant>,
     hook_seen: u64,
@@ -68,6 +70,15 @@ impl Columns {
     fn has(&self, limits: TableLimits) -> bool {
         self.limits.rows_max == limits.rows_max && self.limits.bytes_max == limits.bytes_max
     }
+}
+
+/// What iteration found.
+enum Offered<'py> {
+    Record(Bound<'py, PyAny>),
+    /// An interceptor took a record away.
+    Kept,
+    /// Nothing in time.
+    Nothing,
 }
 
 /// An opened consumer.
@@ -93,6 +104,7 @@ impl Core {
         let state = PollState {
             maker: RecordMaker::default(),
             arrow: None,
+            failure: None,
             hook_due: None,
             hook_seen: 0,
         };
@@ -184,6 +196,9 @@ impl Core {
         let mut state = self.enter(py)?;
         loop {
             self.check(py)?;
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
             state = self.before_poll(py, state, deadline)?;
             if let Some(found) = take(&mut state)? {
                 return Ok(Some(found));
@@ -245,7 +260,11 @@ impl Core {
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
         let mut sink = DictSink::new(py, &mut state.maker, &self.hooks.deserializers);
         let drained = self.consumer().drain(records_max, &mut sink);
-        let (dict, ended) = (sink.dict, sink.ended);
+        let (dict, mut ended) = (sink.dict, sink.ended);
+        if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
+            // These are out of the buffer: they must reach the application first.
+            state.failure = ended.failure.take();
+        }
         Ok(settled(py, drained, ended)?.then_some(dict))
     }
 
@@ -255,7 +274,21 @@ impl Core {
         py: Python<'py>,
         deadline: Option<Instant>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let next = self.poll_with(py, deadline, |state| {
+        loop {
+            match self.next_offered(py, deadline)? {
+                Offered::Record(record) => return Ok(Some(record)),
+                Offered::Kept => {}
+                Offered::Nothing => return Ok(None),
+            }
+        }
+    }
+
+    fn next_offered<'py>(
+        &self,
+        py: Python<'py>,
+        deadline: Option<Instant>,
+    ) -> PyResult<Offered<'py>> {
+        let offered = self.poll_with(py, deadline, |state| {
             let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
             let drained = self.consumer().drain(1, &mut sink);
             let (record, ended) = (sink.record, sink.ended);
@@ -264,19 +297,15 @@ impl Core {
                 return Ok(None);
             };
             match &self.hooks.on_consume {
-                None => Ok(Some(Some(record.into_any()))),
+                None => Ok(Some(Offered::Record(record.into_any()))),
                 Some(hook) => {
                     let partition = state.maker.partition_object(py)?;
-                    intercepted(py, hook, partition, record).map(Some)
+                    let left = intercepted(py, hook, partition, record)?;
+                    Ok(Some(left.map_or(Offered::Kept, Offered::Record)))
                 }
             }
         })?;
-        match next {
-            // An interceptor took the record away: the next one is due.
-            Some(None) => self.next(py, deadline),
-            Some(found) => Ok(found),
-            None => Ok(None),
-        }
+        Ok(offered.unwrap_or(Offered::Nothing))
     }
 
     /// All that is buffered, as columns.

@@ -150,6 +150,15 @@ impl PartitionReader {
         }
     }
 
+    /// Ranges `[from, to)` of offsets that were gone and passed over.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> PyResult<Vec<(i64, i64)>> {
+        let guard = self.enter(py)?;
+        Ok(guard
+            .as_ref()
+            .map_or_else(Vec::new, |reading| reading.reader.lost().to_vec()))
+    }
+
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let reading = self.enter(py)?.take();
         let Some(Reading {

@@ -4,9 +4,10 @@
 
 use std::time::Instant;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PySequence, PyString, PyTuple};
+use thalweg_cluster::metadata::TopicLookup;
 use thalweg_columns::ArrowSource;
 use thalweg_producer::{AppendedRows, BulkAppend, BulkStep, ProducerError, Record, RecordSource};
 use thalweg_protocol::{ErrorCode, Str};
@@ -354,15 +355,42 @@ fn append_all<S: RecordSource + Send>(
                     Ok(_) => {
                         accumulator.topic(entry.name());
                     }
-                    Err(_) => {
-                        bulk.refuse_row(unknown_partition(entry.name(), partition, partitions));
+                    // A signal's exception ends the call; what was appended is on its way.
+                    Err(NotAppended::Raise(error)) if !error.is_instance_of::<PyException>(py) => {
+                        return Err(error);
                     }
+                    Err(_) => match appender.metadata.lookup(entry.name()) {
+                        TopicLookup::Known(_) => {
+                            bulk.refuse_row(unknown_partition(entry.name(), partition, partitions));
+                        }
+                        // The topic itself is gone or refused: no other row will fare better, and
+                        // each would wait as long.
+                        lookup => bulk.refuse_rest(&topic_gone(entry.name(), partition, &lookup)),
+                    },
                 }
                 py.detach(|| bulk.step(accumulator, Instant::now))
             }
         };
     }
     Ok(bulk.finish())
+}
+
+fn topic_gone(topic: &Str, partition: Option<i32>, lookup: &TopicLookup) -> ProducerError {
+    let (code, message) = match lookup {
+        TopicLookup::Refused(code) => (*code, code.name().to_owned()),
+        TopicLookup::Unreachable(error) => (ErrorCode::NETWORK_EXCEPTION, error.to_string()),
+        _ => (
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            "no metadata within max_block_ms".to_owned(),
+        ),
+    };
+    ProducerError::Broker {
+        topic: topic.clone(),
+        partition: partition.unwrap_or(-1),
+        code,
+        message: Str::from(message),
+        possibly_written: false,
+    }
 }
 
 fn unknown_partition(topic: &Str, partition: Option<i32>, partitions: u32) -> ProducerError {

@@ -114,12 +114,18 @@ fn pem(text: String) -> Pem {
     }
 }
 
+/// `thalweg.config` has checked every word; one that is not known here must not become a default.
+fn unknown(option: &str, word: &str) -> PyErr {
+    PyValueError::new_err(format!("{option} {word:?} is unknown"))
+}
+
 /// A producer's options; `CoreProducerConfig` in Python, less what the binding itself needs.
 pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
     let acks = match options.get::<i64>("acks")? {
         Some(0) => Acks::None,
         Some(1) => Acks::Leader,
-        _ => Acks::All,
+        Some(-1) | None => Acks::All,
+        Some(other) => return Err(unknown("acks", &other.to_string())),
     };
     let mut config = ProducerConfig {
         acks,
@@ -133,9 +139,8 @@ pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
         config.retries = u32::try_from(retries).unwrap_or(u32::MAX);
     }
     if let Some(name) = options.get::<String>("compression_type")? {
-        config.compression = Compression::from_name(&name).ok_or_else(|| {
-            PyValueError::new_err(format!("compression_type {name:?} is unknown"))
-        })?;
+        config.compression =
+            Compression::from_name(&name).ok_or_else(|| unknown("compression_type", &name))?;
     }
     config.compression_level = options.get("compression_level")?;
     options.set("batch_size", &mut config.batch_size)?;
@@ -146,7 +151,8 @@ pub(crate) fn producer(options: &mut Options<'_>) -> PyResult<ProducerConfig> {
         config.partitioner = match name.as_str() {
             "round_robin" => Partitioner::RoundRobin,
             "consistent_random" => Partitioner::ConsistentRandom,
-            _ => Partitioner::BuiltIn,
+            "default" | "murmur2_random" => Partitioner::BuiltIn,
+            other => return Err(unknown("partitioner", other)),
         };
     }
     options.set(
@@ -171,7 +177,7 @@ pub(crate) fn consumer(options: &mut Options<'_>) -> PyResult<ConsumerConfig> {
         group_id,
         ..ConsumerConfig::default()
     };
-    options.get::<String>("group_instance_id")?;
+    options.ignore("group_instance_id");
     if let Some(rack) = options.get::<String>("client_rack")? {
         config.client_rack = Str::from(rack);
     }
@@ -181,13 +187,15 @@ pub(crate) fn consumer(options: &mut Options<'_>) -> PyResult<ConsumerConfig> {
             "earliest" => OffsetReset::Earliest,
             "none" => OffsetReset::None,
             "by_duration" => OffsetReset::ByDuration(duration_ms(duration.unwrap_or(0.0))),
-            _ => OffsetReset::Latest,
+            "latest" => OffsetReset::Latest,
+            other => return Err(unknown("auto_offset_reset", other)),
         };
     }
     if let Some(name) = options.get::<String>("isolation_level")? {
         config.isolation_level = match name.as_str() {
             "read_committed" => IsolationLevel::ReadCommitted,
-            _ => IsolationLevel::ReadUncommitted,
+            "read_uncommitted" => IsolationLevel::ReadUncommitted,
+            other => return Err(unknown("isolation_level", other)),
         };
     }
     options.set("check_crcs", &mut config.check_crcs)?;

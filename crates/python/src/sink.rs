@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use thalweg_consumer::{BatchInfo, Offer, RecordSink, TopicPartition};
@@ -126,6 +127,10 @@ impl RecordMaker {
                 Ok(made) => {
                     (key, value) = made;
                     headers = Headers::Made(list.into_any().unbind());
+                }
+                // Ctrl-C is no fault of the record.
+                Err((_, cause)) if !cause.is_instance_of::<PyException>(py) => {
+                    return Err(Err(cause));
                 }
                 Err((part, cause)) => {
                     return Err(Ok(Box::new(Poison {

@@ -43,7 +43,7 @@ class ClusterRequests(PartitionRequests):
         try:
             version = self._client.negotiate("DescribeCluster")
         except UnsupportedVersionError:
-            found = snake_keys(self._client.metadata([]))
+            found = snake_keys(self._metadata([]))
             found.pop("topics")
             for row in found["brokers"]:
                 row["broker_id"] = row["node_id"]

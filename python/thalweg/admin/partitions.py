@@ -118,7 +118,7 @@ class PartitionRequests(Requests):
         """
         wanted = set(partitions)
         found: dict[int, set[TopicPartition]] = defaultdict(set)
-        answer = self._client.metadata(sorted({each.topic for each in wanted}))
+        answer = self._metadata(sorted({each.topic for each in wanted}))
         for topic in answer["Topics"]:
             for row in topic["Partitions"]:
                 where = TopicPartition(topic["Name"], row["PartitionIndex"])
@@ -326,7 +326,7 @@ class PartitionRequests(Requests):
         if not isinstance(given, Mapping):
             given = list(given)
             if given and all(isinstance(each, str) for each in given):
-                answer = self._client.metadata(given)
+                answer = self._metadata(given)
                 given = {
                     topic["Name"]: [row["PartitionIndex"] for row in topic["Partitions"]]
                     for topic in answer["Topics"]

@@ -13,6 +13,7 @@ from thalweg.errors import (
     BrokerResponseError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    KafkaConnectionError,
     KafkaError,
     NoError,
     NotControllerError,
@@ -35,6 +36,10 @@ _TRY_AGAIN = (
     CoordinatorNotAvailableError,
     CoordinatorLoadInProgressError,
 )
+
+
+# Requests that change nothing, by the beginnings of their names: they may be sent twice.
+_READS = ("Metadata", "Describe", "List", "Find", "OffsetFetch", "OffsetForLeaderEpoch")
 
 
 def _no_codes(_: dict[str, Any]) -> Iterable[tuple[int, str | None, str]]:
@@ -90,25 +95,38 @@ class Requests:
         Raises:
             BrokerResponseError: The first error of the answer.
             KafkaTimeoutError: If no broker answers in time.
+            KafkaConnectionError: If the connection broke while the request changed something.
         """
         deadline = time.monotonic() + self.config["default_api_timeout_ms"] / 1000
         backoff = self.config["retry_backoff_ms"] / 1000
         while True:
-            answer = self._client.request(
-                api, body, node, version, self.config["request_timeout_ms"], max_version
-            )
-            error = first_error(codes(answer), ignored)
-            if not isinstance(error, _TRY_AGAIN) or time.monotonic() + backoff > deadline:
-                break
-            if isinstance(node, tuple):
-                self._client.forget_coordinator(node[1], node[2])
-            elif node == "controller":
-                self._client.metadata([])
+            in_time = time.monotonic() + backoff < deadline
+            try:
+                answer = self._client.request(
+                    api, body, node, version, self.config["request_timeout_ms"], max_version
+                )
+            except KafkaConnectionError:
+                # What changes something may have been done before the connection broke.
+                if not (in_time and api.startswith(_READS)):
+                    raise
+            else:
+                error = first_error(codes(answer), ignored)
+                if not (in_time and isinstance(error, _TRY_AGAIN)):
+                    break
+                if isinstance(node, tuple):
+                    self._client.forget_coordinator(node[1], node[2])
+                elif node == "controller":
+                    self._metadata([])
             time.sleep(backoff)
             backoff = min(2 * backoff, self.config["retry_backoff_max_ms"] / 1000)
         if error is not None and raise_errors:
             raise error
         return answer
+
+    def _metadata(self, topics: Iterable[str] | None) -> dict[str, Any]:
+        """A Metadata answer about some topics, about all (None) or about the brokers alone."""
+        names = None if topics is None else [{"Name": name} for name in topics]
+        return self._call("Metadata", {"Topics": names, "AllowAutoTopicCreation": False})
 
     def _node_ids(self) -> list[int]:
         return sorted(node.nodeId for node in self._client.nodes())

@@ -110,7 +110,7 @@ class TopicRequests(Requests):
         Raises:
             KafkaError: If the cluster cannot be asked.
         """
-        return [topic["Name"] for topic in self._client.metadata(None)["Topics"]]
+        return [topic["Name"] for topic in self._metadata(None)["Topics"]]
 
     def describe_topics(
         self, topics: Iterable[str | uuid.UUID] | None = None

@@ -12,7 +12,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--host, --port, --nodes, --data-dir, --config."""
+    """--host, --port, --nodes, --config."""
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (%(default)s)")
     parser.add_argument(
         "--port",
@@ -21,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="port of the first node, the others follow; 0: any (%(default)s)",
     )
     parser.add_argument("--nodes", type=int, default=1, help="number of brokers (%(default)s)")
-    parser.add_argument("--data-dir", help="where to keep the logs (default: in memory)")
     parser.add_argument(
         "--config",
         metavar="NAME=VALUE",
@@ -44,8 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.nodes,
         arguments.port,
         arguments.host,
-        arguments.data_dir,
-        pairs(arguments.config, "--config"),
+        configs=pairs(arguments.config, "--config"),
     )
     try:
         broker.start()

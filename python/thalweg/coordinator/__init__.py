@@ -1,5 +1,13 @@
-"""Group coordination: both sides of Kafka's groups, as pure state machines.
+"""Group coordination: what a consumer and its group's coordinator ask and tell each other.
 
-What exists so far: the requests for committed offsets (`offsets.py`). The member's and the
-group's machines follow.
+    consumer ── driver.py ──> offsets.py         bodies and answers of OffsetCommit, OffsetFetch
+                    ├───────> commit_future.py   the outcome of an asynchronous commit
+                    └───────> listener.py        changes of partitions, told to the application
+    protocol.py, assignors/                      what members send each other; custom assignors
+
+`driver.py` does the only I/O, the rest is pure: subscribing without a group, committed offsets,
+auto-commit. Admin calls use `offsets.py` and `protocol.py` too.
+
+What is deliberately absent: membership (joining, heartbeats, rebalances) and the built-in
+assignors, which follow.
 """

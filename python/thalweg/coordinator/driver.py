@@ -316,10 +316,10 @@ class Driver:
         return ("coordinator", "group", self._group_id)
 
     def _submit_offset_fetch(self, partitions: Iterable[TopicPartition]) -> Any:
-        client = self._consumer.client
-        version = client.negotiate("OffsetFetch", "any", wire.FETCH_VERSION_MAX)
-        body = wire.fetch_body(self.group_metadata(), partitions, version)
-        return client.submit("OffsetFetch", body, self._where(), max_version=version)
+        bodies = wire.fetch_bodies(self.group_metadata(), partitions)
+        return self._consumer.client.submit(
+            "OffsetFetch", bodies, self._where(), max_version=wire.FETCH_VERSION_MAX
+        )
 
     def _read_offset_fetch(
         self, request: Any, partitions: list[TopicPartition], timeout_ms: int

@@ -18,6 +18,7 @@ __all__ = [
     "FETCH_VERSION_MAX",
     "commit_body",
     "commit_errors",
+    "fetch_bodies",
     "fetch_body",
     "fetched",
 ]
@@ -96,6 +97,14 @@ def fetch_body(
     if group.member_id and version >= 9:
         asked |= {"MemberId": group.member_id, "MemberEpoch": group.generation_id}
     return body | {"Groups": [asked]}
+
+
+def fetch_bodies(
+    group: ConsumerGroupMetadata, partitions: Iterable[tuple[str, int]] | None
+) -> list[tuple[int, dict[str, Any]]]:
+    """Bodies of OffsetFetch for all versions: (least version, body)."""
+    wanted = None if partitions is None else list(partitions)
+    return [(version, fetch_body(group, wanted, version)) for version in (9, _BATCHED_FETCH, 7, 0)]
 
 
 def fetched(

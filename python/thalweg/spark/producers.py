@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-_PRODUCERS_MAX = 4
+_KEPT = 4
 _lock = threading.Lock()
 _producers: dict[tuple[Any, ...], Any] = {}
 
@@ -35,8 +35,11 @@ def cached_producer(config: Mapping[str, str]) -> Any:
         if found is None:
             found = KafkaProducer.from_config(dict(config))
         _producers[key] = found  # last in order: used last
-        while len(_producers) > _PRODUCERS_MAX:
-            _close(_producers.pop(next(iter(_producers))))
+        # What a fork copied is the parent's: only the parent may use or close it.
+        own = [each for each in _producers if each[0] == os.getpid()]
+        idle = [_producers.pop(each) for each in own[: max(0, len(own) - _KEPT)]]
+    for each in idle:
+        _close(each)
     return found
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from thalweg.spark import data_loss
 from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.offset_reader import OffsetReader, consumer_config
 from thalweg.spark.offsets import Offsets
@@ -116,6 +117,15 @@ def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa
     try:
         for batch in reader:
             yield pa.record_batch(batch)
+        for start, end in reader.lost:
+            data_loss.report(
+                fail=False,
+                kind="COULD_NOT_READ_OFFSET_RANGE",
+                detail=(
+                    f"Offsets {start} to {end - 1} of {offset_range.topic}-"
+                    f"{offset_range.partition} are gone."
+                ),
+            )
     except OffsetOutOfRangeError as error:
         raise DataLossError(f"[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] {error}") from error
     finally:

@@ -9,6 +9,7 @@ from thalweg.errors import (
     GroupAuthorizationFailedError,
     KafkaConnectionError,
     KafkaTimeoutError,
+    NoOffsetForPartitionError,
     NotCoordinatorError,
     OffsetMetadataTooLargeError,
     UnknownMemberIdError,
@@ -169,7 +170,17 @@ def test_seeking_to_committed_offsets(make):
     consumer.assign([ZERO, ONE])
     consumer.client.answers["OffsetFetch"] = offsets(p0=5, p1=-1)
     consumer.seek_to_committed()
-    assert consumer.calls[-2:] == [("seek", ZERO, 5, 3), ("seek_to", [ONE], "earliest")]
+    assert consumer.calls[-2:] == [("seek_to", [ONE], "earliest"), ("seek", ZERO, 5, 3)]
+
+
+def test_seeking_to_committed_offsets_that_are_not_there_is_an_error_without_a_policy(make):
+    consumer = make(auto_offset_reset="none")
+    consumer.assign([ZERO, ONE])
+    consumer.client.answers["OffsetFetch"] = offsets(p0=5, p1=-1)
+    before = list(consumer.calls)
+    with pytest.raises(NoOffsetForPartitionError, match="t-1"):
+        consumer.seek_to_committed()
+    assert consumer.calls == before
 
 
 # ---------------------------------------------------------------- committing

@@ -1,4 +1,4 @@
-//! The seed's story: buffer and drained, leftovers first, rotation, prefetch.
+//! The order in which polls drain the buffer: leftovers first, rotation, prefetch.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn fetched_partitions(broker: &Broker, from: usize) -> Vec<Vec<i32>> {
         .collect()
 }
 
-/// The seed's table, poll by poll: 10 partitions of 1000 records, 100 a poll.
+/// What each poll gives and fetches: 10 partitions of 1000 records, 100 a poll.
 #[test]
 fn ten_partitions_are_drained_one_after_the_other_and_refetched_at_the_end_of_the_rotation() {
     let mut world = World::with_topic(config(), 10, |broker| fill(broker, 10, 1000));

@@ -15,7 +15,7 @@ type Outcome<T> = Result<T, ClientError>;
 struct Slot<T> {
     outcome: Option<Outcome<T>>,
     done: bool,
-    waker: Option<Waker>,
+    wakers: Vec<Waker>,
 }
 
 /// The caller's end.
@@ -34,7 +34,7 @@ pub(crate) fn ticket<T>() -> (Reply<T>, Ticket<T>) {
     let slot = Arc::new(Mutex::new(Slot {
         outcome: None,
         done: false,
-        waker: None,
+        wakers: Vec::new(),
     }));
     (
         Reply {
@@ -55,9 +55,9 @@ fn fill<T>(slot: &Mutex<Slot<T>>, outcome: Outcome<T>) {
     }
     inner.done = true;
     inner.outcome = Some(outcome);
-    let waker = inner.waker.take();
+    let wakers = std::mem::take(&mut inner.wakers);
     drop(inner);
-    if let Some(waker) = waker {
+    for waker in wakers {
         waker.wake();
     }
 }
@@ -90,7 +90,7 @@ impl<T> Ticket<T> {
             slot: Arc::new(Mutex::new(Slot {
                 outcome: Some(outcome),
                 done: true,
-                waker: None,
+                wakers: Vec::new(),
             })),
         }
     }
@@ -99,11 +99,11 @@ impl<T> Ticket<T> {
         lock(&self.slot).done
     }
 
-    /// Takes the outcome if it is there; else `waker` is woken when it is. One waker at a time.
+    /// Takes the outcome if it is there; else `waker` is woken when it is.
     pub fn poll(&self, waker: &Waker) -> Option<Outcome<T>> {
         let mut slot = lock(&self.slot);
-        if !slot.done {
-            slot.waker = Some(waker.clone());
+        if !slot.done && !slot.wakers.iter().any(|known| known.will_wake(waker)) {
+            slot.wakers.push(waker.clone());
         }
         slot.outcome.take()
     }
@@ -120,7 +120,7 @@ impl<T> Ticket<T> {
             drop(slot);
             waker.wake();
         } else {
-            slot.waker = Some(waker);
+            slot.wakers.push(waker);
         }
     }
 
