@@ -132,10 +132,12 @@ impl Fetcher {
         let policy = self.shared.config.auto_offset_reset;
         let mut assigned = self.shared.subscription.lock();
         for (partition, stamp) in &survey.uncommitted {
+            // The application may have sought elsewhere since the survey: its word counts.
+            let Some(state) = assigned.current(partition, *stamp) else {
+                continue;
+            };
             if let OffsetReset::None = policy {
-                if let Some(state) = assigned.current(partition, *stamp) {
-                    state.blocked = true;
-                }
+                state.blocked = true;
             } else {
                 assigned.enter(partition, Phase::AwaitReset(policy));
                 self.dirty = true;
@@ -396,4 +398,46 @@ fn version(node: NodeId, key: ApiKey, cluster: &mut Cluster, now: Instant) -> Op
         return None;
     }
     cluster.api_version(node, key)
+}
+
+#[cfg(test)]
+mod tests {
+    use thalweg_cluster::Notifier;
+
+    use super::*;
+    use crate::config::ConsumerConfig;
+    use crate::consumer::Consumer;
+
+    /// `assign` and a seek right behind it, while the I/O thread is between its look at the new
+    /// partition and the reset by policy.
+    #[test]
+    fn a_seek_between_the_look_and_the_policy_is_not_undone() {
+        for policy in [OffsetReset::Latest, OffsetReset::None] {
+            let config = ConsumerConfig {
+                auto_offset_reset: policy,
+                ..ConsumerConfig::default()
+            };
+            let (consumer, mut fetcher) = Consumer::new(config, Arc::new(Notifier::new()));
+            let partition = TopicPartition::new("t", 0);
+            consumer.assign(std::slice::from_ref(&partition));
+            let stamp = consumer
+                .subscription
+                .lock()
+                .get(&partition)
+                .expect("it was assigned just now")
+                .stamp;
+            let survey = Survey {
+                uncommitted: vec![(partition.clone(), stamp)],
+                ..Survey::default()
+            };
+            consumer
+                .seek_to(std::slice::from_ref(&partition), OffsetReset::Earliest)
+                .expect("it is assigned");
+            fetcher.settle_uncommitted(&survey);
+            let assigned = consumer.subscription.lock();
+            let state = assigned.get(&partition).expect("it is still assigned");
+            assert_eq!(state.phase, Phase::AwaitReset(OffsetReset::Earliest));
+            assert!(!state.blocked);
+        }
+    }
 }
