@@ -547,6 +547,7 @@ class RecordTable:
 
 # ---------------------------------------------------------------- client.rs
 
+_Body: TypeAlias = Mapping[str, Any] | list[tuple[int, dict[str, Any]]]
 _Node: TypeAlias = int | Literal["any", "controller"] | tuple[Literal["coordinator"], str, str]
 
 @final
@@ -558,14 +559,16 @@ class Client:
     base64 str ("AAAAAAAAAAAAAAAAAAAAAA" is the zero id), nullable fields as None. A missing
     field takes the schema's default; an unknown one is a ValueError that names it; a field
     that the negotiated version cannot carry with a non-default value is an
-    UnsupportedVersionError. Error codes inside an answer are left to the caller.
+    UnsupportedVersionError. Where the fields differ by version the body is a list of
+    (least version, fields): of those that the negotiated version reaches the highest is sent.
+    Error codes inside an answer are left to the caller.
     """
 
     def __new__(cls, config: Mapping[str, Any]) -> Self: ...
     def request(
         self,
         api: str,
-        body: Mapping[str, Any],
+        body: _Body,
         node: _Node | None = None,
         version: int | None = None,
         timeout_ms: int | None = None,
@@ -585,17 +588,13 @@ class Client:
     def submit(
         self,
         api: str,
-        body: Mapping[str, Any] | list[tuple[int, Mapping[str, Any]]],
+        body: _Body,
         node: _Node | None = None,
         version: int | None = None,
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> PendingRequest:
-        """`request` without waiting.
-
-        Where the fields differ by version the body is a list of (least version, body): the one
-        with the highest least version that the negotiated version reaches is sent.
-        """
+        """`request` without waiting."""
 
     def negotiate(self, api: str, node: _Node | None = None, max_version: int | None = None) -> int:
         """The version that `request` would use; for bodies that differ by version. Connects if

@@ -274,11 +274,9 @@ class GroupRequests(PartitionRequests):
             raise ValueError("Empty group_specs!")
         found = {}
         for group_id, partitions in group_specs.items():
-            version = self._client.negotiate("OffsetFetch", "any", wire.FETCH_VERSION_MAX)
-            body = wire.fetch_body(ConsumerGroupMetadata(group_id), partitions, version)
             answer = self._call(
                 "OffsetFetch",
-                body,
+                wire.fetch_bodies(ConsumerGroupMetadata(group_id), partitions),
                 self._coordinator(group_id, None),
                 codes=lambda answer: [
                     (
@@ -287,7 +285,7 @@ class GroupRequests(PartitionRequests):
                         "committed offsets",
                     )
                 ],
-                max_version=version,
+                max_version=wire.FETCH_VERSION_MAX,
             )
             offsets, errors = wire.fetched(answer)
             for where, kind in errors.items():

@@ -71,7 +71,7 @@ class Requests:
     def _call(
         self,
         api: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | list[tuple[int, dict[str, Any]]],
         node: Any = "any",
         *,
         codes: Codes = _no_codes,
@@ -84,7 +84,7 @@ class Requests:
 
         Args:
             api: Kafka's name of it.
-            body: Its fields.
+            body: Its fields, or a list of (least version, fields).
             node: See `_core.Client.request`.
             codes: What error codes an answer has.
             raise_errors: Whether they are raised; routing errors are dealt with all the same.

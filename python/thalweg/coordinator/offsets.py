@@ -1,7 +1,7 @@
 """Committed offsets: the requests' bodies and what the answers say. Pure: no I/O, no clock.
 
     commit_body(...) ──> OffsetCommit ──> commit_errors(answer) ──> {partition: error class}
-    fetch_body(...)  ──> OffsetFetch  ──> fetched(answer, ...)  ──> {partition: offset or None}
+    fetch_bodies(.)  ──> OffsetFetch  ──> fetched(answer, ...)  ──> {partition: offset or None}
 
 Bodies name topics, so OffsetCommit and OffsetFetch are capped at version 9 (10 has topic ids).
 A consumer outside a group commits with generation -1 and an empty member id, as Java does.
@@ -19,13 +19,13 @@ __all__ = [
     "commit_body",
     "commit_errors",
     "fetch_bodies",
-    "fetch_body",
     "fetched",
 ]
 
 COMMIT_VERSION_MAX: Final = 9
 FETCH_VERSION_MAX: Final = 9
 _BATCHED_FETCH: Final = 8  # from here on OffsetFetch asks for several groups
+_FETCH_FORMS: Final = (9, _BATCHED_FETCH, 7, 0)  # the versions in which its fields change
 
 
 def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
@@ -73,7 +73,7 @@ def commit_errors(answer: Mapping[str, Any]) -> dict[TopicPartition, type[Broker
     }
 
 
-def fetch_body(
+def _fetch_body(
     group: ConsumerGroupMetadata,
     partitions: Iterable[tuple[str, int]] | None,
     version: int,
@@ -104,7 +104,7 @@ def fetch_bodies(
 ) -> list[tuple[int, dict[str, Any]]]:
     """Bodies of OffsetFetch for all versions: (least version, body)."""
     wanted = None if partitions is None else list(partitions)
-    return [(version, fetch_body(group, wanted, version)) for version in (9, _BATCHED_FETCH, 7, 0)]
+    return [(version, _fetch_body(group, wanted, version)) for version in _FETCH_FORMS]
 
 
 def fetched(
