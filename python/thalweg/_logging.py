@@ -12,7 +12,7 @@ from typing import Final
 
 __all__ = ["NATIVE_LOGGERS", "callback_failed", "emit", "refresh"]
 
-NATIVE_LOGGERS: Final = ("producer", "consumer", "network", "broker")
+NATIVE_LOGGERS: Final = ("producer", "consumer", "network")
 
 logging.getLogger("thalweg").addHandler(logging.NullHandler())
 

@@ -197,6 +197,17 @@ impl Fetcher {
         true
     }
 
+    /// What the node was asked for, if the partition has not moved on since.
+    fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<(u64, i64)> {
+        let asked = self.nodes.get(&node)?.session.asked(state.handle)?;
+        let position = state.valid_position()?;
+        let is_current = asked.stamp == state.stamp
+            && !state.buffered
+            && !state.paused
+            && position.offset == asked.fetch_offset;
+        is_current.then_some((asked.stamp, asked.fetch_offset))
+    }
+
     /// Looks at the partition's state under the lock and decides; marks it as buffered if its
     /// records are to be opened.
     fn judge(
@@ -211,20 +222,9 @@ impl Fetcher {
         let Some(state) = assigned.edit(partition) else {
             return self.stale();
         };
-        let session = self.nodes.get(&node).map(|n| &n.session);
-        let Some(asked) = session.and_then(|session| session.asked(state.handle)) else {
+        let Some((stamp, fetch_offset)) = self.still_wanted(node, state) else {
             return self.stale();
         };
-        let current = asked.stamp == state.stamp
-            && !state.buffered
-            && !state.paused
-            && state
-                .valid_position()
-                .is_some_and(|p| p.offset == asked.fetch_offset);
-        if !current {
-            return self.stale();
-        }
-        let (stamp, fetch_offset) = (state.stamp, asked.fetch_offset);
         let code = ErrorCode(data.error_code);
         if code == ErrorCode::NONE {
             return self.accept(node, state, data, fetch_offset, now);

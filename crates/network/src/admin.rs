@@ -17,7 +17,7 @@ impl AdminClient {
     /// Starts connecting in the background; [`ClientView::wait_bootstrapped`] waits for it.
     pub fn start(config: &ClientConfig) -> Result<Self, ClientError> {
         Ok(Self {
-            client: Client::start(Parts::new(config)?, Idle),
+            client: Client::start(Parts::new(config)?, Idle)?,
         })
     }
 

@@ -16,7 +16,8 @@ struct Queue {
     tasks: VecDeque<Task>,
     /// Threads that sleep on the condition; a task wakes one only if there is one.
     idle: usize,
-    started: bool,
+    /// How many were started.
+    threads: usize,
     stopping: bool,
 }
 
@@ -54,9 +55,14 @@ impl CodecPool {
             .queue
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if !queue.started {
-            queue.started = true;
-            self.start();
+        if queue.threads == 0 {
+            queue.threads = self.start();
+        }
+        if queue.threads == 0 {
+            // Slow on the caller's thread is better than not at all; the next job tries again.
+            drop(queue);
+            task();
+            return;
         }
         queue.tasks.push_back(Box::new(task));
         if queue.idle > 0 {
@@ -64,13 +70,16 @@ impl CodecPool {
         }
     }
 
-    fn start(&self) {
-        for index in 0..self.threads {
+    /// How many threads the system let us have.
+    fn start(&self) -> usize {
+        let spawn = |index: usize| {
             let shared = Arc::clone(&self.shared);
             let builder = thread::Builder::new().name(format!("thalweg-codec-{index}"));
             with_signals_blocked(|| builder.spawn(move || work(&shared)))
-                .expect("the system refuses to start a thread");
-        }
+        };
+        (0..self.threads)
+            .take_while(|&index| spawn(index).is_ok())
+            .count()
     }
 
     pub(crate) fn thread_names(&self) -> Vec<String> {
@@ -79,11 +88,7 @@ impl CodecPool {
             .queue
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let running = if queue.started && !queue.stopping {
-            self.threads
-        } else {
-            0
-        };
+        let running = if queue.stopping { 0 } else { queue.threads };
         (0..running)
             .map(|index| format!("thalweg-codec-{index}"))
             .collect()

@@ -18,24 +18,17 @@ pub struct ConsumerClient {
 impl ConsumerClient {
     /// Starts connecting in the background; [`ClientView::wait_bootstrapped`] waits for it.
     pub fn start(config: &ClientConfig, consumer: ConsumerConfig) -> Result<Self, ClientError> {
-        Ok(Self::assemble(Parts::new(config)?, consumer, Client::start))
+        let parts = Parts::new(config)?;
+        let (consumer, fetcher) = Consumer::new(consumer, Arc::clone(&parts.notifier));
+        let client = Client::start(parts, fetcher)?;
+        Ok(Self { client, consumer })
     }
 
     /// On the caller's own tokio runtime, with the transport of `parts`: tests and the simulation.
     pub fn start_here(parts: Parts, consumer: ConsumerConfig) -> Self {
-        Self::assemble(parts, consumer, Client::start_here)
-    }
-
-    fn assemble(
-        parts: Parts,
-        config: ConsumerConfig,
-        start: impl FnOnce(Parts, Fetcher) -> Client<Fetcher>,
-    ) -> Self {
-        let (consumer, fetcher) = Consumer::new(config, Arc::clone(&parts.notifier));
-        Self {
-            client: start(parts, fetcher),
-            consumer,
-        }
+        let (consumer, fetcher) = Consumer::new(consumer, Arc::clone(&parts.notifier));
+        let client = Client::start_here(parts, fetcher);
+        Self { client, consumer }
     }
 
     pub fn consumer(&self) -> &Arc<Consumer> {

@@ -34,6 +34,9 @@ pub enum ClientError {
     UnknownNode(i32),
     #[error("{0}")]
     Configuration(String),
+    /// No thread or descriptor could be had.
+    #[error("the system refuses a thread or a descriptor: {0}")]
+    System(String),
     #[error("the client is closed")]
     Closed,
     /// The runtime's thread and the sockets stayed in the parent.

@@ -25,6 +25,7 @@ mod config;
 mod connection;
 mod error;
 pub mod log;
+mod per_process;
 mod runtime;
 pub mod sasl;
 mod signals;
@@ -42,5 +43,6 @@ pub use client::{
 pub use clock::WallClock;
 pub use config::{ClientConfig, SecurityProtocol};
 pub use error::ClientError;
+pub use per_process::PerProcess;
 pub use runtime::Runtime;
 pub use signals::block_signals;

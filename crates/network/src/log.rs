@@ -6,9 +6,11 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
+
+use crate::per_process::PerProcess;
 
 const EVENTS_MAX: usize = 1000;
 
@@ -52,16 +54,18 @@ pub struct Event {
 }
 
 static LEVELS: [AtomicU8; 3] = [const { AtomicU8::new(Level::Warning as u8) }; 3];
-static QUEUE: Mutex<Queue> = Mutex::new(Queue {
-    events: VecDeque::new(),
-    lost: 0,
-    waker: None,
-});
+static QUEUE: PerProcess<Mutex<Queue>> = PerProcess::new();
 
+#[derive(Default)]
 struct Queue {
     events: VecDeque<Event>,
     lost: u64,
     waker: Option<Waker>,
+}
+
+fn queue() -> MutexGuard<'static, Queue> {
+    let queue = QUEUE.get_or_make(Mutex::default);
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The least level (Python's number) that is passed on for a logger.
@@ -87,7 +91,7 @@ pub fn emit(logger: Logger, level: Level, message: impl FnOnce() -> String) {
 
 fn push(event: Event) {
     let waker = {
-        let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = queue();
         if queue.events.len() >= EVENTS_MAX {
             queue.lost += 1;
             return;
@@ -111,7 +115,7 @@ fn push(event: Event) {
 
 /// Takes all events; if there are none, `waker` is woken by the next one.
 pub fn drain(waker: Option<&Waker>) -> Vec<Event> {
-    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queue = queue();
     if queue.events.is_empty() {
         queue.waker = waker.cloned();
     }

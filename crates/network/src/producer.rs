@@ -25,12 +25,13 @@ impl ProducerClient {
         producer: ProducerConfig,
         listener: Option<Arc<dyn CompletionListener>>,
     ) -> Result<Self, ClientError> {
-        Ok(Self::assemble(
-            Parts::new(config)?,
-            producer,
-            listener,
-            Client::start,
-        ))
+        let parts = Parts::new(config)?;
+        let (accumulator, sender) = cores(&parts, producer, listener);
+        let client = Client::start(parts, sender)?;
+        Ok(Self {
+            client,
+            accumulator,
+        })
     }
 
     /// On the caller's own tokio runtime, with the transport of `parts`: tests and the simulation.
@@ -39,21 +40,10 @@ impl ProducerClient {
         producer: ProducerConfig,
         listener: Option<Arc<dyn CompletionListener>>,
     ) -> Self {
-        Self::assemble(parts, producer, listener, Client::start_here)
-    }
-
-    fn assemble(
-        parts: Parts,
-        config: ProducerConfig,
-        listener: Option<Arc<dyn CompletionListener>>,
-        start: impl FnOnce(Parts, Sender) -> Client<Sender>,
-    ) -> Self {
-        let metadata = Arc::clone(&parts.metadata);
-        let notifier = Arc::clone(&parts.notifier);
-        let accumulator = Accumulator::new(&config, metadata, notifier, listener);
-        let sender = Sender::new(config, Arc::clone(&accumulator));
+        let (accumulator, sender) = cores(&parts, producer, listener);
+        let client = Client::start_here(parts, sender);
         Self {
-            client: start(parts, sender),
+            client,
             accumulator,
         }
     }
@@ -115,4 +105,17 @@ impl ProducerClient {
     ) -> Result<(), ClientError> {
         self.client.close(deadline, interrupted)
     }
+}
+
+/// The shared half and the I/O thread's.
+fn cores(
+    parts: &Parts,
+    config: ProducerConfig,
+    listener: Option<Arc<dyn CompletionListener>>,
+) -> (Arc<Accumulator>, Sender) {
+    let metadata = Arc::clone(&parts.metadata);
+    let notifier = Arc::clone(&parts.notifier);
+    let accumulator = Accumulator::new(&config, metadata, notifier, listener);
+    let sender = Sender::new(config, Arc::clone(&accumulator));
+    (accumulator, sender)
 }

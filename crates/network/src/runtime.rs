@@ -1,13 +1,12 @@
 //! One runtime a process: the I/O thread and the codec threads, started at first use.
 //!
-//! The cell is keyed by process id. A forked child finds its parent's cell, leaves it alone (its
-//! threads do not exist here, its locks may be held for ever) and makes a new one. A counter that
-//! `pthread_atfork` moves tells a handle in a few nanoseconds that it was inherited.
+//! A forked child makes one of its own (see [`PerProcess`]). A counter that `pthread_atfork` moves
+//! tells a handle in a few nanoseconds that it was inherited.
 #![allow(unsafe_code)]
 
 use std::future::Future;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -16,15 +15,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::codec_pool::CodecPool;
+use crate::per_process::PerProcess;
 use crate::signals::with_signals_blocked;
 
-static CELL: AtomicPtr<Cell> = AtomicPtr::new(ptr::null_mut());
+static CELL: PerProcess<Cell> = PerProcess::new();
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Never freed: handles refer to it for as long as the process lives, and a child leaks its parent's.
+#[derive(Default)]
 struct Cell {
-    pid: u32,
     runtime: OnceLock<Runtime>,
+    starting: Mutex<()>,
 }
 
 /// The process's runtime.
@@ -56,43 +56,25 @@ impl Generation {
 
 impl Runtime {
     /// The runtime of this process; starts it if there is none.
-    pub fn current() -> &'static Self {
-        let pid = std::process::id();
-        let mut cell = CELL.load(Ordering::Acquire);
-        loop {
-            // SAFETY: a cell that was published is never freed.
-            if let Some(found) = unsafe { cell.as_ref() }
-                && found.pid == pid
-            {
-                return found.runtime.get_or_init(Self::start);
-            }
-            let fresh = Box::into_raw(Box::new(Cell {
-                pid,
-                runtime: OnceLock::new(),
-            }));
-            match CELL.compare_exchange(cell, fresh, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => cell = fresh,
-                Err(other) => {
-                    // SAFETY: `fresh` was not published, so it is ours alone.
-                    drop(unsafe { Box::from_raw(fresh) });
-                    cell = other;
-                }
-            }
+    pub fn current() -> io::Result<&'static Self> {
+        let cell = CELL.get_or_make(Cell::default);
+        if let Some(runtime) = cell.runtime.get() {
+            return Ok(runtime);
         }
+        let _starting = cell.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = cell.runtime.get() {
+            return Ok(runtime);
+        }
+        let runtime = Self::start()?;
+        Ok(cell.runtime.get_or_init(|| runtime))
     }
 
     /// The runtime of this process if it was started.
     pub fn existing() -> Option<&'static Self> {
-        // SAFETY: a cell that was published is never freed.
-        let cell = unsafe { CELL.load(Ordering::Acquire).as_ref() }?;
-        if cell.pid == std::process::id() {
-            cell.runtime.get()
-        } else {
-            None
-        }
+        CELL.existing()?.runtime.get()
     }
 
-    fn start() -> Self {
+    fn start() -> io::Result<Self> {
         watch_forks();
         let (stop, stop_asked) = oneshot::channel::<()>();
         let (handle_out, handle_in) = mpsc::sync_channel(1);
@@ -101,25 +83,30 @@ impl Runtime {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .thread_name("thalweg-dns")
-                .build()
-                .expect("the system refuses an epoll instance");
-            let _ = handle_out.send(runtime.handle().clone());
+                .build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => {
+                    let _ = handle_out.send(Err(error));
+                    return;
+                }
+            };
+            let _ = handle_out.send(Ok(runtime.handle().clone()));
             let _ = runtime.block_on(stop_asked);
             // A name lookup may hang in a blocking thread: it must not hold the process up.
             runtime.shutdown_background();
             let _ = stopped_out.send(());
         };
         let builder = thread::Builder::new().name("thalweg-io".to_owned());
-        with_signals_blocked(|| builder.spawn(run)).expect("the system refuses to start a thread");
-        let handle = handle_in
-            .recv()
-            .expect("the I/O thread sends its handle or panics");
+        with_signals_blocked(|| builder.spawn(run))?;
+        let ended = |_| io::Error::other("the I/O thread ended as it started");
+        let handle = handle_in.recv().map_err(ended)??;
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        Self {
+        Ok(Self {
             handle,
             codec: CodecPool::new(cores.saturating_sub(1)),
             thread: Mutex::new(Some(IoThread { stop, stopped })),
-        }
+        })
     }
 
     /// Ends the threads; false if the I/O thread did not end in time. Clients must be closed before,
@@ -151,11 +138,6 @@ impl Runtime {
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(task);
-    }
-
-    /// Jobs that one client may have in the pool.
-    pub(crate) fn codec_jobs_max() -> usize {
-        Self::existing().map_or(4, |runtime| runtime.codec.jobs_max_per_client())
     }
 
     pub(crate) fn codec(&self) -> &CodecPool {

@@ -10,12 +10,13 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
+use thalweg_network::PerProcess;
 
 /// What runs on the callback thread; Python errors are its own affair (see [`report`]).
 pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
@@ -38,40 +39,23 @@ struct Queue {
 }
 
 pub(crate) struct Callbacks {
-    pid: u32,
     queue: Mutex<Queue>,
     wake: Condvar,
     table: Mutex<BTreeMap<Token, Work>>,
     next_token: AtomicU64,
     started: AtomicBool,
+    starting: Mutex<bool>,
 }
 
 thread_local! {
     static ON_CALLBACK_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-static CURRENT: AtomicPtr<Callbacks> = AtomicPtr::new(std::ptr::null_mut());
+static CURRENT: PerProcess<Callbacks> = PerProcess::new();
 
 /// The callback thread of this process.
 pub(crate) fn current() -> &'static Callbacks {
-    let found = CURRENT.load(Ordering::Acquire);
-    // SAFETY: only leaked boxes are ever stored, so a non-null pointer stays valid for good.
-    if let Some(callbacks) = unsafe { found.as_ref() }
-        && callbacks.pid == std::process::id()
-    {
-        return callbacks;
-    }
-    let fresh = Box::into_raw(Box::new(Callbacks::new()));
-    if CURRENT
-        .compare_exchange(found, fresh, Ordering::AcqRel, Ordering::Acquire)
-        .is_ok()
-    {
-        // SAFETY: `fresh` was leaked just now and is never freed.
-        return unsafe { &*fresh };
-    }
-    // SAFETY: `fresh` was not published; the box is still ours alone.
-    drop(unsafe { Box::from_raw(fresh) });
-    current()
+    CURRENT.get_or_make(Callbacks::new)
 }
 
 /// A lock whose holder panicked guards plain queues, which stay usable.
@@ -82,12 +66,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Callbacks {
     fn new() -> Self {
         Self {
-            pid: std::process::id(),
             queue: Mutex::default(),
             wake: Condvar::new(),
             table: Mutex::default(),
             next_token: AtomicU64::new(1),
             started: AtomicBool::new(false),
+            starting: Mutex::default(),
         }
     }
 
@@ -98,7 +82,7 @@ impl Callbacks {
 
     /// Keeps the work until its token is completed.
     pub(crate) fn register(&'static self, token: Token, work: Work) {
-        self.start();
+        drop(self.start());
         locked(&self.table).insert(token, work);
     }
 
@@ -114,7 +98,7 @@ impl Callbacks {
 
     /// Runs work soon, behind what is due already.
     pub(crate) fn run(&'static self, work: Work) {
-        self.start();
+        drop(self.start());
         self.push(Item::Run(work));
     }
 
@@ -146,9 +130,15 @@ impl Callbacks {
         }
     }
 
-    fn start(&'static self) {
-        if self.started.swap(true, Ordering::AcqRel) {
-            return;
+    /// Starts the thread if it does not run. A constructor does it and raises what this returns;
+    /// calls after it, which find it running, have nobody to tell.
+    pub(crate) fn start(&'static self) -> std::io::Result<()> {
+        if self.started.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut started = locked(&self.starting);
+        if *started {
+            return Ok(());
         }
         std::thread::Builder::new()
             .name("thalweg-callbacks".to_owned())
@@ -156,8 +146,10 @@ impl Callbacks {
                 thalweg_network::block_signals();
                 ON_CALLBACK_THREAD.set(true);
                 self.serve();
-            })
-            .expect("a process that cannot start one more thread cannot run this client");
+            })?;
+        *started = true;
+        self.started.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn serve(&self) {

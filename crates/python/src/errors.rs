@@ -1,6 +1,6 @@
 //! The one error map: every Rust error becomes a class of `thalweg.errors`, by name.
 
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyModule};
@@ -80,6 +80,7 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::Broker { code, .. } => raised(for_code(py, code.0, &text)),
         ClientError::UnknownNode(_) => raise(py, "UnknownBrokerIdError", &text),
         ClientError::Configuration(_) => raise(py, "KafkaConfigurationError", &text),
+        ClientError::System(_) => PyOSError::new_err(text),
         ClientError::Closed | ClientError::Forked => raise(py, "IllegalStateError", &text),
         ClientError::Interrupted => interrupted(py),
     }

@@ -172,12 +172,15 @@ impl Hooks {
         deadline: Instant,
     ) -> Result<Appended, NotAppended> {
         let topic = appender.topic(&given.topic)?;
-        // A bulk append may hold the partition's lock for a while, and it waits without the GIL.
-        let appended = py.detach(|| {
-            appender
-                .accumulator
-                .append_to_open_batch(topic, record, Instant::now)
-        });
+        let accumulator = &appender.accumulator;
+        let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
+        let appended = match tried {
+            // A bulk append may hold the partition's lock for a while, and it waits without the GIL.
+            Err(AppendRefusal::Contended) => {
+                py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
+            }
+            other => other,
+        };
         match appended {
             Ok(appended) => Ok(appended),
             Err(AppendRefusal::NewBatch) => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use thalweg_network::{Runtime, log};
+use thalweg_network::{PerProcess, Runtime, log};
 
 use crate::callbacks;
 
@@ -20,16 +20,13 @@ pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
         .find(|known| known.name() == logger)
     {
         Some(known) => log::set_level(known, level),
-        // The broker's own messages come by its errors; its logger exists on the Python side.
-        None if logger == "broker" => {}
         None => {
             return Err(PyValueError::new_err(format!(
                 "there is no logger {logger:?}"
             )));
         }
     }
-    pump();
-    Ok(())
+    pump()
 }
 
 /// Names of this process's runtime threads.
@@ -54,8 +51,8 @@ pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) {
 }
 
 /// Has the callback thread empty the log's queue whenever something is in it.
-fn pump() {
-    static PENDING: AtomicBool = AtomicBool::new(false);
+fn pump() -> PyResult<()> {
+    static PENDING: PerProcess<AtomicBool> = PerProcess::new();
 
     struct Awake;
     impl Wake for Awake {
@@ -65,9 +62,10 @@ fn pump() {
     }
 
     fn schedule() {
-        if !PENDING.swap(true, Ordering::AcqRel) {
+        let pending = PENDING.get_or_make(AtomicBool::default);
+        if !pending.swap(true, Ordering::AcqRel) {
             callbacks::current().run(Box::new(|py| {
-                PENDING.store(false, Ordering::Release);
+                pending.store(false, Ordering::Release);
                 empty(py);
             }));
         }
@@ -88,7 +86,9 @@ fn pump() {
         }
     }
 
+    callbacks::current().start()?;
     schedule();
+    Ok(())
 }
 
 fn emit(py: Python<'_>, event: &log::Event) -> PyResult<()> {

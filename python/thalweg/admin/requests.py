@@ -13,7 +13,6 @@ from thalweg.errors import (
     BrokerResponseError,
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
-    KafkaConnectionError,
     KafkaError,
     NoError,
     NotControllerError,
@@ -36,10 +35,6 @@ _TRY_AGAIN = (
     CoordinatorNotAvailableError,
     CoordinatorLoadInProgressError,
 )
-
-
-# Requests that change nothing, by the beginnings of their names: they may be sent twice.
-_READS = ("Metadata", "Describe", "List", "Find", "OffsetFetch", "OffsetForLeaderEpoch")
 
 
 def _no_codes(_: dict[str, Any]) -> Iterable[tuple[int, str | None, str]]:
@@ -101,22 +96,16 @@ class Requests:
         backoff = self.config["retry_backoff_ms"] / 1000
         while True:
             in_time = time.monotonic() + backoff < deadline
-            try:
-                answer = self._client.request(
-                    api, body, node, version, self.config["request_timeout_ms"], max_version
-                )
-            except KafkaConnectionError:
-                # What changes something may have been done before the connection broke.
-                if not (in_time and api.startswith(_READS)):
-                    raise
-            else:
-                error = first_error(codes(answer), ignored)
-                if not (in_time and isinstance(error, _TRY_AGAIN)):
-                    break
-                if isinstance(node, tuple):
-                    self._client.forget_coordinator(node[1], node[2])
-                elif node == "controller":
-                    self._metadata([])
+            answer = self._client.request(
+                api, body, node, version, self.config["request_timeout_ms"], max_version
+            )
+            error = first_error(codes(answer), ignored)
+            if not (in_time and isinstance(error, _TRY_AGAIN)):
+                break
+            if isinstance(node, tuple):
+                self._client.forget_coordinator(node[1], node[2])
+            elif node == "controller":
+                self._metadata([])
             time.sleep(backoff)
             backoff = min(2 * backoff, self.config["retry_backoff_max_ms"] / 1000)
         if error is not None and raise_errors:

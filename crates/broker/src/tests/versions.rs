@@ -85,6 +85,7 @@ fn walk<R: Request>(request: &R, bench: &mut Bench) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one request for each API")]
 #[test]
 fn every_api_answers_in_every_version() {
     let mut bench = Bench::new(2);

@@ -591,6 +591,7 @@ impl Broker {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one answer, field by field")]
 fn read_partition(
     log: &mut PartitionLog,
     node: i32,

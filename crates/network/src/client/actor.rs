@@ -23,11 +23,10 @@ use tokio::time::Sleep;
 
 use super::inbox::{Calls, Command, Inbox, JobResults};
 use super::pending::{Pending, Sent, Step};
-use super::request::Response;
 use crate::clock::{self, WallClock};
+use crate::codec_pool::CodecPool;
 use crate::config::ClientConfig;
 use crate::connection::{self, EventSink as _, Opener, Outbox};
-use crate::error::ClientError;
 use crate::log::{self, Level, Logger, Repeated};
 use crate::runtime::Runtime;
 
@@ -186,13 +185,7 @@ impl<R: Role> Actor<R> {
                     .on_response(id, result, &mut self.cluster, now, now_ms);
                 continue;
             };
-            let response = result.map(|body| Response {
-                node: body.node,
-                api_key: body.api_key,
-                version: body.version,
-                reader: body.reader,
-            });
-            sent.reply.send(response.map_err(ClientError::from));
+            self.pending.extend(sent.answered(result, now));
         }
     }
 
@@ -210,7 +203,7 @@ impl<R: Role> Actor<R> {
         let late: Vec<RequestId> = self
             .sent
             .iter()
-            .filter(|(_, sent)| now >= sent.deadline)
+            .filter(|(_, sent)| now >= sent.deadline())
             .map(|(&id, _)| id)
             .collect();
         for id in late {
@@ -289,24 +282,23 @@ impl<R: Role> Actor<R> {
 
     fn start_jobs(&mut self) -> bool {
         let mut started = false;
-        let limit = if self.inline_jobs {
-            usize::MAX
-        } else {
-            Runtime::codec_jobs_max()
-        };
+        let pool = Runtime::existing()
+            .map(Runtime::codec)
+            .filter(|_| !self.inline_jobs);
+        let limit = pool.map_or(usize::MAX, CodecPool::jobs_max_per_client);
         while self.jobs_running < limit {
             let Some(job) = self.role.poll_job() else {
                 break;
             };
             started = true;
             self.jobs_running += 1;
-            if self.inline_jobs {
+            let Some(pool) = pool else {
                 self.results.push(Some(job.run()));
                 continue;
-            }
+            };
             let results = Arc::clone(&self.results);
             let notifier = Arc::clone(self.inbox.notifier());
-            Runtime::current().codec().submit(move || {
+            pool.submit(move || {
                 // A panic is a bug in a codec: its batch stays unanswered until its own deadline,
                 // but the pool and the other clients go on.
                 let output = catch_unwind(AssertUnwindSafe(|| job.run())).ok();
@@ -319,7 +311,7 @@ impl<R: Role> Actor<R> {
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let pending = self.pending.iter().map(|pending| pending.deadline).min();
-        let sent = self.sent.values().map(|sent| sent.deadline).min();
+        let sent = self.sent.values().map(Sent::deadline).min();
         [
             self.cluster.next_deadline(now),
             self.role.next_deadline(now),

@@ -81,10 +81,11 @@ pub struct Client<R: Role> {
 
 impl<R: Role> Client<R> {
     /// Starts the actor on this process's I/O thread. Connecting begins at once, in the background.
-    pub fn start(parts: Parts, role: R) -> Self {
+    pub fn start(parts: Parts, role: R) -> Result<Self, ClientError> {
+        let runtime = Runtime::current().map_err(|error| ClientError::System(error.to_string()))?;
         let (client, actor) = Self::prepare(parts, role, false);
-        Runtime::current().spawn(actor.run());
-        client
+        runtime.spawn(actor.run());
+        Ok(client)
     }
 
     /// The same on the caller's own tokio runtime: tests and the simulation.

@@ -1,10 +1,16 @@
-//! A single request until it is sent: finding its broker, waiting for the connection, versions.
+//! A single request until it is answered: finding its broker, waiting for the connection, versions.
+//!
+//! ```text
+//!   Pending ── advance: node known, connected, version agreed ──▶ Sent ──▶ reply
+//!      ▲                                                           │
+//!      └──── a read whose connection was lost, while there is time ┘
+//! ```
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{
-    Body, Cluster, Coordinator, NodeId, Outgoing, Purpose, RequestError, RequestId,
+    Body, Cluster, Coordinator, NodeId, Outgoing, Purpose, RequestError, RequestId, ResponseBody,
     UnsupportedVersion,
 };
 use thalweg_protocol::{ErrorCode, versions};
@@ -22,20 +28,45 @@ pub(crate) struct Pending {
     pub(crate) wire_timeout: Duration,
 }
 
-/// A request that is sent: who waits for the answer, and how long.
+/// A request that is sent. Kept whole: a read may have to be sent again.
 pub(crate) struct Sent {
-    pub(crate) reply: Reply<Response>,
-    pub(crate) deadline: Instant,
-    pub(crate) what: String,
+    pending: Pending,
+    node: NodeId,
 }
 
 impl Sent {
+    pub(crate) fn deadline(&self) -> Instant {
+        self.pending.deadline
+    }
+
+    /// Hands out the answer. A read whose connection was lost comes back, to be sent again.
+    pub(crate) fn answered(
+        self,
+        result: Result<ResponseBody, RequestError>,
+        now: Instant,
+    ) -> Option<Pending> {
+        let pending = self.pending;
+        let again = matches!(&result, Err(error) if error.is_retriable())
+            && pending.request.is_read()
+            && now < pending.deadline;
+        if again {
+            return Some(pending);
+        }
+        let response = result.map(|body| Response {
+            node: body.node,
+            api_key: body.api_key,
+            version: body.version,
+            reader: body.reader,
+        });
+        pending.reply.send(response.map_err(ClientError::from));
+        None
+    }
+
     /// The caller's time is over; the answer, if one comes, is dropped.
     pub(crate) fn forget(self) {
-        self.reply.send(Err(ClientError::TimedOut(format!(
-            "no answer to {}",
-            self.what
-        ))));
+        let api = self.pending.request.api_key.name();
+        let what = format!("no answer to {api} to node {}", self.node);
+        self.pending.reply.send(Err(ClientError::TimedOut(what)));
     }
 }
 
@@ -72,24 +103,19 @@ impl Pending {
             Ok(body) => Body::new(body),
             Err(error) => return self.fail(error.into()),
         };
-        let api_key = self.request.api_key;
         let outgoing = Outgoing {
-            api_key,
+            api_key: self.request.api_key,
             version,
             body,
             timeout: self.wire_timeout,
             expects_response: true,
         };
         let id = cluster.send(node, purpose, outgoing, now);
-        let what = format!("{} to node {node}", api_key.name());
-        Step::Sent(
-            id,
-            Sent {
-                reply: self.reply,
-                deadline: self.deadline,
-                what,
-            },
-        )
+        let sent = Sent {
+            pending: self,
+            node,
+        };
+        Step::Sent(id, sent)
     }
 
     fn fail(self, error: ClientError) -> Step {

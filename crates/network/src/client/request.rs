@@ -34,6 +34,36 @@ pub enum VersionChoice {
     Exactly(i16),
 }
 
+/// What is sent again after a lost connection: none of these changes anything.
+const READS: [ApiKey; 26] = [
+    ApiKey::API_VERSIONS,
+    ApiKey::CONSUMER_GROUP_DESCRIBE,
+    ApiKey::DESCRIBE_ACLS,
+    ApiKey::DESCRIBE_CLIENT_QUOTAS,
+    ApiKey::DESCRIBE_CLUSTER,
+    ApiKey::DESCRIBE_CONFIGS,
+    ApiKey::DESCRIBE_DELEGATION_TOKEN,
+    ApiKey::DESCRIBE_GROUPS,
+    ApiKey::DESCRIBE_LOG_DIRS,
+    ApiKey::DESCRIBE_PRODUCERS,
+    ApiKey::DESCRIBE_QUORUM,
+    ApiKey::DESCRIBE_SHARE_GROUP_OFFSETS,
+    ApiKey::DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey::DESCRIBE_TRANSACTIONS,
+    ApiKey::DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey::FIND_COORDINATOR,
+    ApiKey::LIST_CONFIG_RESOURCES,
+    ApiKey::LIST_GROUPS,
+    ApiKey::LIST_OFFSETS,
+    ApiKey::LIST_PARTITION_REASSIGNMENTS,
+    ApiKey::LIST_TRANSACTIONS,
+    ApiKey::METADATA,
+    ApiKey::OFFSET_FETCH,
+    ApiKey::OFFSET_FOR_LEADER_EPOCH,
+    ApiKey::SHARE_GROUP_DESCRIBE,
+    ApiKey::STREAMS_GROUP_DESCRIBE,
+];
+
 /// Writes the body in the version that was agreed; may be called again after a lost connection.
 pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
 
@@ -73,6 +103,11 @@ impl Request {
         Self::new(target, R::KEY, move |version| {
             Ok(Body::encode(&request, version)?.head)
         })
+    }
+
+    /// It changes nothing at the broker, so it may be sent twice.
+    pub(crate) fn is_read(&self) -> bool {
+        READS.contains(&self.api_key)
     }
 
     pub(crate) fn purpose(&self) -> Purpose {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thalweg_cluster::{CoordinatorType, Idle, RequestError};
 use thalweg_network::{Client, ClientError, Request, RequestTarget, Ticket, VersionChoice};
+use thalweg_protocol::messages::describe_groups::{DescribeGroupsRequest, DescribeGroupsResponse};
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use tokio::time::Instant;
@@ -211,6 +212,43 @@ async fn a_lost_connection_fails_what_was_in_flight_and_is_made_again() {
     };
     assert!(error.is_retriable() && error.possibly_written());
     assert!(ask(&client, RequestTarget::LeastLoaded).await.is_ok());
+}
+
+/// A read changes nothing, so nobody needs to hear of a connection that broke under it.
+#[tokio::test(start_paused = true)]
+async fn a_read_is_sent_again_after_a_lost_connection() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::DESCRIBE_GROUPS if ASKED.fetch_add(1, Ordering::Relaxed) < 3 => {
+            Reaction::BytesThenClose(Vec::new())
+        }
+        ApiKey::DESCRIBE_GROUPS => got.answer(&DescribeGroupsResponse::default()),
+        _ => Reaction::Usual,
+    });
+    let client = client(&broker);
+    let read = Request::typed(RequestTarget::LeastLoaded, DescribeGroupsRequest::default());
+    let response = client.view().request(read).await.expect("an answer");
+    assert_eq!(response.api_key, ApiKey::DESCRIBE_GROUPS);
+    assert_eq!(broker.got(ApiKey::DESCRIBE_GROUPS).len(), 4);
+}
+
+/// Its own deadline still ends it.
+#[tokio::test(start_paused = true)]
+async fn a_read_is_not_sent_again_for_ever() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::DESCRIBE_GROUPS => Reaction::BytesThenClose(Vec::new()),
+        _ => Reaction::Usual,
+    });
+    let client = client(&broker);
+    client.view().wait_ready().await;
+    let start = Instant::now();
+    let read = Request {
+        timeout: Some(Duration::from_secs(5)),
+        ..Request::typed(RequestTarget::LeastLoaded, DescribeGroupsRequest::default())
+    };
+    let error = client.view().request(read).await.expect_err("cut off");
+    assert!(start.elapsed() < Duration::from_secs(6), "{error}");
+    assert!(broker.got(ApiKey::DESCRIBE_GROUPS).len() > 1);
 }
 
 #[tokio::test(start_paused = true)]

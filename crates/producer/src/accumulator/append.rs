@@ -58,10 +58,10 @@ pub enum AppendRefusal {
     },
     /// The topic has only this many partitions (0: it is not known yet): wait for metadata.
     UnknownPartition { partitions: u32 },
-    /// The partition's lock is taken: only from `try_append`. Release what others may need, then
+    /// The partition's lock is taken: only from the `try_` functions. Release what others may need, then
     /// `append`.
     Contended,
-    /// A new batch would be opened: only from `append_to_open_batch`.
+    /// A new batch would be opened: only from the `open_batch` functions.
     NewBatch,
     /// The producer is closed, or failed for good.
     Closed(ProducerError),
@@ -134,6 +134,25 @@ impl Accumulator {
             Mode {
                 refuse_new_batch: true,
                 ..Mode::default()
+            },
+        )
+    }
+
+    /// As `append_to_open_batch`, and refuses as `Contended` like `try_append`.
+    pub fn try_append_to_open_batch(
+        &self,
+        topic: &Arc<TopicEntry>,
+        record: &Record<'_>,
+        now: impl Fn() -> Instant,
+    ) -> Result<Appended, AppendRefusal> {
+        self.append_with(
+            topic,
+            record,
+            now,
+            None,
+            Mode {
+                try_lock: true,
+                refuse_new_batch: true,
             },
         )
     }

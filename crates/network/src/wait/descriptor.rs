@@ -1,0 +1,142 @@
+//! The gate that poll(2) watches: a signal ends the sleep at once.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::ptr;
+use std::time::Instant;
+
+use super::Wait;
+use crate::signals::mask::Mask;
+
+/// An eventfd on Linux, a pipe elsewhere.
+pub(super) struct Gate {
+    read: OwnedFd,
+    #[cfg(not(target_os = "linux"))]
+    write: OwnedFd,
+}
+
+impl Gate {
+    #[cfg(target_os = "linux")]
+    pub(super) fn new() -> io::Result<Self> {
+        // SAFETY: plain system call; the descriptor is ours if it is not negative.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: just made, owned by nobody else.
+        Ok(Self {
+            read: unsafe { OwnedFd::from_raw_fd(fd) },
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn new() -> io::Result<Self> {
+        let mut ends = [0; 2];
+        // SAFETY: `ends` has room for the two descriptors that pipe writes.
+        if unsafe { libc::pipe(ends.as_mut_ptr()) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        for fd in ends {
+            // SAFETY: both descriptors were just made.
+            unsafe {
+                libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
+        // SAFETY: just made, owned by nobody else.
+        Ok(unsafe {
+            Self {
+                read: OwnedFd::from_raw_fd(ends[0]),
+                write: OwnedFd::from_raw_fd(ends[1]),
+            }
+        })
+    }
+
+    /// One write; a full counter or pipe is as good as one more.
+    pub(super) fn open(&self) {
+        let one = 1_u64;
+        #[cfg(target_os = "linux")]
+        let fd = self.read.as_raw_fd();
+        #[cfg(not(target_os = "linux"))]
+        let fd = self.write.as_raw_fd();
+        // SAFETY: eight readable bytes, a descriptor that we own.
+        unsafe { libc::write(fd, (&raw const one).cast(), 8) };
+    }
+
+    fn close(&self) {
+        let mut spent = [0_u8; 64];
+        // SAFETY: 64 writable bytes, a descriptor that we own and that never blocks.
+        unsafe {
+            libc::read(
+                self.read.as_raw_fd(),
+                spent.as_mut_ptr().cast(),
+                spent.len(),
+            )
+        };
+    }
+
+    /// Sleeps; with `held`, those signals are let through for as long as it lasts.
+    pub(super) fn wait(&self, deadline: Option<Instant>, held: Option<&Mask>) -> Wait {
+        let mut watched = libc::pollfd {
+            fd: self.read.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let outcome = poll(&mut watched, deadline, held);
+        if outcome == Wait::Notified {
+            self.close();
+        }
+        outcome
+    }
+}
+
+/// What poll(2) says.
+fn outcome(ready: i32) -> Wait {
+    match ready {
+        1.. => Wait::Notified,
+        0 => Wait::TimedOut,
+        _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => Wait::Interrupted,
+        _ => Wait::TimedOut,
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
+fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>, held: Option<&Mask>) -> Wait {
+    let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+    let timeout = left.map(|left| libc::timespec {
+        tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
+    let mask = held.map_or(ptr::null(), |held| ptr::from_ref(held.before()));
+    // SAFETY: one pollfd, and pointers that are null or valid for the call.
+    outcome(unsafe { libc::ppoll(watched, 1, timeout, mask) })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+const GAP_LIMIT_MS: i32 = 1000;
+
+/// Without ppoll: signals are let through before the sleep, which leaves a gap of a few
+/// instructions; a second's limit on one sleep bounds what that can cost.
+#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
+fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>, held: Option<&Mask>) -> Wait {
+    let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+    let ms = left.map_or(-1, |left| {
+        i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+    });
+    let Some(held) = held else {
+        // SAFETY: one pollfd, ours.
+        return outcome(unsafe { libc::poll(watched, 1, ms) });
+    };
+    // SAFETY: the mask was filled in by pthread_sigmask.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, held.before(), ptr::null_mut()) };
+    let is_limited = !(0..=GAP_LIMIT_MS).contains(&ms);
+    let ms = if is_limited { GAP_LIMIT_MS } else { ms };
+    // SAFETY: as above.
+    match outcome(unsafe { libc::poll(watched, 1, ms) }) {
+        // Not the deadline: whoever waits looks for signals and sleeps on.
+        Wait::TimedOut if is_limited => Wait::Interrupted,
+        outcome => outcome,
+    }
+}
