@@ -25,7 +25,7 @@ def bench_broker() -> Iterator[RealKafka]:
     folder = _in_memory()
     configs = {"log.dirs": str(folder)} if folder else {}
     try:
-        with RealKafka("4.3", heap="1500m", configs=configs) as broker:
+        with RealKafka("4.3", heap="1500m", jvm_options=(), configs=configs) as broker:
             yield broker
     finally:
         if folder:

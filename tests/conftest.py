@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
+from tests.support import java
 from tests.support.brokers import KINDS, Broker, Brokers
 from tests.support.kafka import RealKafka
 from tests.support.scale import scale
+
+# Spark's own JVMs too, also where a test starts a program that starts Spark.
+os.environ["SPARK_SUBMIT_OPTS"] = " ".join(java.SHORT_LIVED)
 
 
 def pytest_report_header() -> str:

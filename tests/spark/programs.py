@@ -28,7 +28,8 @@ def session(master="local[1]", **conf):
 
 def environment(home: Path, **added: str) -> dict[str, str]:
     """What a shell has in which no virtual environment is activated."""
-    kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+    names = "HOME", "LANG", "TMPDIR", "SPARK_SUBMIT_OPTS"
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "PATH": "/usr/local/bin:/usr/bin:/bin", "JAVA_HOME": str(home), **added}
 
 

@@ -201,7 +201,10 @@ def test_a_cluster_of_two_executors_reads_and_writes(
         SESSION
         + f"""
 os.environ["PYSPARK_PYTHON"] = sys.executable
-spark = session("local-cluster[2,1,1024]", **{{"spark.executor.memory": "1g"}})
+spark = session("local-cluster[2,1,1024]", **{{
+    "spark.executor.memory": "1g",
+    "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
+}})
 kafka = {{"kafka.bootstrap.servers": {bootstrap!r}}}
 rows = spark.read.format("thalweg").options(**kafka).option("subscribe", {topic!r}).load()
 out = rows.select("value").write.format("thalweg").mode("append").options(**kafka)

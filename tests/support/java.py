@@ -15,6 +15,10 @@ from tests.support.paths import CACHE, ROOT, made
 
 SOURCES = ROOT / "tests" / "support" / "java"
 
+# Most JVMs of tests live for seconds: they start in 60% of the time without the optimising compiler
+# and the threads of a parallel collector. Benchmarks run without these.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
 
 @functools.cache
 def java_home() -> Path:
@@ -83,7 +87,7 @@ def command(
     return [
         tool("java"),
         f"-Xmx{heap}",
-        "-XX:+UseSerialGC",
+        *SHORT_LIVED,
         *log_options(version),
         "-Dthalweg.kafka.log.level=ERROR",
         "-cp",

@@ -20,7 +20,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -90,6 +90,7 @@ class RealKafka:
         secure: adds listeners with TLS, SASL PLAIN and both (users: `USERS`).
         configs: broker settings on top of the harness's own.
         heap: of each JVM.
+        jvm_options: for each broker's JVM.
         keystore: which of the certificates the brokers show.
     """
 
@@ -101,12 +102,14 @@ class RealKafka:
         secure: bool = False,
         configs: Mapping[str, str] | None = None,
         heap: str = "1g",
+        jvm_options: Sequence[str] = java.SHORT_LIVED,
         keystore: str = "server",
     ) -> None:
         self.version = version
         self.secure = secure
         self.configs = dict(configs or {})
         self.heap = heap
+        self.jvm_options = jvm_options
         self.keystore = keystore
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
         names = ["CONTROLLER", *(_PROTOCOLS if secure else _PROTOCOLS[:1])]
@@ -223,6 +226,7 @@ class RealKafka:
             java.tool("java"),
             f"-Xmx{self.heap}",
             f"-Xms{self.heap}",
+            *self.jvm_options,
             *java.log_options(self.version),
             "-cp",
             java.class_path(self.version),
