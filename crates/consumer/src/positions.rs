@@ -214,7 +214,6 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let retry_after = self.backoff.after(0);
         let mut assigned = self.shared.subscription.lock();
         // Revoked, sought elsewhere, or another reset was asked for meanwhile: not ours any more.
         let Some(state) = assigned.current(&target.partition, target.stamp) else {
@@ -242,7 +241,7 @@ impl Fetcher {
                 self.shared.buffer.push_error(error, about);
             }
             _ => {
-                state.failed(now + retry_after);
+                state.failed(now + self.backoff.after(state.attempts));
                 cluster.request_update();
             }
         }
@@ -312,10 +311,9 @@ impl Fetcher {
                     );
                 }
                 Some(Verdict::Refused(_)) | None => {
-                    let retry_after = self.backoff.after(0);
                     let mut assigned = self.shared.subscription.lock();
                     if let Some(state) = assigned.current(&target.partition, target.stamp) {
-                        state.failed(now + retry_after);
+                        state.failed(now + self.backoff.after(state.attempts));
                     }
                     cluster.request_update();
                 }

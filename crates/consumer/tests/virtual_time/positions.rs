@@ -313,6 +313,19 @@ fn a_reset_answer_for_a_revoked_partition_is_ignored() {
     assert_eq!(world.consumer.subscription().position(&tp(0)), Ok(None));
 }
 
+/// KIP-580: a leader that cannot answer for long is asked ever more rarely.
+#[test]
+fn waits_between_resets_grow() {
+    let mut world = World::with_topic(with_reset(OffsetReset::Earliest), 1, |broker| {
+        let unavailable = std::iter::repeat_n(ErrorCode::LEADER_NOT_AVAILABLE, 200);
+        broker.list_errors = unavailable.collect();
+    });
+    world.advance(Duration::from_secs(20));
+    let asked = resets(&world.broker).len();
+    // 0.1, 0.2, 0.4, 0.8 s, then each second: 23 or so, within the jitter. Without growth 200.
+    assert!((18..30).contains(&asked), "{asked}");
+}
+
 #[test]
 fn retriable_list_offsets_errors_are_retried_after_a_wait() {
     let mut broker = Broker::new(&[1]);
