@@ -1,7 +1,10 @@
 //! From slices to a place in a batch: the fast append, and the waits that a refusal asks for.
+//!
+//! A wait is a value that is polled: a thread sleeps between two looks (`operation::run`), a
+//! coroutine is suspended (`call.rs`). So both APIs have one implementation.
 
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pyo3::exceptions::PyValueError;
@@ -10,11 +13,13 @@ use pyo3::types::PyString;
 use thalweg_cluster::SharedMetadata;
 use thalweg_cluster::metadata::TopicLookup;
 use thalweg_producer::{
-    Accumulator, AppendRefusal, Appended, BufferWait, ProducerError, Record, TopicEntry,
+    Accumulator, AppendRefusal, Appended, BufferWait, ProducerError, Record, Reservation,
+    TopicEntry,
 };
+use thalweg_protocol::Str;
 
+use crate::errors;
 use crate::topics::TopicCache;
-use crate::{errors, gil};
 
 /// What the sending half of a producer needs.
 pub(crate) struct Appender {
@@ -44,6 +49,147 @@ pub(crate) fn now_ms() -> i64 {
         .map_or(0, |since| since.as_millis() as i64)
 }
 
+/// Not now: an error, or something to wait for.
+pub(crate) enum Refused {
+    Not(NotAppended),
+    Wait(Waiting),
+}
+
+impl<E: Into<NotAppended>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::Not(error.into())
+    }
+}
+
+/// What is to be waited for, at most as long as `max_block_ms` allows.
+pub(crate) enum Waiting {
+    Memory(BufferWait),
+    Partition(PartitionWait),
+}
+
+/// What a wait brought.
+pub(crate) enum Brought {
+    Memory(Reservation),
+    /// The topic's partitions, counted.
+    Metadata(i32),
+}
+
+/// Why a wait was in vain.
+pub(crate) enum Unmet {
+    Memory(ProducerError),
+    Metadata(NotAppended),
+}
+
+impl Unmet {
+    pub(crate) fn into_error(self, py: Python<'_>) -> NotAppended {
+        match self {
+            Self::Memory(error) => raise(py, &error),
+            Self::Metadata(error) => error,
+        }
+    }
+}
+
+impl Waiting {
+    /// `None`: the waker is woken when another look is worth while.
+    pub(crate) fn poll(
+        &mut self,
+        py: Python<'_>,
+        appender: &Appender,
+        waker: &Waker,
+    ) -> Option<Result<Brought, Unmet>> {
+        match self {
+            Self::Memory(wait) => match wait.poll_reservation(waker) {
+                Poll::Pending => None,
+                Poll::Ready(result) => Some(result.map(Brought::Memory).map_err(Unmet::Memory)),
+            },
+            Self::Partition(wait) => {
+                let found = wait.poll(py, appender, waker)?;
+                Some(found.map(Brought::Metadata).map_err(Unmet::Metadata))
+            }
+        }
+    }
+
+    /// What it means that `max_block_ms` are over.
+    pub(crate) fn timed_out(&self, py: Python<'_>, appender: &Appender) -> Unmet {
+        match self {
+            Self::Memory(_) => Unmet::Memory(ProducerError::BufferExhausted),
+            Self::Partition(wait) => Unmet::Metadata(appender.metadata_timeout(py, &wait.topic)),
+        }
+    }
+}
+
+/// Until the topic is known, with the wanted partition if there is one.
+pub(crate) struct PartitionWait {
+    topic: Str,
+    partition: Option<i32>,
+    /// An answer that lacks the partition may be older than the partition: one refresh is due.
+    refreshed_after: Option<u64>,
+}
+
+impl PartitionWait {
+    pub(crate) fn new(
+        py: Python<'_>,
+        appender: &Appender,
+        topic: &str,
+        partition: Option<i32>,
+    ) -> PyResult<Self> {
+        if let Some(negative) = partition.filter(|index| *index < 0) {
+            let text = format!("partition {negative} of topic {topic}: a partition is 0 or more");
+            return Err(PyValueError::new_err(text));
+        }
+        let asked = appender.metadata.request_topic(topic);
+        asked.map_err(|invalid| errors::raise(py, "InvalidTopicError", &invalid.to_string()))?;
+        Ok(Self {
+            topic: Str::from(topic),
+            partition,
+            refreshed_after: None,
+        })
+    }
+
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        appender: &Appender,
+        waker: &Waker,
+    ) -> Option<Result<i32, NotAppended>> {
+        let metadata = &*appender.metadata;
+        loop {
+            let seen = metadata.changes();
+            if appender.accumulator.is_closed() {
+                return Some(Err(raise(py, &ProducerError::Closed)));
+            }
+            let lookup = metadata.lookup(&self.topic);
+            match &lookup {
+                TopicLookup::Known(known) => {
+                    let count = known.partitions.len() as i32;
+                    if self.partition.is_none_or(|index| index < count) {
+                        return Some(Ok(count));
+                    }
+                    match self.refreshed_after {
+                        None => {
+                            metadata.request_update();
+                            self.refreshed_after = Some(seen);
+                        }
+                        Some(before) if seen != before => {
+                            return Some(Err(refused(py, &self.topic, self.partition, &lookup)));
+                        }
+                        Some(_) => {}
+                    }
+                }
+                // An answer without the topic ends the asking: a topic that is being created is
+                // asked for again, the cluster keeps the backoff.
+                TopicLookup::Unknown(_) => {
+                    let _ = metadata.request_topic(&self.topic);
+                }
+                _ => return Some(Err(refused(py, &self.topic, self.partition, &lookup))),
+            }
+            if metadata.wait_for_change(seen, waker) {
+                return None;
+            }
+        }
+    }
+}
+
 impl Appender {
     #[inline]
     pub(crate) fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<&Arc<TopicEntry>> {
@@ -55,139 +201,67 @@ impl Appender {
         Instant::now() + self.max_block
     }
 
-    /// Appends a record; `deadline` is made only if there is something to wait for.
+    /// Has the entry take what has just become known of its topic.
+    pub(crate) fn refresh(&self, topic: &str) {
+        self.accumulator.topic(topic);
+    }
+
+    /// Appends a record, with the memory that a wait brought if there was one.
     #[inline]
     pub(crate) fn append(
         &self,
         py: Python<'_>,
         topic: &Arc<TopicEntry>,
         record: &Record<'_>,
-    ) -> Result<Appended, NotAppended> {
-        match self.accumulator.try_append(topic, record, Instant::now) {
-            Ok(appended) => Ok(appended),
-            Err(refusal) => self.wait_and_append(py, topic, record, refusal, self.budget()),
-        }
+        memory: Option<Reservation>,
+    ) -> Result<Appended, Refused> {
+        let first = match memory {
+            None => self.accumulator.try_append(topic, record, Instant::now),
+            Some(memory) => py.detach(|| {
+                self.accumulator
+                    .append_reserved(topic, record, memory, Instant::now)
+            }),
+        };
+        first.or_else(|refusal| self.refused(py, topic, record, refusal))
     }
 
-    /// Appends a record after what was refused, as long as the budget lasts.
+    /// What a refusal means to the caller; a lock that was taken is waited for here.
     #[cold]
-    pub(crate) fn wait_and_append(
+    pub(crate) fn refused(
         &self,
         py: Python<'_>,
         topic: &Arc<TopicEntry>,
         record: &Record<'_>,
         mut refusal: AppendRefusal,
-        deadline: Instant,
-    ) -> Result<Appended, NotAppended> {
+    ) -> Result<Appended, Refused> {
         loop {
-            let next = match refusal {
+            let error = match refusal {
                 AppendRefusal::Contended | AppendRefusal::NewBatch => {
-                    py.detach(|| self.accumulator.append(topic, record, Instant::now))
+                    match py.detach(|| self.accumulator.append(topic, record, Instant::now)) {
+                        Ok(appended) => return Ok(appended),
+                        Err(again) => refusal = again,
+                    }
+                    continue;
                 }
                 AppendRefusal::BufferExhausted(wait) => {
-                    let reservation = self.memory(py, wait, deadline)?;
-                    py.detach(|| {
-                        self.accumulator
-                            .append_reserved(topic, record, reservation, Instant::now)
-                    })
+                    return Err(Refused::Wait(Waiting::Memory(wait)));
                 }
                 AppendRefusal::UnknownPartition { .. } => {
-                    self.await_partition(py, topic.name(), record.partition, deadline)?;
-                    self.accumulator.try_append(topic, record, Instant::now)
+                    let wait = PartitionWait::new(py, self, topic.name(), record.partition)?;
+                    return Err(Refused::Wait(Waiting::Partition(wait)));
                 }
                 AppendRefusal::TooLarge {
                     size,
                     limit,
                     option,
-                } => {
-                    let error = ProducerError::RecordTooLarge {
-                        size,
-                        limit,
-                        option,
-                    };
-                    return Err(raise(py, &error));
-                }
-                AppendRefusal::Closed(error) => return Err(raise(py, &error)),
+                } => ProducerError::RecordTooLarge {
+                    size,
+                    limit,
+                    option,
+                },
+                AppendRefusal::Closed(error) => error,
             };
-            match next {
-                Ok(appended) => return Ok(appended),
-                Err(again) => refusal = again,
-            }
-        }
-    }
-
-    fn memory(
-        &self,
-        py: Python<'_>,
-        mut wait: BufferWait,
-        deadline: Instant,
-    ) -> Result<thalweg_producer::Reservation, NotAppended> {
-        let got = gil::wait(py, Some(deadline), |waker| {
-            match wait.poll_reservation(waker) {
-                Poll::Ready(result) => Some(result),
-                Poll::Pending => None,
-            }
-        })?;
-        match got {
-            Some(Ok(reservation)) => Ok(reservation),
-            Some(Err(error)) => Err(raise(py, &error)),
-            None => Err(raise(py, &ProducerError::BufferExhausted)),
-        }
-    }
-
-    /// Waits until the topic is known, with the wanted partition if there is one.
-    pub(crate) fn await_partition(
-        &self,
-        py: Python<'_>,
-        topic: &str,
-        partition: Option<i32>,
-        deadline: Instant,
-    ) -> Result<i32, NotAppended> {
-        if let Some(negative) = partition.filter(|index| *index < 0) {
-            let text = format!("partition {negative} of topic {topic}: a partition is 0 or more");
-            return Err(PyValueError::new_err(text).into());
-        }
-        let metadata = &*self.metadata;
-        metadata
-            .request_topic(topic)
-            .map_err(|invalid| errors::raise(py, "InvalidTopicError", &invalid.to_string()))?;
-        // An answer that lacks the partition may be older than the partition: one refresh is due.
-        let mut refreshed_after = None;
-        let found = gil::wait(py, Some(deadline), |waker| {
-            loop {
-                let seen = metadata.changes();
-                let lookup = metadata.lookup(topic);
-                match &lookup {
-                    TopicLookup::Known(known) => {
-                        let count = known.partitions.len() as i32;
-                        if partition.is_none_or(|index| index < count) {
-                            return Some(Ok(count));
-                        }
-                        match refreshed_after {
-                            None => {
-                                metadata.request_update();
-                                refreshed_after = Some(seen);
-                            }
-                            Some(before) if seen != before => return Some(Err(lookup)),
-                            Some(_) => {}
-                        }
-                    }
-                    // An answer without the topic ends the asking: a topic that is being created
-                    // is asked for again, the cluster keeps the backoff.
-                    TopicLookup::Unknown(_) => {
-                        let _ = metadata.request_topic(topic);
-                    }
-                    _ => return Some(Err(lookup)),
-                }
-                if metadata.wait_for_change(seen, waker) {
-                    return None;
-                }
-            }
-        })?;
-        match found {
-            Some(Ok(count)) => Ok(count),
-            Some(Err(lookup)) => Err(refused(py, topic, partition, &lookup)),
-            None => Err(self.metadata_timeout(py, topic)),
+            return Err(Refused::Not(raise(py, &error)));
         }
     }
 

@@ -8,13 +8,14 @@ use std::time::Instant;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString};
-use thalweg_producer::{AppendRefusal, Appended, Record};
+use thalweg_producer::{AppendRefusal, Record, Reservation};
 use thalweg_records::Headers;
 
-use crate::append::{Appender, NotAppended, now_ms};
+use crate::append::{Appender, PartitionWait, Refused, Waiting, now_ms};
 use crate::cluster::ClusterMetadata;
-use crate::futures::{Awaited, FutureRecordMetadata, Sent, when_batch_done};
+use crate::futures::{Awaited, Sent, when_batch_done};
 use crate::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
+use crate::sending::{Given, sent};
 use crate::types::Sizes;
 use crate::{callbacks, types};
 
@@ -27,18 +28,26 @@ pub(crate) struct Hooks {
     on_acknowledgement: Option<Py<PyAny>>,
 }
 
-/// One record as the application gave it.
-pub(crate) struct Given<'py> {
-    pub(crate) topic: Bound<'py, PyString>,
-    pub(crate) value: Option<Bound<'py, PyAny>>,
-    pub(crate) key: Option<Bound<'py, PyAny>>,
-    pub(crate) headers: Option<Bound<'py, PyAny>>,
-    pub(crate) partition: Option<i32>,
-    pub(crate) timestamp_ms: Option<i64>,
-}
-
 /// What the serializers made.
 type KeyAndValue<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
+
+/// How far the Python steps of one record are.
+#[derive(Default)]
+pub(crate) struct Steps {
+    intercepted: bool,
+    prepared: Option<Prepared>,
+}
+
+/// A record as the serializers and the partitioner made it.
+struct Prepared {
+    key: Option<Py<PyAny>>,
+    value: Option<Py<PyAny>>,
+    headers: HeaderList,
+    partition: Option<i32>,
+    timestamp_ms: i64,
+    /// KIP-480: the partitioner is asked once more if a batch would be opened.
+    choose_again: bool,
+}
 
 impl Hooks {
     pub(crate) fn new(hooks: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -64,145 +73,128 @@ impl Hooks {
         self.on_send.is_some() || self.partition.is_some() || self.on_acknowledgement.is_some()
     }
 
-    pub(crate) fn send<'py>(
+    /// One record through all steps that it has not taken yet.
+    pub(crate) fn send(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         appender: &Appender,
-        given: Given<'py>,
-    ) -> PyResult<FutureRecordMetadata> {
-        match self.send_one(py, appender, given) {
-            Ok(sent) => Ok(FutureRecordMetadata::sent(sent)),
-            Err(NotAppended::Fail(error)) => Ok(FutureRecordMetadata::refused(error)),
-            Err(NotAppended::Raise(error)) => Err(error),
+        given: &mut Given,
+        steps: &mut Steps,
+        memory: Option<Reservation>,
+    ) -> Result<Sent, Refused> {
+        if !steps.intercepted {
+            steps.intercepted = true;
+            if let Some(hook) = &self.on_send {
+                *given = intercepted(py, hook, given)?;
+            }
         }
-    }
-
-    /// One record through all steps; those who want to hear of it do, whatever comes of it.
-    pub(crate) fn send_one<'py>(
-        &self,
-        py: Python<'py>,
-        appender: &Appender,
-        given: Given<'py>,
-    ) -> Result<Sent, NotAppended> {
-        let given = match &self.on_send {
-            Some(hook) => intercepted(py, hook, given)?,
-            None => given,
+        let prepared = match &mut steps.prepared {
+            Some(prepared) => prepared,
+            None => {
+                let made = self.prepared(py, appender, given)?;
+                steps.prepared.insert(made)
+            }
         };
-        let sent = self.try_send(py, appender, &given);
-        match &sent {
-            Ok(sent) => self.hear_of(py, sent),
-            Err(NotAppended::Fail(error)) => self.tell_failure(py, error.bind(py)),
-            Err(NotAppended::Raise(error)) => self.tell_failure(py, error.value(py)),
-        }
-        sent
+        self.append(py, appender, given, prepared, memory)
     }
 
-    fn try_send<'py>(
+    fn prepared(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         appender: &Appender,
-        given: &Given<'py>,
-    ) -> Result<Sent, NotAppended> {
-        let deadline = appender.budget();
+        given: &Given,
+    ) -> Result<Prepared, Refused> {
         let present =
-            |data: &Option<Bound<'py, PyAny>>| data.as_ref().is_some_and(|d| !d.is_none());
+            |data: &Option<Py<PyAny>>| data.as_ref().is_some_and(|data| !data.is_none(py));
         need_key_or_value(present(&given.key), present(&given.value))?;
-        let topic = appender.topic(&given.topic)?;
+        let topic = appender.topic(given.topic.bind(py))?;
         if topic.partition_count() == 0 {
-            appender.await_partition(py, topic.name(), None, deadline)?;
+            let wait = PartitionWait::new(py, appender, topic.name(), None)?;
+            return Err(Refused::Wait(Waiting::Partition(wait)));
         }
         let headers = header_objects(py, given.headers.as_ref())?;
-        let serialized = self.serialized(py, given, &headers)?;
-        let key_data = Data::new(serialized.0.as_ref(), "key")?;
-        let value_data = Data::new(serialized.1.as_ref(), "value")?;
-        let held = HeaderList::new(headers.as_any())?;
-        let header_data = held.data()?;
-        let refs = header_refs(&header_data);
-        let mut record = Record {
+        let (key, value) = self.serialized(py, given, &headers)?;
+        let mut prepared = Prepared {
+            key: key.map(Bound::unbind),
+            value: value.map(Bound::unbind),
+            headers: HeaderList::new(headers.as_any())?,
             partition: given.partition,
             timestamp_ms: given.timestamp_ms.unwrap_or_else(now_ms),
-            key: key_data.as_slice(),
-            value: value_data.as_slice(),
-            headers: Headers::List(&refs),
+            choose_again: false,
         };
-        let chosen = record.partition.is_none() && self.partition.is_some();
-        if chosen {
-            record.partition = Some(self.partition_of(py, appender, given, &serialized)?);
+        let (has_key, _) = prepared.data(py)?;
+        if prepared.partition.is_none() && self.partition.is_some() {
+            prepared.choose_again = self.on_new_batch.is_some() && has_key.as_slice().is_none();
+            prepared.partition = Some(self.partition_of(py, appender, given, &prepared)?);
         }
-        let appended = if chosen && self.on_new_batch.is_some() && record.key.is_none() {
-            self.append_or_choose_again(py, appender, given, &mut record, &serialized, deadline)?
-        } else {
-            self.append(py, appender, given, &record, deadline)?
-        };
-        Ok(Sent {
-            completion: appended.completion,
-            index: appended.index,
-            timestamp_ms: record.timestamp_ms,
-            sizes: Sizes {
-                key: key_data.size(),
-                value: value_data.size(),
-                headers: header_size(&refs),
-            },
-        })
+        Ok(prepared)
     }
 
     fn append(
         &self,
         py: Python<'_>,
         appender: &Appender,
-        given: &Given<'_>,
-        record: &Record<'_>,
-        deadline: Instant,
-    ) -> Result<Appended, NotAppended> {
-        let topic = appender.topic(&given.topic)?;
-        match appender.accumulator.try_append(topic, record, Instant::now) {
-            Ok(appended) => Ok(appended),
-            Err(refusal) => appender.wait_and_append(py, topic, record, refusal, deadline),
+        given: &Given,
+        prepared: &mut Prepared,
+        memory: Option<Reservation>,
+    ) -> Result<Sent, Refused> {
+        if std::mem::take(&mut prepared.choose_again)
+            && let Some(sent) = self.append_or_choose_again(py, appender, given, prepared)?
+        {
+            return Ok(sent);
         }
+        let topic = appender.topic(given.topic.bind(py))?;
+        let append = |record: &Record<'_>| appender.append(py, topic, record, memory);
+        let (appended, sizes) = prepared.with_record(py, append)?;
+        Ok(sent(appended, prepared.timestamp_ms, sizes))
     }
 
     /// KIP-480: an append that would open a new batch lets the partitioner choose once more.
-    fn append_or_choose_again<'py>(
+    fn append_or_choose_again(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         appender: &Appender,
-        given: &Given<'py>,
-        record: &mut Record<'_>,
-        serialized: &KeyAndValue<'py>,
-        deadline: Instant,
-    ) -> Result<Appended, NotAppended> {
-        let topic = appender.topic(&given.topic)?;
-        let accumulator = &appender.accumulator;
-        let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
-        let appended = match tried {
-            // A bulk append may hold the partition's lock for a while, and it waits without the GIL.
-            Err(AppendRefusal::Contended) => {
-                py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
-            }
-            other => other,
-        };
-        match appended {
-            Ok(appended) => Ok(appended),
-            Err(AppendRefusal::NewBatch) => {
-                if let Some(hook) = &self.on_new_batch {
-                    let cluster = ClusterMetadata::new(appender.metadata.snapshot());
-                    hook.call1(py, (&given.topic, cluster, record.partition))?;
+        given: &Given,
+        prepared: &mut Prepared,
+    ) -> Result<Option<Sent>, Refused> {
+        let topic = appender.topic(given.topic.bind(py))?;
+        let (appended, sizes) = prepared.with_record(py, |record| {
+            let accumulator = &appender.accumulator;
+            let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
+            let appended = match tried {
+                // A bulk append may hold the partition's lock for a while, and it waits without the
+                // GIL.
+                Err(AppendRefusal::Contended) => {
+                    py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
                 }
-                record.partition = Some(self.partition_of(py, appender, given, serialized)?);
-                self.append(py, appender, given, record, deadline)
+                other => other,
+            };
+            match appended {
+                Ok(appended) => Ok(Some(appended)),
+                Err(AppendRefusal::NewBatch) => Ok(None),
+                Err(refusal) => appender.refused(py, topic, record, refusal).map(Some),
             }
-            Err(refusal) => appender.wait_and_append(py, topic, record, refusal, deadline),
+        })?;
+        if let Some(appended) = appended {
+            return Ok(Some(sent(appended, prepared.timestamp_ms, sizes)));
         }
+        if let Some(hook) = &self.on_new_batch {
+            let cluster = ClusterMetadata::new(appender.metadata.snapshot());
+            hook.call1(py, (&given.topic, cluster, prepared.partition))?;
+        }
+        prepared.partition = Some(self.partition_of(py, appender, given, prepared)?);
+        Ok(None)
     }
 
     fn serialized<'py>(
         &self,
         py: Python<'py>,
-        given: &Given<'py>,
+        given: &Given,
         headers: &Bound<'py, PyList>,
     ) -> PyResult<KeyAndValue<'py>> {
         let Some(hook) = &self.serialize else {
-            return Ok((given.key.clone(), given.value.clone()));
+            let bound = |data: &Option<Py<PyAny>>| data.as_ref().map(|data| data.bind(py).clone());
+            return Ok((bound(&given.key), bound(&given.value)));
         };
         let (key, value): (Bound<'py, PyAny>, Bound<'py, PyAny>) = hook
             .bind(py)
@@ -211,14 +203,14 @@ impl Hooks {
         Ok((Some(key), Some(value)))
     }
 
-    fn partition_of<'py>(
+    fn partition_of(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         appender: &Appender,
-        given: &Given<'py>,
-        serialized: &KeyAndValue<'py>,
+        given: &Given,
+        prepared: &Prepared,
     ) -> PyResult<i32> {
-        let (key, value) = serialized;
+        let (key, value) = (&prepared.key, &prepared.value);
         let hook = self
             .partition
             .as_ref()
@@ -237,7 +229,7 @@ impl Hooks {
     }
 
     /// Every record is told of, whether or not the application looks at its future.
-    fn hear_of(&self, py: Python<'_>, sent: &Sent) {
+    pub(crate) fn hear_of(&self, py: Python<'_>, sent: &Sent) {
         let Some(hook) = &self.on_acknowledgement else {
             return;
         };
@@ -258,7 +250,7 @@ impl Hooks {
         );
     }
 
-    fn tell_failure<'py, E>(&self, py: Python<'py>, error: &Bound<'py, E>) {
+    pub(crate) fn tell_failure<'py, E>(&self, py: Python<'py>, error: &Bound<'py, E>) {
         let Some(hook) = &self.on_acknowledgement else {
             return;
         };
@@ -268,15 +260,48 @@ impl Hooks {
     }
 }
 
-fn intercepted<'py>(py: Python<'py>, hook: &Py<PyAny>, given: Given<'py>) -> PyResult<Given<'py>> {
-    let record = types::producer_record(py, &given)?;
+impl Prepared {
+    fn data<'a>(&'a self, py: Python<'a>) -> PyResult<(Data<'a>, Data<'a>)> {
+        let key = Data::new(self.key.as_ref().map(|key| key.bind(py)), "key")?;
+        let value = Data::new(self.value.as_ref().map(|value| value.bind(py)), "value")?;
+        Ok((key, value))
+    }
+
+    /// The record as slices, and the sizes of its parts.
+    fn with_record<T>(
+        &self,
+        py: Python<'_>,
+        append: impl FnOnce(&Record<'_>) -> Result<T, Refused>,
+    ) -> Result<(T, Sizes), Refused> {
+        let (key, value) = self.data(py)?;
+        let headers = self.headers.data(py)?;
+        let refs = header_refs(&headers);
+        let record = Record {
+            partition: self.partition,
+            timestamp_ms: self.timestamp_ms,
+            key: key.as_slice(),
+            value: value.as_slice(),
+            headers: Headers::List(&refs),
+        };
+        let appended = append(&record)?;
+        let sizes = Sizes {
+            key: key.size(),
+            value: value.size(),
+            headers: header_size(&refs),
+        };
+        Ok((appended, sizes))
+    }
+}
+
+fn intercepted(py: Python<'_>, hook: &Py<PyAny>, given: &Given) -> PyResult<Given> {
+    let record = types::producer_record(py, given)?;
     let changed = hook.bind(py).call1((record,))?;
-    let optional = |name: &str| -> PyResult<Option<Bound<'py, PyAny>>> {
+    let optional = |name: &str| -> PyResult<Option<Py<PyAny>>> {
         let value = changed.getattr(name)?;
-        Ok((!value.is_none()).then_some(value))
+        Ok((!value.is_none()).then(|| value.unbind()))
     };
     Ok(Given {
-        topic: topic_name(&changed.getattr("topic")?)?,
+        topic: topic_name(&changed.getattr("topic")?)?.unbind(),
         value: optional("value")?,
         key: optional("key")?,
         headers: optional("headers")?,
@@ -288,11 +313,12 @@ fn intercepted<'py>(py: Python<'py>, hook: &Py<PyAny>, given: Given<'py>) -> PyR
 /// A list that serializers may append to.
 fn header_objects<'py>(
     py: Python<'py>,
-    headers: Option<&Bound<'py, PyAny>>,
+    headers: Option<&Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyList>> {
     match headers {
         None => Ok(PyList::empty(py)),
         Some(given) => {
+            let given = given.bind(py);
             HeaderList::new(given)?;
             let list = PyList::empty(py);
             for pair in given.try_iter()? {

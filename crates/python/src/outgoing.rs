@@ -62,20 +62,20 @@ impl<'a> Data<'a> {
 }
 
 /// Headers as given, held so that their bytes can be borrowed.
-pub(crate) struct HeaderList<'py>(Vec<(Bound<'py, PyString>, Option<Bound<'py, PyAny>>)>);
+pub(crate) struct HeaderList(Vec<(Py<PyString>, Option<Py<PyAny>>)>);
 
-impl<'py> HeaderList<'py> {
+impl HeaderList {
     /// Takes a list (or tuple) of `(str, bytes)` pairs; a value may be None.
-    pub(crate) fn new(headers: &Bound<'py, PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(headers: &Bound<'_, PyAny>) -> PyResult<Self> {
         if !headers.is_instance_of::<PyList>() && !headers.is_instance_of::<PyTuple>() {
             return Err(wrong_headers(headers));
         }
         let mut pairs = Vec::new();
         for item in headers.try_iter()? {
-            let pair: (Bound<'py, PyString>, Bound<'py, PyAny>) =
+            let pair: (Bound<'_, PyString>, Bound<'_, PyAny>) =
                 item?.extract().map_err(|_| wrong_headers(headers))?;
-            let value = (!pair.1.is_none()).then_some(pair.1);
-            pairs.push((pair.0, value));
+            let value = (!pair.1.is_none()).then(|| pair.1.unbind());
+            pairs.push((pair.0.unbind(), value));
         }
         Ok(Self(pairs))
     }
@@ -85,11 +85,12 @@ impl<'py> HeaderList<'py> {
     }
 
     /// The pairs as slices, to be borrowed for the append.
-    pub(crate) fn data(&self) -> PyResult<Vec<(&str, Data<'_>)>> {
-        self.0
-            .iter()
-            .map(|(name, value)| Ok((name.to_str()?, Data::new(value.as_ref(), "header value")?)))
-            .collect()
+    pub(crate) fn data<'a>(&'a self, py: Python<'a>) -> PyResult<Vec<(&'a str, Data<'a>)>> {
+        let pair = |(name, value): &'a (Py<PyString>, Option<Py<PyAny>>)| {
+            let value = value.as_ref().map(|value| value.bind(py));
+            Ok((name.bind(py).to_str()?, Data::new(value, "header value")?))
+        };
+        self.0.iter().map(pair).collect()
     }
 }
 

@@ -5,31 +5,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use thalweg_network::producer::ProducerClient;
-use thalweg_producer::{CompletionListener, Record};
-use thalweg_records::Headers;
 
-use crate::append::{Appender, NotAppended, now_ms};
 use crate::batch_futures::FutureBatchMetadata;
 use crate::client::{Client, Handle};
-use crate::config::{Options, duration_ms};
-use crate::futures::{FutureRecordMetadata, Listener, Sent};
-use crate::hooks::{Given, Hooks, topic_name};
-use crate::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
-use crate::topics::TopicCache;
-use crate::types::Sizes;
-use crate::{errors, gil, settings};
-
-/// An opened producer.
-pub(crate) struct Core {
-    pub(crate) client: Arc<ProducerClient>,
-    pub(crate) appender: Appender,
-    pub(crate) hooks: Option<Hooks>,
-}
+use crate::config::duration_ms;
+use crate::futures::FutureRecordMetadata;
+use crate::hooks::topic_name;
+use crate::operation::run;
+use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
+use crate::sending::Given;
+use crate::{errors, gil, send_many};
 
 /// The producer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
@@ -40,10 +29,7 @@ impl Producer {
     #[inline]
     fn core(&self, py: Python<'_>) -> PyResult<&Core> {
         match self.0.get() {
-            Some(core) => match core.client.view().check() {
-                Ok(()) => Ok(core),
-                Err(error) => Err(errors::client(py, &error)),
-            },
+            Some(core) => core.check(py).map(|()| core),
             None => Err(errors::raise(
                 py,
                 "IllegalStateError",
@@ -70,37 +56,8 @@ impl Producer {
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let mut options = Options::new(config)?;
-        let client_config = settings::client(&mut options)?;
-        let mut producer_config = settings::producer(&mut options)?;
-        settings::align_producer(&mut producer_config, &client_config);
-        let max_block = options
-            .get::<f64>("max_block_ms")?
-            .map_or(Duration::from_secs(60), duration_ms);
-        options.finish()?;
-        let hooks = hooks
-            .filter(|given| !given.is_none())
-            .map(Hooks::new)
-            .transpose()?;
-        let listener: Arc<dyn CompletionListener> = Arc::new(Listener);
-        let client = gil::client_call(py, |interrupted| {
-            let client = ProducerClient::start(&client_config, producer_config, Some(listener))?;
-            client
-                .view()
-                .wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
-            Ok(client)
-        })?;
-        let appender = Appender {
-            accumulator: Arc::clone(client.accumulator()),
-            metadata: Arc::clone(client.view().metadata()),
-            topics: TopicCache::new(),
-            max_block,
-        };
-        let core = Core {
-            client: Arc::new(client),
-            appender,
-            hooks,
-        };
+        let core = Core::start(py, config, hooks)?;
+        run(py, &core, &mut Bootstrap::new(&core))?;
         self.0
             .set(core)
             .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is open already"))
@@ -121,17 +78,14 @@ impl Producer {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
         let given = Given {
-            topic,
-            value,
-            key,
-            headers,
+            topic: topic.unbind(),
+            value: value.map(Bound::unbind),
+            key: key.map(Bound::unbind),
+            headers: headers.map(Bound::unbind),
             partition,
             timestamp_ms,
         };
-        match &core.hooks {
-            None => send_plain(py, &core.appender, &given),
-            Some(hooks) => hooks.send(py, &core.appender, given),
-        }
+        crate::sending::send(py, core, given)
     }
 
     #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None))]
@@ -148,7 +102,7 @@ impl Producer {
     ) -> PyResult<FutureBatchMetadata> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
-        crate::send_many::send_lists(
+        let mut sending = send_many::send_lists(
             py,
             core,
             &topic,
@@ -157,7 +111,9 @@ impl Producer {
             headers,
             partition,
             timestamps_ms,
-        )
+        )?;
+        let (rows, len) = run(py, core, &mut sending)?;
+        Ok(FutureBatchMetadata::new(rows, len))
     }
 
     fn send_arrow<'py>(
@@ -168,23 +124,15 @@ impl Producer {
     ) -> PyResult<FutureBatchMetadata> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
-        crate::send_many::send_columns(py, core, &topic, data)
+        let mut sending = send_many::send_columns(py, core, &topic, data)?;
+        let (rows, len) = run(py, core, &mut sending)?;
+        Ok(FutureBatchMetadata::new(rows, len))
     }
 
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let core = self.core(py)?;
-        let mut ticket = core.appender.accumulator.flush();
-        let done = gil::wait(py, gil::deadline_seconds(timeout), |waker| {
-            ticket.poll_done(waker).is_ready().then_some(())
-        })?;
-        if done.is_some() {
-            return Ok(());
-        }
-        let left = ticket.remaining();
-        let seconds = timeout.unwrap_or_default();
-        let text = format!("{left} batches were not acknowledged within {seconds} seconds");
-        Err(errors::raise(py, "KafkaTimeoutError", &text))
+        run(py, core, &mut Flush::new(core, timeout))
     }
 
     #[pyo3(signature = (timeout = None))]
@@ -200,12 +148,9 @@ impl Producer {
     }
 
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<BTreeSet<i32>> {
-        let appender = &self.core(py)?.appender;
-        match appender.await_partition(py, topic, None, appender.budget()) {
-            Ok(count) => Ok((0..count).collect()),
-            Err(NotAppended::Raise(error)) => Err(error),
-            Err(NotAppended::Fail(error)) => Err(PyErr::from_value(error.into_bound(py))),
-        }
+        let core = self.core(py)?;
+        let count = run(py, core, &mut PartitionsFor::new(py, core, topic)?)?;
+        Ok((0..count).collect())
     }
 
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
@@ -214,18 +159,10 @@ impl Producer {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        // Not `core`: the last figures of a closed producer are worth reading.
-        let core = match self.0.get() {
-            Some(core) if !core.client.view().is_inherited() => core,
-            _ => self.core(py)?,
-        };
-        let values = PyDict::new(py);
-        for (name, value) in core.appender.accumulator.metrics_snapshot() {
-            values.set_item(name, value)?;
+        match self.0.get() {
+            Some(core) => core.metrics(py),
+            None => self.core(py)?.metrics(py),
         }
-        let groups = PyDict::new(py);
-        groups.set_item("producer-metrics", values)?;
-        Ok(groups)
     }
 
     #[getter]
@@ -245,52 +182,4 @@ impl Producer {
 /// A deadline for those who wait as long as it takes.
 pub(crate) fn far_away() -> Instant {
     Instant::now() + duration_ms(f64::INFINITY)
-}
-
-/// `send` without any Python step.
-#[inline]
-fn send_plain(
-    py: Python<'_>,
-    appender: &Appender,
-    given: &Given<'_>,
-) -> PyResult<FutureRecordMetadata> {
-    let key = Data::new(given.key.as_ref(), "key")?;
-    let value = Data::new(given.value.as_ref(), "value")?;
-    need_key_or_value(key.as_slice().is_some(), value.as_slice().is_some())?;
-    let topic = appender.topic(&given.topic)?;
-    let timestamp_ms = given.timestamp_ms.unwrap_or_else(now_ms);
-    let record = Record {
-        partition: given.partition,
-        timestamp_ms,
-        key: key.as_slice(),
-        value: value.as_slice(),
-        headers: Headers::default(),
-    };
-    let (appended, header_bytes) = match &given.headers {
-        None => (appender.append(py, topic, &record), -1),
-        Some(headers) => {
-            let held = HeaderList::new(headers)?;
-            let data = held.data()?;
-            let refs = header_refs(&data);
-            let record = Record {
-                headers: Headers::List(&refs),
-                ..record
-            };
-            (appender.append(py, topic, &record), header_size(&refs))
-        }
-    };
-    match appended {
-        Ok(appended) => Ok(FutureRecordMetadata::sent(Sent {
-            completion: appended.completion,
-            index: appended.index,
-            timestamp_ms,
-            sizes: Sizes {
-                key: key.size(),
-                value: value.size(),
-                headers: header_bytes,
-            },
-        })),
-        Err(NotAppended::Raise(error)) => Err(error),
-        Err(NotAppended::Fail(error)) => Ok(FutureRecordMetadata::refused(error)),
-    }
 }

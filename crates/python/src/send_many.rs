@@ -1,82 +1,56 @@
-//! `send_many` and `send_arrow`: one crossing for a whole column.
+//! `send_many` and `send_arrow`: one crossing for a whole column, step by step.
 //!
 //! Lists are read into slices under the GIL; partitioning, encoding and waiting go on without it.
+//! Where Python steps are set, each element goes the way of a `send` (`EachRow`).
 
+use std::sync::Arc;
+use std::task::Waker;
 use std::time::Instant;
 
-use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PySequence, PyString, PyTuple};
 use thalweg_cluster::metadata::TopicLookup;
 use thalweg_columns::ArrowSource;
-use thalweg_producer::{AppendedRows, BulkAppend, BulkStep, ProducerError, Record, RecordSource};
+use thalweg_producer::{
+    BulkAppend, BulkStep, ProducerError, Record, RecordSource, Reservation, TopicEntry,
+};
 use thalweg_protocol::{ErrorCode, Str};
-use thalweg_records::{HeaderRef, Headers};
 
-use crate::append::{Appender, NotAppended, now_ms};
-use crate::batch_futures::{FutureBatchMetadata, Rows};
-use crate::hooks::{Given, Hooks};
-use crate::outgoing::{Data, HeaderList, header_refs};
-use crate::producer::Core;
-use crate::{capsules, errors, gil};
+use crate::append::{Appender, Brought, PartitionWait, Unmet, Waiting, now_ms};
+use crate::batch_futures::Rows;
+use crate::list_source::{Columns, ListSource, Partitions};
+use crate::operation::{Operation, is_over};
+use crate::producer_core::Core;
+use crate::sending::{Given, Sending};
+use crate::{capsules, errors};
 
-/// What a `send_many` was given, each column as a tuple of its own (the caller's list may change).
-struct Columns<'py> {
-    values: Bound<'py, PyTuple>,
-    keys: Option<Bound<'py, PyTuple>>,
-    headers: Option<Bound<'py, PyTuple>>,
-    partitions: Partitions,
-    timestamps: Option<Vec<Option<i64>>>,
+/// A column that is being sent; where its rows went, and how many there are.
+pub(crate) enum SendMany {
+    Whole(WholeColumn),
+    Each(EachRow),
 }
 
-enum Partitions {
-    Chosen,
-    One(i32),
-    Each(Vec<Option<i32>>),
-}
+impl Operation for SendMany {
+    type Output = (Rows, usize);
 
-impl Partitions {
-    fn of(&self, row: usize) -> Option<i32> {
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        core: &Core,
+        waker: &Waker,
+    ) -> PyResult<Option<Self::Output>> {
         match self {
-            Self::Chosen => None,
-            Self::One(partition) => Some(*partition),
-            Self::Each(partitions) => partitions[row],
-        }
-    }
-}
-
-/// Rows of Python lists as slices.
-struct ListSource<'a> {
-    values: &'a [Data<'a>],
-    keys: Option<&'a [Data<'a>]>,
-    headers: Option<&'a [Vec<HeaderRef<'a>>]>,
-    partitions: &'a Partitions,
-    timestamps: Option<&'a [Option<i64>]>,
-    now_ms: i64,
-}
-
-impl RecordSource for ListSource<'_> {
-    fn rows(&self) -> usize {
-        self.values.len()
-    }
-
-    fn record(&mut self, row: usize) -> Record<'_> {
-        Record {
-            partition: self.partitions.of(row),
-            timestamp_ms: self
-                .timestamps
-                .and_then(|times| times[row])
-                .unwrap_or(self.now_ms),
-            key: self.keys.and_then(|keys| keys[row].as_slice()),
-            value: self.values[row].as_slice(),
-            headers: self
-                .headers
-                .map_or(Headers::default(), |rows| Headers::List(&rows[row])),
+            Self::Whole(column) => column.poll(py, core, waker),
+            Self::Each(rows) => rows.poll(py, core, waker),
         }
     }
 
-    fn is_keyless(&self) -> bool {
-        self.keys.is_none() && matches!(self.partitions, Partitions::Chosen)
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Whole(column) => column.deadline,
+            Self::Each(rows) => rows.current.as_ref().and_then(Operation::deadline),
+        }
     }
 }
 
@@ -91,12 +65,12 @@ pub(crate) fn send_lists<'py>(
     headers: Option<&Bound<'py, PyAny>>,
     partition: Option<&Bound<'py, PyAny>>,
     timestamps_ms: Option<&Bound<'py, PyAny>>,
-) -> PyResult<FutureBatchMetadata> {
+) -> PyResult<SendMany> {
     let values = column("values", values, None)?;
     let len = values.len();
     let optional = |name, given: Option<&Bound<'py, PyAny>>| {
         given
-            .map(|given| column(name, given, Some(len)))
+            .map(|given| column(name, given, Some(len)).map(Bound::unbind))
             .transpose()
     };
     let columns = Columns {
@@ -108,18 +82,16 @@ pub(crate) fn send_lists<'py>(
             Some(each) => Partitions::Each(column("partition", each, Some(len))?.extract_vec()?),
         },
         timestamps: optional("timestamps_ms", timestamps_ms)?
-            .map(|times| times.extract_vec())
+            .map(|times| times.bind(py).extract_vec())
             .transpose()?,
-        values,
+        values: values.unbind(),
     };
-    if let Some(hooks) = core
-        .hooks
-        .as_ref()
-        .filter(|hooks| hooks.is_per_record() || hooks.has_serializer())
-    {
-        return Ok(send_each(py, core, hooks, topic, &columns));
+    let hooks = core.hooks.as_ref();
+    if hooks.is_some_and(|hooks| hooks.is_per_record() || hooks.has_serializer()) {
+        return Ok(SendMany::Each(EachRow::new(topic, columns)));
     }
-    send_slices(py, core, topic, &columns)
+    let source = ListSource::new(py, columns, now_ms())?;
+    WholeColumn::new(&core.appender, topic, Source::Lists(source)).map(SendMany::Whole)
 }
 
 trait ExtractVec {
@@ -166,121 +138,13 @@ fn column<'py>(
     }
 }
 
-/// No Python steps: slices, then everything without the GIL.
-fn send_slices<'py>(
-    py: Python<'py>,
-    core: &Core,
-    topic: &Bound<'py, PyString>,
-    columns: &Columns<'py>,
-) -> PyResult<FutureBatchMetadata> {
-    let value_objects: Vec<Bound<'py, PyAny>> = columns.values.iter().collect();
-    let values = data_of(&value_objects, "value")?;
-    let key_objects: Option<Vec<Bound<'py, PyAny>>> =
-        columns.keys.as_ref().map(|keys| keys.iter().collect());
-    let keys = key_objects
-        .as_ref()
-        .map(|objects| data_of(objects, "key"))
-        .transpose()?;
-    let held = columns.headers.as_ref().map(held_headers).transpose()?;
-    let header_data = held
-        .as_ref()
-        .map(|lists| {
-            lists
-                .iter()
-                .map(HeaderList::data)
-                .collect::<PyResult<Vec<_>>>()
-        })
-        .transpose()?;
-    let header_slices: Option<Vec<Vec<HeaderRef<'_>>>> = header_data
-        .as_ref()
-        .map(|rows| rows.iter().map(|row| header_refs(row)).collect());
-    for (row, value) in values.iter().enumerate() {
-        let has_key = keys
-            .as_ref()
-            .is_some_and(|keys| keys[row].as_slice().is_some());
-        if value.as_slice().is_none() && !has_key {
-            return Err(PyValueError::new_err(format!(
-                "row {row}: Need at least one: key or value"
-            )));
-        }
-    }
-    let source = ListSource {
-        values: &values,
-        keys: keys.as_deref(),
-        headers: header_slices.as_deref(),
-        partitions: &columns.partitions,
-        timestamps: columns.timestamps.as_deref(),
-        now_ms: now_ms(),
-    };
-    let rows = append_all(py, &core.appender, topic, source)?;
-    Ok(FutureBatchMetadata::new(
-        Rows::Bulk(rows),
-        columns.values.len(),
-    ))
-}
-
-/// Refuses the whole column for one wrong element, by its row: nothing was sent yet.
-fn data_of<'a>(objects: &'a [Bound<'_, PyAny>], what: &str) -> PyResult<Vec<Data<'a>>> {
-    let rows = objects.iter().enumerate();
-    rows.map(|(row, object)| {
-        Data::new(Some(object), what).map_err(|error| {
-            let text = format!("row {row}: {}", error.value(object.py()));
-            PyTypeError::new_err(text)
-        })
-    })
-    .collect()
-}
-
-fn held_headers<'py>(rows: &Bound<'py, PyTuple>) -> PyResult<Vec<HeaderList<'py>>> {
-    rows.iter()
-        .map(|row| {
-            if row.is_none() {
-                Ok(HeaderList::empty())
-            } else {
-                HeaderList::new(&row)
-            }
-        })
-        .collect()
-}
-
-/// Python steps are set: each element goes the way of a `send`; its error is its own.
-fn send_each<'py>(
-    py: Python<'py>,
-    core: &Core,
-    hooks: &Hooks,
-    topic: &Bound<'py, PyString>,
-    columns: &Columns<'py>,
-) -> FutureBatchMetadata {
-    let item = |column: &Option<Bound<'py, PyTuple>>, row: usize| {
-        let value = column.as_ref().and_then(|items| items.get_item(row).ok());
-        value.filter(|value| !value.is_none())
-    };
-    let rows = columns.values.iter().enumerate().map(|(row, value)| {
-        let given = Given {
-            topic: topic.clone(),
-            value: (!value.is_none()).then_some(value),
-            key: item(&columns.keys, row),
-            headers: item(&columns.headers, row),
-            partition: columns.partitions.of(row),
-            timestamp_ms: columns.timestamps.as_ref().and_then(|times| times[row]),
-        };
-        hooks
-            .send_one(py, &core.appender, given)
-            .map_err(|error| match error {
-                NotAppended::Raise(error) => error.into_value(py).into_any(),
-                NotAppended::Fail(error) => error,
-            })
-    });
-    FutureBatchMetadata::new(Rows::Each(rows.collect()), columns.values.len())
-}
-
 /// `send_arrow`.
 pub(crate) fn send_columns<'py>(
     py: Python<'py>,
     core: &Core,
     topic: &Bound<'py, PyString>,
     data: &Bound<'py, PyAny>,
-) -> PyResult<FutureBatchMetadata> {
+) -> PyResult<SendMany> {
     if let Some(hooks) = &core.hooks {
         let text = if hooks.has_serializer() {
             "send_arrow sends columns of bytes or strings; a serializer is set in Python"
@@ -292,87 +156,223 @@ pub(crate) fn send_columns<'py>(
     let (schema, batches) = capsules::batches(data)?;
     let source = ArrowSource::new(&schema, &batches, now_ms())
         .map_err(|error| capsules::columns_error(&error))?;
-    let len = source.rows();
-    let rows = append_all(py, &core.appender, topic, source)?;
-    Ok(FutureBatchMetadata::new(Rows::Bulk(rows), len))
+    WholeColumn::new(&core.appender, topic, Source::Arrow(source)).map(SendMany::Whole)
 }
 
-/// Appends all rows; what cannot be appended has its error as its outcome.
-fn append_all<S: RecordSource + Send>(
-    py: Python<'_>,
-    appender: &Appender,
-    topic: &Bound<'_, PyString>,
-    source: S,
-) -> PyResult<AppendedRows> {
-    let entry = appender.topic(topic)?;
-    if entry.partition_count() == 0 && source.rows() > 0 {
-        if let Err(error) = appender.await_partition(py, entry.name(), None, appender.budget()) {
-            return Err(match error {
-                NotAppended::Raise(error) => error,
-                NotAppended::Fail(error) => PyErr::from_value(error.into_bound(py)),
-            });
+/// Python steps are set: each element goes the way of a `send`; its error is its own.
+pub(crate) struct EachRow {
+    topic: Py<PyString>,
+    columns: Columns,
+    rows: Vec<Result<crate::futures::Sent, Py<PyAny>>>,
+    current: Option<Sending>,
+}
+
+impl EachRow {
+    fn new(topic: &Bound<'_, PyString>, columns: Columns) -> Self {
+        Self {
+            topic: topic.clone().unbind(),
+            columns,
+            rows: Vec::new(),
+            current: None,
         }
-        // The entry takes what has just become known.
-        appender.accumulator.topic(entry.name());
     }
-    let accumulator = &*appender.accumulator;
-    let mut bulk = BulkAppend::new(std::sync::Arc::clone(entry), source);
-    let mut step = py.detach(|| bulk.step(accumulator, Instant::now));
-    loop {
-        step = match step {
-            BulkStep::Done => break,
-            BulkStep::Closed(error) => {
-                bulk.refuse_rest(&error);
-                break;
-            }
-            BulkStep::BufferExhausted(mut wait) => {
-                let memory = gil::wait(py, Some(appender.budget()), |waker| {
-                    match wait.poll_reservation(waker) {
-                        std::task::Poll::Ready(result) => Some(result),
-                        std::task::Poll::Pending => None,
-                    }
-                })?;
-                match memory {
-                    Some(Ok(reservation)) => {
-                        py.detach(|| bulk.step_reserved(accumulator, reservation, Instant::now))
-                    }
-                    Some(Err(error)) => {
-                        bulk.refuse_rest(&error);
-                        break;
-                    }
-                    None => {
-                        bulk.refuse_rest(&ProducerError::BufferExhausted);
-                        break;
-                    }
+
+    fn given(&self, py: Python<'_>, row: usize) -> Given {
+        let columns = &self.columns;
+        let item = |column: Option<&Py<PyTuple>>| {
+            let value = column.and_then(|items| items.bind(py).get_item(row).ok());
+            value
+                .filter(|value| !value.is_none())
+                .map(Bound::unbind)
+        };
+        Given {
+            topic: self.topic.clone_ref(py),
+            value: item(Some(&columns.values)),
+            key: item(columns.keys.as_ref()),
+            headers: item(columns.headers.as_ref()),
+            partition: columns.partitions.of(row),
+            timestamp_ms: columns.timestamps.as_ref().and_then(|times| times[row]),
+        }
+    }
+
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        core: &Core,
+        waker: &Waker,
+    ) -> PyResult<Option<(Rows, usize)>> {
+        let len = self.columns.len(py);
+        while self.rows.len() < len {
+            let mut sending = match self.current.take() {
+                Some(sending) => sending,
+                None => Sending::new(self.given(py, self.rows.len())),
+            };
+            let outcome = match sending.poll(py, core, waker) {
+                Ok(None) => {
+                    self.current = Some(sending);
+                    return Ok(None);
                 }
+                Ok(Some(outcome)) => outcome,
+                Err(error) => Err(error.into_value(py).into_any()),
+            };
+            self.rows.push(outcome);
+        }
+        Ok(Some((Rows::Each(std::mem::take(&mut self.rows)), len)))
+    }
+}
+
+/// Rows from either kind of column.
+enum Source {
+    Lists(ListSource),
+    Arrow(ArrowSource),
+}
+
+impl RecordSource for Source {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Lists(source) => source.rows(),
+            Self::Arrow(source) => source.rows(),
+        }
+    }
+
+    #[inline]
+    fn record(&mut self, row: usize) -> Record<'_> {
+        match self {
+            Self::Lists(source) => source.record(row),
+            Self::Arrow(source) => source.record(row),
+        }
+    }
+
+    fn is_keyless(&self) -> bool {
+        match self {
+            Self::Lists(source) => source.is_keyless(),
+            Self::Arrow(source) => source.is_keyless(),
+        }
+    }
+}
+
+/// No Python steps: what cannot be appended has its error as its outcome.
+pub(crate) struct WholeColumn {
+    topic: Arc<TopicEntry>,
+    rows: usize,
+    /// Taken when all rows have their outcome.
+    bulk: Option<BulkAppend<Source>>,
+    /// False until the topic is known: an error before that is the call's own.
+    started: bool,
+    waiting: Option<Waiting>,
+    /// The partition that a row asked for and that is waited for, and how many there are.
+    missing: (Option<i32>, u32),
+    deadline: Option<Instant>,
+}
+
+impl WholeColumn {
+    fn new(appender: &Appender, topic: &Bound<'_, PyString>, source: Source) -> PyResult<Self> {
+        let topic = Arc::clone(appender.topic(topic)?);
+        Ok(Self {
+            rows: source.rows(),
+            started: topic.partition_count() > 0 || source.rows() == 0,
+            bulk: Some(BulkAppend::new(Arc::clone(&topic), source)),
+            topic,
+            waiting: None,
+            missing: (None, 0),
+            deadline: None,
+        })
+    }
+
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        core: &Core,
+        waker: &Waker,
+    ) -> PyResult<Option<(Rows, usize)>> {
+        let appender = &core.appender;
+        if !self.started && self.waiting.is_none() {
+            let wait = PartitionWait::new(py, appender, self.topic.name(), None)?;
+            self.wait_for(appender, Waiting::Partition(wait));
+        }
+        loop {
+            let mut memory = None;
+            if let Some(mut waiting) = self.waiting.take() {
+                let brought = match waiting.poll(py, appender, waker) {
+                    Some(brought) => brought,
+                    None if !is_over(self.deadline) => {
+                        self.waiting = Some(waiting);
+                        return Ok(None);
+                    }
+                    None => Err(waiting.timed_out(py, appender)),
+                };
+                match brought {
+                    Ok(Brought::Memory(reserved)) => memory = Some(reserved),
+                    Ok(Brought::Metadata(_)) => appender.refresh(self.topic.name()),
+                    Err(unmet) => self.unmet(py, appender, unmet)?,
+                }
+                self.started = true;
+                self.deadline = None;
             }
+            if self.step(py, appender, memory) {
+                let bulk = self.bulk.take().expect("not polled again once it is done");
+                return Ok(Some((Rows::Bulk(bulk.finish()), self.rows)));
+            }
+        }
+    }
+
+    /// Appends until all is done (true) or something is to be waited for.
+    fn step(&mut self, py: Python<'_>, appender: &Appender, memory: Option<Reservation>) -> bool {
+        let accumulator = &*appender.accumulator;
+        let bulk = self.bulk.as_mut().expect("not polled again once it is done");
+        let step = py.detach(|| match memory {
+            None => bulk.step(accumulator, Instant::now),
+            Some(memory) => bulk.step_reserved(accumulator, memory, Instant::now),
+        });
+        match step {
+            BulkStep::Done => return true,
+            BulkStep::Closed(error) => bulk.refuse_rest(&error),
+            BulkStep::BufferExhausted(wait) => self.wait_for(appender, Waiting::Memory(wait)),
             BulkStep::UnknownPartition {
                 partition,
                 partitions,
                 ..
-            } => {
-                match appender.await_partition(py, entry.name(), partition, appender.budget()) {
-                    Ok(_) => {
-                        accumulator.topic(entry.name());
-                    }
-                    // A signal's exception ends the call; what was appended is on its way.
-                    Err(NotAppended::Raise(error)) if !error.is_instance_of::<PyException>(py) => {
-                        return Err(error);
-                    }
-                    Err(_) => match appender.metadata.lookup(entry.name()) {
-                        TopicLookup::Known(_) => {
-                            bulk.refuse_row(unknown_partition(entry.name(), partition, partitions));
-                        }
-                        // The topic itself is gone or refused: no other row will fare better, and
-                        // each would wait as long.
-                        lookup => bulk.refuse_rest(&topic_gone(entry.name(), partition, &lookup)),
-                    },
+            } => match PartitionWait::new(py, appender, self.topic.name(), partition) {
+                Ok(wait) => {
+                    self.missing = (partition, partitions);
+                    self.wait_for(appender, Waiting::Partition(wait));
                 }
-                py.detach(|| bulk.step(accumulator, Instant::now))
-            }
-        };
+                Err(_) => bulk.refuse_row(unknown_partition(
+                    self.topic.name(),
+                    partition,
+                    partitions,
+                )),
+            },
+        }
+        false
     }
-    Ok(bulk.finish())
+
+    fn wait_for(&mut self, appender: &Appender, waiting: Waiting) {
+        self.waiting = Some(waiting);
+        self.deadline = Some(appender.budget());
+    }
+
+    /// A wait was in vain: some rows have that error, or the call has it if no row was looked at.
+    fn unmet(&mut self, py: Python<'_>, appender: &Appender, unmet: Unmet) -> PyResult<()> {
+        let bulk = self.bulk.as_mut().expect("not polled again once it is done");
+        let error = match unmet {
+            unmet if !self.started => return Err(unmet.into_error(py).into_raised(py)),
+            Unmet::Memory(error) => error,
+            Unmet::Metadata(_) => match appender.metadata.lookup(self.topic.name()) {
+                TopicLookup::Known(_) => {
+                    let (partition, partitions) = self.missing;
+                    let error = unknown_partition(self.topic.name(), partition, partitions);
+                    bulk.refuse_row(error);
+                    return Ok(());
+                }
+                // The topic itself is gone or refused: no other row will fare better, and each
+                // would wait as long.
+                lookup => topic_gone(self.topic.name(), self.missing.0, &lookup),
+            },
+        };
+        bulk.refuse_rest(&error);
+        Ok(())
+    }
 }
 
 fn topic_gone(topic: &Str, partition: Option<i32>, lookup: &TopicLookup) -> ProducerError {

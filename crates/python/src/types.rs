@@ -84,7 +84,7 @@ static PRODUCER_RECORD: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// What interceptors see.
 pub(crate) fn producer_record<'py>(
     py: Python<'py>,
-    given: &crate::hooks::Given<'py>,
+    given: &crate::sending::Given,
 ) -> PyResult<Bound<'py, PyAny>> {
     let class = PRODUCER_RECORD.get_or_try_init(py, || {
         py.import("thalweg.interceptor")?

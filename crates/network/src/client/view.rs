@@ -120,21 +120,33 @@ impl ClientView {
         timeout: Duration,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), ClientError> {
-        let look = |view: &Self| {
+        let deadline = Instant::now() + timeout;
+        let poll = |waker: &Waker| self.poll_bootstrapped(waker);
+        match block_until(Some(deadline), interrupted, poll) {
+            Ok(outcome) => outcome,
+            Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
+            Err(Blocked::TimedOut) => {
+                let causes = self.no_brokers();
+                Err(causes.wait(Some(Instant::now() + ASK_TIMEOUT), interrupted)?)
+            }
+        }
+    }
+
+    /// Whether a broker has named all brokers, or it is known that none will; else `waker` is woken
+    /// when that may have changed. Who gives up waiting asks [`Self::no_brokers`] why.
+    pub fn poll_bootstrapped(&self, waker: &Waker) -> Option<Result<(), ClientError>> {
+        self.poll_metadata(waker, &mut |view| {
             if view.metadata.version() > 0 {
                 return Some(Ok(()));
             }
-            view.metadata
-                .fatal_error()
-                .map(|error| Err(ClientError::Connection(error)))
-        };
-        match self.wait_metadata(Instant::now() + timeout, interrupted, look) {
-            Err(ClientError::TimedOut(_)) => {
-                let causes = self.with_cluster(|cluster, _| no_brokers(cluster));
-                Err(causes.wait(Some(Instant::now() + ASK_TIMEOUT), interrupted)?)
-            }
-            other => other,
-        }
+            let fatal = view.metadata.fatal_error();
+            fatal.map(|error| Err(ClientError::Connection(error)))
+        })
+    }
+
+    /// `NoBrokersAvailable` with what became of each bootstrap address so far.
+    pub fn no_brokers(&self) -> Ticket<ClientError> {
+        self.with_cluster(|cluster, _| no_brokers(cluster))
     }
 
     /// Waits until a topic is known. An answer that waiting cannot change ends it at once.
@@ -178,24 +190,30 @@ impl ClientView {
         interrupted: &mut dyn FnMut() -> bool,
         mut look: impl FnMut(&Self) -> Option<Result<T, ClientError>>,
     ) -> Result<T, ClientError> {
-        let poll = |waker: &Waker| {
-            if let Err(error) = self.check() {
-                return Some(Err(error));
-            }
-            loop {
-                let seen = self.metadata.changes();
-                if let Some(found) = look(self) {
-                    return Some(found);
-                }
-                if self.metadata.wait_for_change(seen, waker) {
-                    return None;
-                }
-            }
-        };
+        let poll = |waker: &Waker| self.poll_metadata(waker, &mut look);
         match block_until(Some(deadline), interrupted, poll) {
             Ok(outcome) => outcome,
             Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
             Err(Blocked::TimedOut) => Err(ClientError::TimedOut("metadata did not arrive".into())),
+        }
+    }
+
+    fn poll_metadata<T>(
+        &self,
+        waker: &Waker,
+        look: &mut impl FnMut(&Self) -> Option<Result<T, ClientError>>,
+    ) -> Option<Result<T, ClientError>> {
+        if let Err(error) = self.check() {
+            return Some(Err(error));
+        }
+        loop {
+            let seen = self.metadata.changes();
+            if let Some(found) = look(self) {
+                return Some(found);
+            }
+            if self.metadata.wait_for_change(seen, waker) {
+                return None;
+            }
         }
     }
 
@@ -239,10 +257,22 @@ impl ClientView {
         }
     }
 
+    /// Begins what [`Self::close`] waits for; [`Self::poll_closed`] tells when it is done.
+    pub fn start_close(&self, deadline: Instant) {
+        if self.check().is_ok() {
+            self.inbox.command(Command::Close { deadline });
+        }
+    }
+
+    /// True once the client is closed; else `waker` is woken when it is.
+    pub fn poll_closed(&self, waker: &Waker) -> bool {
+        self.inbox.poll_closed(waker).is_some()
+    }
+
     /// [`Self::close`] for callers that are tasks.
     pub async fn close_async(&self, deadline: Instant) {
         if self.check().is_ok() {
-            self.inbox.command(Command::Close { deadline });
+            self.start_close(deadline);
             let done = |cx: &mut Context<'_>| match self.inbox.poll_closed(cx.waker()) {
                 Some(()) => Poll::Ready(()),
                 None => Poll::Pending,

@@ -64,7 +64,11 @@ impl Gate {
         unsafe { libc::write(fd, (&raw const one).cast(), 8) };
     }
 
-    fn close(&self) {
+    pub(super) fn descriptor(&self) -> i32 {
+        self.read.as_raw_fd()
+    }
+
+    pub(super) fn close(&self) {
         let mut spent = [0_u8; 64];
         // SAFETY: 64 writable bytes, a descriptor that we own and that never blocks.
         unsafe {

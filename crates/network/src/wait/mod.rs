@@ -8,6 +8,7 @@
 
 #[cfg(unix)]
 mod descriptor;
+mod doorbell;
 mod slices;
 
 use std::cell::RefCell;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 use crate::runtime::Generation;
 #[cfg(unix)]
 use crate::signals::mask::Mask;
+
+pub use doorbell::Doorbell;
 
 const EMPTY: u8 = 0;
 const PARKED: u8 = 1;

@@ -1,0 +1,223 @@
+//! What `Producer` and `AsyncProducer` are made of: the client, its appender, the Python steps.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use thalweg_network::producer::ProducerClient;
+use thalweg_network::{ClientError, ClientView, Ticket};
+use thalweg_producer::{CompletionListener, FlushTicket};
+
+use crate::append::{Appender, Brought, NotAppended, PartitionWait, Waiting};
+use crate::config::{Options, duration_ms};
+use crate::futures::Listener;
+use crate::hooks::Hooks;
+use crate::operation::{Operation, is_over};
+use crate::topics::TopicCache;
+use crate::{errors, settings};
+
+/// How long the actor may take to tell why there is no broker.
+const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A producer whose client was started.
+pub(crate) struct Core {
+    pub(crate) client: Arc<ProducerClient>,
+    pub(crate) appender: Appender,
+    pub(crate) hooks: Option<Hooks>,
+    pub(crate) bootstrap_timeout: Duration,
+}
+
+impl Core {
+    /// Starts connecting in the background; nobody has waited for a broker yet.
+    pub(crate) fn start(
+        py: Python<'_>,
+        config: &Bound<'_, PyAny>,
+        hooks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let mut options = Options::new(config)?;
+        let client_config = settings::client(&mut options)?;
+        let mut producer_config = settings::producer(&mut options)?;
+        settings::align_producer(&mut producer_config, &client_config);
+        let max_block = options
+            .get::<f64>("max_block_ms")?
+            .map_or(Duration::from_secs(60), duration_ms);
+        options.finish()?;
+        let hooks = hooks
+            .filter(|given| !given.is_none())
+            .map(Hooks::new)
+            .transpose()?;
+        let listener: Arc<dyn CompletionListener> = Arc::new(Listener);
+        let client = py
+            .detach(|| ProducerClient::start(&client_config, producer_config, Some(listener)))
+            .map_err(|error| errors::client(py, &error))?;
+        let appender = Appender {
+            accumulator: Arc::clone(client.accumulator()),
+            metadata: Arc::clone(client.view().metadata()),
+            topics: TopicCache::new(),
+            max_block,
+        };
+        Ok(Self {
+            client: Arc::new(client),
+            appender,
+            hooks,
+            bootstrap_timeout: client_config.bootstrap_timeout,
+        })
+    }
+
+    pub(crate) fn view(&self) -> &ClientView {
+        self.client.view()
+    }
+
+    /// An error if the client is closed or of another process.
+    #[inline]
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.view()
+            .check()
+            .map_err(|error| errors::client(py, &error))
+    }
+
+    /// {group: {name: value}}; also of a closed producer, whose last figures are worth reading.
+    pub(crate) fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if self.view().is_inherited() {
+            self.check(py)?;
+        }
+        let values = PyDict::new(py);
+        for (name, value) in self.appender.accumulator.metrics_snapshot() {
+            values.set_item(name, value)?;
+        }
+        let groups = PyDict::new(py);
+        groups.set_item("producer-metrics", values)?;
+        Ok(groups)
+    }
+}
+
+/// Until a bootstrap server has answered, or each has its reason why not.
+pub(crate) struct Bootstrap {
+    deadline: Instant,
+    causes: Option<Ticket<ClientError>>,
+}
+
+impl Bootstrap {
+    pub(crate) fn new(core: &Core) -> Self {
+        Self {
+            deadline: Instant::now() + core.bootstrap_timeout,
+            causes: None,
+        }
+    }
+}
+
+impl Operation for Bootstrap {
+    type Output = ();
+
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
+        if self.causes.is_none() {
+            match core.view().poll_bootstrapped(waker) {
+                Some(Ok(())) => return Ok(Some(())),
+                Some(Err(error)) => return Err(errors::client(py, &error)),
+                None if !is_over(Some(self.deadline)) => return Ok(None),
+                None => {}
+            }
+            self.deadline = Instant::now() + ASK_TIMEOUT;
+        }
+        let causes = self
+            .causes
+            .get_or_insert_with(|| core.view().no_brokers());
+        match causes.poll(waker) {
+            Some(Ok(error) | Err(error)) => Err(errors::client(py, &error)),
+            None if !is_over(Some(self.deadline)) => Ok(None),
+            None => {
+                let text = "the client did not tell why no broker answered".to_owned();
+                Err(errors::client(py, &ClientError::TimedOut(text)))
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
+    }
+}
+
+/// Until a topic's partitions are known: how many they are.
+pub(crate) struct PartitionsFor {
+    wait: Waiting,
+    deadline: Instant,
+}
+
+impl PartitionsFor {
+    pub(crate) fn new(py: Python<'_>, core: &Core, topic: &str) -> PyResult<Self> {
+        let wait = PartitionWait::new(py, &core.appender, topic, None)?;
+        Ok(Self {
+            wait: Waiting::Partition(wait),
+            deadline: core.appender.budget(),
+        })
+    }
+}
+
+impl Operation for PartitionsFor {
+    type Output = i32;
+
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<i32>> {
+        let unmet = match self.wait.poll(py, &core.appender, waker) {
+            Some(Ok(Brought::Metadata(count))) => return Ok(Some(count)),
+            Some(Ok(Brought::Memory(_))) => unreachable!("no memory was asked for"),
+            Some(Err(unmet)) => unmet,
+            None if !is_over(Some(self.deadline)) => return Ok(None),
+            None => self.wait.timed_out(py, &core.appender),
+        };
+        Err(unmet.into_error(py).into_raised(py))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
+    }
+}
+
+/// Until all that was appended before is done, well or not.
+pub(crate) struct Flush {
+    ticket: FlushTicket,
+    timeout: Option<f64>,
+    deadline: Option<Instant>,
+}
+
+impl Flush {
+    pub(crate) fn new(core: &Core, timeout: Option<f64>) -> Self {
+        Self {
+            ticket: core.appender.accumulator.flush(),
+            timeout,
+            deadline: crate::gil::deadline_seconds(timeout),
+        }
+    }
+}
+
+impl Operation for Flush {
+    type Output = ();
+
+    fn poll(&mut self, py: Python<'_>, _: &Core, waker: &Waker) -> PyResult<Option<()>> {
+        if self.ticket.poll_done(waker).is_ready() {
+            return Ok(Some(()));
+        }
+        if !is_over(self.deadline) {
+            return Ok(None);
+        }
+        let left = self.ticket.remaining();
+        let seconds = self.timeout.unwrap_or_default();
+        let text = format!("{left} batches were not acknowledged within {seconds} seconds");
+        Err(errors::raise(py, "KafkaTimeoutError", &text))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+impl NotAppended {
+    /// For calls that have no future which could hold the error.
+    pub(crate) fn into_raised(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Raise(error) => error,
+            Self::Fail(error) => PyErr::from_value(error.into_bound(py)),
+        }
+    }
+}
