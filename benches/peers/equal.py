@@ -64,6 +64,11 @@ SPELLINGS: dict[str, dict[str, Spelling]] = {
     "kafka-python": _PYTHON,
     "aiokafka": {**_PYTHON, "batch_bytes": Spelling("max_batch_size")},
     "thalweg": {**_PYTHON, "level": Spelling("compression_level")},
+    "thalweg-aio": {
+        **_PYTHON,
+        "batch_bytes": Spelling("max_batch_size"),
+        "level": Spelling("compression_level"),
+    },
 }
 
 

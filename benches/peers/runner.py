@@ -25,7 +25,9 @@ _MODULES = {
     "kafka-python": "kafka_python",
     "aiokafka": "aiokafka_client",
     "thalweg": "thalweg_client",
+    "thalweg-aio": "thalweg_aio_client",
 }
+_OURS = ("thalweg", "thalweg-aio")
 
 
 @dataclass
@@ -48,7 +50,7 @@ def run(entrant: Entrant, case: Case) -> Run:
     if entrant.client == "java":
         return _run_java(case)
     # Confluent's interpreter is the peers' one; the ceiling borrows kafka-python's encoder.
-    python = peers.python_of("thalweg" if entrant.client == "thalweg" else "kafka-python")
+    python = peers.python_of("thalweg" if entrant.client in _OURS else "kafka-python")
     module = f"benches.peers.clients.{_MODULES[entrant.client]}"
     output, rss, _ = _watch([str(python), "-m", module, case.to_json()])
     found = json.loads(output.splitlines()[-1])

@@ -94,6 +94,7 @@ ENTRANTS = {
         Entrant("thalweg", "send_many"),
         Entrant("thalweg", "send_arrow"),
         Entrant("java", ""),
+        Entrant("thalweg-aio", "send", 0.5),
         Entrant("aiokafka", "", 0.15),
         Entrant("kafka-python", "", 0.05),
     ],
@@ -111,6 +112,7 @@ ENTRANTS = {
     "latency": [
         BASELINE,
         Entrant("thalweg", "send"),
+        Entrant("thalweg-aio", ""),
         Entrant("aiokafka", ""),
         Entrant("kafka-python", ""),
     ],

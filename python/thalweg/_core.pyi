@@ -16,7 +16,8 @@ Conventions of the whole module:
   KeyboardInterrupt), and raises `IllegalStateError` after `close()` or in a forked child.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from asyncio import AbstractEventLoop, Future
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from types import GenericAlias, TracebackType
 from typing import (
     Any,
@@ -45,9 +46,12 @@ from thalweg.structs import (
 
 __all__ = [
     "ArrowBatch",
+    "AsyncProducer",
     "BatchMetadata",
+    "Call",
     "Client",
     "ClusterMetadata",
+    "Completions",
     "Consumer",
     "ConsumerRecord",
     "EmbeddedBroker",
@@ -121,8 +125,8 @@ class ClusterMetadata:
 class ProducerHooks(Protocol):
     """What of the per-record path is Python: each attribute is None if it is not.
 
-    Read once by `Producer._open`. `thalweg.producer._Hooks` is the only implementation.
-    If hooks is None, `send` touches no Python code at all.
+    Read once by `Producer._open`. `thalweg._producing.Hooks` is the only
+    implementation. If hooks is None, `send` touches no Python code at all.
     """
 
     on_send: Callable[[ProducerRecord], ProducerRecord] | None
@@ -228,6 +232,117 @@ class Producer(Generic[_K, _V]):
 
     @property
     def closed(self) -> bool: ...
+
+# ---------------------------------------------------------------- async_producer.rs
+
+@disjoint_base
+class AsyncProducer(Generic[_K, _V]):
+    """The same core for one event loop; `thalweg.aio.AIOKafkaProducer` is its public subclass.
+
+    What it calls a coroutine is a `Call`: nothing happens before it is awaited; cancelled while
+    it waits, it gives up what it waits for. Every one raises IllegalStateError in another loop
+    than that of `_open`, after the close and in a forked child. None blocks its thread.
+    """
+
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Takes and ignores everything, as `Producer`; IllegalStateError until `_open` is done."""
+
+    def _open(
+        self,
+        completions: Completions,
+        config: Mapping[str, Any],
+        hooks: ProducerHooks | None = None,
+    ) -> Coroutine[Any, Any, None]:
+        """As `Producer._open`. Given up or failed, it may be tried again."""
+
+    def send(
+        self,
+        topic: str,
+        value: _V | None = None,
+        key: _K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: _Headers | None = None,
+    ) -> Coroutine[Any, Any, Future[RecordMetadata]]:
+        """aiokafka's send: awaited, it gives an asyncio future of the record's outcome.
+
+        Where nothing is to be waited for, the record is appended without a task switch; after
+        some hundred such sends the loop gets a turn. Order, checks and errors are those of
+        `Producer.send`; what that raises, awaiting this raises. Cancelled before the append, the
+        record is not sent; cancelling the future never takes it back.
+        """
+
+    def _send_many(
+        self,
+        topic: str,
+        values: Sequence[_V | None],
+        keys: Sequence[_K | None] | None = None,
+        headers: Sequence[_Headers | None] | None = None,
+        partition: int | Sequence[int | None] | None = None,
+        timestamps_ms: Sequence[int | None] | None = None,
+        *,
+        serialized: bool = False,
+    ) -> Coroutine[Any, Any, Future[BatchMetadata]]:
+        """As `Producer.send_many`; with `serialized` no Python step applies."""
+
+    def _send_arrow(
+        self, topic: str, data: object
+    ) -> Coroutine[Any, Any, Future[BatchMetadata]]: ...
+    def _flush(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
+        """When it is done, all futures of what was sent before have their outcome."""
+
+    def _partitions_for(self, topic: str) -> Coroutine[Any, Any, set[int]]: ...
+    def _close(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
+        """As `Producer.close`; given up, it goes on behind. After it, waits for the same."""
+
+    def _close_blocking(self, timeout: float) -> None:
+        """For the interpreter's exit, when no loop runs any more."""
+
+    def metrics(self) -> dict[str, dict[str, float]]: ...
+    def _bootstrap_connected(self) -> bool: ...
+    @property
+    def _client(self) -> Client: ...
+    @property
+    def closed(self) -> bool: ...
+
+# ---------------------------------------------------------------- call.rs
+
+@final
+class Call:
+    """A coroutine of an `AsyncProducer`; what it returns is said where it is made."""
+
+    def __await__(self) -> Iterator[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+    def send(self, value: Any) -> Any: ...
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any: ...
+    def close(self) -> None: ...
+
+# ---------------------------------------------------------------- completions.rs
+
+@final
+class Completions:
+    """What is done, for one event loop; `thalweg.aio._completions` makes and watches it."""
+
+    def __new__(
+        cls, event_loop: AbstractEventLoop, notify: Callable[[], None] | None = None
+    ) -> Self:
+        """Without `notify` there is a descriptor to watch. `notify` is called by the callback
+        thread when there is something to drain."""
+
+    def fileno(self) -> int:
+        """OSError if there is no descriptor."""
+
+    def drain(self) -> None:
+        """Sets the outcomes of what is done, in the loop's thread; at most some thousand at once."""
+
+    def wake(self, key: int) -> None:
+        """The time of the call that waits under this key is over."""
+
+    def __len__(self) -> int:
+        """Futures without an outcome, and calls that wait."""
 
 # ---------------------------------------------------------------- futures.rs
 

@@ -10,7 +10,7 @@ one while clients run.
 import logging
 from typing import Final
 
-__all__ = ["NATIVE_LOGGERS", "callback_failed", "emit", "refresh"]
+__all__ = ["NATIVE_LOGGERS", "callback_failed", "emit", "refresh", "undelivered"]
 
 NATIVE_LOGGERS: Final = ("producer", "consumer", "network")
 
@@ -25,6 +25,11 @@ def emit(logger: str, level: int, message: str) -> None:
 def callback_failed(what: str, error: BaseException) -> None:
     """Called by the core when a callback of the application raised; its other callbacks run."""
     logging.getLogger("thalweg.producer").error("%s raised", what, exc_info=error)
+
+
+def undelivered(error: BaseException) -> None:
+    """Called by the core when an outcome cannot reach its asyncio future: the loop is closed."""
+    logging.getLogger("thalweg.producer").debug("an outcome was not delivered: %s", error)
 
 
 def refresh() -> None:

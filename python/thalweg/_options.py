@@ -590,6 +590,7 @@ _PRODUCER: tuple[Option, ...] = (
         "p",
         "Upper bound of a batch after compression; 0 sends each record alone.",
         high=INT32_MAX,
+        aliases=("max_batch_size",),
     ),
     _ms(
         "linger_ms",

@@ -133,12 +133,13 @@ def _warn_of(row: Option, value: Any, found: Findings) -> None:
         found.warn(f"{row.name} is accepted and ignored: {row.ignored}", IgnoredOptionWarning)
 
 
-def resolve(client: Client, given: Mapping[str, Any]) -> Config:
+def resolve(client: Client, given: Mapping[str, Any], called: str | None = None) -> Config:
     """Checks, coerces and completes the options of one client.
 
     Args:
         client: "p" for producers, "c" for consumers, "a" for admin clients.
         given: What the user gave, under any of an option's names.
+        called: The class that is made, for messages; by default the synchronous one.
 
     Returns:
         All options of that client.
@@ -147,7 +148,7 @@ def resolve(client: Client, given: Mapping[str, Any]) -> Config:
         KafkaConfigurationError: With every unknown name, bad value and contradiction at once;
             each is one of its `problems`.
     """
-    found = Findings(CLIENTS[client])
+    found = Findings(called or CLIENTS[client])
     read = _read_names(client, given, found)
     values: dict[str, Any] = {}
     for name, row in options_of(client).items():

@@ -16,16 +16,16 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, overload
 
-from thalweg import _closing, _core, _logging, interceptor
+from thalweg import _closing, _core, _logging
 from thalweg._core import (
     BatchMetadata,
     FutureBatchMetadata,
     FutureRecordMetadata,
 )
-from thalweg.config import Config, options_of, resolve
-from thalweg.errors import IllegalStateError, KafkaConfigurationError, UnsupportedOperationError
-from thalweg.partitioner import partition_function
-from thalweg.serializer import SerializeFunction, Serializer, serialize_function
+from thalweg._producing import Hooks, close_steps, configured, figures, records_failed
+from thalweg.config import Config, options_of
+from thalweg.errors import IllegalStateError, UnsupportedOperationError
+from thalweg.serializer import Serializer
 from thalweg.structs import RecordMetadata
 
 if TYPE_CHECKING:
@@ -50,69 +50,6 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
-
-
-class _Hooks:
-    """The Python steps of `send`, for the native core; see `_core.ProducerHooks`."""
-
-    __slots__ = ("on_acknowledgement", "on_new_batch", "on_send", "partition", "serialize")
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        chain = config["interceptor_classes"]
-        self.on_send = interceptor.chain(chain, "on_send")
-        self.on_acknowledgement = interceptor.notify(chain, "on_acknowledgement")
-        self.serialize = _serialize_both(
-            serialize_function(config["key_serializer"]),
-            serialize_function(config["value_serializer"]),
-        )
-        self.partition = partition_function(config["partitioner"])
-        self.on_new_batch: Callable[..., None] | None = None
-        if self.partition is not None:
-            self.on_new_batch = getattr(config["partitioner"], "on_new_batch", None)
-
-    def any(self) -> bool:
-        """Whether one of them is set."""
-        return any(getattr(self, name) is not None for name in self.__slots__)
-
-
-def _serialize_both(
-    key_serializer: SerializeFunction | None, value_serializer: SerializeFunction | None
-) -> Callable[..., tuple[Any, Any]] | None:
-    """(topic, headers, key, value) -> (key bytes, value bytes); None if neither is set."""
-    if key_serializer is None and value_serializer is None:
-        return None
-
-    def run(topic: str, headers: list[tuple[str, bytes]], key: Any, value: Any) -> tuple[Any, Any]:
-        part = "key"
-        try:
-            if key_serializer is not None:
-                key = key_serializer(topic, headers, key)
-            part = "value"
-            if value_serializer is not None:
-                value = value_serializer(topic, headers, value)
-        except Exception as error:
-            error.add_note(f"while serializing the {part} of a record for topic {topic!r}")
-            raise
-        return key, value
-
-    return run
-
-
-def _close_quietly(things: list[Any]) -> None:
-    """Calls close() of the user's own objects that have one; what they raise is logged."""
-    for each in things:
-        close = getattr(each, "close", None)
-        if close is None:
-            continue
-        try:
-            close()
-        except Exception:
-            log.exception("close() of %r raised", each)
-
-
-def _records_failed(producer: _core.Producer[Any, Any]) -> int:
-    figures = _core.Producer.metrics(producer).get("producer-metrics", {})
-    return int(figures.get("record-error-total", 0))
 
 
 class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
@@ -179,19 +116,9 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             self._start(configs)
 
     def _start(self, given: Mapping[str, Any]) -> None:
-        config = resolve("p", given)
-        if config["transactional_id"] is not None:
-            text = "transactional_id: transactions are not offered by this version"
-            raise KafkaConfigurationError(f"KafkaProducer: {text}", problems=[text])
-        if config["client_id"] is None:
-            config["client_id"] = f"thalweg-producer-{_closing.next_number('producer')}"
-        self.config = config
-        for each in config["interceptor_classes"]:
-            if hasattr(each, "configure"):
-                each.configure(config.public())
+        config = self.config = configured("KafkaProducer", given)
         _logging.refresh()
-        hooks = _Hooks(config)
-        self._open(config.core(), hooks if hooks.any() else None)
+        self._open(config.core(), Hooks.of(config))
         _closing.watch(self, _close_at_exit)
 
     @classmethod
@@ -220,21 +147,13 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         if timeout is not None and timeout < 0:
             raise ValueError(f"Invalid timeout: {timeout}")
         was_open = not self.closed
-        failed_before = _records_failed(self) if was_open else 0
+        failed_before = records_failed(super().metrics()) if was_open else 0
         super().close(timeout)
         if was_open:
-            left = _records_failed(self) - failed_before
+            left = records_failed(super().metrics()) - failed_before
             if left:
                 log.warning("%r was closed with %d records not acknowledged", self, left)
-            config = self.config
-            _close_quietly(
-                [
-                    config["key_serializer"],
-                    config["value_serializer"],
-                    config["partitioner"],
-                    *config["interceptor_classes"],
-                ]
-            )
+            close_steps(self.config)
 
     def metrics(self, raw: bool = False) -> Any:
         """Figures of this producer under Kafka's names (monitoring page of Kafka's docs).
@@ -245,12 +164,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         Returns:
             The figures; None with metrics_enabled=False.
         """
-        if not self.config["metrics_enabled"]:
-            return None
-        groups = super().metrics()
-        if not raw:
-            return groups
-        return {(group, name): rows[name] for group, rows in groups.items() for name in rows}
+        return figures(self.config, super().metrics(), raw)
 
     @classmethod
     def max_usable_produce_magic(cls, api_version: tuple[int, ...]) -> int:

@@ -57,6 +57,10 @@ def test_modules_without_clients_load_no_native_code(module):
     assert heavy(loaded_by(f"import thalweg.{module}")) == []
 
 
+def test_importing_thalweg_aio_loads_neither_asyncio_nor_native_code():
+    assert heavy(loaded_by("import thalweg.aio")) == []
+
+
 def test_names_that_need_no_client_load_none():
     code = "from thalweg import TopicPartition, OffsetAndMetadata, JsonSerializer, RecordTable"
     assert heavy(loaded_by(code)) == []

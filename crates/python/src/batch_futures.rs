@@ -45,6 +45,14 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    pub(crate) fn new(rows: Rows, len: usize) -> Self {
+        Self {
+            rows,
+            len,
+            outcome: PyOnceLock::new(),
+        }
+    }
+
     fn pending(&self) -> Option<&Arc<BatchCompletion>> {
         match &self.rows {
             // From the end: what was appended last is usually done last.
@@ -207,11 +215,7 @@ pub(crate) struct FutureBatchMetadata(Arc<Batch>);
 
 impl FutureBatchMetadata {
     pub(crate) fn new(rows: Rows, len: usize) -> Self {
-        Self(Arc::new(Batch {
-            rows,
-            len,
-            outcome: PyOnceLock::new(),
-        }))
+        Self(Arc::new(Batch::new(rows, len)))
     }
 
     fn add(

@@ -14,12 +14,15 @@
 use pyo3::prelude::*;
 
 mod append;
+mod async_producer;
 mod batch_futures;
 mod broker;
+mod call;
 mod callbacks;
 mod capsules;
 mod client;
 mod cluster;
+mod completions;
 mod config;
 mod consumer;
 mod errors;
@@ -47,13 +50,19 @@ mod values;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
+    use crate::async_producer::AsyncProducer;
+    #[pymodule_export]
     use crate::batch_futures::{BatchMetadata, FutureBatchMetadata};
     #[pymodule_export]
     use crate::broker::EmbeddedBroker;
     #[pymodule_export]
+    use crate::call::Call;
+    #[pymodule_export]
     use crate::client::{Client, PendingRequest};
     #[pymodule_export]
     use crate::cluster::ClusterMetadata;
+    #[pymodule_export]
+    use crate::completions::Completions;
     #[pymodule_export]
     use crate::consumer::Consumer;
     #[pymodule_export]

@@ -54,18 +54,15 @@ impl Operation for SendMany {
     }
 }
 
-/// `send_many`.
-#[allow(clippy::too_many_arguments)]
-pub(crate) fn send_lists<'py>(
-    py: Python<'py>,
-    core: &Core,
-    topic: &Bound<'py, PyString>,
+/// What a `send_many` was given, checked.
+pub(crate) fn columns<'py>(
     values: &Bound<'py, PyAny>,
     keys: Option<&Bound<'py, PyAny>>,
     headers: Option<&Bound<'py, PyAny>>,
     partition: Option<&Bound<'py, PyAny>>,
     timestamps_ms: Option<&Bound<'py, PyAny>>,
-) -> PyResult<SendMany> {
+) -> PyResult<Columns> {
+    let py = values.py();
     let values = column("values", values, None)?;
     let len = values.len();
     let optional = |name, given: Option<&Bound<'py, PyAny>>| {
@@ -73,7 +70,7 @@ pub(crate) fn send_lists<'py>(
             .map(|given| column(name, given, Some(len)).map(Bound::unbind))
             .transpose()
     };
-    let columns = Columns {
+    Ok(Columns {
         keys: optional("keys", keys)?,
         headers: optional("headers", headers)?,
         partitions: match partition {
@@ -85,8 +82,18 @@ pub(crate) fn send_lists<'py>(
             .map(|times| times.bind(py).extract_vec())
             .transpose()?,
         values: values.unbind(),
-    };
-    let hooks = core.hooks.as_ref();
+    })
+}
+
+/// `send_many`; `serialized` if no Python step applies.
+pub(crate) fn send_lists<'py>(
+    py: Python<'py>,
+    core: &Core,
+    topic: &Bound<'py, PyString>,
+    columns: Columns,
+    serialized: bool,
+) -> PyResult<SendMany> {
+    let hooks = core.hooks.as_ref().filter(|_| !serialized);
     if hooks.is_some_and(|hooks| hooks.is_per_record() || hooks.has_serializer()) {
         return Ok(SendMany::Each(EachRow::new(topic, columns)));
     }

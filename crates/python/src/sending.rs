@@ -84,6 +84,14 @@ impl Sending {
         }
     }
 
+    /// The caller's exception (a cancellation) ends it while it waits.
+    #[cold]
+    pub(crate) fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
+        if let Some(hooks) = &core.hooks {
+            hooks.tell_failure(py, error.value(py));
+        }
+    }
+
     /// Those who want to hear of each record hear of one that is not sent, too.
     #[cold]
     pub(crate) fn failed(

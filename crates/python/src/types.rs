@@ -1,7 +1,9 @@
 //! Constructors of `thalweg.structs`, looked up once.
 
 use pyo3::prelude::*;
+use pyo3::ffi;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyInt, PyString};
 
 static TOPIC_PARTITION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static RECORD_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -46,18 +48,59 @@ pub(crate) fn record_metadata<'py>(
     timestamp_ms: i64,
     sizes: Sizes,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let both = topic_partition(py, topic, partition)?;
-    class(py, &RECORD_METADATA, "RecordMetadata")?.call1((
-        topic,
-        partition,
-        both,
-        offset,
-        timestamp_ms,
-        py.None(),
-        sizes.key,
-        sizes.value,
-        sizes.headers,
-    ))
+    RecordMetadataOf::new(py, topic, partition)?.make(py, offset, timestamp_ms, sizes)
+}
+
+/// Makes the metadata of records of one partition: what they share is made once.
+pub(crate) struct RecordMetadataOf<'py> {
+    class: &'py Bound<'py, PyAny>,
+    topic: Bound<'py, PyString>,
+    partition: Bound<'py, PyInt>,
+    both: Bound<'py, PyAny>,
+}
+
+impl<'py> RecordMetadataOf<'py> {
+    pub(crate) fn new(py: Python<'py>, topic: &str, partition: i32) -> PyResult<Self> {
+        let topic = PyString::new(py, topic);
+        let partition = partition.into_pyobject(py)?;
+        let both = class(py, &TOPIC_PARTITION, "TopicPartition")?.call1((&topic, &partition))?;
+        Ok(Self {
+            class: class(py, &RECORD_METADATA, "RecordMetadata")?,
+            topic,
+            partition,
+            both,
+        })
+    }
+
+    pub(crate) fn make(
+        &self,
+        py: Python<'py>,
+        offset: i64,
+        timestamp_ms: i64,
+        sizes: Sizes,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let fields = (
+            &self.topic,
+            &self.partition,
+            &self.both,
+            offset,
+            timestamp_ms,
+            py.None(),
+            sizes.key,
+            sizes.value,
+            sizes.headers,
+        );
+        // As namedtuple's `_make`: its __new__ would be a Python call a record.
+        let made = (fields.into_pyobject(py)?,).into_pyobject(py)?;
+        let class = self.class.as_ptr().cast::<ffi::PyTypeObject>();
+        // SAFETY: the class is a subclass of tuple without a slot of its own, hence made by tuple's
+        // own tp_new, which takes a type, a tuple of arguments and no keywords.
+        unsafe {
+            let new = ffi::PyTuple_Type.tp_new.expect("tuples can be made");
+            let object = new(class, made.as_ptr(), std::ptr::null_mut());
+            Bound::from_owned_ptr_or_err(py, object)
+        }
+    }
 }
 
 pub(crate) fn offset_and_metadata<'py>(

@@ -1,0 +1,231 @@
+//! `AsyncProducer`: the class that `thalweg.aio.AIOKafkaProducer` extends.
+//!
+//! The same core as `Producer`; each method makes a `Call`, which asyncio awaits.
+
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::call::{Call, Work};
+use crate::client::{Client, Handle};
+use crate::completions::Completions;
+use crate::hooks::topic_name;
+use crate::operation::{Operation, is_over};
+use crate::producer::far_away;
+use crate::producer_core::{Bootstrap, Core, PartitionsFor};
+use crate::sending::{Given, Sending};
+use crate::{errors, gil, send_many};
+
+/// After a close's deadline the client gets this long to fail what is left.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+struct Opened {
+    core: Arc<Core>,
+    completions: Py<Completions>,
+}
+
+/// The producer core of one event loop.
+#[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
+pub(crate) struct AsyncProducer(OnceLock<Opened>);
+
+impl AsyncProducer {
+    fn opened(&self, py: Python<'_>) -> PyResult<&Opened> {
+        self.0.get().ok_or_else(|| {
+            let text = "the producer was not started: await its start() first";
+            errors::raise(py, "IllegalStateError", text)
+        })
+    }
+
+    #[inline]
+    fn call(&self, py: Python<'_>, work: Work) -> PyResult<Call> {
+        let Opened { core, completions } = self.opened(py)?;
+        Ok(Call::new(Arc::clone(core), completions.clone_ref(py), work))
+    }
+
+    /// A bootstrap server has answered.
+    pub(crate) fn opened_by(
+        producer: &Py<Self>,
+        py: Python<'_>,
+        core: &Arc<Core>,
+        completions: &Py<Completions>,
+    ) -> PyResult<()> {
+        let opened = Opened {
+            core: Arc::clone(core),
+            completions: completions.clone_ref(py),
+        };
+        let set = producer.get().0.set(opened);
+        set.map_err(|_| errors::raise(py, "IllegalStateError", "the producer is started already"))
+    }
+}
+
+#[pymethods]
+impl AsyncProducer {
+    #[new]
+    #[pyo3(signature = (*args, **kwargs))]
+    fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {
+        // A subclass may have an __init__ of any signature; `_open` is what opens.
+        let _ = (args, kwargs);
+        Self(OnceLock::new())
+    }
+
+    #[pyo3(signature = (completions, config, hooks = None))]
+    fn _open(
+        slf: Py<Self>,
+        py: Python<'_>,
+        completions: Py<Completions>,
+        config: &Bound<'_, PyAny>,
+        hooks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Call> {
+        let core = Arc::new(Core::start(py, config, hooks)?);
+        let work = Work::Start(Bootstrap::new(&core), slf);
+        Ok(Call::new(core, completions, work))
+    }
+
+    #[pyo3(signature = (topic, value = None, key = None, partition = None, timestamp_ms = None, headers = None))]
+    #[allow(clippy::too_many_arguments)]
+    fn send<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &Bound<'py, PyAny>,
+        value: Option<Py<PyAny>>,
+        key: Option<Py<PyAny>>,
+        partition: Option<i32>,
+        timestamp_ms: Option<i64>,
+        headers: Option<Py<PyAny>>,
+    ) -> PyResult<Call> {
+        let given = Given {
+            topic: topic_name(topic)?.unbind(),
+            value,
+            key,
+            headers,
+            partition,
+            timestamp_ms,
+        };
+        self.call(py, Work::Send(Sending::new(given)))
+    }
+
+    #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None, *, serialized = false))]
+    #[allow(clippy::too_many_arguments)]
+    fn _send_many<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &Bound<'py, PyAny>,
+        values: &Bound<'py, PyAny>,
+        keys: Option<&Bound<'py, PyAny>>,
+        headers: Option<&Bound<'py, PyAny>>,
+        partition: Option<&Bound<'py, PyAny>>,
+        timestamps_ms: Option<&Bound<'py, PyAny>>,
+        serialized: bool,
+    ) -> PyResult<Call> {
+        let core = &self.opened(py)?.core;
+        let columns = send_many::columns(values, keys, headers, partition, timestamps_ms)?;
+        let topic = topic_name(topic)?;
+        let sending = send_many::send_lists(py, core, &topic, columns, serialized)?;
+        self.call(py, Work::SendMany(sending))
+    }
+
+    fn _send_arrow<'py>(
+        &self,
+        py: Python<'py>,
+        topic: &Bound<'py, PyAny>,
+        data: &Bound<'py, PyAny>,
+    ) -> PyResult<Call> {
+        let core = &self.opened(py)?.core;
+        let sending = send_many::send_columns(py, core, &topic_name(topic)?, data)?;
+        self.call(py, Work::SendMany(sending))
+    }
+
+    #[pyo3(signature = (timeout = None))]
+    fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        self.call(py, Work::Flush(timeout))
+    }
+
+    fn _partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Call> {
+        let waiting = PartitionsFor::new(py, &self.opened(py)?.core, topic)?;
+        self.call(py, Work::PartitionsFor(waiting))
+    }
+
+    /// Seconds; `None` waits for all that is not acknowledged.
+    #[pyo3(signature = (timeout = None))]
+    fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
+        self.call(py, Work::Close(Closing::new(timeout)))
+    }
+
+    /// Closes where no loop runs any more: at exit.
+    fn _close_blocking(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let Some(Opened { core, .. }) = self.0.get() else {
+            return Ok(());
+        };
+        let deadline = gil::deadline_seconds(Some(timeout)).unwrap_or_else(far_away);
+        gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
+    }
+
+    fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.opened(py)?.core.metrics(py)
+    }
+
+    fn _bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
+        crate::client::is_connected(py, self.opened(py)?.core.view())
+    }
+
+    #[getter]
+    fn _client(&self, py: Python<'_>) -> PyResult<Client> {
+        let core = &self.opened(py)?.core;
+        core.check(py)?;
+        Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
+    }
+
+    /// Not started, or stopped.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.0
+            .get()
+            .is_none_or(|opened| opened.core.view().is_closed())
+    }
+}
+
+/// Until what is buffered is sent and the connections are closed. Given up, it goes on behind.
+pub(crate) struct Closing {
+    timeout: Option<f64>,
+    deadline: Option<Instant>,
+}
+
+impl Closing {
+    fn new(timeout: Option<f64>) -> Self {
+        Self {
+            timeout,
+            deadline: None,
+        }
+    }
+}
+
+impl Operation for Closing {
+    type Output = ();
+
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
+        let view = core.view();
+        if self.deadline.is_none() {
+            if view.is_inherited() {
+                core.check(py)?;
+            }
+            let deadline = gil::deadline_seconds(self.timeout).unwrap_or_else(far_away);
+            view.start_close(deadline);
+            self.deadline = Some(deadline + CLOSE_GRACE);
+        }
+        if view.poll_closed(waker) {
+            return Ok(Some(()));
+        }
+        if is_over(self.deadline) {
+            return Err(errors::raise(py, "KafkaTimeoutError", "the client did not close"));
+        }
+        Ok(None)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        // A close without a timeout needs no timer.
+        self.timeout.and(self.deadline)
+    }
+}

@@ -1,0 +1,321 @@
+//! `Call`: an operation as a coroutine of asyncio.
+//!
+//! ```text
+//! await ──▶ poll the operation ── done ──────────▶ its result
+//!               ▲      └─ not yet ──▶ a future of the loop is yielded: the task sleeps
+//!               └───────────────────────── the waker, or the deadline's timer, completes it
+//! ```
+//! Nothing happens before it is awaited, as with any coroutine. Cancelled while it waits, it gives
+//! up what it waits for: a record that is not in a batch by then never will be.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PySet;
+
+use crate::async_producer::{AsyncProducer, Closing};
+use crate::batch_futures::{Batch, Rows};
+use crate::completions::{Completions, settle};
+use crate::operation::{Operation, is_over};
+use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
+use crate::send_many::SendMany;
+use crate::sending::{Outcome, Sending};
+use crate::{callbacks, gil};
+
+/// What is called.
+pub(crate) enum Work {
+    Send(Sending),
+    SendMany(SendMany),
+    PartitionsFor(PartitionsFor),
+    /// The timeout in seconds; flushing begins when the call is awaited.
+    Flush(Option<f64>),
+    Flushing(Flush),
+    Start(Bootstrap, Py<AsyncProducer>),
+    Close(Closing),
+}
+
+/// A call that sleeps.
+struct Suspended {
+    key: u64,
+    waker: Waker,
+    timer: Option<(Instant, Py<PyAny>)>,
+}
+
+/// What a step of the coroutine comes to.
+enum Step {
+    Yield(Py<PyAny>),
+    Return(Py<PyAny>),
+}
+
+/// A coroutine of a producer.
+#[pyclass(freelist = 256, module = "thalweg._core")]
+pub(crate) struct Call {
+    core: Arc<Core>,
+    completions: Py<Completions>,
+    work: Option<Work>,
+    started: bool,
+    suspended: Option<Suspended>,
+    /// The result, while the loop has a turn before it is handed out.
+    result: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Call {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self.step(py) {
+            Ok(Step::Yield(future)) => Ok(future),
+            Ok(Step::Return(value)) => Err(PyStopIteration::new_err(value)),
+            Err(error) => {
+                self.end(py);
+                Err(error)
+            }
+        }
+    }
+
+    fn send(&mut self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let _ = value;
+        self.__next__(py)
+    }
+
+    #[pyo3(signature = (kind, value = None, traceback = None))]
+    fn throw(
+        &mut self,
+        py: Python<'_>,
+        kind: Bound<'_, PyAny>,
+        value: Option<Bound<'_, PyAny>>,
+        traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let _ = traceback;
+        let error = match value {
+            Some(value) if value.is_instance_of::<pyo3::exceptions::PyBaseException>() => {
+                PyErr::from_value(value)
+            }
+            Some(value) => PyErr::from_value(kind.call1((value,))?),
+            None => PyErr::from_value(kind),
+        };
+        if let Some(Work::Send(sending)) = &self.work
+            && self.started
+        {
+            sending.given_up(py, &self.core, &error);
+        }
+        self.end(py);
+        Err(error)
+    }
+
+    fn close(&mut self, py: Python<'_>) {
+        self.end(py);
+    }
+}
+
+impl Call {
+    #[inline]
+    pub(crate) fn new(core: Arc<Core>, completions: Py<Completions>, work: Work) -> Self {
+        Self {
+            core,
+            completions,
+            work: Some(work),
+            started: false,
+            suspended: None,
+            result: None,
+        }
+    }
+
+    fn step(&mut self, py: Python<'_>) -> PyResult<Step> {
+        if let Some(result) = self.result.take() {
+            return Ok(Step::Return(result));
+        }
+        if self.work.is_none() {
+            let text = "cannot reuse already awaited coroutine";
+            return Err(PyRuntimeError::new_err(text));
+        }
+        if let Some(suspended) = &self.suspended {
+            self.completions.get().forget(suspended.key);
+        } else if let Some(step) = self.first_step(py)? {
+            return Ok(step);
+        }
+        loop {
+            let key_and_waker = self.suspended.get_or_insert_with(|| {
+                let (key, waker) = self.completions.get().new_waiter();
+                let timer = None;
+                Suspended { key, waker, timer }
+            });
+            let waker = key_and_waker.waker.clone();
+            let (found, deadline) = self.poll(py, &waker)?;
+            if let Some(result) = found {
+                self.end(py);
+                return Ok(Step::Return(result));
+            }
+            if !is_over(deadline) {
+                return self.sleep(py, deadline).map(Step::Yield);
+            }
+        }
+    }
+
+    /// Checks who calls, and takes the short way if nothing is to be waited for.
+    #[inline]
+    fn first_step(&mut self, py: Python<'_>) -> PyResult<Option<Step>> {
+        self.started = true;
+        let completions = self.completions.get();
+        completions.check_loop(py)?;
+        match &mut self.work {
+            Some(Work::Send(sending)) => {
+                self.core.check(py)?;
+                let Some(outcome) = sending.attempt(py, &self.core, None)? else {
+                    return Ok(None);
+                };
+                let future = future_of(py, completions, outcome)?;
+                self.work = None;
+                if completions.is_turn_due() {
+                    self.result = Some(future);
+                    return Ok(Some(Step::Yield(py.None())));
+                }
+                Ok(Some(Step::Return(future)))
+            }
+            Some(Work::Flush(timeout)) => {
+                self.core.check(py)?;
+                self.work = Some(Work::Flushing(Flush::new(&self.core, *timeout)));
+                Ok(None)
+            }
+            Some(Work::Close(_)) => Ok(None),
+            _ => self.core.check(py).map(|()| None),
+        }
+    }
+
+    /// The result if there is one, and until when it is waited for.
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        waker: &Waker,
+    ) -> PyResult<(Option<Py<PyAny>>, Option<Instant>)> {
+        let core = &*self.core;
+        let completions = self.completions.get();
+        let work = self.work.as_mut().expect("checked before");
+        let result = match work {
+            Work::Send(sending) => sending
+                .poll(py, core, waker)?
+                .map(|outcome| future_of(py, completions, outcome)),
+            Work::SendMany(sending) => sending
+                .poll(py, core, waker)?
+                .map(|rows| future_of_many(py, completions, rows)),
+            Work::PartitionsFor(waiting) => waiting
+                .poll(py, core, waker)?
+                .map(|count| PySet::new(py, 0..count).map(|set| set.into_any().unbind())),
+            Work::Flushing(flush) => flush.poll(py, core, waker)?.map(|()| {
+                // Its futures have their outcomes, whatever the loop has not seen yet.
+                completions.drain_all(py);
+                Ok(py.None())
+            }),
+            Work::Flush(_) => unreachable!("the first step made it Flushing"),
+            Work::Start(waiting, producer) => waiting.poll(py, core, waker)?.map(|()| {
+                AsyncProducer::opened_by(producer, py, &self.core, &self.completions)
+                    .map(|()| py.None())
+            }),
+            Work::Close(closing) => closing.poll(py, core, waker)?.map(|()| {
+                completions.drain_all(py);
+                Ok(py.None())
+            }),
+        };
+        let deadline = match work {
+            Work::Send(sending) => sending.deadline(),
+            Work::SendMany(sending) => sending.deadline(),
+            Work::PartitionsFor(waiting) => waiting.deadline(),
+            Work::Flushing(flush) => flush.deadline(),
+            Work::Flush(_) => None,
+            Work::Start(waiting, _) => waiting.deadline(),
+            Work::Close(closing) => closing.deadline(),
+        };
+        Ok((result.transpose()?, deadline))
+    }
+
+    /// Has the task sleep until the waker is used or the deadline is over.
+    fn sleep(&mut self, py: Python<'_>, deadline: Option<Instant>) -> PyResult<Py<PyAny>> {
+        let completions = self.completions.get();
+        let suspended = self.suspended.as_mut().expect("made by the step before");
+        let future = completions.wait(py, suspended.key)?;
+        if suspended.timer.as_ref().map(|(at, _)| *at) != deadline {
+            cancel(py, suspended.timer.take());
+            if let (Some(at), Some(left)) = (deadline, gil::left(deadline)) {
+                let wake = self.completions.bind(py).getattr(intern!(py, "wake"))?;
+                let arguments = (left.as_secs_f64(), wake, suspended.key);
+                let event_loop = completions.event_loop(py);
+                let timer = event_loop.call_method1(intern!(py, "call_later"), arguments)?;
+                suspended.timer = Some((at, timer.unbind()));
+            }
+        }
+        // What a task looks for in what its coroutine yields (`asyncio.Future.__await__`).
+        future.setattr(intern!(py, "_asyncio_future_blocking"), true)?;
+        Ok(future.unbind())
+    }
+
+    /// Gives up what is waited for.
+    fn end(&mut self, py: Python<'_>) {
+        self.started = true;
+        self.work = None;
+        self.result = None;
+        if let Some(suspended) = self.suspended.take() {
+            self.completions.get().forget(suspended.key);
+            cancel(py, suspended.timer);
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if self.started {
+            return;
+        }
+        // As for any coroutine that nobody awaited; whatever is being raised goes on being raised.
+        Python::try_attach(|py| {
+            let raised = PyErr::take(py);
+            let kind = py.get_type::<PyRuntimeWarning>();
+            let text = c"a call of an AIOKafkaProducer was never awaited: it did nothing";
+            if let Err(error) = PyErr::warn(py, &kind, text, 1) {
+                error.write_unraisable(py, None);
+            }
+            if let Some(raised) = raised {
+                raised.restore(py);
+            }
+        });
+    }
+}
+
+fn cancel(py: Python<'_>, timer: Option<(Instant, Py<PyAny>)>) {
+    if let Some((_, timer)) = timer
+        && let Err(error) = timer.call_method0(py, intern!(py, "cancel"))
+    {
+        callbacks::report(py, "timer of a call", error);
+    }
+}
+
+#[inline]
+fn future_of(py: Python<'_>, completions: &Completions, outcome: Outcome) -> PyResult<Py<PyAny>> {
+    match outcome {
+        Ok(sent) => completions.future_of(py, sent).map(Bound::unbind),
+        Err(error) => {
+            let future = completions.new_future(py)?;
+            settle(&future, Err(error.into_bound(py)));
+            Ok(future.unbind())
+        }
+    }
+}
+
+fn future_of_many(
+    py: Python<'_>,
+    completions: &Completions,
+    (rows, len): (Rows, usize),
+) -> PyResult<Py<PyAny>> {
+    let batch = Arc::new(Batch::new(rows, len));
+    completions.future_of_many(py, batch).map(Bound::unbind)
+}

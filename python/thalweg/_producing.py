@@ -1,0 +1,119 @@
+"""What KafkaProducer and AIOKafkaProducer have in common on the Python side.
+
+    options ── configured() ──> Config ──> Hooks: the Python steps of `send`, for the native core
+                                   └─────> close_steps(), when the producer is closed
+
+What is deliberately absent: how a producer is opened and closed, in which the two differ.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from thalweg import _closing, interceptor
+from thalweg.config import Config, resolve
+from thalweg.errors import KafkaConfigurationError
+from thalweg.partitioner import partition_function
+from thalweg.serializer import SerializeFunction, serialize_function
+
+__all__ = ["Hooks", "close_steps", "configured", "figures", "records_failed"]
+
+log = logging.getLogger("thalweg.producer")
+
+
+def configured(client: str, given: Mapping[str, Any]) -> Config:
+    """The checked options of a producer, with a client_id; interceptors are told of them.
+
+    Args:
+        client: The class's name, for messages.
+        given: What the user gave.
+
+    Raises:
+        KafkaConfigurationError: With every problem at once.
+    """
+    config = resolve("p", given, client)
+    if config["transactional_id"] is not None:
+        text = "transactional_id: transactions are not offered by this version"
+        raise KafkaConfigurationError(f"{client}: {text}", problems=[text])
+    if config["client_id"] is None:
+        config["client_id"] = f"thalweg-producer-{_closing.next_number('producer')}"
+    for each in config["interceptor_classes"]:
+        if hasattr(each, "configure"):
+            each.configure(config.public())
+    return config
+
+
+class Hooks:
+    """The Python steps of `send`, for the native core; see `_core.ProducerHooks`."""
+
+    __slots__ = ("on_acknowledgement", "on_new_batch", "on_send", "partition", "serialize")
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        chain = config["interceptor_classes"]
+        self.on_send = interceptor.chain(chain, "on_send")
+        self.on_acknowledgement = interceptor.notify(chain, "on_acknowledgement")
+        self.serialize = _serialize_both(
+            serialize_function(config["key_serializer"]),
+            serialize_function(config["value_serializer"]),
+        )
+        self.partition = partition_function(config["partitioner"])
+        self.on_new_batch: Callable[..., None] | None = None
+        if self.partition is not None:
+            self.on_new_batch = getattr(config["partitioner"], "on_new_batch", None)
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Self | None:
+        """The steps; None if there is none, so that `send` runs no Python."""
+        hooks = cls(config)
+        found = any(getattr(hooks, name) is not None for name in cls.__slots__)
+        return hooks if found else None
+
+
+def _serialize_both(
+    key_serializer: SerializeFunction | None, value_serializer: SerializeFunction | None
+) -> Callable[..., tuple[Any, Any]] | None:
+    """(topic, headers, key, value) -> (key bytes, value bytes); None if neither is set."""
+    if key_serializer is None and value_serializer is None:
+        return None
+
+    def run(topic: str, headers: list[tuple[str, bytes]], key: Any, value: Any) -> tuple[Any, Any]:
+        part = "key"
+        try:
+            if key_serializer is not None:
+                key = key_serializer(topic, headers, key)
+            part = "value"
+            if value_serializer is not None:
+                value = value_serializer(topic, headers, value)
+        except Exception as error:
+            error.add_note(f"while serializing the {part} of a record for topic {topic!r}")
+            raise
+        return key, value
+
+    return run
+
+
+def close_steps(config: Mapping[str, Any]) -> None:
+    """Calls close() of the user's own objects that have one; what they raise is logged."""
+    names = ("key_serializer", "value_serializer", "partitioner")
+    for each in [*(config[name] for name in names), *config["interceptor_classes"]]:
+        close = getattr(each, "close", None)
+        if close is None:
+            continue
+        try:
+            close()
+        except Exception:
+            log.exception("close() of %r raised", each)
+
+
+def figures(config: Mapping[str, Any], groups: dict[str, dict[str, float]], raw: bool) -> Any:
+    """What `metrics(raw)` returns of the core's figures."""
+    if not config["metrics_enabled"]:
+        return None
+    if not raw:
+        return groups
+    return {(group, name): rows[name] for group, rows in groups.items() for name in rows}
+
+
+def records_failed(groups: Mapping[str, Mapping[str, float]]) -> int:
+    """Records that failed so far, of the core's figures."""
+    return int(groups.get("producer-metrics", {}).get("record-error-total", 0))

@@ -1,0 +1,36 @@
+"""asyncio on the same native core, with aiokafka's names.
+
+    from thalweg.aio import AIOKafkaProducer
+
+Nothing is loaded before it is used (PEP 562): importing this package loads no native code.
+"""
+
+TYPE_CHECKING = False  # typing.TYPE_CHECKING, without importing typing
+if TYPE_CHECKING:
+    from typing import Any
+
+    from thalweg.aio.batch import BatchBuilder
+    from thalweg.aio.producer import AIOKafkaProducer
+
+__all__ = ["AIOKafkaProducer", "BatchBuilder"]
+
+# Where each name lives; read by __getattr__ at its first use.
+_HOMES = {"AIOKafkaProducer": "producer", "BatchBuilder": "batch"}
+_MODULES = ("batch", "producer")
+
+
+def __getattr__(name: str) -> "Any":
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"thalweg.aio.{name}")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'thalweg.aio' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"thalweg.aio.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -1,0 +1,84 @@
+"""One queue of completions for each event loop, shared by the producers started in it.
+
+    attach(loop) ──> Completions, watched by loop.add_reader ── last detach() ──> no longer
+                         └─ where a loop cannot: one call_soon_threadsafe a drain (_Notifier)
+
+A loop is held weakly: one that is thrown away takes its completions with it.
+"""
+
+import logging
+import os
+import weakref
+from asyncio import AbstractEventLoop
+
+from thalweg._core import Completions
+
+__all__ = ["attach", "detach"]
+
+log = logging.getLogger("thalweg.producer")
+_by_loop: "weakref.WeakKeyDictionary[AbstractEventLoop, weakref.ref[Completions]]" = (
+    weakref.WeakKeyDictionary()
+)
+_users: "weakref.WeakKeyDictionary[Completions, int]" = weakref.WeakKeyDictionary()
+
+
+class _Notifier:
+    """Has a loop drain its completions, for loops that watch no descriptors.
+
+    Called by the core's callback thread, once for all that came since the last drain.
+    """
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = weakref.ref(loop)
+        self.completions: weakref.ref[Completions] | None = None
+
+    def __call__(self) -> None:
+        loop = self._loop()
+        completions = None if self.completions is None else self.completions()
+        if loop is None or completions is None:
+            return
+        try:
+            loop.call_soon_threadsafe(completions.drain)
+        except RuntimeError as closed:
+            log.debug("%d outcomes were not delivered: %s", len(completions), closed)
+
+
+def _made_for(loop: AbstractEventLoop) -> Completions:
+    completions = Completions(loop)
+    try:
+        loop.add_reader(completions.fileno(), completions.drain)
+    except (NotImplementedError, OSError):
+        notifier = _Notifier(loop)
+        completions = Completions(loop, notifier)
+        notifier.completions = weakref.ref(completions)
+    return completions
+
+
+def attach(loop: AbstractEventLoop) -> Completions:
+    """The completions of a running loop; called in its thread."""
+    reference = _by_loop.get(loop)
+    completions = None if reference is None else reference()
+    if completions is None:
+        completions = _made_for(loop)
+        _by_loop[loop] = weakref.ref(completions)
+    _users[completions] = _users.get(completions, 0) + 1
+    return completions
+
+
+def detach(loop: AbstractEventLoop, completions: Completions) -> None:
+    """Gives up what `attach` gave; with its last user the loop no longer watches it."""
+    left = _users[completions] = _users.get(completions, 1) - 1
+    # While somebody still waits (for a flush, say), the loop goes on watching; the next producer
+    # of this loop uses it again.
+    if left > 0 or len(completions) > 0 or loop.is_closed():
+        return
+    _by_loop.pop(loop, None)
+    try:
+        loop.remove_reader(completions.fileno())
+    except (NotImplementedError, OSError):
+        log.debug("no reader to remove")
+
+
+if hasattr(os, "register_at_fork"):
+    # A child's loop must not share a descriptor with its parent's.
+    os.register_at_fork(after_in_child=_by_loop.clear)

@@ -1,0 +1,130 @@
+"""BatchBuilder: records that are collected by hand and sent at once; aiokafka's class."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+__all__ = ["BatchBuilder", "BatchRecordMetadata"]
+
+_BATCH_HEADER_BYTES: Final = 61  # of a record batch, version 2
+_Serialize = Callable[[str, list[tuple[str, bytes]], Any, Any], tuple[Any, Any]]
+
+
+class BatchRecordMetadata(NamedTuple):
+    """What `BatchBuilder.append` says of a record it took.
+
+    Attributes:
+        offset: Its place in the batch, from 0.
+        size: Its bytes in the batch.
+        timestamp: Unix ms.
+        crc: Always None: version 2 batches have no checksum per record.
+    """
+
+    offset: int
+    size: int
+    timestamp: int
+    crc: int | None
+
+
+def _varint_bytes(value: int) -> int:
+    """Bytes of a zigzag varint."""
+    zigzag = (value << 1) ^ (value >> 63)
+    return max(1, (zigzag.bit_length() + 6) // 7)
+
+
+def _data_bytes(data: Any) -> int:
+    return 1 if data is None else _varint_bytes(len(data)) + len(data)
+
+
+class BatchBuilder:
+    """Collects records up to `batch_size`, to be sent to one partition by `send_batch`.
+
+        batch = producer.create_batch()
+        while batch.append(key=None, value=next(values), timestamp=None): ...
+        future = await producer.send_batch(batch, "topic", partition=0)
+
+    Made by `AIOKafkaProducer.create_batch`.
+    """
+
+    def __init__(self, batch_size: int, serialize: _Serialize | None = None) -> None:
+        self._limit, self._serialize = batch_size, serialize
+        self._size, self._closed = _BATCH_HEADER_BYTES, False
+        self._first_timestamp = 0
+        self.values: list[Any] = []
+        self.keys: list[Any] = []
+        self.headers: list[list[tuple[str, bytes | None]]] = []
+        self.timestamps_ms: list[int] = []
+
+    def append(
+        self,
+        *,
+        timestamp: int | None,
+        key: Any,
+        value: Any,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> BatchRecordMetadata | None:
+        """Adds a record.
+
+        Args:
+            timestamp: Unix ms; None takes the time of the call.
+            key: Bytes, or what key_serializer takes (its topic is ""); not None with `value`.
+            value: Bytes, or what value_serializer takes.
+            headers: (name, bytes) pairs.
+
+        Returns:
+            None if the batch is full (it is then closed) or closed; a first record is always
+            taken.
+
+        Raises:
+            ValueError: If key and value are both None.
+            TypeError: If one of them is no bytes.
+        """
+        if self._closed:
+            return None
+        pairs = list(headers or ())
+        if self._serialize is not None:
+            key, value = self._serialize("", pairs, key, value)  # type: ignore[arg-type]
+        if key is None and value is None:
+            raise ValueError("Need at least one: key or value")
+        for data in (key, value):
+            if data is not None and not isinstance(data, bytes | bytearray | memoryview):
+                raise TypeError(f"keys and values are bytes, not {type(data).__name__}")
+        stamp = int(time.time() * 1000) if timestamp is None else int(timestamp)
+        size = self._record_bytes(stamp, key, value, pairs)
+        if self.values and self._size + size > self._limit:
+            self.close()
+            return None
+        if not self.values:
+            self._first_timestamp = stamp
+        self.values.append(value)
+        self.keys.append(key)
+        self.headers.append(pairs)
+        self.timestamps_ms.append(stamp)
+        self._size += size
+        return BatchRecordMetadata(len(self.values) - 1, size, stamp, None)
+
+    def _record_bytes(
+        self, timestamp: int, key: Any, value: Any, headers: Sequence[tuple[str, bytes | None]]
+    ) -> int:
+        first = self._first_timestamp if self.values else timestamp
+        body = 1 + _varint_bytes(timestamp - first) + _varint_bytes(len(self.values))
+        body += _data_bytes(key) + _data_bytes(value) + _varint_bytes(len(headers))
+        for name, data in headers:
+            body += _data_bytes(name.encode()) + _data_bytes(data)
+        return _varint_bytes(body) + body
+
+    def close(self) -> None:
+        """Takes no more records; may be called again."""
+        self._closed = True
+
+    def closed(self) -> bool:
+        """Whether it takes no more records."""
+        return self._closed
+
+    def size(self) -> int:
+        """Bytes of the batch, before compression."""
+        return self._size
+
+    def record_count(self) -> int:
+        """Records in the batch."""
+        return len(self.values)

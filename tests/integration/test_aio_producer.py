@@ -1,0 +1,788 @@
+"""AIOKafkaProducer: outcomes reach the loop, waits do not block it, cancelling doubles nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.integration.clients import Clients, read, read_more
+from tests.integration.scripts import run as run_program
+from tests.support.brokers import Broker
+from tests.support.ports import free_port
+from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker, JsonSerializer, ProducerInterceptor, TopicPartition
+from thalweg.aio import AIOKafkaProducer
+from thalweg.errors import (
+    BufferExhaustedError,
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaTimeoutError,
+    NoBrokersAvailable,
+    RecordTooLargeError,
+)
+
+T = TypeVar("T")
+LIMIT_S = 60
+MEMORY = 1_000_000
+
+
+def run(program: Coroutine[Any, Any, T]) -> T:
+    """Runs a test's coroutine in a loop of its own, with a limit."""
+
+    async def limited() -> T:
+        async with asyncio.timeout(LIMIT_S):
+            return await program
+
+    return asyncio.run(limited())
+
+
+def made(broker: Any, **options: Any) -> AIOKafkaProducer[Any, Any]:
+    return AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, **options)
+
+
+async def until(condition: Callable[[], Any], what: str = "the condition") -> None:
+    """Lets the loop go on until the condition is true."""
+    end = time.monotonic() + LIMIT_S / 2
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not come true"
+        await asyncio.sleep(0.005)
+
+
+class Ticks:
+    """Counts how often the loop got a turn in a block, and its longest pause."""
+
+    async def __aenter__(self) -> Ticks:
+        self.count, self.longest_s = 0, 0.0
+        self._task = asyncio.create_task(self._tick())
+        return self
+
+    async def _tick(self) -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.005)
+            now = time.monotonic()
+            self.count, self.longest_s, last = self.count + 1, max(self.longest_s, now - last), now
+
+    async def __aexit__(self, *error: object) -> None:
+        self._task.cancel()
+
+
+@pytest.fixture
+def silent(start_embedded: Any) -> EmbeddedBroker:
+    """A broker that takes Produce requests and never answers them."""
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("full")
+    broker.faults.on("Produce").then_silence(times=None)
+    return broker
+
+
+# ---------------------------------------------------------------- sending
+
+
+def test_records_arrive_in_order_and_futures_tell_where(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-order")
+    values = [b"%06d" % number for number in range(3000)]
+
+    async def program() -> list[Any]:
+        async with made(broker) as producer:
+            futures = [await producer.send(topic, value) for value in values]
+            assert all(isinstance(each, asyncio.Future) for each in futures)
+            return [await each for each in futures]
+
+    found = run(program())
+    assert [each.offset for each in found] == list(range(3000))
+    assert found[7].topic_partition == TopicPartition(topic, 0)
+    assert found[7].serialized_value_size == 6
+    assert [each.value for each in read(clients.consumer(broker, topic), 3000)] == values
+
+
+def test_every_field_of_a_record_is_sent(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-fields", 2)
+
+    async def program() -> Any:
+        async with made(broker) as producer:
+            return await producer.send_and_wait(
+                topic, b"v", b"k", 1, 1_700_000_000_000, [("a", b"1"), ("a", None)]
+            )
+
+    metadata = run(program())
+    assert (metadata.partition, metadata.timestamp) == (1, 1_700_000_000_000)
+    record = read(clients.consumer(broker, topic, (1,)), 1)[0]
+    assert (record.key, record.value, record.timestamp) == (b"k", b"v", 1_700_000_000_000)
+    assert record.headers == [("a", b"1"), ("a", None)]
+
+
+def test_many_coroutines_send_at_once(broker: Broker) -> None:
+    topic = broker.create_topic("aio-many", 4)
+
+    async def program() -> list[Any]:
+        async with made(broker) as producer:
+            sends = (producer.send_and_wait(topic, b"%d" % each) for each in range(2000))
+            return await asyncio.gather(*sends)
+
+    where = [(each.partition, each.offset) for each in run(program())]
+    assert len(set(where)) == 2000
+    assert sum(broker.wire.end_offsets(topic).values()) == 2000
+
+
+def test_tasks_append_in_the_order_in_which_they_were_made(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-tasks")
+
+    async def program() -> list[int]:
+        async with made(embedded) as producer:
+            await producer.partitions_for(topic)
+            tasks = [asyncio.create_task(producer.send(topic, b"v")) for _ in range(1500)]
+            return [(await (await each)).offset for each in tasks]
+
+    assert run(program()) == list(range(1500))
+
+
+def test_errors_are_raised_where_send_is_awaited(broker: Broker) -> None:
+    topic = broker.create_topic("aio-errors")
+
+    async def program() -> None:
+        async with made(broker, max_request_size=2000, max_block_ms=3000) as producer:
+            with pytest.raises(RecordTooLargeError, match="max_request_size"):
+                await producer.send(topic, bytes(3000))
+            with pytest.raises(ValueError, match="Need at least one"):
+                await producer.send(topic)
+            with pytest.raises(TypeError, match="value_serializer"):
+                await producer.send(topic, "text")
+            with pytest.raises(ValueError, match="partition 9 of topic"):
+                await producer.send(topic, b"v", partition=9)
+            with pytest.raises(InvalidTopicError):
+                await producer.send("no topic!", b"v")
+            with pytest.raises(TypeError, match="topic must be a str"):
+                await producer.send(b"bytes", b"v")  # type: ignore[arg-type]
+            # None of them harmed the producer.
+            assert (await producer.send_and_wait(topic, b"v")).offset == 0
+
+    run(program())
+
+
+def test_an_error_of_the_broker_fills_the_future(start_embedded: Any) -> None:
+    broker = start_embedded()
+    broker.create_topic("t")
+    broker.faults.on("Produce").then_fail(29)  # TOPIC_AUTHORIZATION_FAILED
+
+    async def program() -> None:
+        async with made(broker) as producer:
+            failed = await producer.send("t", b"v")
+            with pytest.raises(Exception, match="(?i)authori[sz]"):
+                await failed
+            assert (await producer.send_and_wait("t", b"v")).offset == 0
+
+    run(program())
+
+
+def test_a_batch_is_built_by_hand_and_sent(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-batch", 2)
+
+    async def program() -> tuple[Any, int]:
+        async with made(broker, max_batch_size=1000) as producer:
+            batch = producer.create_batch()
+            count = 0
+            while batch.append(timestamp=None, key=b"k", value=b"%04d" % count, headers=[]):
+                count += 1
+            assert batch.record_count() == count and batch.closed()
+            assert 900 < batch.size() <= 1000
+            return await (await producer.send_batch(batch, topic, partition=1)), count
+
+    metadata, count = run(program())
+    assert (metadata.partition, metadata.offset) == (1, 0)
+    records = read(clients.consumer(broker, topic, (1,)), count)
+    assert [each.value for each in records] == [b"%04d" % each for each in range(count)]
+
+
+def test_lists_and_columns_are_sent_at_once(broker: Broker, clients: Clients) -> None:
+    import pyarrow as pa
+
+    topic = broker.create_topic("aio-columns")
+    values = [b"%06d" % number for number in range(5000)]
+
+    async def program() -> tuple[Any, Any]:
+        async with made(broker) as producer:
+            listed = await producer.send_many(topic, values, headers=[[("h", b"%d" % 1)]] * 5000)
+            table = pa.table({"value": pa.array(values, pa.binary())})
+            columns = await producer.send_arrow(topic, table)
+            return await listed, await columns
+
+    listed, columns = run(program())
+    assert (listed.count, columns.count) == (5000, 5000)
+    assert list(listed.offsets) == list(range(5000))
+    assert columns.partitions == {(topic, 0): (5000, 5000, 9999)}
+    records = read(clients.consumer(broker, topic), 10_000)
+    assert [each.value for each in records] == values * 2
+    assert records[4999].headers == [("h", b"1")]
+
+
+def test_python_steps_run_as_in_the_synchronous_producer(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = embedded.create_topic("aio-steps", 3)
+    heard: list[Any] = []
+
+    class Tell(ProducerInterceptor):
+        def on_send(self, record: Any) -> Any:
+            return record._replace(key="changed") if record.key == "key" else record
+
+        def on_acknowledgement(self, metadata: Any, exception: Any) -> None:
+            heard.append((metadata and metadata.offset, type(exception)))
+
+    def last(key: Any, all_partitions: list[int], available: list[int]) -> int:
+        return all_partitions[-1]
+
+    async def program() -> None:
+        options: dict[str, Any] = {
+            "value_serializer": JsonSerializer(),
+            "key_serializer": str.encode,
+            "partitioner": last,
+            "interceptor_classes": [Tell()],
+        }
+        async with made(embedded, **options) as producer:
+            assert (await producer.send_and_wait(topic, {"a": 1}, "key")).partition == 2
+            with pytest.raises(TypeError) as raised:
+                await producer.send(topic, {1, 2})
+            assert f"topic '{topic}'" in raised.value.__notes__[0]
+            many = await producer.send_many(topic, [[1], [2]])
+            assert (await many).count == 2
+
+    run(program())
+    records = read(clients.consumer(embedded, topic, (2,)), 3)
+    assert [(each.key, each.value) for each in records] == [
+        (b"changed", b'{"a": 1}'),
+        (None, b"[1]"),
+        (None, b"[2]"),
+    ]
+    wait_until(lambda: len(heard) == 4, 5, what=lambda: f"four outcomes in {heard}")
+    assert Counter(kind for _, kind in heard) == {type(None): 3, TypeError: 1}
+
+
+# ---------------------------------------------------------------- waiting
+
+
+def test_a_full_buffer_suspends_the_send_and_not_the_loop(
+    start_embedded: Any, clients: Clients
+) -> None:
+    broker = start_embedded()
+    broker.create_topic("slow")
+    broker.faults.on("Produce").then_delay(100, times=None)
+
+    async def program() -> float:
+        options = {"buffer_memory": MEMORY, "batch_size": 20_000, "linger_ms": 0}
+        async with made(broker, **options) as producer, Ticks() as ticks:
+            for _ in range(4000):
+                await producer.send("slow", bytes(1000))
+                figures = producer.metrics()["producer-metrics"]
+                assert 0 <= figures["buffer-available-bytes"] <= MEMORY
+            assert figures["buffer-exhausted-total"] > 0
+            await producer.flush()
+        assert ticks.count > 10
+        return ticks.longest_s
+
+    assert run(program()) < 1
+    assert len(read(clients.consumer(broker, "slow"), 4000)) == 4000
+
+
+def test_a_wait_for_memory_ends_with_max_block_ms(silent: EmbeddedBroker) -> None:
+    async def program() -> None:
+        producer = made(silent, buffer_memory=MEMORY, max_block_ms=300)
+        await producer.start()
+        accepted = []
+        with pytest.raises(BufferExhaustedError, match="max_block_ms"):
+            while True:
+                accepted.append(await producer.send("full", bytes(1000)))
+        assert 0.5 * MEMORY <= len(accepted) * 1000 <= MEMORY
+        async with Ticks() as ticks:
+            with pytest.raises(BufferExhaustedError):
+                await producer.send("full", bytes(1000))
+        assert ticks.count > 10
+        assert not any(each.done() for each in accepted)
+        await producer.stop(timeout=0)
+        assert all(isinstance(each.exception(), KafkaTimeoutError) for each in accepted)
+
+    run(program())
+
+
+def test_columns_wait_for_memory_too(silent: EmbeddedBroker) -> None:
+    async def program() -> None:
+        producer = made(silent, buffer_memory=MEMORY)
+        await producer.start()
+        values = [bytes(1000)] * 5000
+        sending = asyncio.create_task(producer.send_many("full", values))
+        exhausted = lambda: producer.metrics()["producer-metrics"]["buffer-exhausted-total"]  # noqa: E731
+        await until(exhausted, "a full buffer")
+        assert not sending.done()
+        silent.faults.clear()
+        # Requests that were swallowed are lost to this connection: what counts is that all of
+        # it goes out once memory comes back.
+        await producer.stop(timeout=0)
+        future = await sending
+        error = future.exception()
+        assert error is not None and len(error.errors) == 5000 - error.metadata.count
+
+    run(program())
+
+
+def test_waiting_for_a_topic_does_not_block_and_ends(broker: Broker) -> None:
+    async def program() -> None:
+        options = {"max_block_ms": 400, "allow_auto_create_topics": False}
+        async with made(broker, **options) as producer, Ticks() as ticks:
+            with pytest.raises(KafkaTimeoutError, match="max_block_ms"):
+                await producer.send("aio-there-is-none", b"v")
+            with pytest.raises(KafkaTimeoutError):
+                await producer.partitions_for("aio-there-is-none")
+        assert ticks.count > 20
+
+    run(program())
+
+
+def test_a_topic_that_appears_ends_the_wait(embedded: Broker) -> None:
+    async def program() -> Any:
+        async with made(embedded, allow_auto_create_topics=False) as producer:
+            send = asyncio.create_task(producer.send_and_wait("aio-appears", b"v"))
+            await asyncio.sleep(0.05)
+            assert not send.done()
+            topic = embedded.create_topic("aio-appears")
+            if topic != "aio-appears":  # names are made unique
+                send.cancel()
+                return await producer.send_and_wait(topic, b"v")
+            return await send
+
+    assert run(program()).offset == 0
+
+
+def test_start_does_not_block_and_names_each_broker() -> None:
+    address = f"127.0.0.1:{free_port()}"
+
+    async def program() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=address, bootstrap_timeout_ms=500)
+        async with Ticks() as ticks:
+            with pytest.raises(NoBrokersAvailable, match=address):
+                await producer.start()
+        assert ticks.count > 20 and ticks.longest_s < 0.3
+        with pytest.raises(IllegalStateError, match="start"):
+            await producer.send("t", b"v")
+        await producer.stop()
+
+    run(program())
+
+
+# ---------------------------------------------------------------- cancelling
+
+
+def test_cancelled_sends_are_written_once_or_never(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-cancel", 2)
+    rng = random.Random(4)
+    count = 1500
+
+    async def program() -> tuple[set[int], set[int]]:
+        options = {"buffer_memory": 300_000, "batch_size": 4000, "linger_ms": 2}
+        accepted, refused = set(), set()
+        async with made(broker, **options) as producer:
+
+            async def one(number: int) -> None:
+                value = b"%06d" % number + bytes(rng.randrange(2000))
+                try:
+                    future = await producer.send(topic, value)
+                except asyncio.CancelledError:
+                    refused.add(number)
+                    raise
+                accepted.add(number)
+                await future
+
+            tasks = [asyncio.create_task(one(number)) for number in range(count)]
+            while not all(each.done() for each in tasks):
+                for task in rng.sample(tasks, 20):
+                    if rng.random() < 0.5:
+                        task.cancel()
+                await asyncio.sleep(rng.choice((0, 0, 0.001)))
+            await producer.flush()
+        return accepted, refused
+
+    accepted, refused = run(program())
+    assert len(refused) > 50 and len(accepted) > 50
+    sent = sum(broker.wire.end_offsets(topic).values())
+    consumer = clients.consumer(broker, topic, (0, 1))
+    records = [*read(consumer, sent), *read_more(consumer)]
+    found = Counter(int(each.value[:6]) for each in records)
+    assert max(found.values()) == 1
+    assert accepted <= found.keys()
+    assert found.keys() - accepted <= refused
+
+
+def test_a_send_that_is_cancelled_while_it_waits_is_not_sent(
+    silent: EmbeddedBroker, clients: Clients
+) -> None:
+    async def program() -> None:
+        producer = made(silent, buffer_memory=MEMORY)
+        await producer.start()
+        figure = lambda name: producer.metrics()["producer-metrics"][name]  # noqa: E731
+        tasks = [
+            asyncio.create_task(producer.send("full", b"%04d" % each + bytes(9000)))
+            for each in range(200)
+        ]
+        await until(lambda: figure("waiting-threads") > 0, "somebody waiting for memory")
+        await asyncio.sleep(0)
+        waiting = [each for each in tasks if not each.done()]
+        for each in waiting:
+            each.cancel()
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in results)
+        # Their places in the queue for memory are given up.
+        assert figure("waiting-threads") == 0
+        await producer.stop(timeout=0)
+        assert figure("buffer-available-bytes") == MEMORY
+
+    run(program())
+
+
+def test_a_cancelled_future_leaves_its_record(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-future")
+
+    async def program() -> None:
+        async with made(broker, linger_ms=100) as producer:
+            first = await producer.send(topic, b"cancelled")
+            assert first.cancel()
+            waiting = asyncio.create_task(producer.send_and_wait(topic, b"waiting"))
+            await asyncio.sleep(0.02)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert (await producer.send_and_wait(topic, b"last")).offset == 2
+
+    run(program())
+    found = [each.value for each in read(clients.consumer(broker, topic), 3)]
+    assert found == [b"cancelled", b"waiting", b"last"]
+
+
+def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-stop")
+
+    async def program() -> None:
+        producer = made(broker, linger_ms=60_000)
+        await producer.start()
+        futures = [await producer.send(topic, b"%d" % each) for each in range(100)]
+        flushing = asyncio.create_task(producer.flush())
+        await asyncio.sleep(0)
+        flushing.cancel()
+        stopping = asyncio.create_task(producer.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.gather(flushing, stopping, return_exceptions=True)
+        await producer.stop()
+        assert producer.closed
+        assert sorted(each.result().offset for each in futures) == list(range(100))
+
+    run(program())
+    assert len(read(clients.consumer(broker, topic), 100)) == 100
+
+
+def test_a_cancelled_start_may_be_tried_again(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-again")
+
+    async def program() -> int:
+        producer = made(embedded)
+        starting = asyncio.create_task(producer.start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        async with producer:
+            return (await producer.send_and_wait(topic, b"v")).offset
+
+    assert run(program()) == 0
+
+
+# ---------------------------------------------------------------- stopping
+
+
+def test_stop_sends_what_is_buffered_and_is_final(broker: Broker) -> None:
+    topic = broker.create_topic("aio-final")
+
+    async def program() -> None:
+        producer = made(broker, linger_ms=60_000)
+        await producer.start()
+        futures = [await producer.send(topic, b"v") for _ in range(500)]
+        await asyncio.gather(producer.stop(), producer.stop())
+        assert [each.result().offset for each in futures] == list(range(500))
+        await producer.stop()
+        for call in (producer.send(topic, b"v"), producer.flush(), producer.partitions_for(topic)):
+            with pytest.raises(IllegalStateError, match="closed"):
+                await call
+        with pytest.raises(IllegalStateError, match="started already"):
+            await producer.start()
+
+    run(program())
+    assert broker.wire.end_offsets(topic) == {0: 500}
+
+
+def test_stop_with_a_limit_counts_what_is_left(
+    silent: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def program() -> None:
+        producer = made(silent)
+        await producer.start()
+        futures = [await producer.send("full", b"v") for _ in range(7)]
+        await producer.stop(timeout=0.3)
+        for each in futures:
+            with pytest.raises(KafkaTimeoutError, match="7 records"):
+                await each
+
+    with caplog.at_level(logging.WARNING, "thalweg"):
+        run(program())
+        assert "stopped with 7 records not acknowledged" in caplog.text
+
+
+def test_stop_ends_sends_that_wait(silent: EmbeddedBroker) -> None:
+    async def program() -> None:
+        producer = made(silent, buffer_memory=MEMORY, allow_auto_create_topics=False)
+        await producer.start()
+        waiting = [asyncio.create_task(producer.send("full", bytes(9000))) for _ in range(200)]
+        waiting.append(asyncio.create_task(producer.send("nothing-here", b"v")))
+        await asyncio.sleep(0.1)
+        await producer.stop(timeout=0)
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(found[-1], IllegalStateError)
+        assert isinstance(found[-2], IllegalStateError)
+
+    run(program())
+
+
+def test_unsent_records_are_sent_at_the_interpreters_exit(broker: Broker) -> None:
+    topic = broker.create_topic("aio-exit")
+    source = """
+    import asyncio
+    from thalweg.aio import AIOKafkaProducer
+
+    async def main():
+        global producer
+        producer = AIOKafkaProducer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
+        await producer.start()
+        for _ in range(100):
+            await producer.send(sys.argv[2], b"v")
+
+    asyncio.run(main())
+    """
+    ended = run_program(source, broker.bootstrap_servers, topic)
+    assert ended.code == 0, ended.err
+    assert broker.wire.end_offsets(topic) == {0: 100}
+
+
+def test_a_loop_that_closes_first_does_no_harm(
+    start_embedded: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = start_embedded()
+    broker.create_topic("late")
+    broker.faults.on("Produce").then_delay(200, times=None)
+
+    async def program(producer: Any) -> Any:
+        await producer.start()
+        return await producer.send("late", b"v")
+
+    for loop_factory in (asyncio.new_event_loop, WithoutReaders):
+        producer = made(broker)
+        loop = loop_factory()
+        with caplog.at_level(logging.DEBUG, "thalweg"):
+            future = loop.run_until_complete(program(producer))
+            loop.close()
+            wait_until(lambda: acknowledged(producer), what="the record being written")
+            producer._close_blocking(5)
+        assert not future.done()
+    wait_until(lambda: "not delivered" in caplog.text, 5, what="a word in the log")
+
+
+def acknowledged(producer: Any) -> bool:
+    metrics: dict[str, Any] = producer.metrics()["producer-metrics"]
+    return bool(metrics["record-send-total"] >= 1 and metrics["requests-in-flight"] == 0)
+
+
+# ---------------------------------------------------------------- loops, threads, processes
+
+
+class WithoutReaders(asyncio.SelectorEventLoop):
+    """As Windows' proactor loop: no descriptors can be watched by the application."""
+
+    wakes = 0
+
+    def add_reader(self, *args: Any) -> None:
+        raise NotImplementedError
+
+    def remove_reader(self, *args: Any) -> bool:
+        raise NotImplementedError
+
+    def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> Any:
+        self.wakes += 1
+        return super().call_soon_threadsafe(*args, **kwargs)
+
+
+def test_a_loop_without_readers_is_woken_once_for_many_outcomes(broker: Broker) -> None:
+    topic = broker.create_topic("aio-no-readers")
+
+    async def program(count: int) -> list[int]:
+        async with made(broker) as producer:
+            futures = [await producer.send(topic, b"v") for _ in range(count)]
+            return [(await each).offset for each in futures]
+
+    with asyncio.Runner(loop_factory=WithoutReaders) as runner:
+        assert runner.run(program(3000)) == list(range(3000))
+        loop: Any = runner.get_loop()
+        assert 0 < loop.wakes < 300
+
+
+def test_two_loops_in_two_threads_have_a_producer_each(broker: Broker) -> None:
+    topic = broker.create_topic("aio-threads", 2)
+    failed: list[BaseException] = []
+
+    async def program(partition: int) -> None:
+        async with made(broker) as producer:
+            for _ in range(20):
+                futures = [
+                    await producer.send(topic, b"v", partition=partition) for _ in range(100)
+                ]
+                await asyncio.gather(*futures)
+
+    def thread(partition: int) -> None:
+        try:
+            run(program(partition))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=thread, args=(each,)) for each in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(LIMIT_S)
+    assert failed == []
+    assert broker.wire.end_offsets(topic) == {0: 2000, 1: 2000}
+
+
+def test_another_loop_is_refused_with_a_clear_error(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-loops")
+    calls: list[Callable[[Any], Awaitable[Any]]] = [
+        lambda producer: producer.send(topic, b"v"),
+        lambda producer: producer.send_many(topic, [b"v"]),
+        lambda producer: producer.flush(),
+        lambda producer: producer.stop(),
+    ]
+
+    async def program() -> None:
+        async with made(embedded) as producer:
+            for call in calls:
+
+                async def elsewhere(call: Any = call) -> None:
+                    with pytest.raises(IllegalStateError, match="another event loop"):
+                        await call(producer)
+
+                await asyncio.to_thread(asyncio.run, elsewhere())
+            # Still fit for use in its own.
+            await producer.send_and_wait(topic, b"v")
+
+    run(program())
+    assert embedded.wire.end_offsets(topic) == {0: 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_a_producer_starts_no_thread(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-no-threads")
+
+    def threads() -> int:
+        return len(list(Path("/proc/self/task").iterdir()))
+
+    async def program() -> list[int]:
+        counts = []
+        producers = []
+        for _ in range(12):
+            producers.append(made(embedded))
+            await producers[-1].start()
+            await producers[-1].send_and_wait(topic, b"v")
+            counts.append(threads())
+        for each in producers:
+            await each.stop()
+        return counts
+
+    run(program())  # what is started once a process is started now
+    counts = run(program())
+    assert max(counts) == min(counts), counts
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_is_told_and_the_parent_goes_on(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-fork")
+    source = """
+    import asyncio, warnings
+    from thalweg.aio import AIOKafkaProducer
+    warnings.simplefilter("ignore")
+    servers, topic = sys.argv[1:3]
+
+    async def main():
+        producer = AIOKafkaProducer(bootstrap_servers=servers)
+        await producer.start()
+        await producer.send_and_wait(topic, b"before")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                await producer.send(topic, b"child")
+            except errors.IllegalStateError as told:
+                os._exit(0 if "fork" in str(told) else 2)
+            os._exit(1)
+        print("child", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        await producer.send_and_wait(topic, b"after")
+        await producer.stop()
+
+    asyncio.run(main())
+    """
+    ended = run_program(source, embedded.bootstrap_servers, topic)
+    assert (ended.code, ended.out.strip()) == (0, "child 0"), ended.err
+    assert embedded.wire.end_offsets(topic) == {0: 2}
+
+
+def test_a_call_that_nobody_awaits_does_nothing_and_is_told(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-never")
+
+    async def program() -> None:
+        async with made(embedded) as producer:
+            with pytest.warns(RuntimeWarning, match="never awaited"):
+                producer.send(topic, b"v")  # type: ignore[unused-coroutine]
+            call = producer.send(topic, b"v")
+            await call
+            with pytest.raises(RuntimeError, match="already awaited"):
+                await call
+            assert asyncio.iscoroutine(call)
+
+    run(program())
+    assert embedded.wire.end_offsets(topic) == {0: 1}
+
+
+def test_a_loop_of_sends_leaves_turns_to_others(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-turns")
+
+    async def program() -> int:
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        async with made(embedded) as producer:
+            await producer.partitions_for(topic)
+            task = asyncio.create_task(other())
+            for _ in range(10_000):
+                await producer.send(topic, b"v")
+            task.cancel()
+        return turns
+
+    assert run(program()) >= 15
