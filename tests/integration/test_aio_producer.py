@@ -246,7 +246,7 @@ def test_python_steps_run_as_in_the_synchronous_producer(
     async def program() -> None:
         options: dict[str, Any] = {
             "value_serializer": JsonSerializer(),
-            "key_serializer": str.encode,
+            "key_serializer": lambda key: key and key.encode(),
             "partitioner": last,
             "interceptor_classes": [Tell()],
         }
@@ -277,7 +277,7 @@ def test_a_full_buffer_suspends_the_send_and_not_the_loop(
 ) -> None:
     broker = start_embedded()
     broker.create_topic("slow")
-    broker.faults.on("Produce").then_delay(100, times=None)
+    broker.faults.on("Produce").then_delay(10, times=None)
 
     async def program() -> float:
         options = {"buffer_memory": MEMORY, "batch_size": 20_000, "linger_ms": 0}
@@ -403,16 +403,18 @@ def test_cancelled_sends_are_written_once_or_never(broker: Broker, clients: Clie
                 await future
 
             tasks = [asyncio.create_task(one(number)) for number in range(count)]
-            while not all(each.done() for each in tasks):
-                for task in rng.sample(tasks, 20):
-                    if rng.random() < 0.5:
-                        task.cancel()
-                await asyncio.sleep(rng.choice((0, 0, 0.001)))
+            cancelled = rng.sample(tasks, count // 2)
+            while cancelled:
+                await asyncio.sleep(rng.choice((0, 0, 0, 0.001)))
+                for task in cancelled[-20:]:
+                    task.cancel()
+                del cancelled[-20:]
+            await asyncio.gather(*tasks, return_exceptions=True)
             await producer.flush()
         return accepted, refused
 
     accepted, refused = run(program())
-    assert len(refused) > 50 and len(accepted) > 50
+    assert len(refused) > 50 and len(accepted) >= count // 2
     sent = sum(broker.wire.end_offsets(topic).values())
     consumer = clients.consumer(broker, topic, (0, 1))
     records = [*read(consumer, sent), *read_more(consumer)]
@@ -489,13 +491,15 @@ def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Client
     assert len(read(clients.consumer(broker, topic), 100)) == 100
 
 
-def test_a_cancelled_start_may_be_tried_again(embedded: Broker) -> None:
-    topic = embedded.create_topic("aio-again")
+def test_a_cancelled_start_may_be_tried_again(start_embedded: Any) -> None:
+    broker = start_embedded()
+    topic = broker.create_topic("aio-again") or "aio-again"
+    broker.faults.on("Metadata").then_delay(300)
 
     async def program() -> int:
-        producer = made(embedded)
+        producer = made(broker)
         starting = asyncio.create_task(producer.start())
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting

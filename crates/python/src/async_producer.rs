@@ -208,9 +208,6 @@ impl Operation for Closing {
     fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
         let view = core.view();
         if self.deadline.is_none() {
-            if view.is_inherited() {
-                core.check(py)?;
-            }
             let deadline = gil::deadline_seconds(self.timeout).unwrap_or_else(far_away);
             view.start_close(deadline);
             self.deadline = Some(deadline + CLOSE_GRACE);

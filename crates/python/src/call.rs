@@ -168,10 +168,14 @@ impl Call {
     fn first_step(&mut self, py: Python<'_>) -> PyResult<Option<Step>> {
         self.started = true;
         let completions = self.completions.get();
+        // A client of the parent first: in a child asyncio says that no loop runs. And a close is
+        // for clients that are closed, too.
+        if !matches!(self.work, Some(Work::Close(_))) || self.core.view().is_inherited() {
+            self.core.check(py)?;
+        }
         completions.check_loop(py)?;
         match &mut self.work {
             Some(Work::Send(sending)) => {
-                self.core.check(py)?;
                 let Some(outcome) = sending.attempt(py, &self.core, None)? else {
                     return Ok(None);
                 };
@@ -184,12 +188,10 @@ impl Call {
                 Ok(Some(Step::Return(future)))
             }
             Some(Work::Flush(timeout)) => {
-                self.core.check(py)?;
                 self.work = Some(Work::Flushing(Flush::new(&self.core, *timeout)));
                 Ok(None)
             }
-            Some(Work::Close(_)) => Ok(None),
-            _ => self.core.check(py).map(|()| None),
+            _ => Ok(None),
         }
     }
 
