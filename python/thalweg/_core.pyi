@@ -336,7 +336,7 @@ class Completions:
         """OSError if there is no descriptor."""
 
     def drain(self) -> None:
-        """Sets the outcomes of what is done, in the loop's thread; at most some thousand at once."""
+        """Sets the outcomes of what is done, in the loop's thread; some thousand at once."""
 
     def wake(self, key: int) -> None:
         """The time of the call that waits under this key is over."""

@@ -41,7 +41,8 @@ def test_the_code_blocks_of_a_document_run(document, tmp_path):
     program = ""
     for line, code in blocks(document.read_text(encoding="utf-8")):
         program += "\n" * (line - 1 - program.count("\n")) + code + "\n"
-    file = tmp_path / f"{document.stem}.py"
+    # Not the bare name: a document may be called as a module that its program imports.
+    file = tmp_path / f"blocks-of-{document.stem}.py"
     file.write_text(program, encoding="utf-8")
     environment = {
         **os.environ,

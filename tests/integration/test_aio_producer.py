@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -179,7 +180,7 @@ def test_an_error_of_the_broker_fills_the_future(start_embedded: Any) -> None:
     async def program() -> None:
         async with made(broker) as producer:
             failed = await producer.send("t", b"v")
-            with pytest.raises(Exception, match="(?i)authori[sz]"):
+            with pytest.raises(Exception, match=r"(?i)authori[sz]"):
                 await failed
             assert (await producer.send_and_wait("t", b"v")).offset == 0
 
@@ -195,7 +196,8 @@ def test_a_batch_is_built_by_hand_and_sent(broker: Broker, clients: Clients) -> 
             count = 0
             while batch.append(timestamp=None, key=b"k", value=b"%04d" % count, headers=[]):
                 count += 1
-            assert batch.record_count() == count and batch.closed()
+            assert batch.record_count() == count
+            assert batch.closed()
             assert 900 < batch.size() <= 1000
             return await (await producer.send_batch(batch, topic, partition=1)), count
 
@@ -299,10 +301,14 @@ def test_a_wait_for_memory_ends_with_max_block_ms(silent: EmbeddedBroker) -> Non
     async def program() -> None:
         producer = made(silent, buffer_memory=MEMORY, max_block_ms=300)
         await producer.start()
-        accepted = []
-        with pytest.raises(BufferExhaustedError, match="max_block_ms"):
+        accepted: list[Any] = []
+
+        async def fill() -> None:
             while True:
                 accepted.append(await producer.send("full", bytes(1000)))
+
+        with pytest.raises(BufferExhaustedError, match="max_block_ms"):
+            await fill()
         assert 0.5 * MEMORY <= len(accepted) * 1000 <= MEMORY
         async with Ticks() as ticks:
             with pytest.raises(BufferExhaustedError):
@@ -329,8 +335,9 @@ def test_columns_wait_for_memory_too(silent: EmbeddedBroker) -> None:
         # it goes out once memory comes back.
         await producer.stop(timeout=0)
         future = await sending
-        error = future.exception()
-        assert error is not None and len(error.errors) == 5000 - error.metadata.count
+        error: Any = future.exception()
+        assert error is not None
+        assert len(error.errors) == 5000 - error.metadata.count
 
     run(program())
 
@@ -371,7 +378,8 @@ def test_start_does_not_block_and_names_each_broker() -> None:
         async with Ticks() as ticks:
             with pytest.raises(NoBrokersAvailable, match=address):
                 await producer.start()
-        assert ticks.count > 20 and ticks.longest_s < 0.3
+        assert ticks.count > 20
+        assert ticks.longest_s < 0.3
         with pytest.raises(IllegalStateError, match="start"):
             await producer.send("t", b"v")
         await producer.stop()
@@ -414,7 +422,8 @@ def test_cancelled_sends_are_written_once_or_never(broker: Broker, clients: Clie
         return accepted, refused
 
     accepted, refused = run(program())
-    assert len(refused) > 50 and len(accepted) >= count // 2
+    assert len(refused) > 50
+    assert len(accepted) >= count // 2
     sent = sum(broker.wire.end_offsets(topic).values())
     consumer = clients.consumer(broker, topic, (0, 1))
     records = [*read(consumer, sent), *read_more(consumer)]
@@ -601,7 +610,7 @@ def test_a_loop_that_closes_first_does_no_harm(
         with caplog.at_level(logging.DEBUG, "thalweg"):
             future = loop.run_until_complete(program(producer))
             loop.close()
-            wait_until(lambda: acknowledged(producer), what="the record being written")
+            wait_until(partial(acknowledged, producer), what="the record being written")
             producer._close_blocking(5)
         assert not future.done()
     wait_until(lambda: "not delivered" in caplog.text, 5, what="a word in the log")
@@ -620,13 +629,13 @@ class WithoutReaders(asyncio.SelectorEventLoop):
 
     wakes = 0
 
-    def add_reader(self, *args: Any) -> None:
+    def add_reader(self, *args: Any) -> None:  # type: ignore[override]
         raise NotImplementedError
 
     def remove_reader(self, *args: Any) -> bool:
         raise NotImplementedError
 
-    def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> Any:
+    def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         self.wakes += 1
         return super().call_soon_threadsafe(*args, **kwargs)
 

@@ -1,5 +1,6 @@
 """What a type checker knows of producers; never run."""
 
+from asyncio import Future
 from collections.abc import Callable
 from typing import Any, assert_type
 
@@ -13,6 +14,7 @@ from thalweg import (
     Serializer,
     TopicPartition,
 )
+from thalweg.aio import AIOKafkaProducer
 
 
 def encode(text: str) -> bytes:
@@ -66,3 +68,17 @@ def mappings() -> None:
     assert_type(
         KafkaProducer[str, str].from_config({"bootstrap.servers": "h:1"}), KafkaProducer[str, str]
     )
+
+
+async def asynchronous() -> None:
+    producer = AIOKafkaProducer(bootstrap_servers="h:1", max_batch_size=5)
+    assert_type(producer, AIOKafkaProducer[bytes, bytes])
+    assert_type(await producer.send("t", b"v", key=b"k"), Future[RecordMetadata])
+    assert_type(await (await producer.send("t", b"v")), RecordMetadata)
+    assert_type(await producer.send_and_wait("t", b"v"), RecordMetadata)
+    assert_type(await (await producer.send_many("t", [b"v"])), BatchMetadata)
+    assert_type(await producer.partitions_for("t"), set[int])
+    async with AIOKafkaProducer(value_serializer=encode) as texts:
+        assert_type(texts, AIOKafkaProducer[bytes, str])
+        await texts.send("t", "text")
+    await producer.send("t", "text")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

@@ -216,7 +216,11 @@ impl Operation for Closing {
             return Ok(Some(()));
         }
         if is_over(self.deadline) {
-            return Err(errors::raise(py, "KafkaTimeoutError", "the client did not close"));
+            return Err(errors::raise(
+                py,
+                "KafkaTimeoutError",
+                "the client did not close",
+            ));
         }
         Ok(None)
     }

@@ -263,7 +263,8 @@ impl Completions {
         // One loop's sends come from one thread: a count that is off by some does no harm.
         let sends = self.sends.load(Ordering::Relaxed) + 1;
         let due = sends >= SENDS_PER_TURN;
-        self.sends.store(if due { 0 } else { sends }, Ordering::Relaxed);
+        self.sends
+            .store(if due { 0 } else { sends }, Ordering::Relaxed);
         due
     }
 
@@ -271,9 +272,9 @@ impl Completions {
     #[inline]
     pub(crate) fn new_future<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match &self.make_future {
-            MakeFuture::Class(class, kwargs) => {
-                class.bind(py).call(PyTuple::empty(py), Some(kwargs.bind(py)))
-            }
+            MakeFuture::Class(class, kwargs) => class
+                .bind(py)
+                .call(PyTuple::empty(py), Some(kwargs.bind(py))),
             MakeFuture::Method(method) => method.bind(py).call0(),
         }
     }
@@ -445,7 +446,7 @@ fn make_future(event_loop: &Bound<'_, PyAny>) -> PyResult<MakeFuture> {
 fn deliver_batch(py: Python<'_>, batch: &Waiting) -> usize {
     let completion = &batch.completion;
     let made = RecordMetadataOf::new(py, completion.topic(), completion.partition());
-    let metadata = match made {
+    let mut metadata = match made {
         Ok(metadata) => metadata,
         Err(error) => {
             callbacks::report(py, "outcome of a batch", error);
@@ -457,6 +458,8 @@ fn deliver_batch(py: Python<'_>, batch: &Waiting) -> usize {
             .outcome(record.index)
             .expect("delivered once it is done");
         let outcome = match outcome {
+            // A future that only this table knows: nobody will ask for what would be made for it.
+            Ok(_) if is_abandoned(record.future.bind(py)) => continue,
             Ok(written) => {
                 let timestamp_ms = written.log_append_time_ms.unwrap_or(record.timestamp_ms);
                 metadata
@@ -468,6 +471,16 @@ fn deliver_batch(py: Python<'_>, batch: &Waiting) -> usize {
         settle_with(record.future.bind(py), outcome);
     }
     batch.records.len()
+}
+
+/// Nobody else has the future (so nobody can come to have it), or wants to be called back.
+fn is_abandoned(future: &Bound<'_, PyAny>) -> bool {
+    // SAFETY: the object is alive and the interpreter attached.
+    if unsafe { pyo3::ffi::Py_REFCNT(future.as_ptr()) } > 1 {
+        return false;
+    }
+    let callbacks = future.getattr(pyo3::intern!(future.py(), "_callbacks"));
+    callbacks.is_ok_and(|callbacks| callbacks.is_none())
 }
 
 fn settle_with(future: &Bound<'_, PyAny>, outcome: PyResult<Outcome<'_>>) {

@@ -11,8 +11,8 @@ use std::time::Instant;
 use pyo3::prelude::*;
 use thalweg_network::wait::Parker;
 
-use crate::producer_core::Core;
 use crate::gil;
+use crate::producer_core::Core;
 
 /// Dropping it gives up what it waits for; what it did before stays done.
 pub(crate) trait Operation: Send + Sync {
@@ -20,8 +20,12 @@ pub(crate) trait Operation: Send + Sync {
 
     /// Goes on as far as it can. `None`: the waker is woken when it can go on, and at the deadline
     /// it is to be polled again, for what it then has to say.
-    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker)
-    -> PyResult<Option<Self::Output>>;
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        core: &Core,
+        waker: &Waker,
+    ) -> PyResult<Option<Self::Output>>;
 
     /// Until when it waits; `None` as long as it takes.
     fn deadline(&self) -> Option<Instant>;

@@ -121,9 +121,7 @@ impl Operation for Bootstrap {
             }
             self.deadline = Instant::now() + ASK_TIMEOUT;
         }
-        let causes = self
-            .causes
-            .get_or_insert_with(|| core.view().no_brokers());
+        let causes = self.causes.get_or_insert_with(|| core.view().no_brokers());
         match causes.poll(waker) {
             Some(Ok(error) | Err(error)) => Err(errors::client(py, &error)),
             None if !is_over(Some(self.deadline)) => Ok(None),

@@ -188,9 +188,7 @@ impl EachRow {
         let columns = &self.columns;
         let item = |column: Option<&Py<PyTuple>>| {
             let value = column.and_then(|items| items.bind(py).get_item(row).ok());
-            value
-                .filter(|value| !value.is_none())
-                .map(Bound::unbind)
+            value.filter(|value| !value.is_none()).map(Bound::unbind)
         };
         Given {
             topic: self.topic.clone_ref(py),
@@ -326,7 +324,10 @@ impl WholeColumn {
     /// Appends until all is done (true) or something is to be waited for.
     fn step(&mut self, py: Python<'_>, appender: &Appender, memory: Option<Reservation>) -> bool {
         let accumulator = &*appender.accumulator;
-        let bulk = self.bulk.as_mut().expect("not polled again once it is done");
+        let bulk = self
+            .bulk
+            .as_mut()
+            .expect("not polled again once it is done");
         let step = py.detach(|| match memory {
             None => bulk.step(accumulator, Instant::now),
             Some(memory) => bulk.step_reserved(accumulator, memory, Instant::now),
@@ -344,11 +345,9 @@ impl WholeColumn {
                     self.missing = (partition, partitions);
                     self.wait_for(appender, Waiting::Partition(wait));
                 }
-                Err(_) => bulk.refuse_row(unknown_partition(
-                    self.topic.name(),
-                    partition,
-                    partitions,
-                )),
+                Err(_) => {
+                    bulk.refuse_row(unknown_partition(self.topic.name(), partition, partitions))
+                }
             },
         }
         false
@@ -361,7 +360,10 @@ impl WholeColumn {
 
     /// A wait was in vain: some rows have that error, or the call has it if no row was looked at.
     fn unmet(&mut self, py: Python<'_>, appender: &Appender, unmet: Unmet) -> PyResult<()> {
-        let bulk = self.bulk.as_mut().expect("not polled again once it is done");
+        let bulk = self
+            .bulk
+            .as_mut()
+            .expect("not polled again once it is done");
         let error = match unmet {
             unmet if !self.started => return Err(unmet.into_error(py).into_raised(py)),
             Unmet::Memory(error) => error,

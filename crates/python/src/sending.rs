@@ -120,12 +120,12 @@ impl Operation for Sending {
         loop {
             let mut memory = None;
             if let Some(waiting) = &mut self.waiting {
-                let brought: Result<Brought, Unmet> =
-                    match waiting.poll(py, &core.appender, waker) {
-                        Some(brought) => brought,
-                        None if !is_over(self.deadline) => return Ok(None),
-                        None => Err(waiting.timed_out(py, &core.appender)),
-                    };
+                let brought: Result<Brought, Unmet> = match waiting.poll(py, &core.appender, waker)
+                {
+                    Some(brought) => brought,
+                    None if !is_over(self.deadline) => return Ok(None),
+                    None => Err(waiting.timed_out(py, &core.appender)),
+                };
                 self.waiting = None;
                 match brought {
                     Ok(Brought::Memory(reserved)) => memory = Some(reserved),

@@ -1,7 +1,7 @@
 //! Constructors of `thalweg.structs`, looked up once.
 
-use pyo3::prelude::*;
 use pyo3::ffi;
+use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString};
 
@@ -57,6 +57,8 @@ pub(crate) struct RecordMetadataOf<'py> {
     topic: Bound<'py, PyString>,
     partition: Bound<'py, PyInt>,
     both: Bound<'py, PyAny>,
+    /// The last timestamp: many records have the same.
+    timestamp: Option<(i64, Bound<'py, PyInt>)>,
 }
 
 impl<'py> RecordMetadataOf<'py> {
@@ -69,36 +71,49 @@ impl<'py> RecordMetadataOf<'py> {
             topic,
             partition,
             both,
+            timestamp: None,
         })
     }
 
     pub(crate) fn make(
-        &self,
+        &mut self,
         py: Python<'py>,
         offset: i64,
         timestamp_ms: i64,
         sizes: Sizes,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let fields = (
-            &self.topic,
-            &self.partition,
-            &self.both,
-            offset,
-            timestamp_ms,
-            py.None(),
-            sizes.key,
-            sizes.value,
-            sizes.headers,
-        );
-        // As namedtuple's `_make`: its __new__ would be a Python call a record.
-        let made = (fields.into_pyobject(py)?,).into_pyobject(py)?;
+        let timestamp = match &self.timestamp {
+            Some((known, timestamp)) if *known == timestamp_ms => timestamp.clone(),
+            _ => {
+                let timestamp = timestamp_ms.into_pyobject(py)?;
+                self.timestamp = Some((timestamp_ms, timestamp.clone()));
+                timestamp
+            }
+        };
+        let fields: [Bound<'py, PyAny>; 9] = [
+            self.topic.clone().into_any(),
+            self.partition.clone().into_any(),
+            self.both.clone(),
+            offset.into_pyobject(py)?.into_any(),
+            timestamp.into_any(),
+            py.None().into_bound(py),
+            sizes.key.into_pyobject(py)?.into_any(),
+            sizes.value.into_pyobject(py)?.into_any(),
+            sizes.headers.into_pyobject(py)?.into_any(),
+        ];
         let class = self.class.as_ptr().cast::<ffi::PyTypeObject>();
-        // SAFETY: the class is a subclass of tuple without a slot of its own, hence made by tuple's
-        // own tp_new, which takes a type, a tuple of arguments and no keywords.
+        // As tuple's own tp_new does, without the tuple that it would be copied from.
+        // SAFETY: the class is a subclass of tuple without a slot of its own; it is allocated with
+        // room for its items, each of which is filled with a reference that it then owns, before
+        // anything else can look at it.
         unsafe {
-            let new = ffi::PyTuple_Type.tp_new.expect("tuples can be made");
-            let object = new(class, made.as_ptr(), std::ptr::null_mut());
-            Bound::from_owned_ptr_or_err(py, object)
+            let allocate = (*class).tp_alloc.expect("every class can be allocated");
+            let object = allocate(class, fields.len() as ffi::Py_ssize_t);
+            let made = Bound::from_owned_ptr_or_err(py, object)?;
+            for (at, field) in fields.into_iter().enumerate() {
+                ffi::PyTuple_SET_ITEM(object, at as ffi::Py_ssize_t, field.into_ptr());
+            }
+            Ok(made)
         }
     }
 }

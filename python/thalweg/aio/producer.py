@@ -66,6 +66,10 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     """
 
     config: Config
+    _loop: asyncio.AbstractEventLoop | None
+    _completions: _core.Completions | None
+    _hooks: Hooks | None
+    _stopped: bool
 
     if TYPE_CHECKING:
 
@@ -109,8 +113,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             if loop is not None:
                 text = "loop is deprecated: a producer belongs to the loop that awaits its start()"
                 warnings.warn(text, DeprecationWarning, stacklevel=2)
-            self._loop: asyncio.AbstractEventLoop | None = loop
-            self._completions: _core.Completions | None = None
+            self._loop, self._completions = loop, None
             self._stopped = False
             self.config = configured("AIOKafkaProducer", configs)
             self._hooks = Hooks.of(self.config)
@@ -168,7 +171,13 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             return
         failed_before = records_failed(super().metrics())
         await self._close(timeout)
-        if self._stopped:  # by another task meanwhile
+        self._stopped_with(loop, completions, failed_before)
+
+    def _stopped_with(
+        self, loop: asyncio.AbstractEventLoop, completions: _core.Completions, failed_before: int
+    ) -> None:
+        """The core is closed: gives up the rest, unless another task's `stop` did."""
+        if self._stopped:
             return
         self._stopped = True
         _completions.detach(loop, completions)

@@ -15,7 +15,8 @@ def test_a_batch_counts_the_bytes_that_kafka_writes():
         timestamp=1_700_000_000_300, key=b"k" * 100, value=None, headers=[("h", b"v"), ("n", None)]
     )
     body = 1 + 2 + 1 + (2 + 100) + 1 + 1 + (2 + 2) + (2 + 1)
-    assert taken is not None and taken.size == 2 + body
+    assert taken is not None
+    assert taken.size == 2 + body
     assert batch.size() == 61 + 17 + 2 + body
 
 
@@ -23,7 +24,8 @@ def test_a_full_batch_takes_no_more_and_a_first_record_always_fits():
     batch = BatchBuilder(200)
     assert batch.append(timestamp=None, key=None, value=bytes(500)) is not None
     assert batch.append(timestamp=None, key=None, value=b"v") is None
-    assert batch.closed() and batch.record_count() == 1
+    assert batch.closed()
+    assert batch.record_count() == 1
 
 
 def test_a_closed_batch_takes_nothing():

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,10 @@ from thalweg.aio import _completions
 
 def test_producers_of_a_loop_share_one_and_the_last_takes_the_reader_away():
     async def program():
-        loop = asyncio.get_running_loop()
+        loop: Any = asyncio.get_running_loop()
         first, second = _completions.attach(loop), _completions.attach(loop)
-        assert first is second and first.fileno() in loop._selector.get_map()
+        assert first is second
+        assert first.fileno() in loop._selector.get_map()
         _completions.detach(loop, first)
         assert first.fileno() in loop._selector.get_map()
         _completions.detach(loop, first)

@@ -13,7 +13,7 @@ from thalweg.serializer import JsonSerializer
 
 def test_all_problems_are_named_at_once_and_as_this_class():
     with pytest.raises(KafkaConfigurationError) as raised:
-        AIOKafkaProducer(linger=5, acks="some", max_batch_size=-1)
+        AIOKafkaProducer.from_config({"linger": 5, "acks": "some", "max_batch_size": -1})
     text = str(raised.value)
     assert "AIOKafkaProducer has 3 problems" in text
     assert "did you mean 'linger_ms'" in text
@@ -66,4 +66,5 @@ def test_batches_use_the_producers_serializers_and_limit():
     batch = producer.create_batch()
     while batch.append(timestamp=None, key=None, value={"a": 1}):
         pass
-    assert batch.values[0] == b'{"a": 1}' and batch.size() <= 100
+    assert batch.values[0] == b'{"a": 1}'
+    assert batch.size() <= 100
