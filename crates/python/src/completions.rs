@@ -20,6 +20,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use thalweg_network::PerProcess;
 use thalweg_network::wait::Doorbell;
 use thalweg_producer::BatchCompletion;
 
@@ -54,8 +55,12 @@ struct Queue {
 }
 
 /// Functions that have a loop drain its queue, called by the callback thread.
-static NOTIFIERS: Mutex<BTreeMap<u64, Py<PyAny>>> = Mutex::new(BTreeMap::new());
+static NOTIFIERS: PerProcess<Mutex<BTreeMap<u64, Py<PyAny>>>> = PerProcess::new();
 static NEXT_NOTIFIER: AtomicU64 = AtomicU64::new(1);
+
+fn notifiers() -> MutexGuard<'static, BTreeMap<u64, Py<PyAny>>> {
+    locked(NOTIFIERS.get_or_make(Mutex::default))
+}
 
 /// A lock whose holder panicked guards plain tables, which stay usable.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -86,9 +91,7 @@ impl Queue {
 }
 
 fn notify(py: Python<'_>, key: u64) {
-    let function = locked(&NOTIFIERS)
-        .get(&key)
-        .map(|function| function.clone_ref(py));
+    let function = notifiers().get(&key).map(|function| function.clone_ref(py));
     if let Some(function) = function
         && let Err(error) = function.call0(py)
     {
@@ -165,8 +168,9 @@ impl Completions {
         let bell = match notify {
             None => Bell::Descriptor(Doorbell::new().map_err(PyOSError::new_err)?),
             Some(function) => {
+                callbacks::current().start()?;
                 let key = NEXT_NOTIFIER.fetch_add(1, Ordering::Relaxed);
-                locked(&NOTIFIERS).insert(key, function);
+                notifiers().insert(key, function);
                 Bell::Notifier(key)
             }
         };
@@ -188,7 +192,7 @@ impl Completions {
     /// The descriptor to watch for being readable.
     fn fileno(&self) -> PyResult<i32> {
         let found = match &self.queue.bell {
-            Bell::Descriptor(bell) => bell.descriptor(),
+            Bell::Descriptor(bell) => Some(bell.descriptor()),
             Bell::Notifier(_) => None,
         };
         found.ok_or_else(|| PyOSError::new_err("there is no descriptor to watch"))
@@ -377,9 +381,10 @@ impl Completions {
                 let mut tables = locked(&self.tables);
                 // A late ring for an address that another batch has by now is none of its news.
                 let done = |batch: &Waiting| batch.completion.is_done();
-                let batch = match tables.batches.get(&key).is_some_and(done) {
-                    true => tables.batches.remove(&key),
-                    false => None,
+                let batch = if tables.batches.get(&key).is_some_and(done) {
+                    tables.batches.remove(&key)
+                } else {
+                    None
                 };
                 drop(tables);
                 batch.map_or(0, |batch| deliver_batch(py, &batch))
@@ -414,7 +419,7 @@ impl Completions {
 impl Drop for Completions {
     fn drop(&mut self) {
         if let Bell::Notifier(key) = &self.queue.bell {
-            let notifier = locked(&NOTIFIERS).remove(key);
+            let notifier = notifiers().remove(key);
             drop(notifier);
         }
     }

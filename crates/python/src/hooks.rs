@@ -88,12 +88,11 @@ impl Hooks {
                 *given = intercepted(py, hook, given)?;
             }
         }
-        let prepared = match &mut steps.prepared {
-            Some(prepared) => prepared,
-            None => {
-                let made = self.prepared(py, appender, given)?;
-                steps.prepared.insert(made)
-            }
+        let prepared = if let Some(prepared) = &mut steps.prepared {
+            prepared
+        } else {
+            let made = self.prepared(py, appender, given)?;
+            steps.prepared.insert(made)
         };
         self.append(py, appender, given, prepared, memory)
     }

@@ -42,7 +42,7 @@ impl Operation for SendMany {
     ) -> PyResult<Option<Self::Output>> {
         match self {
             Self::Whole(column) => column.poll(py, core, waker),
-            Self::Each(rows) => rows.poll(py, core, waker),
+            Self::Each(rows) => Ok(rows.poll(py, core, waker)),
         }
     }
 
@@ -200,12 +200,7 @@ impl EachRow {
         }
     }
 
-    fn poll(
-        &mut self,
-        py: Python<'_>,
-        core: &Core,
-        waker: &Waker,
-    ) -> PyResult<Option<(Rows, usize)>> {
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> Option<(Rows, usize)> {
         let len = self.columns.len(py);
         while self.rows.len() < len {
             let mut sending = match self.current.take() {
@@ -215,14 +210,14 @@ impl EachRow {
             let outcome = match sending.poll(py, core, waker) {
                 Ok(None) => {
                     self.current = Some(sending);
-                    return Ok(None);
+                    return None;
                 }
                 Ok(Some(outcome)) => outcome,
                 Err(error) => Err(error.into_value(py).into_any()),
             };
             self.rows.push(outcome);
         }
-        Ok(Some((Rows::Each(std::mem::take(&mut self.rows)), len)))
+        Some((Rows::Each(std::mem::take(&mut self.rows)), len))
     }
 }
 
@@ -346,7 +341,7 @@ impl WholeColumn {
                     self.wait_for(appender, Waiting::Partition(wait));
                 }
                 Err(_) => {
-                    bulk.refuse_row(unknown_partition(self.topic.name(), partition, partitions))
+                    bulk.refuse_row(unknown_partition(self.topic.name(), partition, partitions));
                 }
             },
         }
