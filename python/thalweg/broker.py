@@ -281,6 +281,13 @@ class EmbeddedBroker:
         """Makes a node the leader of a partition; the leader epoch grows."""
         self._native.move_leader(partition, node)
 
+    def move_coordinator(self, key: str, node: int) -> None:
+        """Has a node coordinate the group and the transactional id of this name, while it lives.
+
+        What they hold stays; other nodes answer NOT_COORDINATOR.
+        """
+        self._native.move_coordinator(key, node)
+
     def stop_node(self, node: int) -> None:
         """Closes a node's connections and its port; its partitions get other leaders."""
         self._native.stop_node(node)
