@@ -294,7 +294,7 @@ fn an_exhausted_epoch_brings_another_producer_id() {
     assert_eq!(next.epoch, 0);
     assert_eq!(markers(&mut bench, "t")[0].1, i16::MAX);
     assert_eq!(writer.commit(&mut bench), Ok(next.clone()));
-    let late = ErrorCode::INVALID_PRODUCER_ID_MAPPING;
+    let late = ErrorCode::INVALID_PRODUCER_EPOCH;
     assert_eq!(writer.produce(&mut bench, "t", 1), Err(late));
     assert_eq!(next.produce(&mut bench, "t", 0), Ok(2));
 }

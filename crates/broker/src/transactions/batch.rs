@@ -39,6 +39,9 @@ impl Core {
         if producers.has_open_transaction(producer.id, producer.epoch) {
             return Ok(());
         }
+        if producers.is_fenced(producer.id, producer.epoch) {
+            return Err(plain(ErrorCode::INVALID_PRODUCER_EPOCH));
+        }
         let is_known = producers.knows(producer.id);
         let partition = (topic.name.clone(), index);
         self.verify_transaction(id, producer, &partition, verification, now)
