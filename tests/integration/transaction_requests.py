@@ -2,7 +2,7 @@
 
     speaker = TransactionRequests(broker.bootstrap_servers, "my-id")
     error, producer = speaker.init()
-    speaker.add(producer, "t"), speaker.produce(producer, "t", 0), speaker.end(producer, commit=True)
+    speaker.add(producer, "t"), speaker.produce(producer, "t"), speaker.end(producer, commit=True)
 
 Answers are error codes by their names, so that a test reads like Kafka's documentation. No client's
 own state stands between: requests that no sane client sends can be sent.
@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from tests.support.waiting import wait_until
 from thalweg.admin import KafkaAdminClient
@@ -24,6 +24,7 @@ from thalweg.errors import (
     kafka_errors,
 )
 
+_Coordinator = tuple[Literal["coordinator"], str, str]
 # Answers that only say: not yet.
 _PASSING = {
     "CONCURRENT_TRANSACTIONS",
@@ -40,7 +41,7 @@ class Producer:
 
     id: int
     epoch: int
-    sequences: dict[tuple[str, int], int] = field(default_factory=dict)
+    sequences: dict[tuple[str, int], int] = field(default_factory=dict, compare=False)
 
     def older(self) -> Producer:
         """The same producer one epoch before."""
@@ -53,7 +54,7 @@ class Producer:
 
 def name_of(code: int) -> str:
     """Kafka's name of an error code."""
-    return "NONE" if code == 0 else kafka_errors[code].message
+    return "NONE" if code == 0 else str(kafka_errors[code].message)
 
 
 class TransactionRequests:
@@ -63,7 +64,7 @@ class TransactionRequests:
         self._admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
         self.client = self._admin._client
         self.id = transactional_id
-        self.coordinator = ("coordinator", "transaction", transactional_id)
+        self.coordinator: _Coordinator = ("coordinator", "transaction", transactional_id)
 
     def init(
         self,
@@ -79,9 +80,7 @@ class TransactionRequests:
         answer = self._settled("InitProducerId", body, self.coordinator, version)
         return name_of(answer["ErrorCode"]), Producer(answer["ProducerId"], answer["ProducerEpoch"])
 
-    def add(
-        self, producer: Producer, topic: str, partition: int = 0, *, version: int = 3
-    ) -> str:
+    def add(self, producer: Producer, topic: str, partition: int = 0, *, version: int = 3) -> str:
         """AddPartitionsToTxn of one partition, as clients before KIP-890 send it."""
         body = {
             "V3AndBelowTransactionalId": self.id,
@@ -94,7 +93,9 @@ class TransactionRequests:
             rows = answer["ResultsByTopicV3AndBelow"][0]["ResultsByPartition"]
             return int(rows[0]["PartitionErrorCode"])
 
-        return name_of(code(self._settled("AddPartitionsToTxn", body, self.coordinator, version, code)))
+        return name_of(
+            code(self._settled("AddPartitionsToTxn", body, self.coordinator, version, code))
+        )
 
     def produce(
         self,
@@ -131,7 +132,9 @@ class TransactionRequests:
         def code(answer: dict[str, Any]) -> int:
             return int(answer["Responses"][0]["PartitionResponses"][0]["ErrorCode"])
 
-        found = name_of(code(self._settled("Produce", body, self._leader(topic, partition), version, code)))
+        found = name_of(
+            code(self._settled("Produce", body, self._leader(topic, partition), version, code))
+        )
         if found == "NONE" and sequence is None:
             producer.sequences[key] = first + 1
         return found
@@ -193,7 +196,7 @@ class TransactionRequests:
         def code(answer: dict[str, Any]) -> int:
             return int(answer["Topics"][0]["Partitions"][0]["ErrorCode"])
 
-        where = ("coordinator", "group", group)
+        where: _Coordinator = ("coordinator", "group", group)
         return name_of(code(self._settled("TxnOffsetCommit", body, where, version, code)))
 
     def offset(self, group: str, topic: str, *, stable: bool) -> tuple[str, int]:
@@ -204,7 +207,7 @@ class TransactionRequests:
             ],
             "RequireStable": stable,
         }
-        where = ("coordinator", "group", group)
+        where: _Coordinator = ("coordinator", "group", group)
         answer = self.client.request("OffsetFetch", body, node=where, version=8)
         row = answer["Groups"][0]["Topics"][0]["Partitions"][0]
         return name_of(row["ErrorCode"]), row["CommittedOffset"]
@@ -246,6 +249,21 @@ class TransactionRequests:
         answer = self.client.request("DescribeTransactions", body, node=self.coordinator)
         row: dict[str, Any] = answer["TransactionStates"][0]
         return row
+
+    def mark(self, producer: Producer, topic: str, *, coordinator_epoch: int = 0) -> str:
+        """WriteTxnMarkers as an administrator sends it: an abort of partition 0."""
+        marker = {
+            "ProducerId": producer.id,
+            "ProducerEpoch": producer.epoch,
+            "TransactionResult": False,
+            "Topics": [{"Name": topic, "PartitionIndexes": [0]}],
+            "CoordinatorEpoch": coordinator_epoch,
+        }
+        body = {"Markers": [marker]}
+        answer = self.client.request(
+            "WriteTxnMarkers", body, node=self._leader(topic, 0), version=1
+        )
+        return name_of(answer["Markers"][0]["Topics"][0]["Partitions"][0]["ErrorCode"])
 
     def settled_state(self) -> str:
         """The state once no markers are being written."""

@@ -48,11 +48,12 @@ def read_thalweg(bootstrap: str, topic: str) -> list[str]:
         consumer_timeout_ms=30_000,
     ) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        values = []
+        values: list[str] = []
         for record in consumer:
-            if record.value == b"end":
+            value = (record.value or b"").decode()
+            if value == "end":
                 return values
-            values.append(record.value.decode())
+            values.append(value)
     raise TimeoutError(f"nothing more after {values}")
 
 

@@ -1,12 +1,12 @@
 """A program: another client's transactions, and what it reads of others'.
 
-    python -m tests.support.clients.transactions confluent-kafka write BOOTSTRAP TOPIC ID commit:3 abort:2
-    python -m tests.support.clients.transactions confluent-kafka read BOOTSTRAP TOPIC
+    python -m tests.support.clients.transactions aiokafka write BOOTSTRAP TOPIC ID commit:3 abort:2
+    python -m tests.support.clients.transactions aiokafka read BOOTSTRAP TOPIC
 
 Each step is a transaction of so many records to partition 0, numbered through all steps:
 `commit:3`, `abort:2`; `commit-offset:GROUP:7` and `abort-offset:GROUP:7` write one record and send
-an offset for partition 0. A last transaction commits the record `end`: a reader, who reads committed
-records only, stops there and prints the values before it as JSON.
+an offset for partition 0. A last transaction commits the record `end`: a reader, who reads
+committed records only, stops there and prints the values before it as JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol
 
 END = "end"
@@ -138,12 +139,16 @@ class AioKafka:
         self._loop.run_until_complete(self._producer.stop())
 
 
-_WRITERS = {"confluent-kafka": Confluent, "kafka-python": KafkaPython, "aiokafka": AioKafka}
+_WRITERS: dict[str, Callable[[str, str], Writer]] = {
+    "confluent-kafka": Confluent,
+    "kafka-python": KafkaPython,
+    "aiokafka": AioKafka,
+}
 
 
 def write(client: str, bootstrap: str, topic: str, transactional_id: str, *steps: str) -> None:
     """Makes the transactions."""
-    writer: Writer = _WRITERS[client](bootstrap, transactional_id)
+    writer = _WRITERS[client](bootstrap, transactional_id)
     number = 0
     for step in steps:
         kind, *details = step.split(":")
