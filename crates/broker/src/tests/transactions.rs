@@ -1,5 +1,5 @@
 //! Transactions by request and answer. The codes are a real Kafka 4.3's, see
-//! tests/integration/test_transaction_requests.py.
+//! `tests/integration/test_transaction_requests.py`.
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::list_offsets::{
