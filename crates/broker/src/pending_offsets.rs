@@ -93,3 +93,45 @@ impl PendingOffsets {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pend(
+        pending: &mut PendingOffsets,
+        producer_id: i64,
+        partition: i32,
+    ) -> Result<(), ErrorCode> {
+        let place = Place {
+            group: "g".into(),
+            topic: "t".into(),
+            partition,
+        };
+        let committed = CommittedOffset {
+            offset: 1,
+            leader_epoch: -1,
+            metadata: Str::default(),
+        };
+        pending.put(producer_id, place, (0, committed))
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_waits_and_all_of_it_is_counted() {
+        let mut pending = PendingOffsets::default();
+        for partition in 0..OFFSETS_MAX as i32 {
+            pend(&mut pending, 7, partition).unwrap();
+        }
+        let refused = pend(&mut pending, 8, 0);
+        assert_eq!(refused, Err(ErrorCode::POLICY_VIOLATION));
+        assert_eq!(pending.take(7, |_| false).len(), 0);
+        assert_eq!(pending.take(7, |group| group == "g").len(), OFFSETS_MAX);
+        assert_eq!((pending.count, pending.has_group("g")), (0, false));
+        pend(&mut pending, 7, 1).unwrap();
+        pend(&mut pending, 8, 1).unwrap();
+        pend(&mut pending, 8, 1).unwrap();
+        assert_eq!(pending.count, 2);
+        pending.forget(|place| place.partition == 1);
+        assert_eq!(pending.count, 0);
+    }
+}

@@ -104,6 +104,12 @@ impl ProducerStates {
         entry.is_some_and(|entry| entry.epoch == epoch && entry.transaction_start.is_some())
     }
 
+    /// Whether any transaction of the producer is open here.
+    pub(crate) fn is_in_transaction(&self, producer_id: i64) -> bool {
+        let entry = self.entries.get(&producer_id);
+        entry.is_some_and(|entry| entry.transaction_start.is_some())
+    }
+
     /// Whether the partition has seen a later epoch of the producer.
     pub(crate) fn is_fenced(&self, producer_id: i64, epoch: i16) -> bool {
         let entry = self.entries.get(&producer_id);

@@ -424,3 +424,24 @@ fn what_is_old_goes_from_the_index_and_holds_nothing_back() {
         (4, 0)
     );
 }
+
+#[test]
+fn when_memory_is_full_transactions_still_end_and_idle_markers_take_nothing() {
+    let mut bench = Bench::with_options(1, &[("thalweg.memory.max.bytes", "300")]);
+    bench.create("t", 1, &[]);
+    let open = init(&mut bench, "open");
+    let mut sequence = 0;
+    while open.produce(&mut bench, "t", sequence).is_ok() {
+        sequence += 1;
+    }
+    assert!(sequence > 0);
+    let idle = init(&mut bench, "idle");
+    idle.add(&mut bench, "t").unwrap();
+    let before = bench.core.memory_bytes;
+    idle.commit(&mut bench).unwrap();
+    assert_eq!(bench.core.memory_bytes, before);
+    open.commit(&mut bench).unwrap();
+    assert!(bench.core.memory_bytes > before);
+    let fetched = fetch_committed(&mut bench, "t", 0);
+    assert_eq!(fetched.last_stable_offset, i64::from(sequence) + 1);
+}

@@ -8,6 +8,9 @@ use crate::Core;
 use crate::coordinator::partition_for;
 use crate::transactions::State;
 
+/// About what a marker takes.
+const MARKER_BYTES: usize = 78;
+
 impl Core {
     /// The markers of a prepared transaction. What is not there any more needs none: a deleted
     /// topic has taken its open transactions along.
@@ -45,12 +48,18 @@ impl Core {
                 });
             return Ok(());
         }
+        let has_room = self.has_room(MARKER_BYTES, marker.timestamp);
         let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
         let topic = self.topology.topic_mut(topic).ok_or(unknown)?;
         let partition = usize::try_from(*index)
             .ok()
             .and_then(|index| topic.partitions.get_mut(index))
             .ok_or(unknown)?;
+        // One marker for each transaction that wrote: records are refused when memory is full, so
+        // these have an end. One where nothing was written is left out then.
+        if !has_room && !partition.producers.is_in_transaction(marker.producer_id) {
+            return Ok(());
+        }
         let bumps_epoch = level == Level::BumpsEpoch;
         let bytes = partition.append_marker(marker, bumps_epoch, &topic.options)?;
         self.memory_bytes += bytes;

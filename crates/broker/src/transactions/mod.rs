@@ -111,3 +111,24 @@ impl Transactions {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_an_end_to_transactional_ids() {
+        let mut transactions = Transactions::default();
+        let mut ensure = |index: usize| {
+            let id = Str::from(format!("id-{index}"));
+            transactions.ensure(&id, || Transaction::new(index as i64, 1))
+        };
+        for index in 0..IDS_MAX {
+            ensure(index).unwrap();
+        }
+        assert_eq!(ensure(IDS_MAX), Err(ErrorCode::POLICY_VIOLATION));
+        assert_eq!(ensure(7), Ok(()));
+        transactions.expire(1000, 10);
+        assert_eq!(transactions.iter().count(), 0);
+    }
+}
