@@ -132,7 +132,9 @@ class Faults:
         """Requests that a fault is for.
 
         Args:
-            api: Kafka's name ("Produce"); None: all.
+            api: Kafka's name ("Produce"); None: all. "WriteTxnMarkers" also stands for what the
+                transaction coordinator does without a request: a delay keeps transactions from
+                being complete for so long, any other fault for a moment.
             node: Only at this node.
             topic: Only requests that name this topic.
         """
@@ -152,7 +154,9 @@ class EmbeddedBroker:
         host: Address to listen at.
         data_dir: For logs that outlive the process. Not in this version: start() refuses all but
             None, and records are in memory.
-        configs: Kafka's broker options by their dotted names; start() checks them.
+        configs: Kafka's broker options by their dotted names; start() checks them. Two more are
+            its own: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2), a feature
+            that Kafka keeps elsewhere.
 
     Raises:
         ValueError: If there is not at least one node.
@@ -280,6 +284,13 @@ class EmbeddedBroker:
     def move_leader(self, partition: tuple[str, int], node: int) -> None:
         """Makes a node the leader of a partition; the leader epoch grows."""
         self._native.move_leader(partition, node)
+
+    def move_coordinator(self, key: str, node: int) -> None:
+        """Has a node coordinate the group and the transactional id of this name, while it lives.
+
+        What they hold stays; other nodes answer NOT_COORDINATOR.
+        """
+        self._native.move_coordinator(key, node)
 
     def stop_node(self, node: int) -> None:
         """Closes a node's connections and its port; its partitions get other leaders."""

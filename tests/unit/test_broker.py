@@ -76,6 +76,12 @@ def test_an_error_that_does_not_exist_is_refused(broker):
 
 def test_nodes_and_leaders_are_moved(broker):
     broker.move_leader(("t", 0), 1)
+    broker.move_coordinator("g", 1)
     broker.stop_node(1)
     broker.start_node(1)
-    assert [call[0] for call in broker._native.calls] == ["move_leader", "stop_node", "start_node"]
+    assert [call[0] for call in broker._native.calls] == [
+        "move_leader",
+        "move_coordinator",
+        "stop_node",
+        "start_node",
+    ]

@@ -11,7 +11,7 @@ use crate::names::snake;
 use crate::sizes;
 
 /// The APIs that have typed messages; all others are spoken by name.
-const TYPED: [&str; 42] = [
+const TYPED: [&str; 43] = [
     "Produce",
     "Fetch",
     "ListOffsets",
@@ -33,6 +33,7 @@ const TYPED: [&str; 42] = [
     "AddPartitionsToTxn",
     "AddOffsetsToTxn",
     "EndTxn",
+    "WriteTxnMarkers",
     "TxnOffsetCommit",
     "DescribeConfigs",
     "SaslAuthenticate",

@@ -5,8 +5,9 @@ use std::time::Instant;
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
+use crate::coordinator::CoordinatorKind;
 use crate::faults::{Applied, FaultAction};
-use crate::topology::Node;
+use crate::transactions::Now;
 
 /// The whole broker, and the circumstances of one request. Time comes in here and from nowhere
 /// else.
@@ -63,21 +64,36 @@ impl Context<'_> {
         self.injected.as_ref().map(Injected::code)
     }
 
-    /// The node that coordinates a group or transaction; `None`: no node lives.
-    pub(crate) fn coordinator(&self, key: &str) -> Option<&Node> {
-        self.core.coordinator(key)
+    pub(crate) fn time(&self) -> Now {
+        Now {
+            instant: self.now,
+            ms: self.now_ms,
+        }
     }
 
-    /// Refuses what another node coordinates.
-    pub(crate) fn check_coordinator(&self, key: &str) -> Result<(), ErrorCode> {
+    /// Whether this node coordinates the group or transactional id.
+    pub(crate) fn coordinates(&self, kind: CoordinatorKind, key: &str) -> bool {
+        let node = self.core.coordinator(kind, key);
+        node.is_some_and(|node| node.id == self.node)
+    }
+
+    /// Refuses groups that another node coordinates.
+    pub(crate) fn check_coordinator(&self, group: &str) -> Result<(), ErrorCode> {
+        self.check_coordinates(CoordinatorKind::Group, group)
+    }
+
+    /// Refuses empty transactional ids, and those that another node coordinates.
+    pub(crate) fn check_transactional(&self, id: &str) -> Result<(), ErrorCode> {
+        if id.is_empty() && self.injected.is_none() {
+            return Err(ErrorCode::INVALID_REQUEST);
+        }
+        self.check_coordinates(CoordinatorKind::Transaction, id)
+    }
+
+    fn check_coordinates(&self, kind: CoordinatorKind, key: &str) -> Result<(), ErrorCode> {
         match self.injected() {
             Some(code) => Err(code),
-            None if self
-                .coordinator(key)
-                .is_some_and(|node| node.id == self.node) =>
-            {
-                Ok(())
-            }
+            None if self.coordinates(kind, key) => Ok(()),
             None => Err(ErrorCode::NOT_COORDINATOR),
         }
     }

@@ -1,4 +1,47 @@
-//! Which partition of `__consumer_offsets` a group belongs to: its leader coordinates the group.
+//! Which partition of `__consumer_offsets` or `__transaction_state` a group or transactional id
+//! belongs to: its leader coordinates. Those topics themselves do not exist here.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::Str;
+
+use crate::topology::Node;
+use crate::{BrokerError, Core};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CoordinatorKind {
+    Group,
+    Transaction,
+}
+
+/// Groups and transactional ids that a program has put elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct MovedCoordinators(BTreeMap<Str, i32>);
+
+impl Core {
+    /// The node that coordinates a group or transactional id; `None`: no node lives.
+    pub(crate) fn coordinator(&self, kind: CoordinatorKind, key: &str) -> Option<&Node> {
+        let moved = self.moved_coordinators.0.get(key);
+        let moved = moved.and_then(|node| self.topology.node(*node));
+        if let Some(node) = moved.filter(|node| node.is_live) {
+            return Some(node);
+        }
+        let partitions = match kind {
+            CoordinatorKind::Group => self.options.offsets_partitions,
+            CoordinatorKind::Transaction => self.options.transaction_partitions,
+        };
+        let partition = partition_for(key, partitions);
+        self.topology.node_at(partition as usize)
+    }
+
+    /// Lets a node coordinate the group and the transactional id of this name, as long as it
+    /// lives. What they hold stays.
+    pub fn move_coordinator(&mut self, key: &str, node: i32) -> Result<(), BrokerError> {
+        self.check_node(node)?;
+        self.moved_coordinators.0.insert(key.into(), node);
+        Ok(())
+    }
+}
 
 /// Kafka's `Utils.abs(groupId.hashCode()) % partitions`.
 pub(crate) fn partition_for(key: &str, partitions: i32) -> i32 {

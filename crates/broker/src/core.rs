@@ -3,7 +3,7 @@
 //! ```text
 //! frame, now --handle--> count, fault? -> handler (handlers/*, one API each) -> Outcome
 //! waker, now --poll_wait--> Outcome of a request that had to wait
-//! now --tick--> retention; next_deadline() says when
+//! now --tick--> retention, transactions that are too old; next_deadline() says when
 //! ```
 //! Nodes share everything: a node is an id, an address and what it leads. One thread at a time
 //! has the core; it never blocks, so a mutex around it is held briefly.
@@ -23,9 +23,11 @@ use crate::offsets::CommittedOffsets;
 use crate::options::BrokerOptions;
 use crate::random::Random;
 use crate::storage::validate::Codecs;
+use crate::timer::Timer;
 use crate::topology::{Node, Topology};
+use crate::transactions::{Now, Transactions};
 use crate::wait::Wait;
-use crate::{BrokerError, coordinator};
+use crate::{BrokerError, coordinator::MovedCoordinators};
 
 /// The first look for old records comes at the latest this long after the start, as in Kafka.
 const FIRST_RETENTION: Duration = Duration::from_secs(30);
@@ -38,12 +40,15 @@ pub struct Core {
     pub(crate) sessions: SessionCache,
     pub(crate) offsets: CommittedOffsets,
     pub(crate) groups: GroupQueue,
+    pub(crate) transactions: Transactions,
+    pub(crate) moved_coordinators: MovedCoordinators,
     pub(crate) codecs: Codecs,
     pub(crate) random: Random,
-    next_producer_id: i64,
+    pub(crate) next_producer_id: i64,
     /// What all batches in memory take.
     pub(crate) memory_bytes: u64,
     next_retention: Instant,
+    timer: Timer,
 }
 
 /// Who asks: one per connection.
@@ -84,11 +89,14 @@ impl Core {
             faults: FaultRegistry::default(),
             offsets: CommittedOffsets::default(),
             groups: GroupQueue::default(),
+            transactions: Transactions::default(),
+            moved_coordinators: MovedCoordinators::default(),
             codecs: Codecs::default(),
             random,
             next_producer_id: 0,
             memory_bytes: 0,
             next_retention: now + FIRST_RETENTION.min(interval),
+            timer: Timer::default(),
         }
     }
 
@@ -123,7 +131,9 @@ impl Core {
             now,
             now_ms,
         };
-        api::dispatch(call)
+        let outcome = api::dispatch(call);
+        self.timer.wake_if_before(self.next_deadline());
+        outcome
     }
 
     /// Looks whether a waiting request can be answered now; else the waker is woken when there
@@ -134,6 +144,10 @@ impl Core {
 
     /// Does what is due. Call it at [`next_deadline`](Self::next_deadline).
     pub fn tick(&mut self, now: Instant, now_ms: i64) {
+        self.tick_transactions(Now {
+            instant: now,
+            ms: now_ms,
+        });
         if now < self.next_retention {
             return;
         }
@@ -143,7 +157,15 @@ impl Core {
     }
 
     pub fn next_deadline(&self) -> Instant {
-        self.next_retention
+        let transactions = self.transactions.next_deadline();
+        transactions.map_or(self.next_retention, |time| time.min(self.next_retention))
+    }
+
+    /// The same; `waker` is woken as soon as a request brings it forward.
+    pub fn poll_deadline(&mut self, waker: &Waker) -> Instant {
+        let deadline = self.next_deadline();
+        self.timer.arm(deadline, waker);
+        deadline
     }
 
     /// Drops what retention no longer holds, and forgets producers that were silent for long.
@@ -155,8 +177,12 @@ impl Core {
                 partition
                     .producers
                     .expire(now_ms, self.options.producer_id_expiration_ms);
+                let start = partition.log.start_offset();
+                partition.producers.forget_before(start);
             }
         }
+        let expiration = self.options.transactional_id_expiration_ms;
+        self.transactions.expire(now_ms, expiration);
         self.memory_bytes -= freed;
     }
 
@@ -175,11 +201,6 @@ impl Core {
         let id = self.next_producer_id;
         self.next_producer_id += 1;
         id
-    }
-
-    pub(crate) fn coordinator(&self, key: &str) -> Option<&Node> {
-        let partition = coordinator::partition_for(key, self.options.offsets_partitions);
-        self.topology.node_at(partition as usize)
     }
 
     /// Takes a node away: the owner of its sockets closes them before.

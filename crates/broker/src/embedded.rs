@@ -184,6 +184,13 @@ impl EmbeddedBroker {
         Ok(())
     }
 
+    /// Lets a node coordinate the group and the transactional id of this name, as long as it lives.
+    /// What they hold stays; other nodes answer `NOT_COORDINATOR`.
+    pub fn move_coordinator(&self, key: &str, node: i32) -> Result<(), BrokerError> {
+        self.check_open()?;
+        lock(&self.core).move_coordinator(key, node)
+    }
+
     /// Closes a node's listener and connections; its partitions get other leaders. Nothing
     /// happens if it is stopped already.
     pub fn stop_node(&self, node: i32) -> Result<(), BrokerError> {

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
+/// After a failure to write markers, as `request.timeout` and backoff would have it.
+const MARKERS_RETRY: Duration = Duration::from_millis(100);
+
 /// Names a fault; never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId(pub u64);
@@ -114,6 +117,17 @@ impl FaultRegistry {
             }
         }
         counts
+    }
+
+    /// How long a fault on `WriteTxnMarkers` keeps a coordinator from writing its markers: for as
+    /// long as it delays, or, as the coordinator tries again, for a moment. There is no request,
+    /// as all nodes are in one process.
+    pub(crate) fn hold_back_markers(&mut self, node: i32, topics: Vec<Str>) -> Option<Duration> {
+        let fault = self.take(ApiKey::WRITE_TXN_MARKERS, node, || topics)?;
+        Some(match fault.action {
+            FaultAction::Delay(delay) => delay,
+            _ => MARKERS_RETRY,
+        })
     }
 
     /// The fault for this request, used up by one. The topics are asked for only if a fault

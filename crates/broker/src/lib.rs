@@ -9,6 +9,7 @@
 //!                               |-- partition: log, producers (dedup), who waits
 //!                               |     '-- storage: batches in wire form, by offset and by time
 //!                               |-- fetch: sessions, reading, the answer's bytes
+//!                               |-- transactions: the coordinator of transactions
 //!                               '-- offsets, groups: what groups committed; the way to a coordinator
 //! ```
 //! `Core` and all below it have no socket, thread or clock: time is an argument, so tests run in
@@ -17,8 +18,8 @@
 //! Where it is like Kafka it is strict: every batch is opened and checked, sequences and epochs
 //! are those of Kafka's producer state, segments roll and vanish by Kafka's rules. Where it is not:
 //! nothing is replicated (replicas exist on paper, acks=all is acks=1), nothing is compacted,
-//! nothing survives the process, and there is no TLS, SASL or ACL. Transactions and groups with
-//! members are not served by this crate alone: see [`GroupRequest`].
+//! nothing survives the process, and there is no TLS, SASL or ACL. Groups with members are not
+//! served by this crate alone: see [`GroupRequest`].
 #![deny(unsafe_code)]
 
 mod answer;
@@ -39,6 +40,7 @@ mod handlers;
 mod offsets;
 pub mod options;
 mod partition;
+mod pending_offsets;
 mod random;
 mod server;
 #[allow(unsafe_code)]
@@ -48,8 +50,10 @@ mod subject;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods)] // virtual time begins at some instant
 mod tests;
+mod timer;
 mod topic;
 mod topology;
+mod transactions;
 mod wait;
 mod waiters;
 

@@ -2,10 +2,17 @@
 //!
 //! For now these are groups without members: consumers that `assign` their partitions. Groups
 //! with members belong to the group coordinator (see [`groups`](crate::groups)).
+//!
+//! ```text
+//! OffsetCommit    --commit-------------------------------> groups
+//! TxnOffsetCommit --pend--> pending --end_transaction----> groups, if it commits
+//! ```
 
 use std::collections::BTreeMap;
 
-use thalweg_protocol::Str;
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::pending_offsets::{PendingOffsets, Place};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommittedOffset {
@@ -14,11 +21,24 @@ pub(crate) struct CommittedOffset {
     pub(crate) metadata: Str,
 }
 
-type GroupOffsets = BTreeMap<Str, BTreeMap<i32, CommittedOffset>>;
+/// The order in which offsets were written, as their records' offsets are in Kafka: a
+/// transaction that ends late must not replace what was committed after it wrote.
+type Written = u64;
+
+#[derive(Debug)]
+struct Committed {
+    written: Written,
+    committed: CommittedOffset,
+}
+
+type GroupOffsets = BTreeMap<Str, BTreeMap<i32, Committed>>;
 
 #[derive(Debug, Default)]
 pub(crate) struct CommittedOffsets {
+    /// A group with pending offsets only is there too.
     groups: BTreeMap<Str, GroupOffsets>,
+    pending: PendingOffsets,
+    written: Written,
 }
 
 impl CommittedOffsets {
@@ -27,6 +47,18 @@ impl CommittedOffsets {
         group: &Str,
         topic: &Str,
         partition: i32,
+        committed: CommittedOffset,
+    ) {
+        self.written += 1;
+        self.put(group, topic, partition, self.written, committed);
+    }
+
+    fn put(
+        &mut self,
+        group: &Str,
+        topic: &Str,
+        partition: i32,
+        written: Written,
         committed: CommittedOffset,
     ) {
         // Names from a frame would keep the whole frame alive.
@@ -42,16 +74,73 @@ impl CommittedOffsets {
         let Some(partitions) = topics.get_mut(topic) else {
             return;
         };
-        partitions.insert(partition, committed);
+        let newer = partitions
+            .get(&partition)
+            .is_some_and(|present| present.written > written);
+        if !newer {
+            partitions.insert(partition, Committed { written, committed });
+        }
+    }
+
+    /// Keeps an offset until its producer's transaction ends.
+    pub(crate) fn pend(
+        &mut self,
+        producer_id: i64,
+        place: Place,
+        committed: CommittedOffset,
+    ) -> Result<(), ErrorCode> {
+        let group = place.group.clone();
+        self.written += 1;
+        self.pending
+            .put(producer_id, place, (self.written, committed))?;
+        self.groups.entry(group).or_default();
+        Ok(())
+    }
+
+    /// Whether a transaction that is open may change the offset.
+    pub(crate) fn is_pending(&self, group: &str, topic: &str, partition: i32) -> bool {
+        self.pending.contains(group, topic, partition)
+    }
+
+    /// The producer's transaction ends for the groups that `concerns`.
+    pub(crate) fn end_transaction(
+        &mut self,
+        producer_id: i64,
+        commit: bool,
+        concerns: impl Fn(&str) -> bool,
+    ) {
+        for (place, (written, committed)) in self.pending.take(producer_id, concerns) {
+            if commit {
+                let (topic, partition) = (&place.topic, place.partition);
+                self.put(&place.group, topic, partition, written, committed);
+            }
+            self.drop_if_empty(&place.group);
+        }
+    }
+
+    fn drop_if_empty(&mut self, group: &str) {
+        let is_empty = self.groups.get(group).is_some_and(BTreeMap::is_empty);
+        if is_empty && !self.pending.has_group(group) {
+            self.groups.remove(group);
+        }
     }
 
     pub(crate) fn get(&self, group: &str, topic: &str, partition: i32) -> Option<&CommittedOffset> {
-        self.groups.get(group)?.get(topic)?.get(&partition)
+        let found = self.groups.get(group)?.get(topic)?.get(&partition)?;
+        Some(&found.committed)
     }
 
-    /// All that a group committed: by topic, then partition.
-    pub(crate) fn of_group(&self, group: &str) -> Option<&GroupOffsets> {
-        self.groups.get(group)
+    pub(crate) fn has_group(&self, group: &str) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// For what a group committed offsets: by topic, the partitions.
+    pub(crate) fn of_group(
+        &self,
+        group: &str,
+    ) -> impl Iterator<Item = (&Str, impl Iterator<Item = i32>)> {
+        let topics = self.groups.get(group).into_iter().flatten();
+        topics.map(|(topic, partitions)| (topic, partitions.keys().copied()))
     }
 
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Str> {
@@ -59,10 +148,14 @@ impl CommittedOffsets {
     }
 
     pub(crate) fn delete_group(&mut self, group: &str) -> bool {
+        self.pending.forget(|place| place.group.as_str() == group);
         self.groups.remove(group).is_some()
     }
 
     pub(crate) fn delete(&mut self, group: &str, topic: &str, partition: i32) {
+        self.pending.forget(|place| {
+            place.partition == partition && &*place.topic == topic && &*place.group == group
+        });
         let Some(topics) = self.groups.get_mut(group) else {
             return;
         };
@@ -70,15 +163,16 @@ impl CommittedOffsets {
             partitions.remove(&partition);
         }
         topics.retain(|_, partitions| !partitions.is_empty());
-        if topics.is_empty() {
-            self.groups.remove(group);
-        }
+        self.drop_if_empty(group);
     }
 
     pub(crate) fn forget_topic(&mut self, topic: &str) {
+        self.pending.forget(|place| place.topic.as_str() == topic);
         for topics in self.groups.values_mut() {
             topics.remove(topic);
         }
-        self.groups.retain(|_, topics| !topics.is_empty());
+        let pending = &self.pending;
+        self.groups
+            .retain(|group, topics| !topics.is_empty() || pending.has_group(group));
     }
 }

@@ -1,7 +1,11 @@
 //! [`Partition`]: a log, who leads it, and who waits for it.
 
+use bytes::Bytes;
 use thalweg_protocol::ErrorCode;
+use thalweg_records::BatchHeader;
+use thalweg_records::control::{EndTransactionMarker, end_transaction_batch};
 
+use crate::options::TopicOptions;
 use crate::storage::{Log, ProducerStates};
 use crate::waiters::Waiters;
 
@@ -49,9 +53,34 @@ impl Partition {
         self.log.end_offset()
     }
 
-    /// Below it no transaction is open. Transactions will make it differ from the high watermark.
+    /// Below it no transaction is open.
     pub(crate) fn last_stable_offset(&self) -> i64 {
-        self.high_watermark()
+        match self.producers.first_open_offset() {
+            // The records that it began with may be gone.
+            Some(first) => first.max(self.log.start_offset()),
+            None => self.high_watermark(),
+        }
+    }
+
+    /// Writes the marker that ends a producer's transaction here, and wakes those who wait for
+    /// the last stable offset. Returns the bytes that it takes.
+    pub(crate) fn append_marker(
+        &mut self,
+        marker: &EndTransactionMarker,
+        bumps_epoch: bool,
+        options: &TopicOptions,
+    ) -> Result<u64, ErrorCode> {
+        self.producers.check_marker(marker, bumps_epoch)?;
+        let batch = end_transaction_batch(marker, 0, self.leader_epoch);
+        let header = BatchHeader::parse(&batch).expect("made above");
+        let bytes = batch.len();
+        let epoch = self.leader_epoch;
+        let offset = self
+            .log
+            .append(&header, Bytes::from(batch), bytes, epoch, options);
+        self.producers.marked(marker, offset);
+        self.waiters.wake_all();
+        Ok(bytes as u64)
     }
 
     /// Whether `node` may answer a client that knows of `current_epoch` (-1: of none).

@@ -14,10 +14,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener as StdListener;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::task::{Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -156,6 +158,16 @@ struct Running {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// Woken when the core's deadline has come nearer.
+#[derive(Default)]
+struct Nearer(Notify);
+
+impl Wake for Nearer {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
 async fn run(
     core: SharedCore,
     listeners: Vec<(i32, StdListener)>,
@@ -175,8 +187,10 @@ async fn run(
         }
     }
     let _ = started.send(Ok(()));
+    let nearer = Arc::new(Nearer::default());
+    let waker = Waker::from(Arc::clone(&nearer));
     loop {
-        let deadline = lock(&core).next_deadline();
+        let deadline = lock(&core).poll_deadline(&waker);
         tokio::select! {
             command = inbox.recv() => match command {
                 Some(Command::Stop { node, done }) => {
@@ -196,6 +210,7 @@ async fn run(
                 }
                 Some(Command::Shutdown) | None => return,
             },
+            () = nearer.0.notified() => {}
             () = sleep_until(deadline.into()) => {
                 lock(&core).tick(Instant::now(), wall_clock_ms());
             }

@@ -29,7 +29,7 @@ pub(crate) struct Topic {
 
 impl Topic {
     pub(crate) fn is_internal(&self) -> bool {
-        INTERNAL_TOPICS.contains(&self.name.as_str())
+        is_internal(&self.name)
     }
 
     pub(crate) fn partition(&self, index: i32) -> Option<&Partition> {
@@ -52,6 +52,10 @@ impl Topic {
             .first()
             .map_or(0, |partition| partition.replicas.len() as i16)
     }
+}
+
+pub(crate) fn is_internal(name: &str) -> bool {
+    INTERNAL_TOPICS.contains(&name)
 }
 
 /// Kafka's `Topic.validate`.

@@ -186,6 +186,10 @@ impl EmbeddedBroker {
         self.ask(py, |core| core.move_leader(&partition.0, partition.1, node))
     }
 
+    fn move_coordinator(&self, py: Python<'_>, key: &str, node: i32) -> PyResult<()> {
+        self.ask(py, |core| core.move_coordinator(key, node))
+    }
+
     fn stop_node(&self, py: Python<'_>, node: i32) -> PyResult<()> {
         self.ask(py, |core| core.stop_node(node))
     }

@@ -6,6 +6,7 @@ use thalweg_protocol::ErrorCode;
 use super::read::PartitionRead;
 use super::target::TopicKey;
 use crate::answer::Pieces;
+use crate::storage::Aborted;
 use crate::topology::Topology;
 
 /// What stands above the partitions.
@@ -59,14 +60,13 @@ impl Writer {
         if head.version >= 5 {
             self.i64(read.log_start_offset);
         }
-        // Aborted transactions: none to tell of, or not asked for. Of a partition that there is not
-        // Kafka says that there are none.
+        // Of a partition that there is not Kafka says that there are none, asked or not.
         let is_missing = matches!(
             read.code,
             ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
         );
         if head.read_committed || is_missing {
-            self.length(0);
+            self.aborted(&read.aborted);
         } else {
             self.null_length();
         }
@@ -76,6 +76,15 @@ impl Writer {
         self.records(read);
         if self.is_flexible {
             self.partition_tags(head, read);
+        }
+    }
+
+    fn aborted(&mut self, transactions: &[Aborted]) {
+        self.length(transactions.len());
+        for aborted in transactions {
+            self.i64(aborted.producer_id);
+            self.i64(aborted.first_offset);
+            self.no_tags();
         }
     }
 

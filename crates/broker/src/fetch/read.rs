@@ -5,7 +5,7 @@ use thalweg_protocol::ErrorCode;
 use super::target::{Target, TargetKey};
 use crate::context::Injected;
 use crate::partition::Partition;
-use crate::storage::{LogSlice, ReadLimit, epochs};
+use crate::storage::{Aborted, LogSlice, ReadLimit, epochs};
 use crate::topology::Topology;
 
 /// What one partition answers.
@@ -21,6 +21,8 @@ pub(crate) struct PartitionRead<'a> {
     /// Leader and epoch, where the client asked the wrong node or with an old epoch (KIP-951).
     pub(crate) leader: Option<(i32, i32)>,
     pub(crate) records: Option<LogSlice<'a>>,
+    /// Among those records; only for `read_committed`.
+    pub(crate) aborted: Vec<Aborted>,
 }
 
 impl PartitionRead<'_> {
@@ -34,6 +36,7 @@ impl PartitionRead<'_> {
             diverging: None,
             leader: None,
             records: None,
+            aborted: Vec::new(),
         }
     }
 
@@ -124,8 +127,17 @@ impl<'a> ReadPass<'a> {
         let records = log.read(target.fetch_offset, limit);
         self.bytes_left = self.bytes_left.saturating_sub(records.bytes);
         self.is_first &= records.count == 0;
+        let aborted = match records.iter().last() {
+            Some(last) if self.read_committed => partition
+                .producers
+                .aborted_between(target.fetch_offset, last.last_offset() + 1)
+                .copied()
+                .collect(),
+            _ => Vec::new(),
+        };
         PartitionRead {
             records: Some(records),
+            aborted,
             ..read
         }
     }

@@ -1,19 +1,21 @@
 //! `ApiVersions` // key 18
 //!
-//! The finalized features are what a client goes by (`transaction.version`, KIP-890): none yet.
+//! A client goes by the finalized features (KIP-584): here `transaction.version` (KIP-890).
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::api_versions::{
-    ApiVersion, ApiVersionsRequest, ApiVersionsResponse,
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
 
 use crate::answer::{Outcome, ReplyTo};
 use crate::api::{self, Call};
 use crate::context::Context;
+use crate::options::TRANSACTION_VERSION_MAX;
 use crate::subject::Subject;
 
 /// Features that never change: nobody finalizes others at run time.
 const FEATURES_EPOCH: i64 = 0;
+const TRANSACTION_VERSION: &str = "transaction.version";
 
 impl Subject for ApiVersionsRequest {}
 
@@ -29,9 +31,39 @@ pub(crate) fn handle(
         }
         None => ApiVersionsResponse {
             api_keys,
+            supported_features: supported_features(context.version),
             finalized_features_epoch: FEATURES_EPOCH,
+            finalized_features: finalized_features(context.core.options.transaction_version),
             ..ApiVersionsResponse::default()
         },
+    }
+}
+
+/// Clients that know of versions up to 3 only stumble over a feature that may be at 0.
+fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
+    let transactions = SupportedFeatureKey {
+        name: TRANSACTION_VERSION.into(),
+        min_version: 0,
+        max_version: TRANSACTION_VERSION_MAX,
+    };
+    if version >= 4 {
+        vec![transactions]
+    } else {
+        Vec::new()
+    }
+}
+
+/// At 0 a feature is none.
+fn finalized_features(level: i16) -> Vec<FinalizedFeatureKey> {
+    let transactions = FinalizedFeatureKey {
+        name: TRANSACTION_VERSION.into(),
+        max_version_level: level,
+        min_version_level: level,
+    };
+    if level > 0 {
+        vec![transactions]
+    } else {
+        Vec::new()
     }
 }
 

@@ -69,6 +69,8 @@ fn delete(
         return Err(ErrorCode::OFFSET_OUT_OF_RANGE);
     }
     core.memory_bytes -= partition.log.delete_before(offset);
+    let start = partition.log.start_offset();
+    partition.producers.forget_before(start);
     partition.waiters.wake_all();
     Ok(partition.log.start_offset())
 }

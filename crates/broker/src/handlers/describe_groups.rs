@@ -42,7 +42,7 @@ fn describe(context: &Context<'_>, group: Str) -> DescribedGroup {
             ..DescribedGroup::default()
         };
     }
-    if context.core.offsets.of_group(&group).is_some() {
+    if context.core.offsets.has_group(&group) {
         return DescribedGroup {
             group_id: group,
             group_state: "Empty".into(),

@@ -59,9 +59,8 @@ fn producers(
         producer_epoch: i32::from(entry.epoch),
         last_sequence: entry.last_sequence(),
         last_timestamp: entry.last_timestamp,
-        // There are no transactions.
-        coordinator_epoch: -1,
-        current_txn_start_offset: -1,
+        coordinator_epoch: entry.coordinator_epoch,
+        current_txn_start_offset: entry.transaction_start.unwrap_or(-1),
     };
     Ok(partition.producers.iter().map(state).collect())
 }

@@ -9,10 +9,8 @@ use thalweg_protocol::messages::find_coordinator::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::context::Context;
+use crate::coordinator::CoordinatorKind;
 use crate::subject::Subject;
-
-const GROUP: i8 = 0;
-const TRANSACTION: i8 = 1;
 
 impl Subject for FindCoordinatorRequest {}
 
@@ -45,12 +43,17 @@ pub(crate) fn handle(
 }
 
 fn find(context: &Context<'_>, key: Str, key_type: i8) -> Coordinator {
-    let node = match (context.injected(), key_type) {
-        (Some(code), _) => Err(code),
-        (None, GROUP | TRANSACTION) => context
-            .coordinator(&key)
+    let kind = match key_type {
+        0 => Ok(CoordinatorKind::Group),
+        1 => Ok(CoordinatorKind::Transaction),
+        _ => Err(ErrorCode::INVALID_REQUEST),
+    };
+    let node = match (context.injected(), kind) {
+        (Some(code), _) | (None, Err(code)) => Err(code),
+        (None, Ok(kind)) => context
+            .core
+            .coordinator(kind, &key)
             .ok_or(ErrorCode::COORDINATOR_NOT_AVAILABLE),
-        (None, _) => Err(ErrorCode::INVALID_REQUEST),
     };
     match node {
         Ok(node) => Coordinator {

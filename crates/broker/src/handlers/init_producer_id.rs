@@ -1,13 +1,14 @@
 //! `InitProducerId` // key 22
 //!
-//! Gives ids to idempotent producers. Transactions are not offered yet: a transactional id is
-//! refused.
+//! An id for an idempotent producer; for a transactional one the id of its transactional id with
+//! the next epoch, which fences the producer before it.
 
-use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use thalweg_protocol::{ErrorCode, Str};
 
 use crate::context::Context;
 use crate::subject::Subject;
+use crate::transactions::ProducerIdAndEpoch;
 
 impl Subject for InitProducerIdRequest {}
 
@@ -15,25 +16,50 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: InitProducerIdRequest,
 ) -> InitProducerIdResponse {
-    let refused = context
-        .injected()
-        .or(match request.transactional_id.as_deref() {
-            None => None,
-            Some("") => Some(ErrorCode::INVALID_REQUEST),
-            Some(_) => Some(ErrorCode::UNSUPPORTED_VERSION),
-        });
-    match refused {
-        Some(code) => InitProducerIdResponse {
-            error_code: code.0,
+    let given = match &request.transactional_id {
+        None => idempotent(context),
+        Some(id) => transactional(context, id, &request),
+    };
+    match given {
+        Ok(producer) => InitProducerIdResponse {
+            producer_id: producer.id,
+            producer_epoch: producer.epoch,
+            ..InitProducerIdResponse::default()
+        },
+        Err(code) => InitProducerIdResponse {
+            error_code: super::transactional_code(code, context.version, 4).0,
             producer_id: -1,
             producer_epoch: -1,
             ..InitProducerIdResponse::default()
         },
-        // Without a transactional id nothing ties the id to the one before.
-        None => InitProducerIdResponse {
-            producer_id: context.core.new_producer_id(),
-            producer_epoch: 0,
-            ..InitProducerIdResponse::default()
-        },
     }
+}
+
+/// Without a transactional id nothing ties the id to the one before.
+fn idempotent(context: &mut Context<'_>) -> Result<ProducerIdAndEpoch, ErrorCode> {
+    match context.injected() {
+        Some(code) => Err(code),
+        None => Ok(ProducerIdAndEpoch {
+            id: context.core.new_producer_id(),
+            epoch: 0,
+        }),
+    }
+}
+
+fn transactional(
+    context: &mut Context<'_>,
+    id: &Str,
+    request: &InitProducerIdRequest,
+) -> Result<ProducerIdAndEpoch, ErrorCode> {
+    context.check_transactional(id)?;
+    let expected = match (request.producer_id, request.producer_epoch) {
+        (-1, -1) => None,
+        // One without the other says nothing.
+        (-1, _) | (_, -1) => return Err(ErrorCode::INVALID_REQUEST),
+        (id, epoch) => Some(ProducerIdAndEpoch { id, epoch }),
+    };
+    let now = context.time();
+    context
+        .core
+        .init_transactional(id, expected, request.transaction_timeout_ms, now)
 }

@@ -6,6 +6,7 @@ use thalweg_protocol::Str;
 use thalweg_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
 
 use crate::context::Context;
+use crate::coordinator::CoordinatorKind;
 use crate::subject::Subject;
 
 const STATE: &str = "Empty";
@@ -21,12 +22,11 @@ pub(crate) fn handle(context: &mut Context<'_>, request: ListGroupsRequest) -> L
         };
     }
     let wanted = passes(&request.states_filter, STATE) && passes(&request.types_filter, TYPE);
-    let groups = context.core.offsets.groups().filter(|group| {
-        wanted
-            && context
-                .coordinator(group)
-                .is_some_and(|node| node.id == context.node)
-    });
+    let groups = context
+        .core
+        .offsets
+        .groups()
+        .filter(|group| wanted && context.coordinates(CoordinatorKind::Group, group));
     let groups = groups.map(|group| ListedGroup {
         group_id: group.clone(),
         group_state: STATE.into(),

@@ -5,6 +5,8 @@
 // All handlers have one shape, also those that only look at their request.
 #![allow(clippy::needless_pass_by_value)]
 
+pub(crate) mod add_offsets_to_txn;
+pub(crate) mod add_partitions_to_txn;
 pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
@@ -18,7 +20,9 @@ pub(crate) mod describe_groups;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_producers;
 pub(crate) mod describe_topic_partitions;
+pub(crate) mod describe_transactions;
 pub(crate) mod elect_leaders;
+pub(crate) mod end_txn;
 pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
 mod groups;
@@ -28,14 +32,28 @@ pub(crate) mod list_config_resources;
 pub(crate) mod list_groups;
 pub(crate) mod list_offsets;
 pub(crate) mod list_partition_reassignments;
+pub(crate) mod list_transactions;
 pub(crate) mod metadata;
 pub(crate) mod offset_commit;
 pub(crate) mod offset_delete;
 pub(crate) mod offset_fetch;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+pub(crate) mod txn_offset_commit;
+pub(crate) mod write_txn_markers;
 
 pub(crate) use groups::group_error;
+
+use thalweg_protocol::ErrorCode;
+
+/// Clients of before KIP-588 know a fenced producer by its epoch only: `known_since` is the
+/// version of the API that came with it.
+fn transactional_code(code: ErrorCode, version: i16, known_since: i16) -> ErrorCode {
+    if code == ErrorCode::PRODUCER_FENCED && version < known_since {
+        return ErrorCode::INVALID_PRODUCER_EPOCH;
+    }
+    code
+}
 
 /// What a client may do with a cluster, topic or group when nobody restricts it, as bits
 /// (KIP-430).

@@ -44,15 +44,26 @@ fn check_group(context: &Context<'_>, request: &OffsetCommitRequest) -> Result<(
     if context.injected.is_none() {
         context.check_coordinator(&request.group_id)?;
     }
-    if request.generation_id_or_member_epoch < 0 {
-        return Ok(());
-    }
-    let is_known = context.core.offsets.of_group(&request.group_id).is_some();
-    Err(match context.version {
-        _ if is_known => ErrorCode::UNKNOWN_MEMBER_ID,
+    let is_known = context.core.offsets.has_group(&request.group_id);
+    let unknown = match context.version {
         ..9 => ErrorCode::ILLEGAL_GENERATION,
         _ => ErrorCode::GROUP_ID_NOT_FOUND,
-    })
+    };
+    check_members(request.generation_id_or_member_epoch, is_known, unknown)
+}
+
+/// Who names a generation claims to be a member; `unknown` is the error of a group that there
+/// is not.
+pub(super) fn check_members(
+    generation: i32,
+    is_known: bool,
+    unknown: ErrorCode,
+) -> Result<(), ErrorCode> {
+    match generation {
+        ..0 => Ok(()),
+        _ if is_known => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        _ => Err(unknown),
+    }
 }
 
 fn commit_topic(

@@ -22,9 +22,7 @@ pub(crate) fn handle(
 ) -> OffsetDeleteResponse {
     let group = request.group_id;
     let known = match context.check_coordinator(&group) {
-        Ok(()) if context.core.offsets.of_group(&group).is_none() => {
-            Err(ErrorCode::GROUP_ID_NOT_FOUND)
-        }
+        Ok(()) if !context.core.offsets.has_group(&group) => Err(ErrorCode::GROUP_ID_NOT_FOUND),
         other => other,
     };
     if let Err(code) = known {

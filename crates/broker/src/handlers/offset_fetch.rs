@@ -29,10 +29,13 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: OffsetFetchRequest,
 ) -> OffsetFetchResponse {
+    let require_stable = request.require_stable;
     if context.version >= 8 {
         let groups = request.groups.into_iter();
         return OffsetFetchResponse {
-            groups: groups.map(|group| fetch_group(context, group)).collect(),
+            groups: groups
+                .map(|group| fetch_group(context, group, require_stable))
+                .collect(),
             ..OffsetFetchResponse::default()
         };
     }
@@ -44,7 +47,7 @@ pub(crate) fn handle(
         topics,
         ..Default::default()
     };
-    as_old(fetch_group(context, wish), context.version)
+    as_old(fetch_group(context, wish, require_stable), context.version)
 }
 
 fn as_new(
@@ -84,7 +87,12 @@ fn as_old(group: OffsetFetchResponseGroup, version: i16) -> OffsetFetchResponse 
     }
 }
 
-fn fetch_group(context: &Context<'_>, wish: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+/// `require_stable`: an offset that an open transaction may change is an error (KIP-447).
+fn fetch_group(
+    context: &Context<'_>,
+    wish: OffsetFetchRequestGroup,
+    require_stable: bool,
+) -> OffsetFetchResponseGroup {
     let group = wish.group_id;
     if let Err(code) = context.check_coordinator(&group) {
         let topics = match context.version {
@@ -105,9 +113,9 @@ fn fetch_group(context: &Context<'_>, wish: OffsetFetchRequestGroup) -> OffsetFe
     let topics = match wish.topics {
         Some(topics) => topics
             .into_iter()
-            .map(|t| fetch_topic(context, &group, t))
+            .map(|t| fetch_topic(context, &group, t, require_stable))
             .collect(),
-        None => fetch_all(context, &group),
+        None => fetch_all(context, &group, require_stable),
     };
     OffsetFetchResponseGroup {
         group_id: group,
@@ -132,6 +140,7 @@ fn fetch_topic(
     context: &Context<'_>,
     group: &str,
     topic: OffsetFetchRequestTopics,
+    require_stable: bool,
 ) -> OffsetFetchResponseTopics {
     let by_id = context.version >= 10;
     let name = if by_id {
@@ -144,7 +153,7 @@ fn fetch_topic(
         Some(topic.name.clone())
     };
     let partitions = topic.partition_indexes.iter().map(|partition| match &name {
-        Some(name) => committed(context, group, name, *partition),
+        Some(name) => committed(context, group, name, *partition, require_stable),
         None => none(*partition, ErrorCode::UNKNOWN_TOPIC_ID),
     });
     OffsetFetchResponseTopics {
@@ -154,14 +163,15 @@ fn fetch_topic(
     }
 }
 
-fn fetch_all(context: &Context<'_>, group: &str) -> Vec<OffsetFetchResponseTopics> {
+fn fetch_all(
+    context: &Context<'_>,
+    group: &str,
+    require_stable: bool,
+) -> Vec<OffsetFetchResponseTopics> {
     let by_id = context.version >= 10;
     let core = &*context.core;
-    let topics = core.offsets.of_group(group).into_iter().flatten();
-    let topics = topics.map(|(name, partitions)| {
-        let partitions = partitions
-            .keys()
-            .map(|p| committed(context, group, name, *p));
+    let topics = core.offsets.of_group(group).map(|(name, partitions)| {
+        let partitions = partitions.map(|p| committed(context, group, name, p, require_stable));
         let id = core
             .topology
             .topic(name)
@@ -180,7 +190,11 @@ fn committed(
     group: &str,
     topic: &str,
     partition: i32,
+    require_stable: bool,
 ) -> OffsetFetchResponsePartitions {
+    if require_stable && context.core.offsets.is_pending(group, topic, partition) {
+        return none(partition, ErrorCode::UNSTABLE_OFFSET_COMMIT);
+    }
     match context.core.offsets.get(group, topic, partition) {
         Some(committed) => OffsetFetchResponsePartitions {
             partition_index: partition,

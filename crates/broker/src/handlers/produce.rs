@@ -1,8 +1,9 @@
 //! `Produce` // key 0
 //!
 //! Served from version 3 on, announced from 0 on (see `api.rs`). Per partition: is it led here,
-//! is the batch good, is it in sequence, is there room; then it is appended, and whoever waits
-//! for records is woken. Nothing is replicated: acks=all is answered as soon as acks=1.
+//! is the batch in its producer's transaction, is it good, is it in sequence, is there room; then
+//! it is appended, and whoever waits for records is woken. Nothing is replicated: acks=all is
+//! answered as soon as acks=1.
 
 use bytes::Bytes;
 use thalweg_protocol::messages::produce::{
@@ -19,6 +20,7 @@ use crate::context::Context;
 use crate::storage::Sequenced;
 use crate::storage::validate::{self, Accepted, Refusal};
 use crate::subject::{Subject, topic_name};
+use crate::transactions::Verification;
 
 impl Subject for ProduceRequest {
     fn topics(&self, core: &Core) -> Vec<Str> {
@@ -35,9 +37,13 @@ pub(crate) fn handle(
     request: ProduceRequest,
 ) -> Reply<ProduceResponse> {
     let acks = request.acks;
+    let circumstances = Circumstances {
+        acks,
+        transactional_id: request.transactional_id,
+    };
     let mut responses = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
-        responses.push(produce_topic(context, acks, topic));
+        responses.push(produce_topic(context, &circumstances, topic));
     }
     let mut partitions = responses
         .iter()
@@ -56,6 +62,12 @@ pub(crate) fn handle(
     })
 }
 
+/// What holds for all batches of a request.
+struct Circumstances {
+    acks: i16,
+    transactional_id: Option<Str>,
+}
+
 /// What came of a batch that was not refused.
 struct Appended {
     base_offset: i64,
@@ -65,7 +77,7 @@ struct Appended {
 
 fn produce_topic(
     context: &mut Context<'_>,
-    acks: i16,
+    circumstances: &Circumstances,
     topic: TopicProduceData,
 ) -> TopicProduceResponse {
     let uses_ids = context.version >= 13;
@@ -86,7 +98,7 @@ fn produce_topic(
         .map(|PartitionProduceData { index, records }| {
             let produced = found
                 .map_err(|code| Refusal::new(code, code.message()))
-                .and_then(|id| produce_partition(context, acks, id, index, records));
+                .and_then(|id| produce_partition(context, circumstances, (id, index), records));
             match produced {
                 Ok(appended) => success(index, &appended),
                 Err(refusal) => failure(context, found.ok(), index, refusal),
@@ -102,12 +114,18 @@ fn produce_topic(
 
 fn produce_partition(
     context: &mut Context<'_>,
-    acks: i16,
-    topic: Uuid,
-    index: i32,
+    circumstances: &Circumstances,
+    (topic, index): (Uuid, i32),
     records: Option<Bytes>,
 ) -> Result<Appended, Refusal> {
-    check(context, acks, topic, index)?;
+    check(context, circumstances.acks, topic, index)?;
+    context.core.verify_batch(
+        records.as_deref().unwrap_or_default(),
+        circumstances.transactional_id.as_ref(),
+        (topic, index),
+        Verification::of_produce(context.version),
+        context.time(),
+    )?;
     let (now_ms, frame_bytes) = (context.now_ms, context.frame_bytes);
     let core = &mut *context.core;
     let size = records.as_ref().map_or(0, Bytes::len);
@@ -125,12 +143,6 @@ fn produce_partition(
         data,
         log_append_time_ms,
     } = accepted;
-    if header.attributes.is_transactional() {
-        return Err(Refusal::new(
-            ErrorCode::INVALID_TXN_STATE,
-            "The embedded broker does not offer transactions.",
-        ));
-    }
     if header.producer_id != NO_PRODUCER_ID {
         match partition.producers.check(&header) {
             Sequenced::Append => {}

@@ -6,6 +6,9 @@ use super::topic::{TOPIC_OPTIONS, TopicOption, TopicOptions};
 use super::value::{Kind, OptionError};
 use crate::BrokerError;
 
+/// The greatest `transaction.version` that there is (KIP-890).
+pub(crate) const TRANSACTION_VERSION_MAX: i16 = 2;
+
 /// Name, kind and default of the options that are the broker's own; those that give a topic's
 /// default (`log.retention.ms`, `message.max.bytes`, ...) are in [`TOPIC_OPTIONS`].
 #[rustfmt::skip]
@@ -33,6 +36,8 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("socket.request.max.bytes", Kind::Int { min: 1, max: i32::MAX as i64 }, "104857600"),
     // Ours: what all records in memory may take together; 0: no limit.
     ("thalweg.memory.max.bytes", Kind::LONG, "4294967296"),
+    // Ours: the feature that Kafka keeps in its metadata. 2: each transaction has an epoch (KIP-890).
+    ("thalweg.transaction.version", Kind::Int { min: 0, max: TRANSACTION_VERSION_MAX as i64 }, "2"),
     ("transaction.max.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "900000"),
     ("transaction.state.log.min.isr", Kind::Int { min: 1, max: i32::MAX as i64 }, "2"),
     ("transaction.state.log.num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "50"),
@@ -57,6 +62,12 @@ pub struct BrokerOptions {
     pub producer_id_expiration_ms: i64,
     pub request_bytes_max: usize,
     pub retention_check_interval_ms: u64,
+    pub transaction_max_timeout_ms: i32,
+    /// Partitions of `__transaction_state`, had it any: they say who coordinates.
+    pub transaction_partitions: i32,
+    /// The finalized feature `transaction.version`.
+    pub transaction_version: i16,
+    pub transactional_id_expiration_ms: i64,
     /// As given; the rest is at its default.
     given: BTreeMap<String, String>,
 }
@@ -87,6 +98,10 @@ impl BrokerOptions {
             producer_id_expiration_ms: number("producer.id.expiration.ms"),
             request_bytes_max: number("socket.request.max.bytes") as usize,
             retention_check_interval_ms: number("log.retention.check.interval.ms") as u64,
+            transaction_max_timeout_ms: number("transaction.max.timeout.ms") as i32,
+            transaction_partitions: number("transaction.state.log.num.partitions") as i32,
+            transaction_version: number("thalweg.transaction.version") as i16,
+            transactional_id_expiration_ms: number("transactional.id.expiration.ms"),
             given: given.clone(),
         };
         options.settle_times();

@@ -10,6 +10,7 @@ mod broker;
 mod topic;
 mod value;
 
+pub(crate) use broker::TRANSACTION_VERSION_MAX;
 pub use broker::{BROKER_OPTIONS, BrokerOptions};
 pub use topic::{CleanupPolicy, TOPIC_OPTIONS, TopicOption, TopicOptions};
 pub(crate) use value::split_list;

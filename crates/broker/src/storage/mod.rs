@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Produce -> validate -> producers (duplicate? in order?) -> Log::append -> Segment -> StoredBatch
+//! marker  -> producers (whose transaction ends?) -> Log::append; TransactionIndex
 //! Fetch   <- Log::read <- Segment <- StoredBatch (shared bytes, 16 patched ones in front)
 //! ```
 //! All in memory. Compaction is not done: a compacted topic keeps every record, as a Kafka does
@@ -13,8 +14,10 @@ mod log;
 mod producers;
 mod segment;
 pub(crate) mod timestamps;
+mod transaction_index;
 pub(crate) mod validate;
 
 pub(crate) use batch::StoredBatch;
 pub(crate) use log::{Log, LogSlice, ReadLimit};
 pub(crate) use producers::{ProducerEntry, ProducerStates, Sequenced};
+pub(crate) use transaction_index::Aborted;

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! batch (producer id, epoch, first sequence) --check--> Append | Duplicate(offset) | error
+//! marker (producer id, epoch) --check_marker--> ends the open transaction, or error
 //! ```
 //! The last five batches of each producer are remembered, so that a batch that is sent again
 //! after a lost answer is found and not written twice. An unknown producer may begin with any
@@ -12,6 +13,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use thalweg_protocol::ErrorCode;
 use thalweg_records::BatchHeader;
+use thalweg_records::control::EndTransactionMarker;
+
+use super::transaction_index::{Aborted, TransactionIndex};
 
 /// As many batches as a producer may have in flight (`max.in.flight.requests.per.connection`).
 const BATCHES_MAX: usize = 5;
@@ -44,11 +48,16 @@ pub(crate) struct ProducerEntry {
     pub(crate) epoch: i16,
     batches: VecDeque<Written>,
     pub(crate) last_timestamp: i64,
+    /// Of the last marker; -1: there was none.
+    pub(crate) coordinator_epoch: i32,
+    /// Where its open transaction begins on this partition.
+    pub(crate) transaction_start: Option<i64>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct ProducerStates {
     entries: BTreeMap<i64, ProducerEntry>,
+    transactions: TransactionIndex,
 }
 
 impl ProducerStates {
@@ -71,15 +80,8 @@ impl ProducerStates {
         let entry = self
             .entries
             .entry(header.producer_id)
-            .or_insert_with(|| ProducerEntry {
-                epoch: header.producer_epoch,
-                batches: VecDeque::new(),
-                last_timestamp: timestamp,
-            });
-        if entry.epoch != header.producer_epoch {
-            entry.epoch = header.producer_epoch;
-            entry.batches.clear();
-        }
+            .or_insert_with(|| ProducerEntry::new(header.producer_epoch));
+        entry.set_epoch(header.producer_epoch);
         if entry.batches.len() == BATCHES_MAX {
             entry.batches.pop_front();
         }
@@ -90,12 +92,92 @@ impl ProducerStates {
             base_offset,
             timestamp,
         });
+        if header.attributes.is_transactional() && entry.transaction_start.is_none() {
+            entry.transaction_start = Some(base_offset);
+            self.transactions.begin(header.producer_id, base_offset);
+        }
     }
 
-    /// Forgets producers that wrote nothing for `expiration_ms`, by their records' time.
+    /// Whether the producer has begun a transaction here that no marker has ended.
+    pub(crate) fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
+        let entry = self.entries.get(&producer_id);
+        entry.is_some_and(|entry| entry.epoch == epoch && entry.transaction_start.is_some())
+    }
+
+    /// Whether any transaction of the producer is open here.
+    pub(crate) fn is_in_transaction(&self, producer_id: i64) -> bool {
+        let entry = self.entries.get(&producer_id);
+        entry.is_some_and(|entry| entry.transaction_start.is_some())
+    }
+
+    /// Whether the partition has seen a later epoch of the producer.
+    pub(crate) fn is_fenced(&self, producer_id: i64, epoch: i16) -> bool {
+        let entry = self.entries.get(&producer_id);
+        entry.is_some_and(|entry| epoch < entry.epoch)
+    }
+
+    pub(crate) fn knows(&self, producer_id: i64) -> bool {
+        self.entries.contains_key(&producer_id)
+    }
+
+    /// What becomes of a marker; changes nothing. Since KIP-890 a marker has a newer epoch than
+    /// all batches of its transaction (`bumps_epoch`), so that a late one ends nothing.
+    pub(crate) fn check_marker(
+        &self,
+        marker: &EndTransactionMarker,
+        bumps_epoch: bool,
+    ) -> Result<(), ErrorCode> {
+        let Some(entry) = self.entries.get(&marker.producer_id) else {
+            return Ok(());
+        };
+        let oldest = if bumps_epoch {
+            entry.epoch.saturating_add(1)
+        } else {
+            entry.epoch
+        };
+        if marker.producer_epoch < oldest {
+            return Err(ErrorCode::INVALID_PRODUCER_EPOCH);
+        }
+        if marker.coordinator_epoch < entry.coordinator_epoch {
+            return Err(ErrorCode::TRANSACTION_COORDINATOR_FENCED);
+        }
+        Ok(())
+    }
+
+    /// A marker was appended: it ends the producer's open transaction, if there is one.
+    pub(crate) fn marked(&mut self, marker: &EndTransactionMarker, offset: i64) {
+        let entry = self
+            .entries
+            .entry(marker.producer_id)
+            .or_insert_with(|| ProducerEntry::new(marker.producer_epoch));
+        entry.set_epoch(marker.producer_epoch);
+        entry.coordinator_epoch = marker.coordinator_epoch;
+        entry.last_timestamp = marker.timestamp;
+        if let Some(first_offset) = entry.transaction_start.take() {
+            self.transactions.end(first_offset, offset, marker.commit);
+        }
+    }
+
+    /// Where the oldest open transaction begins.
+    pub(crate) fn first_open_offset(&self) -> Option<i64> {
+        self.transactions.first_open_offset()
+    }
+
+    pub(crate) fn aborted_between(&self, start: i64, end: i64) -> impl Iterator<Item = &Aborted> {
+        self.transactions.aborted_between(start, end)
+    }
+
+    /// The records before `start` are gone.
+    pub(crate) fn forget_before(&mut self, start: i64) {
+        self.transactions.forget_before(start);
+    }
+
+    /// Forgets producers that wrote nothing for `expiration_ms`, by their records' time, and have
+    /// no transaction open.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
-        self.entries
-            .retain(|_, entry| now_ms - entry.last_timestamp < expiration_ms);
+        self.entries.retain(|_, entry| {
+            entry.transaction_start.is_some() || now_ms - entry.last_timestamp < expiration_ms
+        });
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &ProducerEntry)> {
@@ -104,6 +186,23 @@ impl ProducerStates {
 }
 
 impl ProducerEntry {
+    fn new(epoch: i16) -> Self {
+        Self {
+            epoch,
+            batches: VecDeque::new(),
+            last_timestamp: -1,
+            coordinator_epoch: -1,
+            transaction_start: None,
+        }
+    }
+
+    fn set_epoch(&mut self, epoch: i16) {
+        if self.epoch != epoch {
+            self.epoch = epoch;
+            self.batches.clear();
+        }
+    }
+
     pub(crate) fn last_sequence(&self) -> i32 {
         self.batches.back().map_or(-1, |last| last.last_sequence)
     }
@@ -147,13 +246,24 @@ impl ProducerEntry {
         }
         let last = self.last_sequence();
         if sequence == next_sequence(last) {
-            return Sequenced::Append;
+            return self.check_transactional(header);
         }
         refused(
             ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,
             format!(
                 "Out of order sequence number for producer {id}: {sequence} (incoming seq. number), {last} (current end sequence number)"
             ),
+        )
+    }
+
+    fn check_transactional(&self, header: &BatchHeader) -> Sequenced {
+        if self.transaction_start.is_none() || header.attributes.is_transactional() {
+            return Sequenced::Append;
+        }
+        let id = header.producer_id;
+        refused(
+            ErrorCode::INVALID_TXN_STATE,
+            format!("Expected transactional write from producer {id}: its transaction is open"),
         )
     }
 }
@@ -249,6 +359,77 @@ mod tests {
         assert_eq!(code(&fenced), ErrorCode::INVALID_PRODUCER_EPOCH);
         let old_twin = states.check(&header(3, 40, 1));
         assert_eq!(code(&old_twin), ErrorCode::INVALID_PRODUCER_EPOCH);
+    }
+
+    fn transactional(epoch: i16, first: i32) -> BatchHeader {
+        let mut header = header(epoch, first, 1);
+        header.attributes = header.attributes.with_transactional(true);
+        header
+    }
+
+    fn marker(epoch: i16, coordinator_epoch: i32) -> EndTransactionMarker {
+        EndTransactionMarker {
+            commit: false,
+            coordinator_epoch,
+            producer_id: 7,
+            producer_epoch: epoch,
+            timestamp: 1,
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_open_from_its_first_batch_to_its_marker() {
+        let mut states = ProducerStates::default();
+        states.appended(&transactional(0, 0), 10, 1);
+        states.appended(&transactional(0, 1), 11, 1);
+        assert_eq!(states.first_open_offset(), Some(10));
+        assert!(states.has_open_transaction(7, 0) && !states.has_open_transaction(7, 1));
+        let plain = states.check(&header(0, 2, 1));
+        assert_eq!(code(&plain), ErrorCode::INVALID_TXN_STATE);
+        states.marked(&marker(0, 0), 12);
+        assert_eq!(states.first_open_offset(), None);
+        assert_eq!(states.aborted_between(0, 99).count(), 1);
+        assert_eq!(states.check(&header(0, 2, 1)), Sequenced::Append);
+    }
+
+    #[test]
+    fn a_marker_with_a_newer_epoch_begins_its_sequences_and_fences_the_older() {
+        let mut states = ProducerStates::default();
+        states.appended(&transactional(3, 0), 0, 1);
+        assert_eq!(
+            states.check_marker(&marker(3, 0), true),
+            Err(ErrorCode::INVALID_PRODUCER_EPOCH)
+        );
+        assert_eq!(states.check_marker(&marker(3, 0), false), Ok(()));
+        assert_eq!(states.check_marker(&marker(4, 0), true), Ok(()));
+        states.marked(&marker(4, 0), 1);
+        let late = states.check(&transactional(3, 1));
+        assert_eq!(code(&late), ErrorCode::INVALID_PRODUCER_EPOCH);
+        assert_eq!(states.check(&transactional(4, 0)), Sequenced::Append);
+        let skipped = states.check(&transactional(4, 1));
+        assert_eq!(code(&skipped), ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
+    }
+
+    #[test]
+    fn a_marker_of_an_older_coordinator_is_fenced() {
+        let mut states = ProducerStates::default();
+        states.marked(&marker(0, 2), 0);
+        assert_eq!(
+            states.check_marker(&marker(0, 1), false),
+            Err(ErrorCode::TRANSACTION_COORDINATOR_FENCED)
+        );
+        assert_eq!(states.check_marker(&marker(0, 2), false), Ok(()));
+    }
+
+    #[test]
+    fn a_producer_with_an_open_transaction_is_not_forgotten() {
+        let mut states = ProducerStates::default();
+        states.appended(&transactional(0, 0), 0, 1);
+        states.expire(i64::MAX, 500);
+        assert!(states.knows(7));
+        states.marked(&marker(0, 0), 1);
+        states.expire(i64::MAX, 500);
+        assert!(!states.knows(7));
     }
 
     #[test]

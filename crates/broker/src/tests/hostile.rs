@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::transactional::{Writer, init, init_request};
 use super::*;
 
 /// A frame with a good header and any body.
@@ -61,5 +62,55 @@ proptest! {
             bench.now = wait.deadline().unwrap();
             prop_assert!(bench.poll(&mut wait).is_some());
         }
+    }
+}
+
+/// The requests of transactions, as a client in the middle of one sends them.
+fn transactional_frames(writer: &Writer) -> Vec<(i16, i16, Vec<u8>)> {
+    fn frame<R: Request>(request: &R, version: i16) -> (i16, i16, Vec<u8>) {
+        let mut body = Vec::new();
+        request.encode(&mut body, version).unwrap();
+        (R::KEY.0, version, body)
+    }
+    let produce = writer.produce_request("t", 0, 1);
+    vec![
+        frame(&init_request("x", Some((writer.id, writer.epoch))), 3),
+        frame(&writer.add_request("t"), 2),
+        frame(&writer.add_offsets_request("g"), 2),
+        frame(&writer.offset_request("g", "t", 7), 2),
+        frame(&writer.end_request(true), 2),
+        frame(&produce, 9),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn damaged_requests_of_a_transaction_leave_the_log_whole(
+        steps in proptest::collection::vec((0_usize..6, 0_usize..300, any::<u8>()), 1..12),
+    ) {
+        let mut bench = Bench::new(1);
+        bench.create("t", 1, &[]);
+        let writer = init(&mut bench, "x");
+        writer.produce(&mut bench, "t", 0).unwrap();
+        let frames = transactional_frames(&writer);
+        for (which, at, with) in steps {
+            let (key, version, mut body) = frames[which].clone();
+            let at = at % body.len();
+            body[at] ^= with;
+            // The request's header of flexible versions has tags of its own.
+            let is_flexible = (key, version) == (0, 9) || (key, version) == (22, 3);
+            if is_flexible {
+                body.insert(0, 0);
+            }
+            drop(bench.handle_frame(1, frame_of(key, version, &body)));
+            let deadline = bench.core.next_deadline();
+            prop_assert!(deadline >= bench.now);
+        }
+        bench.pass(Duration::from_secs(24 * 3600));
+        bench.core.tick(bench.now, bench.now_ms);
+        // Whatever was open has timed out: nothing is held back, every batch can be read.
+        let all = bench.fetch("t", 0, 0);
+        prop_assert_eq!(all.last_stable_offset, all.high_watermark);
+        prop_assert_eq!(base_offsets(&all).len() as i64, all.high_watermark);
     }
 }

@@ -10,6 +10,9 @@ mod offsets;
 mod produce;
 mod sessions;
 mod topology;
+mod transactional;
+mod transactions;
+mod transactions_time;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -206,7 +209,7 @@ pub(super) fn sequenced(producer_id: i64, sequence: i32, count: usize) -> Vec<u8
     batch_of(header, &vec![NOW_MS; count])
 }
 
-fn batch_of(header: BatchHeader, timestamps: &[i64]) -> Vec<u8> {
+pub(super) fn batch_of(header: BatchHeader, timestamps: &[i64]) -> Vec<u8> {
     let mut builder = BatchBuilder::with_header(header);
     for timestamp in timestamps {
         builder.append(*timestamp, None, Some(b"value"), Headers::NONE);

@@ -1,11 +1,12 @@
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::{
-    alter_configs, create_partitions, create_topics, delete_groups, delete_records, delete_topics,
-    describe_cluster, describe_configs, describe_groups, describe_log_dirs, describe_producers,
-    describe_topic_partitions, elect_leaders, fetch, find_coordinator, incremental_alter_configs,
-    init_producer_id, list_config_resources, list_groups, list_offsets,
-    list_partition_reassignments, metadata, offset_commit, offset_delete, offset_fetch,
-    offset_for_leader_epoch, produce,
+    add_offsets_to_txn, add_partitions_to_txn, alter_configs, create_partitions, create_topics,
+    delete_groups, delete_records, delete_topics, describe_cluster, describe_configs,
+    describe_groups, describe_log_dirs, describe_producers, describe_topic_partitions,
+    describe_transactions, elect_leaders, end_txn, fetch, find_coordinator,
+    incremental_alter_configs, init_producer_id, list_config_resources, list_groups, list_offsets,
+    list_partition_reassignments, list_transactions, metadata, offset_commit, offset_delete,
+    offset_fetch, offset_for_leader_epoch, produce, txn_offset_commit, write_txn_markers,
 };
 use thalweg_protocol::{ApiKey, ErrorCode};
 
@@ -29,7 +30,8 @@ fn produce_is_announced_from_0_on_and_served_from_3_on() {
     let fetch = of(ApiKey::FETCH).unwrap();
     assert_eq!((fetch.min_version, fetch.max_version), (4, 18));
     assert!(of(ApiKey::JOIN_GROUP).is_none());
-    assert!(of(ApiKey::WRITE_TXN_MARKERS).is_none());
+    let end_txn = of(ApiKey::END_TXN).unwrap();
+    assert_eq!((end_txn.min_version, end_txn.max_version), (0, 5));
     let mut old = frame::encode_request(&produce_request("t", 0, vec![]), 3, 7, None).unwrap();
     old[7] = 2;
     assert!(matches!(
@@ -199,5 +201,74 @@ fn every_api_answers_in_every_version() {
         &describe_topic_partitions::DescribeTopicPartitionsRequest::default(),
         bench,
     );
+    walk_transactions(bench);
     assert_eq!(bench.core.topology.topic("t").unwrap().id, id);
+}
+
+fn walk_transactions(bench: &mut Bench) {
+    let topic = add_partitions_to_txn::AddPartitionsToTxnTopic {
+        name: "t".into(),
+        partitions: vec![0],
+    };
+    let of_clients = add_partitions_to_txn::AddPartitionsToTxnRequest {
+        v3_and_below_topics: vec![topic.clone()],
+        ..Default::default()
+    };
+    walk(&of_clients, bench);
+    let transaction = add_partitions_to_txn::AddPartitionsToTxnTransaction {
+        topics: vec![topic],
+        ..Default::default()
+    };
+    let of_brokers = add_partitions_to_txn::AddPartitionsToTxnRequest {
+        transactions: vec![transaction],
+        ..Default::default()
+    };
+    walk(&of_brokers, bench);
+    walk(
+        &add_offsets_to_txn::AddOffsetsToTxnRequest::default(),
+        bench,
+    );
+    walk(&end_txn::EndTxnRequest::default(), bench);
+    let marker = write_txn_markers::WritableTxnMarker {
+        topics: vec![write_txn_markers::WritableTxnMarkerTopic {
+            name: "t".into(),
+            partition_indexes: vec![0],
+        }],
+        ..Default::default()
+    };
+    let markers = vec![marker];
+    walk(
+        &write_txn_markers::WriteTxnMarkersRequest { markers },
+        bench,
+    );
+    walk(&txn_offset_commit::TxnOffsetCommitRequest::default(), bench);
+    let describe = describe_transactions::DescribeTransactionsRequest {
+        transactional_ids: vec!["id".into()],
+    };
+    walk(&describe, bench);
+    walk(
+        &list_transactions::ListTransactionsRequest::default(),
+        bench,
+    );
+}
+
+#[test]
+fn the_transaction_version_is_announced_as_it_is_set() {
+    for level in 0..=2_i16 {
+        let level_text = level.to_string();
+        let options = [("thalweg.transaction.version", level_text.as_str())];
+        let mut bench = Bench::with_options(1, &options);
+        let answer = bench.ask(&software(), 4);
+        let supported = &answer.supported_features[0];
+        assert_eq!((supported.min_version, supported.max_version), (0, 2));
+        let finalized: Vec<i16> = answer
+            .finalized_features
+            .iter()
+            .map(|feature| feature.max_version_level)
+            .collect();
+        assert_eq!(finalized, if level == 0 { vec![] } else { vec![level] });
+        assert!(answer.finalized_features_epoch >= 0);
+        // Version 3 cannot say that a feature may be off.
+        assert!(bench.ask(&software(), 3).supported_features.is_empty());
+    }
 }

@@ -27,6 +27,7 @@ pub mod offset_for_leader_epoch;
 pub mod add_partitions_to_txn;
 pub mod add_offsets_to_txn;
 pub mod end_txn;
+pub mod write_txn_markers;
 pub mod txn_offset_commit;
 pub mod describe_acls;
 pub mod describe_configs;

@@ -51,6 +51,8 @@ pub(crate) fn visit<V: Visitor>(key: i16, response: bool, visitor: V) -> Option<
         (25, true) => visitor.visit::<super::add_offsets_to_txn::AddOffsetsToTxnResponse>(),
         (26, false) => visitor.visit::<super::end_txn::EndTxnRequest>(),
         (26, true) => visitor.visit::<super::end_txn::EndTxnResponse>(),
+        (27, false) => visitor.visit::<super::write_txn_markers::WriteTxnMarkersRequest>(),
+        (27, true) => visitor.visit::<super::write_txn_markers::WriteTxnMarkersResponse>(),
         (28, false) => visitor.visit::<super::txn_offset_commit::TxnOffsetCommitRequest>(),
         (28, true) => visitor.visit::<super::txn_offset_commit::TxnOffsetCommitResponse>(),
         (29, false) => visitor.visit::<super::describe_acls::DescribeAclsRequest>(),

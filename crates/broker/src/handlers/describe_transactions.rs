@@ -1,0 +1,61 @@
+//! `DescribeTransactions` // key 65
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::messages::describe_transactions::{
+    DescribeTransactionsRequest, DescribeTransactionsResponse, TopicData, TransactionState,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::context::Context;
+use crate::subject::Subject;
+use crate::transactions::Transaction;
+
+impl Subject for DescribeTransactionsRequest {}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: DescribeTransactionsRequest,
+) -> DescribeTransactionsResponse {
+    let ids = request.transactional_ids.into_iter();
+    DescribeTransactionsResponse {
+        transaction_states: ids.map(|id| describe(context, id)).collect(),
+        ..DescribeTransactionsResponse::default()
+    }
+}
+
+fn describe(context: &Context<'_>, id: Str) -> TransactionState {
+    let found = context.check_transactional(&id).and_then(|()| {
+        let transaction = context.core.transactions.get(&id);
+        transaction.ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)
+    });
+    match found {
+        Ok(transaction) => TransactionState {
+            transactional_id: id,
+            transaction_state: transaction.state.name().into(),
+            transaction_timeout_ms: transaction.timeout_ms,
+            transaction_start_time_ms: transaction.start_ms,
+            producer_id: transaction.producer.id,
+            producer_epoch: transaction.producer.epoch,
+            topics: topics(transaction),
+            ..TransactionState::default()
+        },
+        Err(code) => TransactionState {
+            error_code: code.0,
+            transactional_id: id,
+            ..TransactionState::default()
+        },
+    }
+}
+
+fn topics(transaction: &Transaction) -> Vec<TopicData> {
+    let mut topics: BTreeMap<&Str, Vec<i32>> = BTreeMap::new();
+    for (topic, partition) in &transaction.partitions {
+        topics.entry(topic).or_default().push(*partition);
+    }
+    let topics = topics.into_iter().map(|(topic, partitions)| TopicData {
+        topic: topic.clone(),
+        partitions,
+    });
+    topics.collect()
+}

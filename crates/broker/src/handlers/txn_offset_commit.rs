@@ -1,0 +1,145 @@
+//! `TxnOffsetCommit` // key 28
+//!
+//! What a group commits within a transaction: kept apart until it ends. Up to version 4 the group
+//! must have been added (`AddOffsetsToTxn`); from 5 on this adds it (KIP-890).
+
+use thalweg_protocol::messages::txn_offset_commit::{
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use super::offset_commit::check_members;
+use crate::Core;
+use crate::context::Context;
+use crate::offsets::CommittedOffset;
+use crate::pending_offsets::Place;
+use crate::subject::Subject;
+use crate::transactions::{ProducerIdAndEpoch, Verification};
+
+impl Subject for TxnOffsetCommitRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        self.topics.iter().map(|topic| topic.name.clone()).collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: TxnOffsetCommitRequest,
+) -> TxnOffsetCommitResponse {
+    let allowed = check(context, &request);
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            let pended = may_commit(context, topic, partition, allowed)
+                .and_then(|()| pend(context, &request, &topic.name, partition));
+            TxnOffsetCommitResponsePartition {
+                partition_index: partition.partition_index,
+                error_code: pended.err().unwrap_or_default().0,
+            }
+        });
+        TxnOffsetCommitResponseTopic {
+            partitions: partitions.collect(),
+            name: topic.name.clone(),
+        }
+    });
+    TxnOffsetCommitResponse {
+        topics: topics.collect(),
+        ..TxnOffsetCommitResponse::default()
+    }
+}
+
+/// What holds for all partitions: the coordinator, the transaction, the members.
+fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
+    if context.injected.is_some() {
+        // A fault of one topic is that topic's, see below.
+        return Ok(());
+    }
+    let group = &request.group_id;
+    if group.is_empty() {
+        return Err(ErrorCode::INVALID_GROUP_ID);
+    }
+    context.check_coordinator(group)?;
+    let exists = |topic: &TxnOffsetCommitRequestTopic| {
+        let mut partitions = topic.partitions.iter();
+        partitions.any(|partition| partition_exists(context, topic, partition))
+    };
+    if !request.topics.iter().any(exists) {
+        return Ok(());
+    }
+    let producer = ProducerIdAndEpoch {
+        id: request.producer_id,
+        epoch: request.producer_epoch,
+    };
+    let offsets = context.core.offsets_partition(group);
+    let verification = Verification::of_offsets(context.version);
+    let now = context.time();
+    let id = &request.transactional_id;
+    context
+        .core
+        .verify_transaction(id, producer, &offsets, verification, now)
+        .map_err(|code| patience(code, context.version))?;
+    let is_known = context.core.offsets.has_group(group);
+    check_members(
+        request.generation_id,
+        is_known,
+        ErrorCode::ILLEGAL_GENERATION,
+    )
+}
+
+/// Older clients do not know that they are to wait for the transaction before.
+fn patience(code: ErrorCode, version: i16) -> ErrorCode {
+    match code {
+        ErrorCode::CONCURRENT_TRANSACTIONS if version < 5 => {
+            ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
+        }
+        other => other,
+    }
+}
+
+fn partition_exists(
+    context: &Context<'_>,
+    topic: &TxnOffsetCommitRequestTopic,
+    partition: &TxnOffsetCommitRequestPartition,
+) -> bool {
+    let found = context.core.topology.topic(&topic.name);
+    found.is_some_and(|topic| topic.partition(partition.partition_index).is_some())
+}
+
+fn may_commit(
+    context: &Context<'_>,
+    topic: &TxnOffsetCommitRequestTopic,
+    partition: &TxnOffsetCommitRequestPartition,
+    allowed: Result<(), ErrorCode>,
+) -> Result<(), ErrorCode> {
+    if let Some(code) = context.injected_for(&topic.name) {
+        return Err(code);
+    }
+    if !partition_exists(context, topic, partition) {
+        return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    }
+    allowed
+}
+
+fn pend(
+    context: &mut Context<'_>,
+    request: &TxnOffsetCommitRequest,
+    topic: &Str,
+    partition: &TxnOffsetCommitRequestPartition,
+) -> Result<(), ErrorCode> {
+    let metadata = partition.committed_metadata.clone().unwrap_or_default();
+    if metadata.len() > context.core.options.offset_metadata_bytes_max {
+        return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
+    }
+    let place = Place {
+        group: request.group_id.detached(),
+        topic: topic.detached(),
+        partition: partition.partition_index,
+    };
+    let committed = CommittedOffset {
+        offset: partition.committed_offset,
+        leader_epoch: partition.committed_leader_epoch,
+        metadata: metadata.detached(),
+    };
+    let offsets = &mut context.core.offsets;
+    offsets.pend(request.producer_id, place, committed)
+}

@@ -1,0 +1,100 @@
+//! `WriteTxnMarkers` // key 27
+//!
+//! The coordinator is in this process and needs no request for it. An administrator does, to end a
+//! transaction that hangs on a partition (KIP-664).
+
+use thalweg_protocol::messages::write_txn_markers::{
+    WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult,
+    WritableTxnMarkerTopic, WritableTxnMarkerTopicResult, WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+};
+use thalweg_protocol::{ErrorCode, Str};
+use thalweg_records::control::EndTransactionMarker;
+
+use crate::Core;
+use crate::context::Context;
+use crate::subject::Subject;
+use crate::transactions::{Level, OFFSETS_TOPIC, TopicPartition};
+
+impl Subject for WriteTxnMarkersRequest {
+    fn topics(&self, _: &Core) -> Vec<Str> {
+        let topics = self.markers.iter().flat_map(|marker| &marker.topics);
+        topics.map(|topic| topic.name.clone()).collect()
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: WriteTxnMarkersRequest,
+) -> WriteTxnMarkersResponse {
+    let markers = request.markers.into_iter().map(|wish| {
+        let marker = EndTransactionMarker {
+            commit: wish.transaction_result,
+            coordinator_epoch: wish.coordinator_epoch,
+            producer_id: wish.producer_id,
+            producer_epoch: wish.producer_epoch,
+            timestamp: context.now_ms,
+        };
+        let level = level(&wish);
+        let topics = wish.topics.iter();
+        WritableTxnMarkerResult {
+            producer_id: wish.producer_id,
+            topics: topics
+                .map(|topic| write_topic(context, topic, &marker, level))
+                .collect(),
+        }
+    });
+    WriteTxnMarkersResponse {
+        markers: markers.collect(),
+    }
+}
+
+fn level(wish: &WritableTxnMarker) -> Level {
+    if wish.transaction_version >= 2 {
+        Level::BumpsEpoch
+    } else {
+        Level::KeepsEpoch
+    }
+}
+
+fn write_topic(
+    context: &mut Context<'_>,
+    topic: &WritableTxnMarkerTopic,
+    marker: &EndTransactionMarker,
+    level: Level,
+) -> WritableTxnMarkerTopicResult {
+    let partitions = topic.partition_indexes.iter().map(|index| {
+        let partition = (topic.name.clone(), *index);
+        let written = write(context, &partition, marker, level);
+        WritableTxnMarkerPartitionResult {
+            partition_index: *index,
+            error_code: written.err().unwrap_or_default().0,
+        }
+    });
+    WritableTxnMarkerTopicResult {
+        partitions: partitions.collect(),
+        name: topic.name.clone(),
+    }
+}
+
+fn write(
+    context: &mut Context<'_>,
+    partition: &TopicPartition,
+    marker: &EndTransactionMarker,
+    level: Level,
+) -> Result<(), ErrorCode> {
+    let (topic, index) = partition;
+    if let Some(code) = context.injected_for(topic) {
+        return Err(code);
+    }
+    if marker.producer_id < 0 || marker.producer_epoch < 0 {
+        return Err(ErrorCode::INVALID_REQUEST);
+    }
+    if topic.as_str() != OFFSETS_TOPIC {
+        let found = context.core.topology.topic(topic);
+        let led = found.and_then(|topic| topic.partition(*index));
+        led.ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?
+            .check_leader(context.node, -1)?;
+    }
+    context.core.write_marker(partition, marker, level)
+}

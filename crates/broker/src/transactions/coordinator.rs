@@ -1,0 +1,151 @@
+//! The coordinator's part of [`Core`]: finds the transaction, makes the step, ends what is to end.
+
+use std::time::Duration;
+
+use thalweg_protocol::{ErrorCode, Str};
+
+use super::transaction::Init;
+use super::{Level, Now, ProducerIdAndEpoch, TopicPartition, Transaction};
+use crate::Core;
+use crate::coordinator::CoordinatorKind;
+
+impl Core {
+    /// At which `transaction.version` the broker runs.
+    pub(super) fn level(&self) -> Level {
+        if self.options.transaction_version >= 2 {
+            Level::BumpsEpoch
+        } else {
+            Level::KeepsEpoch
+        }
+    }
+
+    /// `InitProducerId`: the producer's id and epoch.
+    pub(crate) fn init_transactional(
+        &mut self,
+        id: &Str,
+        expected: Option<ProducerIdAndEpoch>,
+        timeout_ms: i32,
+        now: Now,
+    ) -> Result<ProducerIdAndEpoch, ErrorCode> {
+        if timeout_ms <= 0 || timeout_ms > self.options.transaction_max_timeout_ms {
+            return Err(ErrorCode::INVALID_TRANSACTION_TIMEOUT);
+        }
+        let node = self.transaction_node(id);
+        let next_id = &mut self.next_producer_id;
+        let mut new_id = || take_next(next_id);
+        self.transactions
+            .ensure(id, || Transaction::new(new_id(), node))?;
+        // The second time, the transaction of the producer before is rolled back.
+        for _ in 0..2 {
+            let level = self.level();
+            let init = self.step(id, |transaction, new_id| {
+                transaction.init(expected, timeout_ms, level, new_id, now)
+            })?;
+            match init {
+                Init::Ready(producer) => return Ok(producer),
+                Init::Fenced => self.finish(id, now),
+            }
+        }
+        Err(ErrorCode::CONCURRENT_TRANSACTIONS)
+    }
+
+    /// Adds partitions to the producer's transaction.
+    pub(crate) fn add_to_transaction(
+        &mut self,
+        id: &str,
+        producer: ProducerIdAndEpoch,
+        partitions: &[TopicPartition],
+        now: Now,
+    ) -> Result<(), ErrorCode> {
+        self.step(id, |transaction, _| {
+            transaction.add(producer, partitions, now)
+        })
+    }
+
+    /// `EndTxn`: the producer of the next transaction.
+    pub(crate) fn end_transaction(
+        &mut self,
+        id: &str,
+        producer: ProducerIdAndEpoch,
+        commit: bool,
+        level: Level,
+        now: Now,
+    ) -> Result<ProducerIdAndEpoch, ErrorCode> {
+        let next = self.step(id, |transaction, new_id| {
+            transaction.end(producer, commit, level, new_id, now)
+        })?;
+        self.finish(id, now);
+        Ok(next)
+    }
+
+    /// Rolls back what is too old and writes the markers that were held back.
+    pub(crate) fn tick_transactions(&mut self, now: Now) {
+        let level = self.level();
+        for id in self.transactions.due(now.instant) {
+            // A prepared transaction is refused and finished.
+            let _ = self.step(&id, |transaction, new_id| {
+                Ok(transaction.time_out(level, new_id, now))
+            });
+            self.finish(&id, now);
+        }
+    }
+
+    /// Writes the markers of a prepared transaction if they are due, and completes it; unless a
+    /// fault holds them back.
+    fn finish(&mut self, id: &str, now: Now) {
+        let Some(transaction) = self.transactions.get(id) else {
+            return;
+        };
+        let is_due = transaction.deadline.is_some_and(|time| time <= now.instant);
+        if !transaction.state.is_prepared() || !is_due {
+            return;
+        }
+        let partitions = transaction.partitions.iter();
+        let topics: Vec<Str> = partitions.map(|(topic, _)| topic.clone()).collect();
+        if let Some(pause) = self.held_back(id, topics) {
+            self.transactions.change(id, |transaction| {
+                transaction.deadline = Some(now.instant + pause);
+            });
+            return;
+        }
+        self.write_markers(id, now);
+        self.transactions
+            .change(id, |transaction| transaction.complete(now.ms));
+    }
+
+    fn held_back(&mut self, id: &str, topics: Vec<Str>) -> Option<Duration> {
+        // Nothing is written for an empty transaction.
+        if topics.is_empty() {
+            return None;
+        }
+        let node = self.transaction_node(id);
+        self.faults.hold_back_markers(node, topics)
+    }
+
+    /// Changes a transaction; the new producer ids that it may need are Kafka's too.
+    fn step<T>(
+        &mut self,
+        id: &str,
+        step: impl FnOnce(&mut Transaction, &mut dyn FnMut() -> i64) -> Result<T, ErrorCode>,
+    ) -> Result<T, ErrorCode> {
+        let node = self.transaction_node(id);
+        let next_id = &mut self.next_producer_id;
+        let outcome = self.transactions.change(id, |transaction| {
+            transaction.coordinated_by(node);
+            step(transaction, &mut || take_next(next_id))
+        });
+        outcome.unwrap_or(Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING))
+    }
+
+    /// -1: no node lives.
+    fn transaction_node(&self, id: &str) -> i32 {
+        let node = self.coordinator(CoordinatorKind::Transaction, id);
+        node.map_or(-1, |node| node.id)
+    }
+}
+
+fn take_next(next_id: &mut i64) -> i64 {
+    let id = *next_id;
+    *next_id += 1;
+    id
+}

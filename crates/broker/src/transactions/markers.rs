@@ -1,0 +1,68 @@
+//! Writing markers: where a transaction was, its end is told.
+
+use thalweg_protocol::ErrorCode;
+use thalweg_records::control::EndTransactionMarker;
+
+use super::{Level, Now, OFFSETS_TOPIC, TopicPartition};
+use crate::Core;
+use crate::coordinator::partition_for;
+use crate::transactions::State;
+
+/// About what a marker takes.
+const MARKER_BYTES: usize = 78;
+
+impl Core {
+    /// The markers of a prepared transaction. What is not there any more needs none: a deleted
+    /// topic has taken its open transactions along.
+    pub(super) fn write_markers(&mut self, id: &str, now: Now) {
+        let Some(transaction) = self.transactions.get(id) else {
+            return;
+        };
+        let marker = EndTransactionMarker {
+            commit: transaction.state == State::PrepareCommit,
+            coordinator_epoch: transaction.coordinator_epoch,
+            producer_id: transaction.producer.id,
+            producer_epoch: transaction.producer.epoch,
+            timestamp: now.ms,
+        };
+        let level = transaction.level;
+        let partitions: Vec<TopicPartition> = transaction.partitions.iter().cloned().collect();
+        for partition in &partitions {
+            // Refused where someone else has ended it (an administrator, say): nothing is open.
+            let _ = self.write_marker(partition, &marker, level);
+        }
+    }
+
+    /// One marker, at whichever node: nodes share their logs.
+    pub(crate) fn write_marker(
+        &mut self,
+        (topic, index): &TopicPartition,
+        marker: &EndTransactionMarker,
+        level: Level,
+    ) -> Result<(), ErrorCode> {
+        if topic.as_str() == OFFSETS_TOPIC {
+            let partitions = self.options.offsets_partitions;
+            self.offsets
+                .end_transaction(marker.producer_id, marker.commit, |group| {
+                    partition_for(group, partitions) == *index
+                });
+            return Ok(());
+        }
+        let has_room = self.has_room(MARKER_BYTES, marker.timestamp);
+        let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        let topic = self.topology.topic_mut(topic).ok_or(unknown)?;
+        let partition = usize::try_from(*index)
+            .ok()
+            .and_then(|index| topic.partitions.get_mut(index))
+            .ok_or(unknown)?;
+        // One marker for each transaction that wrote: records are refused when memory is full, so
+        // these have an end. One where nothing was written is left out then.
+        if !has_room && !partition.producers.is_in_transaction(marker.producer_id) {
+            return Ok(());
+        }
+        let bumps_epoch = level == Level::BumpsEpoch;
+        let bytes = partition.append_marker(marker, bumps_epoch, &topic.options)?;
+        self.memory_bytes += bytes;
+        Ok(())
+    }
+}

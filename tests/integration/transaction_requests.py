@@ -1,0 +1,340 @@
+"""Transactions request by request: what a client sends and what a broker answers, by Kafka's names.
+
+    speaker = TransactionRequests(broker.bootstrap_servers, "my-id")
+    error, producer = speaker.init()
+    speaker.add(producer, "t"), speaker.produce(producer, "t"), speaker.end(producer, commit=True)
+
+Answers are error codes by their names, so that a test reads like Kafka's documentation. No client's
+own state stands between: requests that no sane client sends can be sent.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from tests.support.waiting import wait_until
+from thalweg.admin import KafkaAdminClient
+from thalweg.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    kafka_errors,
+)
+
+_Coordinator = tuple[Literal["coordinator"], str, str]
+# Answers that only say: not yet.
+_PASSING = {
+    "CONCURRENT_TRANSACTIONS",
+    "COORDINATOR_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS",
+    "NOT_COORDINATOR",
+    "NOT_ENOUGH_REPLICAS",
+}
+
+
+@dataclass(frozen=True)
+class Producer:
+    """What a broker knows a producer by, and what the next batch to a partition is numbered."""
+
+    id: int
+    epoch: int
+    sequences: dict[tuple[str, int], int] = field(default_factory=dict, compare=False)
+
+    def older(self) -> Producer:
+        """The same producer one epoch before."""
+        return replace(self, epoch=self.epoch - 1, sequences={})
+
+    def newer(self) -> Producer:
+        """The same producer one epoch later."""
+        return replace(self, epoch=self.epoch + 1, sequences={})
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error code."""
+    return "NONE" if code == 0 else str(kafka_errors[code].message)
+
+
+class TransactionRequests:
+    """One transactional id at one broker."""
+
+    def __init__(self, bootstrap_servers: str, transactional_id: str) -> None:
+        self._admin = KafkaAdminClient(bootstrap_servers=bootstrap_servers)
+        self.client = self._admin._client
+        self.id = transactional_id
+        self.coordinator: _Coordinator = ("coordinator", "transaction", transactional_id)
+
+    def init(
+        self,
+        old: Producer | None = None,
+        *,
+        timeout_ms: int = 60_000,
+        version: int = 4,
+    ) -> tuple[str, Producer]:
+        """InitProducerId, as often as it takes."""
+        body: dict[str, Any] = {"TransactionalId": self.id, "TransactionTimeoutMs": timeout_ms}
+        if old is not None:
+            body |= {"ProducerId": old.id, "ProducerEpoch": old.epoch}
+        answer = self._settled("InitProducerId", body, self.coordinator, version)
+        return name_of(answer["ErrorCode"]), Producer(answer["ProducerId"], answer["ProducerEpoch"])
+
+    def add(self, producer: Producer, topic: str, partition: int = 0, *, version: int = 3) -> str:
+        """AddPartitionsToTxn of one partition, as clients before KIP-890 send it."""
+        body = {
+            "V3AndBelowTransactionalId": self.id,
+            "V3AndBelowProducerId": producer.id,
+            "V3AndBelowProducerEpoch": producer.epoch,
+            "V3AndBelowTopics": [{"Name": topic, "Partitions": [partition]}],
+        }
+
+        def code(answer: dict[str, Any]) -> int:
+            rows = answer["ResultsByTopicV3AndBelow"][0]["ResultsByPartition"]
+            return int(rows[0]["PartitionErrorCode"])
+
+        return name_of(
+            code(self._settled("AddPartitionsToTxn", body, self.coordinator, version, code))
+        )
+
+    def produce(
+        self,
+        producer: Producer,
+        topic: str,
+        partition: int = 0,
+        *,
+        version: int = 12,
+        transactional: bool = True,
+        sequence: int | None = None,
+        transactional_id: str | None = "",
+        value: bytes = b"v",
+    ) -> str:
+        """Produce of one record; version 12 and above add the partition to the transaction."""
+        key = (topic, partition)
+        first = producer.sequences.get(key, 0) if sequence is None else sequence
+        body = {
+            "TransactionalId": self.id if transactional_id == "" else transactional_id,
+            "Acks": -1,
+            "TimeoutMs": 10_000,
+            "TopicData": [
+                {
+                    "Name": topic,
+                    "PartitionData": [
+                        {
+                            "Index": partition,
+                            "Records": batch(producer, first, value, transactional=transactional),
+                        }
+                    ],
+                }
+            ],
+        }
+
+        def code(answer: dict[str, Any]) -> int:
+            return int(answer["Responses"][0]["PartitionResponses"][0]["ErrorCode"])
+
+        found = name_of(
+            code(self._settled("Produce", body, self._leader(topic, partition), version, code))
+        )
+        if found == "NONE" and sequence is None:
+            producer.sequences[key] = first + 1
+        return found
+
+    def end(self, producer: Producer, *, commit: bool, version: int = 5) -> tuple[str, Producer]:
+        """EndTxn; from version 5 on the answer has the producer of the next transaction."""
+        body = {
+            "TransactionalId": self.id,
+            "ProducerId": producer.id,
+            "ProducerEpoch": producer.epoch,
+            "Committed": commit,
+        }
+        answer = self._settled("EndTxn", body, self.coordinator, version)
+        error = name_of(answer["ErrorCode"])
+        if version < 5 or error != "NONE":
+            return error, producer
+        return error, Producer(answer["ProducerId"], answer["ProducerEpoch"])
+
+    def add_offsets(self, producer: Producer, group: str, *, version: int = 3) -> str:
+        """AddOffsetsToTxn."""
+        body = {
+            "TransactionalId": self.id,
+            "ProducerId": producer.id,
+            "ProducerEpoch": producer.epoch,
+            "GroupId": group,
+        }
+        answer = self._settled("AddOffsetsToTxn", body, self.coordinator, version)
+        return name_of(answer["ErrorCode"])
+
+    def commit_offset(
+        self,
+        producer: Producer,
+        group: str,
+        topic: str,
+        offset: int,
+        *,
+        version: int = 5,
+        generation: int = -1,
+        member: str = "",
+    ) -> str:
+        """TxnOffsetCommit of partition 0; version 5 adds the group to the transaction."""
+        body = {
+            "TransactionalId": self.id,
+            "GroupId": group,
+            "ProducerId": producer.id,
+            "ProducerEpoch": producer.epoch,
+            "GenerationId": generation,
+            "MemberId": member,
+            "Topics": [
+                {
+                    "Name": topic,
+                    "Partitions": [
+                        {"PartitionIndex": 0, "CommittedOffset": offset, "CommittedMetadata": "m"}
+                    ],
+                }
+            ],
+        }
+
+        def code(answer: dict[str, Any]) -> int:
+            return int(answer["Topics"][0]["Partitions"][0]["ErrorCode"])
+
+        where: _Coordinator = ("coordinator", "group", group)
+        return name_of(code(self._settled("TxnOffsetCommit", body, where, version, code)))
+
+    def offset(self, group: str, topic: str, *, stable: bool) -> tuple[str, int]:
+        """OffsetFetch of partition 0: error and offset."""
+        body = {
+            "Groups": [
+                {"GroupId": group, "Topics": [{"Name": topic, "PartitionIndexes": [0]}]},
+            ],
+            "RequireStable": stable,
+        }
+        where: _Coordinator = ("coordinator", "group", group)
+        answer = self.client.request("OffsetFetch", body, node=where, version=8)
+        row = answer["Groups"][0]["Topics"][0]["Partitions"][0]
+        return name_of(row["ErrorCode"]), row["CommittedOffset"]
+
+    def end_offset(self, topic: str, *, read_committed: bool) -> int:
+        """ListOffsets of partition 0: the last stable offset or the high watermark."""
+        body = {
+            "ReplicaId": -1,
+            "IsolationLevel": int(read_committed),
+            "Topics": [{"Name": topic, "Partitions": [{"PartitionIndex": 0, "Timestamp": -1}]}],
+        }
+        answer = self.client.request("ListOffsets", body, node=self._leader(topic, 0), version=7)
+        return int(answer["Topics"][0]["Partitions"][0]["Offset"])
+
+    def aborted(self, topic: str, offset: int = 0) -> tuple[int, list[tuple[int, int]]]:
+        """Fetch with read_committed: last stable offset and (producer, first offset) aborted."""
+        body = {
+            "MaxWaitMs": 0,
+            "MinBytes": 1,
+            "MaxBytes": 1 << 20,
+            "IsolationLevel": 1,
+            "Topics": [
+                {
+                    "Topic": topic,
+                    "Partitions": [
+                        {"Partition": 0, "FetchOffset": offset, "PartitionMaxBytes": 1 << 20}
+                    ],
+                }
+            ],
+        }
+        answer = self.client.request("Fetch", body, node=self._leader(topic, 0), version=12)
+        row = answer["Responses"][0]["Partitions"][0]
+        aborted = [(each["ProducerId"], each["FirstOffset"]) for each in row["AbortedTransactions"]]
+        return row["LastStableOffset"], aborted
+
+    def describe(self) -> dict[str, Any]:
+        """DescribeTransactions."""
+        body = {"TransactionalIds": [self.id]}
+        answer = self.client.request("DescribeTransactions", body, node=self.coordinator)
+        row: dict[str, Any] = answer["TransactionStates"][0]
+        return row
+
+    def mark(self, producer: Producer, topic: str, *, coordinator_epoch: int = 0) -> str:
+        """WriteTxnMarkers as an administrator sends it: an abort of partition 0."""
+        marker = {
+            "ProducerId": producer.id,
+            "ProducerEpoch": producer.epoch,
+            "TransactionResult": False,
+            "Topics": [{"Name": topic, "PartitionIndexes": [0]}],
+            "CoordinatorEpoch": coordinator_epoch,
+        }
+        body = {"Markers": [marker]}
+        answer = self.client.request(
+            "WriteTxnMarkers", body, node=self._leader(topic, 0), version=1
+        )
+        return name_of(answer["Markers"][0]["Topics"][0]["Partitions"][0]["ErrorCode"])
+
+    def settled_state(self) -> str:
+        """The state once no markers are being written."""
+
+        def settled() -> bool:
+            return not self.describe()["TransactionState"].startswith("Prepare")
+
+        wait_until(settled, what="the transaction is over")
+        return str(self.describe()["TransactionState"])
+
+    def close(self) -> None:
+        self._admin.close()
+
+    def _leader(self, topic: str, partition: int) -> int:
+        answer = self.client.metadata([topic])
+        rows = answer["Topics"][0]["Partitions"]
+        return int(next(row["LeaderId"] for row in rows if row["PartitionIndex"] == partition))
+
+    def _settled(
+        self,
+        api: str,
+        body: dict[str, Any],
+        node: Any,
+        version: int,
+        code: Callable[[dict[str, Any]], int] = lambda answer: int(answer["ErrorCode"]),
+    ) -> dict[str, Any]:
+        """Asks until the answer is more than "not yet"."""
+        answers: list[dict[str, Any]] = []
+
+        def asked() -> bool:
+            try:
+                answers.append(self.client.request(api, body, node=node, version=version))
+            except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError):
+                return False
+            found = name_of(code(answers[-1]))
+            if found == "NOT_COORDINATOR":
+                self.client.forget_coordinator(node[1], node[2])
+            return found not in _PASSING
+
+        wait_until(asked, what=f"{api} is answered")
+        return answers[-1]
+
+
+def batch(producer: Producer, sequence: int, value: bytes, *, transactional: bool) -> bytes:
+    """A record batch of one record (KIP-98), uncompressed."""
+    now = int(time.time() * 1000)
+    record = bytes([0, 0, 0, 1]) + _varint(len(value)) + value + b"\x00"
+    attributes = 0x10 if transactional else 0
+    after_checksum = (
+        struct.pack(">hiqqqhii", attributes, 0, now, now, producer.id, producer.epoch, sequence, 1)
+        + _varint(len(record))
+        + record
+    )
+    checksum = _crc32c(after_checksum)
+    after_length = struct.pack(">ibI", -1, 2, checksum) + after_checksum
+    return struct.pack(">qi", 0, len(after_length)) + after_length
+
+
+def _varint(number: int) -> bytes:
+    zigzag = number << 1
+    out = bytearray()
+    while zigzag >= 0x80:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    return bytes([*out, zigzag])
+
+
+def _crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
