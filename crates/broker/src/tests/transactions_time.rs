@@ -445,3 +445,22 @@ fn when_memory_is_full_transactions_still_end_and_idle_markers_take_nothing() {
     let fetched = fetch_committed(&mut bench, "t", 0);
     assert_eq!(fetched.last_stable_offset, i64::from(sequence) + 1);
 }
+
+#[test]
+fn there_is_an_end_to_the_partitions_of_a_transaction() {
+    let mut bench = Bench::new(1);
+    bench.create("big", 10_001, &[]);
+    let writer = init(&mut bench, "x");
+    let add = |bench: &mut Bench, count: i32| {
+        let mut request = writer.add_request("big");
+        request.v3_and_below_topics[0].partitions = (0..count).collect();
+        let answer = bench.ask(&request, 3);
+        let topic = &answer.results_by_topic_v3_and_below[0];
+        ErrorCode(topic.results_by_partition[0].partition_error_code)
+    };
+    assert_eq!(add(&mut bench, 10_001), ErrorCode::POLICY_VIOLATION);
+    assert_eq!(state(&mut bench, "x"), "Empty");
+    assert_eq!(add(&mut bench, 10_000), ErrorCode::NONE);
+    assert_eq!(add(&mut bench, 10_000), ErrorCode::NONE);
+    assert!(writer.commit(&mut bench).is_ok());
+}

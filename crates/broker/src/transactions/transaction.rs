@@ -327,34 +327,3 @@ impl Transaction {
         self.state != State::Ongoing && !self.state.is_prepared()
     }
 }
-
-#[cfg(test)]
-#[allow(clippy::disallowed_methods)] // virtual time begins at some instant
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_is_an_end_to_the_partitions_of_a_transaction() {
-        let now = Now {
-            instant: Instant::now(),
-            ms: 0,
-        };
-        let mut transaction = Transaction::new(7, 1);
-        let init = transaction.init(None, 1000, Level::BumpsEpoch, &mut || 8, now);
-        let Ok(Init::Ready(producer)) = init else {
-            panic!("{init:?}")
-        };
-        let partitions = |count| -> Vec<TopicPartition> {
-            (0..count).map(|index| ("t".into(), index)).collect()
-        };
-        let most = PARTITIONS_MAX as i32;
-        let refused = transaction.add(producer, &partitions(most + 1), now);
-        assert_eq!(refused, Err(ErrorCode::POLICY_VIOLATION));
-        assert_eq!(
-            (transaction.state, transaction.partitions.len()),
-            (State::Empty, 0)
-        );
-        assert_eq!(transaction.add(producer, &partitions(most), now), Ok(()));
-        assert_eq!(transaction.add(producer, &partitions(most), now), Ok(()));
-    }
-}
