@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use thalweg_protocol::messages::api_versions::ApiVersionsResponse;
+use thalweg_protocol::versions::TransactionVersion;
 use thalweg_protocol::{ApiKey, ErrorCode, Str, versions};
 
 use crate::error::UnsupportedVersion;
@@ -91,6 +92,25 @@ impl ApiVersions {
             api: key,
             ours: versions::client_versions(key),
             theirs: self.range(key),
+        })
+    }
+
+    /// As [`Self::require`], for a request that belongs to a transaction.
+    pub fn require_transactional(
+        &self,
+        node: NodeId,
+        key: ApiKey,
+        version: TransactionVersion,
+    ) -> Result<i16, UnsupportedVersion> {
+        let range = self.range(key);
+        let newest = range.as_ref().and_then(|range| {
+            versions::negotiate_transactional(key, version, *range.start(), *range.end())
+        });
+        newest.ok_or_else(|| UnsupportedVersion {
+            node,
+            api: key,
+            ours: versions::client_versions(key),
+            theirs: range,
         })
     }
 

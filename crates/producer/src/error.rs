@@ -78,6 +78,18 @@ pub enum ProducerError {
     /// The producer cannot go on: no batch will be sent any more.
     #[error("the producer failed: {0}")]
     Fatal(Arc<str>),
+    /// The call, or the record, is not for the state that the producer is in.
+    #[error("{0}")]
+    IllegalState(Arc<str>),
+    /// KIP-654: `abort_transaction` dropped the record before it was sent.
+    #[error("{topic}-{partition}: not sent, as its transaction was aborted")]
+    TransactionAborted { topic: Str, partition: i32 },
+    /// The open transaction can only be aborted.
+    #[error("{0}; the way on is abort_transaction()")]
+    TransactionAbortable(Arc<TransactionFailure>),
+    /// The transactional producer cannot go on.
+    #[error("{0}; the producer can only be closed")]
+    TransactionFatal(Arc<TransactionFailure>),
     /// A batch could not be compressed or taken apart: a bug of a codec, not of the record.
     #[error("{topic}-{partition}: {reason}")]
     Codec {
@@ -85,6 +97,93 @@ pub enum ProducerError {
         partition: i32,
         reason: Arc<str>,
     },
+}
+
+/// What went wrong with a transaction.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{during}: {reason}")]
+pub struct TransactionFailure {
+    pub kind: FailureKind,
+    /// The request or the record that failed.
+    pub during: Arc<str>,
+    /// [`ErrorCode::NONE`] if no broker said anything.
+    pub code: ErrorCode,
+    pub reason: Arc<str>,
+    /// The record's own error, if it was a record.
+    pub record: Option<Box<ProducerError>>,
+}
+
+/// What applications tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// A newer producer with the same transactional id took over.
+    Fenced,
+    /// The transactional id is not ours to use.
+    NotAuthorized,
+    /// The broker itself said that the transaction is to be aborted (KIP-890, KIP-1050).
+    ToldToAbort,
+    /// The group has moved on, so the offsets cannot be committed.
+    CommitFailed,
+    Other,
+}
+
+impl FailureKind {
+    /// What an error code in a coordinator's answer says.
+    pub(crate) fn of(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_EPOCH => Self::Fenced,
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED => Self::NotAuthorized,
+            ErrorCode::TRANSACTION_ABORTABLE => Self::ToldToAbort,
+            ErrorCode::FENCED_INSTANCE_ID
+            | ErrorCode::UNKNOWN_MEMBER_ID
+            | ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::STALE_MEMBER_EPOCH => Self::CommitFailed,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl TransactionFailure {
+    /// A coordinator's error code.
+    pub(crate) fn told(during: &str, code: ErrorCode, message: &str) -> Self {
+        Self {
+            kind: FailureKind::of(code),
+            during: Arc::from(during),
+            code,
+            reason: Arc::from(format!("{code}: {message}")),
+            record: None,
+        }
+    }
+
+    /// No broker said it.
+    pub(crate) fn local(during: &str, reason: &str) -> Self {
+        Self {
+            kind: FailureKind::Other,
+            during: Arc::from(during),
+            code: ErrorCode::NONE,
+            reason: Arc::from(reason),
+            record: None,
+        }
+    }
+
+    /// A record of the transaction failed.
+    pub(crate) fn of_record(error: &ProducerError) -> Self {
+        let code = error.code().unwrap_or(ErrorCode::NONE);
+        // An old epoch is a sure sign of a newer producer to a coordinator only: to a partition it
+        // is what a transaction that ran out of time looks like as well (KIP-588).
+        let kind = match FailureKind::of(code) {
+            FailureKind::Fenced if code == ErrorCode::INVALID_PRODUCER_EPOCH => FailureKind::Other,
+            FailureKind::CommitFailed => FailureKind::Other,
+            kind => kind,
+        };
+        Self {
+            kind,
+            during: Arc::from("a record of the transaction failed"),
+            code,
+            reason: Arc::from(error.to_string()),
+            record: Some(Box::new(error.clone())),
+        }
+    }
 }
 
 fn outcome(possibly_written: bool) -> &'static str {
@@ -127,6 +226,9 @@ impl ProducerError {
             | Self::InvalidRecord { code, .. }
             | Self::OtherRecordsInvalid { code, .. } => Some(*code),
             Self::SequenceGap { .. } => Some(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER),
+            Self::TransactionAbortable(failure) | Self::TransactionFatal(failure) => {
+                Some(failure.code).filter(|code| code.is_error())
+            }
             _ => None,
         }
     }

@@ -18,7 +18,8 @@
 //! its tries was refused, or it lies behind a gap, which the broker lets nothing pass. One that may
 //! be there under its old number fails, saying so.
 //!
-//! Deliberately not here: transactions, whose epoch the coordinator gives for all partitions.
+//! A transactional producer gets its epochs from the coordinator, one for all partitions. There a gap
+//! costs the transaction: it is aborted, and the next epoch starts every partition again from 0.
 
 use std::time::{Duration, Instant};
 
@@ -105,10 +106,30 @@ impl Sequences {
         }
     }
 
+    /// Starts again from 0 under an epoch that a coordinator gave out; false if this is it already.
+    pub(crate) fn adopt(&mut self, producer: ProducerIdAndEpoch) -> bool {
+        if self.producer == Some(producer) && self.numbered > 0 {
+            return false;
+        }
+        // A broker that knows the id from an earlier epoch takes nothing but 0 as its first.
+        let same_id = self.producer.is_some_and(|old| old.id == producer.id);
+        *self = Self {
+            producer: Some(producer),
+            acknowledged_at: self.acknowledged_at.filter(|_| same_id),
+            ..Self::default()
+        };
+        true
+    }
+
     /// One more batch can be numbered without the broker forgetting this one meanwhile: it could
     /// not tell a late retry of it from a gap.
     pub(crate) fn is_remembered_with_one_more(&self, oldest: Sequence) -> bool {
         self.numbered - oldest.number < BATCHES_REMEMBERED
+    }
+
+    /// Numbers were given out under this epoch.
+    pub(crate) fn has_numbered(&self) -> bool {
+        self.numbered > 0
     }
 
     /// A batch behind this one was acknowledged, so this one is in the log as well.
@@ -214,6 +235,10 @@ pub(crate) fn means_not_written(code: ErrorCode, base_offset: i64) -> bool {
                 | ErrorCode::UNSUPPORTED_FOR_MESSAGE_FORMAT
                 | ErrorCode::UNSUPPORTED_COMPRESSION_TYPE
                 | ErrorCode::POLICY_VIOLATION
+                | ErrorCode::PRODUCER_FENCED
+                | ErrorCode::INVALID_TXN_STATE
+                | ErrorCode::CONCURRENT_TRANSACTIONS
+                | ErrorCode::TRANSACTION_ABORTABLE
         )
 }
 
@@ -232,6 +257,8 @@ pub(crate) enum ProducerIdState {
         id: RequestId,
     },
     Known(ProducerIdAndEpoch),
+    /// The coordinator of the transactional id says it, once asked.
+    OfCoordinator(Option<ProducerIdAndEpoch>),
 }
 
 impl ProducerIdState {
@@ -248,9 +275,14 @@ impl ProducerIdState {
 
     pub(crate) fn known(self) -> Option<ProducerIdAndEpoch> {
         match self {
-            Self::Known(producer) => Some(producer),
+            Self::Known(producer) | Self::OfCoordinator(Some(producer)) => Some(producer),
             _ => None,
         }
+    }
+
+    /// The coordinator has named another.
+    pub(crate) fn set(&mut self, producer: ProducerIdAndEpoch) {
+        *self = Self::OfCoordinator(Some(producer));
     }
 
     pub(crate) fn is_enabled(self) -> bool {

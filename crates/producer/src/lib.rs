@@ -24,6 +24,7 @@ mod chunk;
 mod compression_ratio;
 mod config;
 mod error;
+mod gate;
 mod idempotence;
 mod incomplete;
 mod metrics;
@@ -39,6 +40,7 @@ mod sender;
 mod split;
 mod sync;
 mod topic;
+mod transactions;
 
 pub use accumulator::{Accumulator, AppendRefusal, Appended};
 pub use batch_completion::{
@@ -48,10 +50,11 @@ pub use buffer_pool::{BufferPool, BufferWait};
 pub use bulk::{AppendedRows, BulkAppend, BulkStep, RecordSource};
 pub use chunk::{Chunk, Reservation};
 pub use config::{Acks, ProducerConfig};
-pub use error::ProducerError;
+pub use error::{FailureKind, ProducerError, TransactionFailure};
 pub use incomplete::FlushTicket;
 pub use metrics::{ProducerMetrics, Sum};
 pub use partitioner::{Partitioner, crc32, murmur2, partition_for_key, to_positive};
 pub use record::Record;
 pub use sender::{CompressJob, CompressedBatch, Sender};
 pub use topic::TopicEntry;
+pub use transactions::{GroupMetadata, GroupOffsets, OffsetToCommit, TransactionTicket};

@@ -112,6 +112,12 @@ impl PartitionQueue {
         self.closed.pop_front().or_else(|| self.open.take())
     }
 
+    /// Takes all batches, open or not.
+    pub(crate) fn take_all(&mut self) -> Vec<OpenBatch> {
+        let closed = std::mem::take(&mut self.closed);
+        closed.into_iter().chain(self.open.take()).collect()
+    }
+
     /// Counts bytes for the sticky partition; gives the sum in this generation.
     #[inline]
     pub(crate) fn count_sticky(&mut self, generation: u32, bytes: usize) -> usize {

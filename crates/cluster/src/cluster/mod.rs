@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
+use thalweg_protocol::versions::TransactionVersion;
 use thalweg_protocol::{ApiKey, Str};
 
 use crate::address::Address;
@@ -202,6 +203,20 @@ impl Cluster {
             .api_versions(node)
             .ok_or(RequestError::NotReady { node })?;
         Ok(versions.require(node, key)?)
+    }
+
+    /// As [`Self::require_version`], for a request that belongs to a transaction.
+    pub fn require_transactional_version(
+        &self,
+        node: NodeId,
+        key: ApiKey,
+        version: TransactionVersion,
+    ) -> Result<i16, RequestError> {
+        let versions = self
+            .connections
+            .api_versions(node)
+            .ok_or(RequestError::NotReady { node })?;
+        Ok(versions.require_transactional(node, key, version)?)
     }
 
     /// The finalized level of a feature, from whichever node knows the newest (KIP-584).

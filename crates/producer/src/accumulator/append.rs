@@ -8,7 +8,7 @@
 //! ```
 //! Everything is checked again after each lock: somebody else may have opened a batch, the sticky
 //! partition may have moved on, the producer may have been closed. An append that got past the check
-//! for `closed` under a partition's lock is in a batch before whoever closes gets that lock, so a
+//! of the gate under a partition's lock is in a batch before whoever closes gets that lock, so a
 //! close misses none and the fast path needs no count of appends in progress.
 //!
 //! What cannot be appended now is refused, with the reason as a value; for memory that is a place
@@ -63,7 +63,7 @@ pub enum AppendRefusal {
     Contended,
     /// A new batch would be opened: only from the `open_batch` functions.
     NewBatch,
-    /// The producer is closed, or failed for good.
+    /// The producer is closed, failed for good, or has no transaction to take it.
     Closed(ProducerError),
 }
 
@@ -189,7 +189,7 @@ impl Accumulator {
             let Some(mut queue) = lock_queue(entry, mode.try_lock) else {
                 return Err(AppendRefusal::Contended);
             };
-            if self.closed_under_lock() {
+            if self.gate.is_shut() {
                 return Err(self.refuse_closed());
             }
             if place.has_moved_on() {
@@ -243,16 +243,9 @@ impl Accumulator {
         }
     }
 
-    /// Relaxed: asked under a partition's lock, which whoever closes takes after setting it.
-    #[inline]
-    pub(crate) fn closed_under_lock(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
     #[cold]
     fn refuse_closed(&self) -> AppendRefusal {
-        let fatal = lock(&self.fatal).clone();
-        AppendRefusal::Closed(fatal.unwrap_or(ProducerError::Closed))
+        AppendRefusal::Closed(self.gate.refusal())
     }
 
     /// The record's partition, and whether it is so only as the sticky one; `None` if the topic does
@@ -369,7 +362,7 @@ impl Accumulator {
         if let Some(reservation) = self.pool.try_acquire(len) {
             return Ok(reservation);
         }
-        if self.closed.load(Ordering::Acquire) {
+        if self.gate.is_shut() {
             return Err(self.refuse_closed());
         }
         self.metrics

@@ -23,7 +23,7 @@ impl Accumulator {
     ) -> Option<Follower<'a>> {
         let queue = lock(&topic.partition(completion.partition()).queue);
         let same = |open: &OpenBatch| Arc::ptr_eq(&open.completion, completion);
-        if self.closed_under_lock() || !queue.open().is_some_and(same) {
+        if self.gate.is_shut() || !queue.open().is_some_and(same) {
             return None;
         }
         let sticky = match group {

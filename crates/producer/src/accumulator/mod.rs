@@ -15,7 +15,6 @@ mod append;
 mod follower;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -30,6 +29,7 @@ use crate::batch_completion::CompletionListener;
 use crate::buffer_pool::BufferPool;
 use crate::config::ProducerConfig;
 use crate::error::ProducerError;
+use crate::gate::Gate;
 use crate::incomplete::{FlushTicket, Incomplete};
 use crate::metrics::ProducerMetrics;
 use crate::partitioner::Partitioner;
@@ -58,8 +58,10 @@ pub struct Accumulator {
     unavailable: Mutex<BTreeSet<NodeId>>,
     pub(crate) ready: ReadyQueue,
     pub(crate) incomplete: Arc<Incomplete>,
-    closed: AtomicBool,
-    fatal: Mutex<Option<ProducerError>>,
+    pub(crate) gate: Gate,
+    /// Only within transactions: a record that is in no batch, which only its future tells.
+    refused: Mutex<Option<Arc<str>>>,
+    transactional: bool,
     notifier: Arc<Notifier>,
     metadata: Arc<SharedMetadata>,
     listener: Option<Arc<dyn CompletionListener>>,
@@ -105,8 +107,9 @@ impl Accumulator {
             unavailable: Mutex::default(),
             ready: ReadyQueue::default(),
             incomplete: Arc::default(),
-            closed: AtomicBool::new(false),
-            fatal: Mutex::default(),
+            gate: Gate::default(),
+            refused: Mutex::default(),
+            transactional: config.transactional_id.is_some(),
             notifier,
             metadata,
             listener,
@@ -155,19 +158,41 @@ impl Accumulator {
 
     /// Takes no more records; waits for memory end. What is appended stays and is sent.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.gate.close();
         self.pool.close();
         self.nudge();
     }
 
     /// Closes because nothing can be sent any more.
     pub(crate) fn fail(&self, error: ProducerError) {
-        lock(&self.fatal).get_or_insert(error);
+        self.gate.fail(error);
         self.close();
     }
 
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.gate.is_closed()
+    }
+
+    /// Why no record is taken at the moment, if so.
+    pub fn check_open(&self) -> Result<(), ProducerError> {
+        if self.gate.is_shut() {
+            return Err(self.gate.refusal());
+        }
+        Ok(())
+    }
+
+    /// A record could not be appended, and only its future says so: were that overlooked, a
+    /// transaction would be committed without it. So it can only be aborted from here on.
+    pub fn note_refused(&self, reason: &str) {
+        if self.transactional {
+            lock(&self.refused).get_or_insert_with(|| Arc::from(reason));
+            self.nudge();
+        }
+    }
+
+    /// What was refused since the last call.
+    pub(crate) fn take_refused(&self) -> Option<Arc<str>> {
+        lock(&self.refused).take()
     }
 
     /// Batches not done yet.

@@ -40,6 +40,8 @@ pub(crate) struct ProducerBatch {
     pub(crate) segments: Vec<Bytes>,
     pub(crate) codec: Compression,
     pub(crate) sequence: Option<Sequence>,
+    /// Part of a transaction.
+    pub(crate) transactional: bool,
     /// Tries so far.
     pub(crate) attempts: u32,
     pub(crate) retry_at: Option<Instant>,
@@ -76,6 +78,7 @@ impl ProducerBatch {
             segments: Vec::new(),
             codec: Compression::None,
             sequence: None,
+            transactional: false,
             attempts: 0,
             retry_at: None,
             maybe_written: false,
@@ -131,7 +134,9 @@ impl ProducerBatch {
 
     pub(crate) fn batch_header(&self) -> BatchHeader {
         let mut header = BatchHeader {
-            attributes: Attributes::default().with_compression(self.codec),
+            attributes: Attributes::default()
+                .with_compression(self.codec)
+                .with_transactional(self.transactional),
             last_offset_delta: self.records as i32 - 1,
             base_timestamp: self.base_timestamp,
             max_timestamp: self.max_timestamp,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose};
+use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose, RequestError};
 use thalweg_protocol::ApiKey;
 
 use crate::config::Acks;
@@ -59,7 +59,7 @@ impl Sender {
             let Some(index) = self.nodes.pop(node, &mut self.slots) else {
                 break;
             };
-            let rules = self.rules(now);
+            let rules = self.rules(index, now);
             let slot = &mut self.slots[index];
             let standing = slot.standing(&rules);
             if !drained.is_empty() && bytes + slot.next_len() > self.config.max_request_size {
@@ -117,6 +117,10 @@ impl Sender {
             let current = current.expect("a partition without a producer id is blocked");
             batch.sequence = Some(slot.sequences.assign(current, batch.records));
         }
+        if let Some(manager) = &mut self.transactions {
+            batch.transactional = true;
+            manager.batch_leaves();
+        }
         Some(batch)
     }
 
@@ -128,13 +132,17 @@ impl Sender {
         now: Instant,
     ) {
         sort(&mut drained);
-        let version = match cluster.require_version(node, ApiKey::PRODUCE) {
+        let version = match self.produce_version(node, cluster) {
             Ok(version) => usable_version(version, &drained),
             Err(error) => return self.refuse(drained, &error.to_string(), now),
         };
         let timeout = self.config.request_timeout;
         let timeout_ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
-        let body = match encode(&mut drained, self.config.acks, timeout_ms, version) {
+        let id = self
+            .transactions
+            .as_ref()
+            .map(|manager| manager.id().clone());
+        let body = match encode(&mut drained, id, self.config.acks, timeout_ms, version) {
             Ok(body) => body,
             Err(error) => return self.refuse(drained, &error.to_string(), now),
         };
@@ -164,6 +172,15 @@ impl Sender {
             batch.sent_topic_id = slot.topic_id;
             slot.in_flight.push_back(batch);
             self.reconsider(index, now);
+        }
+    }
+
+    fn produce_version(&self, node: NodeId, cluster: &Cluster) -> Result<i16, RequestError> {
+        match &self.transactions {
+            None => cluster.require_version(node, ApiKey::PRODUCE),
+            Some(manager) => {
+                cluster.require_transactional_version(node, ApiKey::PRODUCE, manager.version())
+            }
         }
     }
 

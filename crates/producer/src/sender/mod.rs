@@ -24,6 +24,7 @@ mod request;
 mod response;
 mod slot;
 mod timers;
+mod transactional;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -48,6 +49,7 @@ use crate::sender::slot::{Prepared, Rules, Slot, Standing};
 use crate::sender::timers::{Reason, Timers};
 use crate::sync::lock;
 use crate::topic::TopicEntry;
+use crate::transactions::TransactionManager;
 
 /// Full batches of a partition that are compressed ahead of their turn.
 const PREPARED_MAX: usize = 2;
@@ -70,6 +72,7 @@ pub struct Sender {
     jobs: VecDeque<CompressJob>,
     requests: BTreeMap<RequestId, InFlightRequest>,
     producer_id: ProducerIdState,
+    transactions: Option<TransactionManager>,
     backoff: Backoff,
     metadata_version: u64,
     arrivals: Vec<Arrival>,
@@ -87,6 +90,14 @@ pub struct Sender {
 
 impl Sender {
     pub fn new(config: ProducerConfig, accumulator: Arc<Accumulator>) -> Self {
+        let transactions = config
+            .transactional_id
+            .as_deref()
+            .map(|id| TransactionManager::new(id, &config, &accumulator));
+        let producer_id = match transactions {
+            Some(_) => ProducerIdState::OfCoordinator(None),
+            None => ProducerIdState::new(config.enable_idempotence && config.acks == Acks::All),
+        };
         Self {
             outcomes: Outcomes::new(Arc::clone(&accumulator), config.delivery_timeout),
             accumulator,
@@ -96,9 +107,8 @@ impl Sender {
             timers: Timers::default(),
             jobs: VecDeque::new(),
             requests: BTreeMap::new(),
-            producer_id: ProducerIdState::new(
-                config.enable_idempotence && config.acks == Acks::All,
-            ),
+            producer_id,
+            transactions,
             backoff: Backoff::new(
                 config.retry_backoff,
                 config.retry_backoff_max,
@@ -126,13 +136,17 @@ impl Sender {
         self.looks
     }
 
-    fn rules(&self, now: Instant) -> Rules {
+    fn rules(&self, index: usize, now: Instant) -> Rules {
         Rules {
             now,
             linger: self.accumulator.linger(),
             mute: self.config.guarantees_order_by_muting(),
             idempotent: self.producer_id.is_enabled(),
             has_producer_id: self.producer_id.known().is_some(),
+            held_back: self
+                .transactions
+                .as_ref()
+                .is_some_and(|t| !t.lets_out(index)),
         }
     }
 
@@ -146,6 +160,10 @@ impl Sender {
             || self.accumulator.is_closed()
             || self.accumulator.incomplete.is_flushing()
             || self.accumulator.pool().is_exhausted()
+            || self
+                .transactions
+                .as_ref()
+                .is_some_and(TransactionManager::is_completing)
     }
 
     /// Takes newer metadata: leaders and ids of partitions with data, partition counts of topics.
@@ -222,19 +240,21 @@ impl Sender {
     /// Looks at one partition afresh: fails what is too old, mends its numbering, and puts it where
     /// it belongs: into its leader's ring, to the timers, or to rest.
     fn reconsider(&mut self, index: usize, now: Instant) {
-        let rules = self.rules(now);
         let slot = &mut self.slots[index];
         self.outcomes
             .expire(slot, self.nodes.error(slot.leader), now);
-        if rules.idempotent {
+        if self.producer_id.is_enabled() {
             self.outcomes.settle_proven(slot);
-            if slot.in_flight.is_empty() {
+            if self.transactions.is_some() {
+                self.keep_in_transaction(index);
+            } else if slot.in_flight.is_empty() {
                 self.outcomes.mend(slot, &mut self.producer_id);
             }
         }
         if self.compresses() {
             self.prepare_full(index);
         }
+        let rules = self.rules(index, now);
         let slot = &mut self.slots[index];
         let standing = slot.standing(&rules);
         let wanted = match (standing, slot.leader) {
@@ -330,7 +350,8 @@ impl Sender {
             ProducerIdState::Wanted { not_before, .. } => not_before,
             _ => None,
         };
-        [self.timers.next(), producer_id]
+        let transaction = self.transactions.as_ref().and_then(TransactionManager::due);
+        [self.timers.next(), producer_id, transaction]
             .into_iter()
             .flatten()
             .min()
@@ -374,7 +395,10 @@ impl Sender {
 
     /// The producer cannot go on.
     fn fail_for_good(&mut self, reason: &str) {
-        let error = ProducerError::Fatal(Arc::from(reason));
+        self.fail_with(&ProducerError::Fatal(Arc::from(reason)));
+    }
+
+    fn fail_with(&mut self, error: &ProducerError) {
         self.accumulator.fail(error.clone());
         self.fail_all(|_| error.clone());
     }
@@ -407,6 +431,7 @@ impl Role for Sender {
             self.reconsider(index, now);
         }
         self.request_producer_id(cluster, now);
+        self.poll_transactions(cluster, now);
         self.drain(cluster, now);
         self.ask_for_leaders(cluster, now);
         self.publish_loads(now);
@@ -423,6 +448,9 @@ impl Role for Sender {
     ) {
         if matches!(self.producer_id, ProducerIdState::Requested { id: asked, .. } if asked == id) {
             self.producer_id_answered(result, now);
+        } else if let Some(manager) = self.transactions.as_mut().filter(|t| t.is_mine(id)) {
+            manager.answered(result, cluster, now);
+            self.follow_manager(now);
         } else if let Some(request) = self.requests.remove(&id) {
             self.produce_answered(&request, result, cluster, now);
         }
@@ -440,9 +468,12 @@ impl Role for Sender {
         self.compressed(output, now);
     }
 
-    fn close(&mut self, _deadline: Instant, _: &mut Cluster, _now: Instant) {
+    fn close(&mut self, _deadline: Instant, _: &mut Cluster, now: Instant) {
         self.closing = true;
         self.accumulator.close();
+        if let Some(manager) = &mut self.transactions {
+            manager.close(now);
+        }
         // Appends that had passed the check for `closed` are in a batch once their lock was taken.
         for topic in self.accumulator.topics() {
             topic.for_each_partition(|entry| drop(lock(&entry.queue)));
@@ -450,12 +481,19 @@ impl Role for Sender {
     }
 
     fn is_closed(&self) -> bool {
-        self.closing && self.accumulator.incomplete.len() == 0
+        let settled = self
+            .transactions
+            .as_ref()
+            .is_none_or(TransactionManager::is_settled);
+        self.closing && settled && self.accumulator.incomplete.len() == 0
     }
 
     fn abort(&mut self, _now: Instant) {
         self.closing = true;
         self.accumulator.close();
+        if let Some(manager) = &mut self.transactions {
+            manager.give_up(&ProducerError::Closed);
+        }
         let records = self.unfinished_records();
         self.fail_all(|batch| {
             let possibly_written = batch.maybe_written || batch.attempts > 0;

@@ -1,5 +1,6 @@
 //! How batches end, other than by an answer: too old, or cut off by a gap in the numbering.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ use crate::sync::lock;
 pub(crate) struct Outcomes {
     accumulator: Arc<Accumulator>,
     delivery_timeout: Duration,
+    /// The first failure that nobody has asked for yet.
+    failed: Option<ProducerError>,
 }
 
 impl Outcomes {
@@ -27,6 +30,7 @@ impl Outcomes {
         Self {
             accumulator,
             delivery_timeout,
+            failed: None,
         }
     }
 
@@ -34,10 +38,40 @@ impl Outcomes {
         self.tell(batch, Ok(written));
     }
 
-    pub(crate) fn fail(&self, batch: &ProducerBatch, failure: impl Into<Failure>) {
+    pub(crate) fn fail(&mut self, batch: &ProducerBatch, failure: impl Into<Failure>) {
+        let failure = failure.into();
+        self.failed.get_or_insert_with(|| failure.error.clone());
+        self.drop_batch(batch, failure);
+    }
+
+    /// Fails a batch that the application itself, or an earlier failure, has made worthless.
+    pub(crate) fn drop_batch(&self, batch: &ProducerBatch, failure: impl Into<Failure>) {
         let failed = &self.accumulator.metrics().record_error_total;
         failed.fetch_add(u64::from(batch.records), Ordering::Relaxed);
         self.tell(batch, Err(failure.into()));
+    }
+
+    /// The first failure since the last call: what a transaction cannot survive.
+    pub(crate) fn take_failed(&mut self) -> Option<ProducerError> {
+        self.failed.take()
+    }
+
+    /// Fails what waits for a retry behind a gap: nothing there can be written under its number,
+    /// and a transaction gives no other.
+    pub(crate) fn cut_off(&mut self, slot: &mut Slot) {
+        let (before, behind) = std::mem::take(&mut slot.retry)
+            .into_iter()
+            .partition(|batch| !slot.is_behind_gap(batch.order));
+        slot.retry = before;
+        let behind: VecDeque<ProducerBatch> = behind;
+        let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+        for batch in behind {
+            let topic = topic.clone();
+            self.fail(&batch, ProducerError::SequenceGap { topic, partition });
+        }
+        if self.failed.is_none() && slot.sequences.has_numbered() {
+            self.failed = Some(ProducerError::SequenceGap { topic, partition });
+        }
     }
 
     fn tell(&self, batch: &ProducerBatch, result: Result<Written, Failure>) {
@@ -55,12 +89,13 @@ impl Outcomes {
     /// Fails what was appended longer ago than `delivery_timeout`: in flight or not. `unreachable` is
     /// why the leader cannot be reached, if so.
     pub(crate) fn expire(
-        &self,
+        &mut self,
         slot: &mut Slot,
         unreachable: Option<&ConnectionError>,
         now: Instant,
     ) {
-        let is_over = |created: Instant| now.duration_since(created) >= self.delivery_timeout;
+        let delivery_timeout = self.delivery_timeout;
+        let is_over = |created: Instant| now.duration_since(created) >= delivery_timeout;
         for batch in slot
             .in_flight
             .iter_mut()
@@ -69,7 +104,8 @@ impl Outcomes {
             // It stays in its place until its request is over: what follows it must not be sent as
             // if it were not there.
             batch.abandoned = true;
-            self.fail(batch, self.too_old(batch, true, unreachable));
+            let error = self.too_old(batch, true, unreachable);
+            self.fail(batch, error);
             slot.sequences.lose();
         }
         while slot
@@ -78,10 +114,8 @@ impl Outcomes {
             .is_some_and(|batch| is_over(batch.created))
         {
             let batch = slot.retry.pop_front().expect("it was just looked at");
-            self.fail(
-                &batch,
-                self.too_old(&batch, batch.maybe_written, unreachable),
-            );
+            let error = self.too_old(&batch, batch.maybe_written, unreachable);
+            self.fail(&batch, error);
             slot.give_up(&batch);
         }
         while slot
@@ -90,10 +124,8 @@ impl Outcomes {
             .is_some_and(|prepared| is_over(prepared.batch.created))
         {
             let prepared = slot.prepared.pop_front().expect("it was just looked at");
-            self.fail(
-                &prepared.batch,
-                self.too_old(&prepared.batch, false, unreachable),
-            );
+            let error = self.too_old(&prepared.batch, false, unreachable);
+            self.fail(&prepared.batch, error);
         }
         loop {
             let open = {
@@ -103,7 +135,8 @@ impl Outcomes {
             };
             let Some(open) = open else { return };
             let batch = ProducerBatch::close_uncompressed(open);
-            self.fail(&batch, self.too_old(&batch, false, unreachable));
+            let error = self.too_old(&batch, false, unreachable);
+            self.fail(&batch, error);
         }
     }
 
@@ -141,7 +174,7 @@ impl Outcomes {
     ///
     /// What waits for a retry gets new numbers, but for batches that may be in the log under their
     /// old ones: sent again they could be there twice.
-    pub(crate) fn mend(&self, slot: &mut Slot, producer_id: &mut ProducerIdState) {
+    pub(crate) fn mend(&mut self, slot: &mut Slot, producer_id: &mut ProducerIdState) {
         if slot.retry.is_empty() {
             slot.sequences.resolve();
         }

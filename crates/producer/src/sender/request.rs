@@ -72,6 +72,7 @@ pub(crate) fn sort(drained: &mut [Drained]) {
 /// The request for batches that are sorted.
 pub(crate) fn encode(
     drained: &mut [Drained],
+    transactional_id: Option<Str>,
     acks: Acks,
     timeout_ms: i32,
     version: i16,
@@ -84,7 +85,7 @@ pub(crate) fn encode(
             partitions: of_topic.iter_mut().map(partition_batches).collect(),
         });
     let request = ProduceBatches {
-        transactional_id: None,
+        transactional_id,
         acks: acks.id(),
         timeout_ms,
         topics: topics.collect(),

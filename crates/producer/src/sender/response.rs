@@ -6,13 +6,14 @@
 //! | none to it, but to one behind it | written: a broker takes none that skips one |
 //! | too large, several records | split, both halves tried again |
 //! | out of order, unknown producer | tried again; if it is the oldest batch there is a gap |
+//! | out of order, in a transaction | if it is the oldest batch it fails, and the transaction with it |
 //! | retriable | tried again after a backoff, at once if there is a new leader |
 //! | no answer | as retriable, but it may have been written |
 //! | anything else | failed; what follows starts a new epoch |
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thalweg_cluster::{Cluster, Node, Purpose, RequestError, ResponseBody};
 use thalweg_protocol::messages::produce::{
@@ -30,6 +31,10 @@ use crate::sender::batch::ProducerBatch;
 use crate::sender::request::{InFlightRequest, Sent};
 use crate::sender::slot::Slot;
 use crate::split::split;
+
+/// Under the second protocol a broker adds the partition itself and may find the markers of the last
+/// transaction still being written, which is over soon.
+const CONCURRENT_TRANSACTIONS_BACKOFF: Duration = Duration::from_millis(20);
 
 /// Why a try failed.
 #[derive(Debug)]
@@ -216,6 +221,10 @@ impl Sender {
         let unknown_producer = trouble.code == ErrorCode::UNKNOWN_PRODUCER_ID;
         let lost_place = batch.sequence.is_some() && (out_of_order || unknown_producer);
         let slot = &mut self.slots[index];
+        if batch.transactional && lost_place && slot.is_oldest(batch.order) {
+            // Something of this transaction is not where it should be: it can only be aborted.
+            return false;
+        }
         if lost_place && slot.is_oldest(batch.order) {
             // Nothing before it is open any more, so the broker lacks what it should have. One that
             // remembers the producer would have told a duplicate: the batch is not there. Should an
@@ -235,7 +244,13 @@ impl Sender {
         let out_of_order = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
         // A batch refused for its place waits for those before it, not for time.
         let waits = !(out_of_order && batch.sequence.is_some());
-        batch.retry_at = waits.then(|| now + self.backoff.after(batch.attempts.saturating_sub(1)));
+        let attempts = batch.attempts.saturating_sub(1);
+        let backoff = if trouble.code == ErrorCode::CONCURRENT_TRANSACTIONS {
+            CONCURRENT_TRANSACTIONS_BACKOFF
+        } else {
+            self.backoff.after(attempts)
+        };
+        batch.retry_at = waits.then(|| now + backoff);
         self.slots[index].put_back(batch);
     }
 

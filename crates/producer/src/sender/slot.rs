@@ -45,6 +45,8 @@ pub(crate) struct Rules {
     pub(crate) idempotent: bool,
     /// Batches can be numbered.
     pub(crate) has_producer_id: bool,
+    /// The partition is not in the transaction (yet): nothing new may be sent to it.
+    pub(crate) held_back: bool,
 }
 
 /// What a partition wants now.
@@ -187,7 +189,7 @@ impl Slot {
         if self.prepared.is_empty() && front.is_none() {
             return Standing::Idle;
         }
-        if rules.idempotent && !self.can_number(rules) {
+        if rules.held_back || rules.idempotent && !self.can_number(rules) {
             return Standing::Blocked;
         }
         match (self.prepared.front(), front) {
@@ -230,7 +232,7 @@ impl Slot {
     }
 
     /// Anything that is not on its way.
-    fn has_unsent(&self) -> bool {
+    pub(crate) fn has_unsent(&self) -> bool {
         !self.retry.is_empty() || !self.prepared.is_empty() || !lock(&self.entry().queue).is_empty()
     }
 

@@ -8,6 +8,9 @@ use bytes::Bytes;
 use thalweg_cluster::{
     Action, ApiVersions, ConnectionError, ConnectionId, Event, Frame, NodeId, Purpose,
 };
+use thalweg_protocol::messages::api_versions::{
+    ApiVersion, ApiVersionsResponse, FinalizedFeatureKey,
+};
 use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use thalweg_protocol::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
@@ -19,6 +22,8 @@ use thalweg_protocol::messages::produce::{
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Str, Uuid, frame};
 use thalweg_records::{BatchHeader, Decompressor, batches};
+
+use crate::coordinator::{Coordinator, Outcome, Values};
 
 /// What becomes of one Produce request, instead of the usual.
 #[derive(Debug, Clone)]
@@ -132,6 +137,9 @@ pub(crate) struct Brokers {
     /// The bytes of each request's batches.
     pub(crate) request_bytes: Vec<usize>,
     pub(crate) metadata_requests: usize,
+    /// Whoever is here is transactional.
+    pub(crate) transactional: bool,
+    pub(crate) coordinator: Coordinator,
     held: VecDeque<Held>,
     events: VecDeque<Event>,
     decompressor: Decompressor,
@@ -296,12 +304,30 @@ impl Brokers {
             ApiKey::API_VERSIONS,
             ApiKey::INIT_PRODUCER_ID,
         ];
-        let ranges = keys.map(|key| {
+        let ranges = keys.into_iter().chain(Coordinator::KEYS).map(|key| {
             let valid = key.valid_versions().expect("these APIs exist");
             let max = self.caps.get(&key).copied().unwrap_or(*valid.end());
-            (key, *valid.start(), max)
+            ApiVersion {
+                api_key: key.0,
+                min_version: *valid.start(),
+                max_version: max,
+            }
         });
-        let api_versions = Arc::new(ApiVersions::new(ranges));
+        let level = self
+            .coordinator
+            .level_told
+            .unwrap_or(self.coordinator.level);
+        let answer = ApiVersionsResponse {
+            api_keys: ranges.collect(),
+            finalized_features: vec![FinalizedFeatureKey {
+                name: Str::from("transaction.version"),
+                min_version_level: 1,
+                max_version_level: level,
+            }],
+            finalized_features_epoch: i64::from(level),
+            ..Default::default()
+        };
+        let api_versions = Arc::new(ApiVersions::from_response(&answer));
         self.conns.insert(conn, (node, purpose));
         self.events
             .push_back(Event::Connected { conn, api_versions });
@@ -334,6 +360,13 @@ impl Brokers {
                     MetadataRequest::decode(&mut reader, version).expect("our own request");
                 let answer = self.metadata(&request);
                 self.answer(conn, ApiKey::METADATA, version, correlation_id, &answer);
+            }
+            key if Coordinator::KEYS.contains(&key) => {
+                self.coordinate(conn, key, version, correlation_id, &mut reader);
+            }
+            ApiKey::INIT_PRODUCER_ID if self.transactional => {
+                let key = ApiKey::INIT_PRODUCER_ID;
+                self.coordinate(conn, key, version, correlation_id, &mut reader);
             }
             ApiKey::INIT_PRODUCER_ID => {
                 InitProducerIdRequest::decode(&mut reader, version).expect("our own request");
@@ -371,6 +404,33 @@ impl Brokers {
             }
             other => panic!("nobody sends {other}"),
         }
+    }
+
+    fn coordinate(
+        &mut self,
+        conn: ConnectionId,
+        key: ApiKey,
+        version: i16,
+        correlation_id: i32,
+        reader: &mut Reader,
+    ) {
+        let values = self.all_values();
+        match self.coordinator.handle(key, version, reader, &values) {
+            Outcome::Break => self.break_connection(conn),
+            Outcome::Nothing => {}
+            Outcome::Answer(answer) => {
+                let frame = answer.frame(key, version, correlation_id);
+                let frame = Bytes::from(frame).slice(4..);
+                self.events.push_back(Event::Frame { conn, frame });
+            }
+        }
+    }
+
+    /// The values of every log.
+    pub(crate) fn all_values(&self) -> Values {
+        let logs = self.logs.iter();
+        logs.map(|(place, log)| (place.clone(), log.values()))
+            .collect()
     }
 
     fn note(&mut self, node: NodeId, version: i16, request: &ProduceRequest) {
@@ -595,6 +655,12 @@ impl Brokers {
         raw.validate_crc().expect("the checksum holds");
         let header = raw.header;
         let wants_known = self.wants_known_producers;
+        if self.transactional {
+            let place = (name.to_owned(), partition);
+            if let Err(code) = self.coordinator.admits(&place, &header) {
+                return refused(code);
+            }
+        }
         let log = self.logs.entry((name.to_owned(), partition)).or_default();
         let base_offset = match log.check(&header, wants_known) {
             Err(code) => return refused(code),

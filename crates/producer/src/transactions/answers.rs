@@ -1,0 +1,229 @@
+//! What the coordinators answered, or that they did not.
+
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::{Cluster, RequestError, ResponseBody};
+use thalweg_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
+use thalweg_protocol::messages::add_partitions_to_txn::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+};
+use thalweg_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
+use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use thalweg_protocol::messages::txn_offset_commit::{
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+};
+use thalweg_protocol::versions::TransactionVersion;
+use thalweg_protocol::{ErrorCode, Request};
+
+use super::requests::Asked;
+use super::state::State;
+use super::verdict::{Verdict, verdict};
+use super::{Standing, Started, TransactionManager};
+use crate::error::TransactionFailure;
+use crate::idempotence::ProducerIdAndEpoch;
+
+/// The markers of the last transaction are being written: over soon (as Kafka's client has it).
+const FIRST_ADDITION_BACKOFF: Duration = Duration::from_millis(20);
+
+impl TransactionManager {
+    /// An answer, or its absence, to the request under way.
+    pub(crate) fn answered(
+        &mut self,
+        result: Result<ResponseBody, RequestError>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let Some((_, asked)) = self.in_flight.take() else {
+            return;
+        };
+        let body = match result {
+            Ok(body) => body,
+            // Whether it was carried out nobody knows. A lost connection has the coordinator looked
+            // up again by the cluster itself.
+            Err(error) if error.is_retriable() => return self.retry_after_backoff(now),
+            Err(error) => {
+                let failure = TransactionFailure::local(asked.api().name(), &error.to_string());
+                return self.fail(failure);
+            }
+        };
+        match asked {
+            Asked::InitProducerId => match decode::<InitProducerIdRequest>(body) {
+                Some(answer) => self.init_answered(&answer, cluster, now),
+                None => self.retry_after_backoff(now),
+            },
+            Asked::AddPartitions => match decode::<AddPartitionsToTxnRequest>(body) {
+                Some(answer) => self.partitions_answered(&answer, cluster, now),
+                None => self.retry_after_backoff(now),
+            },
+            Asked::AddOffsets => match decode::<AddOffsetsToTxnRequest>(body) {
+                Some(answer) => {
+                    self.group_answered(ErrorCode(answer.error_code), cluster, now);
+                }
+                None => self.retry_after_backoff(now),
+            },
+            Asked::TxnOffsetCommit => match decode::<TxnOffsetCommitRequest>(body) {
+                Some(answer) => self.offsets_answered(&answer, cluster, now),
+                None => self.retry_after_backoff(now),
+            },
+            Asked::EndTxn { commit } => match decode::<EndTxnRequest>(body) {
+                Some(answer) => self.end_answered(&answer, commit, cluster, now),
+                None => self.retry_after_backoff(now),
+            },
+        }
+    }
+
+    /// Does what an error code asks for; true if it was none.
+    fn obey(&mut self, asked: Asked, code: ErrorCode, cluster: &mut Cluster, now: Instant) -> bool {
+        let decided = verdict(asked.api(), code);
+        self.carry_out(decided, asked, code, cluster, now)
+    }
+
+    fn carry_out(
+        &mut self,
+        decided: Verdict,
+        asked: Asked,
+        code: ErrorCode,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) -> bool {
+        match decided {
+            Verdict::Done => {
+                self.failures = 0;
+                return true;
+            }
+            Verdict::Retry => self.retry_after_backoff(now),
+            Verdict::FindCoordinator => {
+                let key = self.coordinator_key(asked);
+                cluster.invalidate_coordinator(asked.coordinator_type(), &key, now);
+                self.retry_after_backoff(now);
+            }
+            Verdict::Abortable if self.state == State::AbortingTransaction => {
+                // Of a request from before the abort: what it wanted is dropped as it is.
+                if matches!(asked, Asked::EndTxn { .. }) {
+                    self.fail_by(asked, code);
+                }
+            }
+            Verdict::Abortable => {
+                self.bump |= matches!(
+                    code,
+                    ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::TRANSACTION_ABORTABLE
+                );
+                let name = asked.api().name();
+                self.make_abortable(TransactionFailure::told(name, code, code.message()));
+            }
+            Verdict::Fatal => self.fail_by(asked, code),
+        }
+        false
+    }
+
+    fn fail_by(&mut self, asked: Asked, code: ErrorCode) {
+        let name = asked.api().name();
+        self.fail(TransactionFailure::told(name, code, code.message()));
+    }
+
+    fn init_answered(
+        &mut self,
+        answer: &InitProducerIdResponse,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let code = ErrorCode(answer.error_code);
+        if self.obey(Asked::InitProducerId, code, cluster, now) {
+            self.producer = Some(ProducerIdAndEpoch {
+                id: answer.producer_id,
+                epoch: answer.producer_epoch,
+            });
+            self.become_ready(cluster);
+        }
+    }
+
+    fn partitions_answered(
+        &mut self,
+        answer: &AddPartitionsToTxnResponse,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let codes = answer
+            .results_by_topic_v3_and_below
+            .iter()
+            .flat_map(|topic| &topic.results_by_partition)
+            .map(|partition| ErrorCode(partition.partition_error_code));
+        // All are added or none: the gravest word decides, and is told.
+        let graver = |code: &ErrorCode| {
+            let decided = verdict(Asked::AddPartitions.api(), *code);
+            (decided, *code != ErrorCode::OPERATION_NOT_ATTEMPTED)
+        };
+        let code = codes.max_by_key(graver).unwrap_or(ErrorCode::NONE);
+        if self.obey(Asked::AddPartitions, code, cluster, now) {
+            (self.started, self.changed) = (Started::Yes, true);
+            for member in self.members.values_mut() {
+                if member.standing == Standing::Asked {
+                    member.standing = Standing::Added;
+                }
+            }
+            return;
+        }
+        let first = |member: &super::Member| member.standing != Standing::Added;
+        if code == ErrorCode::CONCURRENT_TRANSACTIONS && self.members.values().all(first) {
+            self.not_before = Some(now + FIRST_ADDITION_BACKOFF);
+        }
+    }
+
+    fn group_answered(&mut self, code: ErrorCode, cluster: &mut Cluster, now: Instant) {
+        if self.obey(Asked::AddOffsets, code, cluster, now) {
+            self.started = Started::Yes;
+            if let Some(front) = self.offsets.front_mut() {
+                front.group_added = true;
+            }
+        }
+    }
+
+    fn offsets_answered(
+        &mut self,
+        answer: &TxnOffsetCommitResponse,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        // None if the transaction was given up meanwhile.
+        let Some(front) = self.offsets.front_mut() else {
+            return;
+        };
+        let (decided, code) = front.take_answer(answer);
+        if self.carry_out(decided, Asked::TxnOffsetCommit, code, cluster, now) {
+            self.started = Started::Yes;
+            if let Some(done) = self.offsets.pop_front() {
+                done.ticket.finish(Ok(()));
+            }
+        }
+    }
+
+    fn end_answered(
+        &mut self,
+        answer: &EndTxnResponse,
+        commit: bool,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let code = ErrorCode(answer.error_code);
+        // Nobody knew whether there was a transaction to abort: there was none.
+        let nothing_to_abort = !commit
+            && code == ErrorCode::INVALID_TXN_STATE
+            && self.started == Started::Maybe
+            && self.version == TransactionVersion::V1;
+        if !nothing_to_abort && !self.obey(Asked::EndTxn { commit }, code, cluster, now) {
+            return;
+        }
+        if answer.producer_id >= 0 {
+            self.producer = Some(ProducerIdAndEpoch {
+                id: answer.producer_id,
+                epoch: answer.producer_epoch,
+            });
+        }
+        self.complete(cluster);
+    }
+}
+
+/// `None` for bytes that make no sense: as good as no answer.
+fn decode<R: Request>(body: ResponseBody) -> Option<R::Response> {
+    body.decode::<R>().ok()
+}

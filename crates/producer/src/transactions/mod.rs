@@ -1,0 +1,485 @@
+//! Transactions (KIP-98, 360, 447, 588, 654, 890): Kafka's `TransactionManager`.
+//!
+//! ```text
+//!   init ─▶ READY ─ begin ─▶ IN_TRANSACTION ─ commit, abort ─▶ nothing in flight ─▶ EndTxn ─▶ READY
+//!                             │ AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit
+//!                             └ a record or request fails ─▶ ABORTABLE_ERROR ─ abort ─▶ as above
+//! ```
+//! Owned by the sender; `now` is an argument. One request is under way at a time, and which is next
+//! follows from the state alone (`next_step`): there is no queue that could disagree with it.
+//!
+//! The level of the finalized feature `transaction.version` decides how brokers are spoken to. It is
+//! looked at when a transaction ends, so it stays the same from a begin to its end. Under version 1
+//! a partition is added to the transaction before its first batch leaves. Under version 2 brokers
+//! add it themselves, and each end of a transaction brings the next epoch (or id).
+//!
+//! What became of an `EndTxn` without an answer is never guessed: the same request is sent again
+//! until somebody knows, however long the application waits.
+//!
+//! Deliberately not here: batches (the sender's), looking coordinators up (the cluster's).
+
+mod answers;
+mod offsets;
+mod requests;
+mod state;
+mod ticket;
+mod verdict;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::{Backoff, Cluster, RequestId};
+use thalweg_protocol::Str;
+use thalweg_protocol::versions::TransactionVersion;
+
+pub use offsets::{GroupMetadata, GroupOffsets, OffsetToCommit};
+pub use ticket::TransactionTicket;
+
+use crate::accumulator::Accumulator;
+use crate::config::ProducerConfig;
+use crate::error::{ProducerError, TransactionFailure};
+use crate::idempotence::ProducerIdAndEpoch;
+use offsets::OffsetsCommit;
+use requests::Asked;
+use state::{Call, State};
+
+/// Keeps this backoff's jitter apart from other uses of the seed.
+const SEED_OF_BACKOFF: u64 = 0x7a11;
+
+/// Where a partition stands under version 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Wanted,
+    Asked,
+    Added,
+}
+
+#[derive(Debug)]
+struct Member {
+    topic: Str,
+    partition: i32,
+    standing: Standing,
+}
+
+/// Does the coordinator have an open transaction of ours?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Started {
+    No,
+    /// A request that opens one was sent.
+    Maybe,
+    Yes,
+}
+
+/// A call whose outcome the application has not seen yet.
+#[derive(Debug)]
+struct Pending {
+    call: Call,
+    ticket: TransactionTicket,
+}
+
+#[derive(Debug)]
+pub(crate) struct TransactionManager {
+    id: Str,
+    request_timeout: Duration,
+    transaction_timeout: Duration,
+    accumulator: Arc<Accumulator>,
+    state: State,
+    version: TransactionVersion,
+    producer: Option<ProducerIdAndEpoch>,
+    /// Of `AbortableError` and `FatalError`.
+    error: Option<ProducerError>,
+    pending: Option<Pending>,
+    /// By the sender's number of the partition.
+    members: BTreeMap<usize, Member>,
+    offsets: VecDeque<OffsetsCommit>,
+    started: Started,
+    /// An `EndTxn` was sent: nothing joins the transaction any more, whatever became of it.
+    ending: bool,
+    /// KIP-360: the numbering may have gaps, so the next transaction needs another epoch.
+    bump: bool,
+    in_flight: Option<(RequestId, Asked)>,
+    changed: bool,
+    failures: u32,
+    not_before: Option<Instant>,
+    /// When a producer that closes waits no longer for the end of its transaction.
+    give_up_at: Option<Instant>,
+    backoff: Backoff,
+}
+
+impl TransactionManager {
+    pub(crate) fn new(id: &str, config: &ProducerConfig, accumulator: &Arc<Accumulator>) -> Self {
+        let backoff = Backoff::new(
+            config.retry_backoff,
+            config.retry_backoff_max,
+            config.seed ^ SEED_OF_BACKOFF,
+        );
+        let manager = Self {
+            id: Str::from(id),
+            request_timeout: config.request_timeout,
+            transaction_timeout: config.transaction_timeout,
+            accumulator: Arc::clone(accumulator),
+            state: State::Uninitialized,
+            version: TransactionVersion::V1,
+            producer: None,
+            error: None,
+            pending: None,
+            members: BTreeMap::new(),
+            offsets: VecDeque::new(),
+            started: Started::No,
+            ending: false,
+            bump: false,
+            in_flight: None,
+            changed: false,
+            failures: 0,
+            not_before: None,
+            give_up_at: None,
+            backoff,
+        };
+        manager.set_gate();
+        manager
+    }
+}
+
+/// Calls of the application.
+impl TransactionManager {
+    pub(crate) fn init(&mut self) -> Result<TransactionTicket, ProducerError> {
+        self.start(Call::Init, State::Initializing)
+    }
+
+    pub(crate) fn begin(&mut self) -> Result<(), ProducerError> {
+        self.check(Call::Begin)?;
+        self.become_state(State::InTransaction);
+        Ok(())
+    }
+
+    pub(crate) fn commit(&mut self) -> Result<TransactionTicket, ProducerError> {
+        self.start(Call::Commit, State::CommittingTransaction)
+    }
+
+    pub(crate) fn abort(&mut self) -> Result<TransactionTicket, ProducerError> {
+        let resumed = self.is_resumed(Call::Abort);
+        let ticket = self.start(Call::Abort, State::AbortingTransaction)?;
+        if !resumed {
+            self.drop_offsets(&ProducerError::IllegalState(
+                "the transaction was aborted".into(),
+            ));
+        }
+        Ok(ticket)
+    }
+
+    pub(crate) fn send_offsets(
+        &mut self,
+        group: GroupMetadata,
+        offsets: GroupOffsets,
+    ) -> Result<TransactionTicket, ProducerError> {
+        self.check(Call::SendOffsets)?;
+        if offsets.is_empty() {
+            return Ok(TransactionTicket::done(Ok(())));
+        }
+        let ticket = TransactionTicket::default();
+        self.offsets.push_back(OffsetsCommit {
+            group,
+            offsets,
+            group_added: false,
+            ticket: ticket.clone(),
+        });
+        Ok(ticket)
+    }
+
+    /// Starts an operation, or takes up the one that a call before this did not see the end of.
+    fn start(&mut self, call: Call, next: State) -> Result<TransactionTicket, ProducerError> {
+        if self.is_resumed(call)
+            && let Some(pending) = &self.pending
+        {
+            return Ok(pending.ticket.clone());
+        }
+        self.check(call)?;
+        let ticket = TransactionTicket::default();
+        self.pending = Some(Pending {
+            call,
+            ticket: ticket.clone(),
+        });
+        (self.failures, self.not_before) = (0, None);
+        self.become_state(next);
+        Ok(ticket)
+    }
+
+    fn is_resumed(&self, call: Call) -> bool {
+        self.pending
+            .as_ref()
+            .is_some_and(|pending| pending.call == call && !pending.ticket.was_seen())
+    }
+
+    /// Whether a call is one for this state.
+    fn check(&mut self, call: Call) -> Result<(), ProducerError> {
+        if let Some(pending) = self.pending.take_if(|pending| !pending.ticket.was_seen()) {
+            let text = format!(
+                "{call}: {} was called before and did not end in time; call it again to learn its \
+                 outcome (state {})",
+                pending.call, self.state
+            );
+            self.pending = Some(pending);
+            return Err(ProducerError::IllegalState(text.into()));
+        }
+        self.pending = None;
+        if self.state.row().calls.contains(&call) {
+            return Ok(());
+        }
+        Err(self.refusal(call))
+    }
+
+    /// What a call gets that is not for this state.
+    fn refusal(&self, call: Call) -> ProducerError {
+        if let Some(error) = &self.error {
+            return error.clone();
+        }
+        let hint = match self.state {
+            State::Uninitialized => "; call init_transactions first",
+            State::Ready => "; call begin_transaction first",
+            _ => "",
+        };
+        let text = format!("{call}: the producer is in state {}{hint}", self.state);
+        ProducerError::IllegalState(text.into())
+    }
+}
+
+/// For the sender.
+impl TransactionManager {
+    /// The id and epoch for batches, once the coordinator has named them.
+    pub(crate) fn producer(&self) -> Option<ProducerIdAndEpoch> {
+        self.producer
+    }
+
+    pub(crate) fn version(&self) -> TransactionVersion {
+        self.version
+    }
+
+    pub(crate) fn id(&self) -> &Str {
+        &self.id
+    }
+
+    /// Everything that was appended is wanted now.
+    pub(crate) fn is_completing(&self) -> bool {
+        self.state.is_completing()
+    }
+
+    /// Batches that were never sent belong to the transaction.
+    pub(crate) fn takes_batches(&self) -> bool {
+        match self.state {
+            State::InTransaction => true,
+            State::CommittingTransaction => !self.ending,
+            _ => false,
+        }
+    }
+
+    /// Why a batch that was never sent is dropped, where none is taken.
+    pub(crate) fn drops_with(&self, topic: &Str, partition: i32) -> ProducerError {
+        if self.state == State::AbortingTransaction {
+            let topic = topic.clone();
+            return ProducerError::TransactionAborted { topic, partition };
+        }
+        self.refusal(Call::Send)
+    }
+
+    /// A partition has records: it must become part of the transaction.
+    pub(crate) fn want(&mut self, index: usize, topic: &Str, partition: i32) {
+        if self.version == TransactionVersion::V1 {
+            self.members.entry(index).or_insert_with(|| Member {
+                topic: topic.clone(),
+                partition,
+                standing: Standing::Wanted,
+            });
+        }
+    }
+
+    /// New batches of this partition may leave.
+    pub(crate) fn lets_out(&self, index: usize) -> bool {
+        let open = matches!(
+            self.state,
+            State::InTransaction | State::CommittingTransaction
+        );
+        let member = || self.members.get(&index).map(|member| member.standing);
+        open && (self.version == TransactionVersion::V2 || member() == Some(Standing::Added))
+    }
+
+    /// A batch leaves: from now on the coordinator may know of the transaction.
+    pub(crate) fn batch_leaves(&mut self) {
+        if self.version == TransactionVersion::V2 {
+            self.started = Started::Yes;
+        }
+    }
+
+    /// A record of the transaction is not in the log, or may not be.
+    pub(crate) fn record_failed(&mut self, error: &ProducerError) {
+        if self.is_settled() || self.ending {
+            return;
+        }
+        let failure = TransactionFailure::of_record(error);
+        if verdict::is_fatal_for_batch(failure.code) {
+            self.fail(failure);
+        } else {
+            self.bump = true;
+            self.make_abortable(failure);
+        }
+    }
+
+    /// A record could not be appended, and only its future says so.
+    pub(crate) fn record_refused(&mut self, reason: &str) {
+        // One that came too late for the transaction concerns it no more.
+        if self.state != State::InTransaction {
+            return;
+        }
+        let during = "a record of the transaction was refused";
+        self.make_abortable(TransactionFailure::local(during, reason));
+    }
+
+    /// The partitions should be looked at: another state, another epoch, or one was added.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The error for good, once there is one.
+    pub(crate) fn fatal(&self) -> Option<&ProducerError> {
+        self.error
+            .as_ref()
+            .filter(|_| self.state == State::FatalError)
+    }
+
+    /// The application closes: what is open is aborted, what is under way goes on.
+    ///
+    /// Not for ever: what the coordinator does not end at our word it ends by itself in time.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.give_up_at
+            .get_or_insert(now + self.transaction_timeout);
+        if matches!(self.state, State::InTransaction | State::AbortableError) {
+            self.drop_offsets(&ProducerError::Closed);
+            self.become_state(State::AbortingTransaction);
+        }
+    }
+
+    /// Nothing is left to end.
+    pub(crate) fn is_settled(&self) -> bool {
+        !matches!(
+            self.state,
+            State::InTransaction
+                | State::AbortableError
+                | State::CommittingTransaction
+                | State::AbortingTransaction
+        )
+    }
+
+    /// The client ends: whoever waits must hear.
+    pub(crate) fn give_up(&mut self, error: &ProducerError) {
+        self.settle(Err(error.clone()));
+        self.drop_offsets(error);
+        self.in_flight = None;
+    }
+
+    pub(crate) fn is_mine(&self, id: RequestId) -> bool {
+        self.in_flight.as_ref().is_some_and(|(mine, _)| *mine == id)
+    }
+
+    /// When a retry is due, or closing has taken too long.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let retry = self.not_before.filter(|_| self.in_flight.is_none());
+        let limit = self.give_up_at.filter(|_| !self.is_settled());
+        [retry, limit].into_iter().flatten().min()
+    }
+}
+
+/// Transitions.
+impl TransactionManager {
+    fn become_state(&mut self, next: State) {
+        assert!(
+            self.state.may_become(next),
+            "{} never becomes {next}",
+            self.state
+        );
+        self.state = next;
+        self.changed = true;
+        self.set_gate();
+    }
+
+    /// Records are taken in one state only.
+    fn set_gate(&self) {
+        if self.state == State::InTransaction {
+            self.accumulator.gate.release();
+        } else {
+            self.accumulator.gate.hold(self.refusal(Call::Send));
+        }
+    }
+
+    fn settle(&mut self, outcome: Result<(), ProducerError>) {
+        if let Some(pending) = &self.pending {
+            pending.ticket.finish(outcome);
+        }
+    }
+
+    fn drop_offsets(&mut self, error: &ProducerError) {
+        for commit in self.offsets.drain(..) {
+            commit.ticket.finish(Err(error.clone()));
+        }
+    }
+
+    /// From here on the transaction can only be aborted; if it is being aborted that goes on.
+    fn make_abortable(&mut self, failure: TransactionFailure) {
+        if !self.state.may_become(State::AbortableError) {
+            return;
+        }
+        let error = ProducerError::TransactionAbortable(Arc::new(failure));
+        self.error = Some(error.clone());
+        self.become_state(State::AbortableError);
+        self.settle(Err(error.clone()));
+        self.drop_offsets(&error);
+    }
+
+    /// From here on the producer can only be closed.
+    fn fail(&mut self, failure: TransactionFailure) {
+        if self.state == State::FatalError {
+            return;
+        }
+        let error = ProducerError::TransactionFatal(Arc::new(failure));
+        self.error = Some(error.clone());
+        self.become_state(State::FatalError);
+        self.give_up(&error);
+    }
+
+    /// The transaction has ended. Another epoch is asked for if the numbering needs one, or if the
+    /// brokers have learned version 2 meanwhile.
+    fn complete(&mut self, cluster: &Cluster) {
+        self.members.clear();
+        self.error = None;
+        (self.started, self.ending) = (Started::No, false);
+        (self.failures, self.not_before) = (0, None);
+        let upgrade = self.version < TransactionVersion::V2
+            && finalized_version(cluster) == TransactionVersion::V2;
+        if upgrade || self.bump && self.version == TransactionVersion::V1 {
+            self.become_state(State::Initializing);
+        } else {
+            self.become_ready(cluster);
+        }
+    }
+
+    fn become_ready(&mut self, cluster: &Cluster) {
+        self.version = finalized_version(cluster);
+        self.bump = false;
+        self.become_state(State::Ready);
+        self.settle(Ok(()));
+    }
+
+    fn retry_after_backoff(&mut self, now: Instant) {
+        let wait = self.backoff.after(self.failures);
+        self.failures = self.failures.saturating_add(1);
+        self.not_before = Some(now + wait);
+    }
+}
+
+/// What the brokers have agreed on.
+fn finalized_version(cluster: &Cluster) -> TransactionVersion {
+    if cluster.finalized_level("transaction.version") >= 2 {
+        TransactionVersion::V2
+    } else {
+        TransactionVersion::V1
+    }
+}

@@ -1,0 +1,280 @@
+//! Which request is next, and sending it to its coordinator.
+
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Coordinator, CoordinatorType, NodeId, Outgoing, Purpose};
+use thalweg_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
+use thalweg_protocol::messages::add_partitions_to_txn::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic,
+};
+use thalweg_protocol::messages::end_txn::EndTxnRequest;
+use thalweg_protocol::messages::init_producer_id::InitProducerIdRequest;
+use thalweg_protocol::messages::txn_offset_commit::TxnOffsetCommitRequest;
+use thalweg_protocol::versions::TransactionVersion;
+use thalweg_protocol::{ApiKey, EncodeError, ErrorCode, Str};
+
+use super::offsets::OffsetsCommit;
+use super::state::State;
+use super::{Standing, Started, TransactionManager};
+use crate::error::TransactionFailure;
+use crate::idempotence::ProducerIdAndEpoch;
+
+/// From this version on `InitProducerId` bumps the epoch of a producer that names itself (KIP-360).
+const BUMPING_FROM: i16 = 3;
+
+/// What was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    InitProducerId,
+    AddPartitions,
+    /// These two are about the first of the offsets that are not done.
+    AddOffsets,
+    TxnOffsetCommit,
+    EndTxn {
+        commit: bool,
+    },
+}
+
+impl Asked {
+    pub(super) fn api(self) -> ApiKey {
+        match self {
+            Self::InitProducerId => ApiKey::INIT_PRODUCER_ID,
+            Self::AddPartitions => ApiKey::ADD_PARTITIONS_TO_TXN,
+            Self::AddOffsets => ApiKey::ADD_OFFSETS_TO_TXN,
+            Self::TxnOffsetCommit => ApiKey::TXN_OFFSET_COMMIT,
+            Self::EndTxn { .. } => ApiKey::END_TXN,
+        }
+    }
+
+    pub(super) fn coordinator_type(self) -> CoordinatorType {
+        match self {
+            Self::TxnOffsetCommit => CoordinatorType::Group,
+            _ => CoordinatorType::Transaction,
+        }
+    }
+}
+
+/// What is to happen next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Ask(Asked),
+    /// No coordinator has heard of the transaction: it ends without a word.
+    Complete,
+}
+
+impl TransactionManager {
+    /// Does what is due. `at_rest`: every batch has its outcome and no request holds one.
+    pub(crate) fn poll(&mut self, at_rest: bool, cluster: &mut Cluster, now: Instant) {
+        if !self.is_settled() && self.give_up_at.is_some_and(|at| now >= at) {
+            let text = "the producer was closed and the transaction's coordinator did not answer";
+            return self.fail(TransactionFailure::local("close", text));
+        }
+        if self.in_flight.is_some() || self.not_before.is_some_and(|at| now < at) {
+            return;
+        }
+        self.not_before = None;
+        if self.next_step(at_rest) == Some(Step::Complete) {
+            self.complete(cluster);
+        }
+        if let Some(Step::Ask(asked)) = self.next_step(at_rest) {
+            self.ask(asked, cluster, now);
+        }
+    }
+
+    fn next_step(&self, at_rest: bool) -> Option<Step> {
+        match self.state {
+            State::Initializing => Some(Step::Ask(Asked::InitProducerId)),
+            State::InTransaction => self.addition().map(Step::Ask),
+            State::CommittingTransaction => match self.addition() {
+                Some(asked) => Some(Step::Ask(asked)),
+                None => at_rest.then(|| self.end(true)),
+            },
+            State::AbortingTransaction => at_rest.then(|| self.end(false)),
+            _ => None,
+        }
+    }
+
+    /// Something that the transaction lacks.
+    fn addition(&self) -> Option<Asked> {
+        let lacks = |member: &super::Member| member.standing != Standing::Added;
+        if self.members.values().any(lacks) {
+            return Some(Asked::AddPartitions);
+        }
+        let offsets = self.offsets.front()?;
+        if self.version == TransactionVersion::V1 && !offsets.group_added {
+            return Some(Asked::AddOffsets);
+        }
+        Some(Asked::TxnOffsetCommit)
+    }
+
+    fn end(&self, commit: bool) -> Step {
+        if self.started == Started::No {
+            Step::Complete
+        } else {
+            Step::Ask(Asked::EndTxn { commit })
+        }
+    }
+
+    /// Sends a request if its coordinator is known and takes it; else a later turn tries again.
+    fn ask(&mut self, asked: Asked, cluster: &mut Cluster, now: Instant) {
+        let Some(node) = self.find_node(asked, cluster, now) else {
+            return;
+        };
+        if !cluster.is_ready(node, Purpose::Group, now) {
+            return;
+        }
+        let version = cluster.require_transactional_version(node, asked.api(), self.version);
+        let encoded = match version {
+            Ok(version) if self.cannot_bump(asked, version) => {
+                let text = "the producer needs another epoch, which brokers before 2.5 cannot give";
+                return self.fail(TransactionFailure::local(asked.api().name(), text));
+            }
+            Ok(version) => self.encode(asked, version),
+            Err(error) => {
+                let text = error.to_string();
+                return self.fail(TransactionFailure::local(asked.api().name(), &text));
+            }
+        };
+        let outgoing = match encoded {
+            Ok(outgoing) => outgoing,
+            Err(error) => {
+                let text = error.to_string();
+                return self.fail(TransactionFailure::local(asked.api().name(), &text));
+            }
+        };
+        self.about_to_send(asked);
+        let id = cluster.send(node, Purpose::Group, outgoing, now);
+        self.in_flight = Some((id, asked));
+    }
+
+    fn cannot_bump(&self, asked: Asked, version: i16) -> bool {
+        asked == Asked::InitProducerId && self.producer.is_some() && version < BUMPING_FROM
+    }
+
+    pub(super) fn coordinator_key(&self, asked: Asked) -> Str {
+        let group = || self.offsets.front().map(|commit| &commit.group.group_id);
+        match asked.coordinator_type() {
+            CoordinatorType::Group => group().unwrap_or(&self.id).clone(),
+            _ => self.id.clone(),
+        }
+    }
+
+    fn find_node(&mut self, asked: Asked, cluster: &mut Cluster, now: Instant) -> Option<NodeId> {
+        let (kind, key) = (asked.coordinator_type(), self.coordinator_key(asked));
+        match cluster.coordinator(kind, &key) {
+            Coordinator::Known(node) => Some(node),
+            Coordinator::Unknown => None,
+            Coordinator::Failed { error, message } => {
+                // Asked for again should the application try again.
+                cluster.invalidate_coordinator(kind, &key, now);
+                let message = message.as_deref().unwrap_or_else(|| error.message());
+                let failure = TransactionFailure::told("FindCoordinator", error, message);
+                if error == ErrorCode::GROUP_AUTHORIZATION_FAILED {
+                    self.make_abortable(failure);
+                } else {
+                    self.fail(failure);
+                }
+                None
+            }
+        }
+    }
+
+    /// From here on the coordinator may act on it.
+    fn about_to_send(&mut self, asked: Asked) {
+        let opens = match asked {
+            Asked::AddPartitions | Asked::AddOffsets => true,
+            Asked::TxnOffsetCommit => self.version == TransactionVersion::V2,
+            Asked::InitProducerId | Asked::EndTxn { .. } => false,
+        };
+        if opens {
+            self.started = self.started.max(Started::Maybe);
+        }
+        self.ending |= matches!(asked, Asked::EndTxn { .. });
+        if asked == Asked::AddPartitions {
+            for member in self.members.values_mut() {
+                if member.standing == Standing::Wanted {
+                    member.standing = Standing::Asked;
+                }
+            }
+        }
+    }
+
+    fn encode(&self, asked: Asked, version: i16) -> Result<Outgoing, EncodeError> {
+        let timeout = self.request_timeout;
+        let producer = self
+            .producer
+            .unwrap_or(ProducerIdAndEpoch { id: -1, epoch: -1 });
+        match asked {
+            Asked::InitProducerId => {
+                let timeout_ms = self.transaction_timeout.as_millis();
+                let request = InitProducerIdRequest {
+                    transactional_id: Some(self.id.clone()),
+                    transaction_timeout_ms: i32::try_from(timeout_ms).unwrap_or(i32::MAX),
+                    producer_id: producer.id,
+                    producer_epoch: producer.epoch,
+                };
+                Outgoing::new(&request, version, timeout)
+            }
+            Asked::AddPartitions => {
+                let request = self.add_partitions(producer);
+                Outgoing::new(&request, version, timeout)
+            }
+            Asked::AddOffsets => {
+                let request = AddOffsetsToTxnRequest {
+                    transactional_id: self.id.clone(),
+                    producer_id: producer.id,
+                    producer_epoch: producer.epoch,
+                    group_id: self.front_group(),
+                };
+                Outgoing::new(&request, version, timeout)
+            }
+            Asked::TxnOffsetCommit => {
+                let request = self.offsets.front().map(OffsetsCommit::request);
+                let request = TxnOffsetCommitRequest {
+                    transactional_id: self.id.clone(),
+                    producer_id: producer.id,
+                    producer_epoch: producer.epoch,
+                    ..request.unwrap_or_default()
+                };
+                Outgoing::new(&request, version, timeout)
+            }
+            Asked::EndTxn { commit } => {
+                let request = EndTxnRequest {
+                    transactional_id: self.id.clone(),
+                    producer_id: producer.id,
+                    producer_epoch: producer.epoch,
+                    committed: commit,
+                };
+                Outgoing::new(&request, version, timeout)
+            }
+        }
+    }
+
+    fn front_group(&self) -> Str {
+        let front = self.offsets.front();
+        front.map_or_else(Str::default, |commit| commit.group.group_id.clone())
+    }
+
+    /// All partitions that are not in yet, topic by topic.
+    fn add_partitions(&self, producer: ProducerIdAndEpoch) -> AddPartitionsToTxnRequest {
+        let mut wanted: Vec<(&Str, i32)> = self
+            .members
+            .values()
+            .filter(|member| member.standing != Standing::Added)
+            .map(|member| (&member.topic, member.partition))
+            .collect();
+        wanted.sort_unstable();
+        let topics = wanted.chunk_by(|a, b| a.0 == b.0);
+        let topics = topics.map(|of_topic| AddPartitionsToTxnTopic {
+            name: of_topic[0].0.clone(),
+            partitions: of_topic.iter().map(|&(_, partition)| partition).collect(),
+        });
+        AddPartitionsToTxnRequest {
+            v3_and_below_transactional_id: self.id.clone(),
+            v3_and_below_producer_id: producer.id,
+            v3_and_below_producer_epoch: producer.epoch,
+            v3_and_below_topics: topics.collect(),
+            ..AddPartitionsToTxnRequest::default()
+        }
+    }
+}

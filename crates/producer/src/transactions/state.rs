@@ -1,0 +1,186 @@
+//! The states of a transactional producer: Kafka's `TransactionManager.State`, as one table.
+
+use std::fmt;
+
+use State::{
+    AbortableError, AbortingTransaction, CommittingTransaction, FatalError, InTransaction,
+    Initializing, Ready, Uninitialized,
+};
+
+/// Kafka's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Uninitialized,
+    Initializing,
+    Ready,
+    InTransaction,
+    CommittingTransaction,
+    AbortingTransaction,
+    AbortableError,
+    FatalError,
+}
+
+/// What the application can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Init,
+    Begin,
+    Send,
+    SendOffsets,
+    Commit,
+    Abort,
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) state: State,
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "for the documentation, by a test")
+    )]
+    pub(crate) meaning: &'static str,
+    /// Legal calls. While a call is under way it may also be made again: its outcome is the same.
+    pub(crate) calls: &'static [Call],
+    /// What may follow, besides `FatalError`, which may follow anything.
+    pub(crate) next: &'static [State],
+}
+
+/// The diagram of docs/transactions.md is this table; a test compares them.
+pub(crate) const TABLE: [Row; 8] = [
+    Row {
+        state: Uninitialized,
+        meaning: "new: the coordinator has not been asked yet",
+        calls: &[Call::Init],
+        next: &[Initializing],
+    },
+    Row {
+        state: Initializing,
+        meaning: "a producer id and epoch are asked for (`InitProducerId`)",
+        calls: &[],
+        next: &[Ready],
+    },
+    Row {
+        state: Ready,
+        meaning: "no transaction is open",
+        calls: &[Call::Begin],
+        next: &[InTransaction],
+    },
+    Row {
+        state: InTransaction,
+        meaning: "records and offsets join the transaction",
+        calls: &[Call::Send, Call::SendOffsets, Call::Commit, Call::Abort],
+        next: &[CommittingTransaction, AbortingTransaction, AbortableError],
+    },
+    Row {
+        state: CommittingTransaction,
+        meaning: "what was sent is waited for, then `EndTxn` commits",
+        calls: &[],
+        next: &[Ready, Initializing, AbortableError],
+    },
+    Row {
+        state: AbortingTransaction,
+        meaning: "what is in flight is waited for, the rest dropped, then `EndTxn` aborts",
+        calls: &[],
+        next: &[Ready, Initializing],
+    },
+    Row {
+        state: AbortableError,
+        meaning: "something of the transaction failed: it can only be aborted",
+        calls: &[Call::Abort],
+        next: &[AbortingTransaction],
+    },
+    Row {
+        state: FatalError,
+        meaning: "the producer cannot go on: close it",
+        calls: &[],
+        next: &[],
+    },
+];
+
+impl State {
+    pub(crate) fn row(self) -> &'static Row {
+        TABLE
+            .iter()
+            .find(|row| row.state == self)
+            .expect("every state has a row")
+    }
+
+    pub(crate) fn may_become(self, next: Self) -> bool {
+        next == FatalError || self.row().next.contains(&next)
+    }
+
+    /// A transaction is on its way to its end.
+    pub(crate) fn is_completing(self) -> bool {
+        matches!(self, CommittingTransaction | AbortingTransaction)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Uninitialized => "UNINITIALIZED",
+            Initializing => "INITIALIZING",
+            Ready => "READY",
+            InTransaction => "IN_TRANSACTION",
+            CommittingTransaction => "COMMITTING_TRANSACTION",
+            AbortingTransaction => "ABORTING_TRANSACTION",
+            AbortableError => "ABORTABLE_ERROR",
+            FatalError => "FATAL_ERROR",
+        })
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Init => "init_transactions",
+            Self::Begin => "begin_transaction",
+            Self::Send => "send",
+            Self::SendOffsets => "send_offsets_to_transaction",
+            Self::Commit => "commit_transaction",
+            Self::Abort => "abort_transaction",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::{Display, Write as _};
+
+    use super::*;
+
+    fn list<T: Display>(items: &[T], quote: &str) -> String {
+        let names: Vec<String> = items.iter().map(|i| format!("{quote}{i}{quote}")).collect();
+        names.join(", ")
+    }
+
+    #[test]
+    fn the_documentation_shows_this_table() {
+        let mut shown = String::from("| state | meaning | calls | next |\n|---|---|---|---|\n");
+        for row in &TABLE {
+            let calls = list(row.calls, "`");
+            let next = list(row.next, "");
+            writeln!(
+                shown,
+                "| {} | {} | {calls} | {next} |",
+                row.state, row.meaning
+            )
+            .expect("text grows");
+        }
+        let page = include_str!("../../../../docs/transactions.md");
+        assert!(
+            page.contains(&shown),
+            "docs/transactions.md should have:\n{shown}"
+        );
+    }
+
+    #[test]
+    fn every_state_has_its_row_in_its_place_and_is_reached() {
+        for (at, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.state as usize, at);
+            assert!(row.state.may_become(FatalError));
+            let reached = TABLE.iter().any(|from| from.next.contains(&row.state));
+            assert!(reached || matches!(row.state, Uninitialized | FatalError));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What an error code in a coordinator's answer means, as one table.
+
+use thalweg_protocol::{ApiKey, ErrorCode};
+
+/// What is to be done about an answer; the graver the later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    Done,
+    /// The same request again, after the backoff.
+    Retry,
+    /// The same, with the coordinator looked up first.
+    FindCoordinator,
+    /// The transaction can only be aborted.
+    Abortable,
+    /// The producer cannot go on.
+    Fatal,
+}
+
+/// As Kafka's `TransactionManager` decides, but for two things: an `EndTxn` or `InitProducerId` that
+/// ends in `UNKNOWN_SERVER_ERROR` may have been carried out, and is asked again; and offsets that a
+/// group's coordinator refuses for what they are cost the transaction, not the producer.
+pub(crate) fn verdict(api: ApiKey, code: ErrorCode) -> Verdict {
+    use ApiKey as A;
+    use ErrorCode as E;
+    match (code, api) {
+        (E::NONE, _) => Verdict::Done,
+        (E::NOT_COORDINATOR | E::COORDINATOR_NOT_AVAILABLE, _)
+        | (E::REQUEST_TIMED_OUT, A::TXN_OFFSET_COMMIT) => Verdict::FindCoordinator,
+        (E::UNKNOWN_SERVER_ERROR, A::END_TXN | A::INIT_PRODUCER_ID) => Verdict::Retry,
+        (E::TRANSACTION_ABORTABLE, _)
+        | (E::UNKNOWN_PRODUCER_ID, A::ADD_PARTITIONS_TO_TXN | A::ADD_OFFSETS_TO_TXN | A::END_TXN)
+        | (E::GROUP_AUTHORIZATION_FAILED, A::ADD_OFFSETS_TO_TXN | A::TXN_OFFSET_COMMIT)
+        | (
+            E::FENCED_INSTANCE_ID
+            | E::UNKNOWN_MEMBER_ID
+            | E::ILLEGAL_GENERATION
+            | E::STALE_MEMBER_EPOCH
+            | E::GROUP_ID_NOT_FOUND
+            | E::TOPIC_AUTHORIZATION_FAILED
+            | E::OFFSET_METADATA_TOO_LARGE
+            | E::INVALID_COMMIT_OFFSET_SIZE,
+            A::TXN_OFFSET_COMMIT,
+        ) => Verdict::Abortable,
+        (
+            E::PRODUCER_FENCED
+            | E::INVALID_PRODUCER_EPOCH
+            | E::TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            | E::INVALID_PRODUCER_ID_MAPPING
+            | E::INVALID_TXN_STATE
+            | E::UNSUPPORTED_VERSION,
+            _,
+        ) => Verdict::Fatal,
+        (code, _) if code.is_retriable() => Verdict::Retry,
+        // Any other word about a partition: none of the request was added.
+        (_, A::ADD_PARTITIONS_TO_TXN) => Verdict::Abortable,
+        _ => Verdict::Fatal,
+    }
+}
+
+/// A batch that failed with this takes the producer with it; any other makes the transaction one
+/// that can only be aborted.
+pub(crate) fn is_fatal_for_batch(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::PRODUCER_FENCED
+            | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+            | ErrorCode::CLUSTER_AUTHORIZATION_FAILED
+            | ErrorCode::INVALID_PRODUCER_ID_MAPPING
+            | ErrorCode::UNSUPPORTED_VERSION
+    )
+}

@@ -1,0 +1,522 @@
+//! A transaction coordinator (and a group's) as far as a producer can tell, both versions of the
+//! protocol, and a script of what goes wrong.
+//!
+//! It keeps what the producer must not break: a batch is in a transaction that its partition is part
+//! of, epochs only grow, and what an abort ended is never seen.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use thalweg_protocol::messages::add_offsets_to_txn::{
+    AddOffsetsToTxnRequest, AddOffsetsToTxnResponse,
+};
+use thalweg_protocol::messages::add_partitions_to_txn::{
+    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+};
+use thalweg_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};
+use thalweg_protocol::messages::find_coordinator::{
+    Coordinator as Found, FindCoordinatorRequest, FindCoordinatorResponse,
+};
+use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use thalweg_protocol::messages::txn_offset_commit::{
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+};
+use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Str};
+use thalweg_records::BatchHeader;
+
+/// What becomes of one request, instead of the usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Usual,
+    /// Refused with this, and nothing done.
+    Error(ErrorCode),
+    /// Done, and answered with this all the same.
+    ErrorAfter(ErrorCode),
+    /// The connection breaks, nothing done.
+    LoseRequest,
+    /// Done, then the connection breaks.
+    LoseAnswer,
+    /// Done, and nobody ever hears of it.
+    Silence,
+}
+
+/// What the transport is to do with the answer.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Answer(Box<dyn Encode>),
+    Break,
+    Nothing,
+}
+
+/// A message of any type.
+pub(crate) trait Encode: std::fmt::Debug {
+    fn frame(&self, key: ApiKey, version: i16, correlation_id: i32) -> Vec<u8>;
+}
+
+impl<M: Message + std::fmt::Debug> Encode for M {
+    fn frame(&self, key: ApiKey, version: i16, correlation_id: i32) -> Vec<u8> {
+        thalweg_protocol::frame::encode_response(key, version, correlation_id, self)
+            .expect("a valid answer")
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Txn {
+    #[default]
+    Empty,
+    Ongoing,
+    Complete {
+        commit: bool,
+    },
+}
+
+type Producer = (i64, i16);
+type Place = (String, i32);
+
+#[derive(Debug)]
+pub(crate) struct Coordinator {
+    /// The finalized level of `transaction.version`.
+    pub(crate) level: i16,
+    /// What new connections are told of it, if not `level`.
+    pub(crate) level_told: Option<i16>,
+    /// The level becomes 2 when the open transaction has ended.
+    pub(crate) learn_when_ended: bool,
+    pub(crate) node: i32,
+    /// By API: what happens to the next requests.
+    pub(crate) script: BTreeMap<ApiKey, VecDeque<Reply>>,
+    /// Every request that arrived, with its version.
+    pub(crate) asked: Vec<(ApiKey, i16)>,
+    /// What the last `InitProducerId` named, and `EndTxn`.
+    pub(crate) inits: Vec<Producer>,
+    pub(crate) ends: Vec<bool>,
+    pub(crate) first_epoch: i16,
+    producer: Option<Producer>,
+    last: Option<Producer>,
+    next_id: i64,
+    txn: Txn,
+    partitions: BTreeSet<Place>,
+    groups: BTreeSet<String>,
+    pending_offsets: BTreeMap<Place, i64>,
+    pub(crate) offsets: BTreeMap<Place, i64>,
+    /// What a reader of committed records sees.
+    pub(crate) committed: BTreeMap<Place, Vec<String>>,
+    /// Records of each log that a marker has decided.
+    decided: BTreeMap<Place, usize>,
+    pub(crate) commits: usize,
+    pub(crate) aborts: usize,
+}
+
+impl Default for Coordinator {
+    fn default() -> Self {
+        Self {
+            level: 2,
+            level_told: None,
+            learn_when_ended: false,
+            node: 1,
+            script: BTreeMap::new(),
+            asked: Vec::new(),
+            inits: Vec::new(),
+            ends: Vec::new(),
+            first_epoch: 0,
+            producer: None,
+            last: None,
+            next_id: 500,
+            txn: Txn::Empty,
+            partitions: BTreeSet::new(),
+            groups: BTreeSet::new(),
+            pending_offsets: BTreeMap::new(),
+            offsets: BTreeMap::new(),
+            committed: BTreeMap::new(),
+            decided: BTreeMap::new(),
+            commits: 0,
+            aborts: 0,
+        }
+    }
+}
+
+/// Values of all logs, to decide about.
+pub(crate) type Values = BTreeMap<Place, Vec<String>>;
+
+impl Coordinator {
+    pub(crate) const KEYS: [ApiKey; 5] = [
+        ApiKey::FIND_COORDINATOR,
+        ApiKey::ADD_PARTITIONS_TO_TXN,
+        ApiKey::ADD_OFFSETS_TO_TXN,
+        ApiKey::TXN_OFFSET_COMMIT,
+        ApiKey::END_TXN,
+    ];
+
+    fn v2(&self) -> bool {
+        self.level >= 2
+    }
+
+    pub(crate) fn on(&mut self, key: ApiKey, replies: impl IntoIterator<Item = Reply>) {
+        self.script.entry(key).or_default().extend(replies);
+    }
+
+    pub(crate) fn count(&self, key: ApiKey) -> usize {
+        self.asked.iter().filter(|(asked, _)| *asked == key).count()
+    }
+
+    /// A newer producer takes the transactional id over.
+    pub(crate) fn take_over(&mut self, values: &Values) {
+        self.end(false, values);
+        self.producer = self.producer.map(|(id, epoch)| (id, epoch + 1));
+        self.last = None;
+        self.txn = Txn::Empty;
+    }
+
+    /// The transaction has been open for too long: aborted, and its epoch fenced.
+    pub(crate) fn time_out(&mut self, values: &Values) {
+        let old = self.producer;
+        self.end(false, values);
+        self.producer = old.map(|(id, epoch)| (id, epoch + 1));
+        self.last = old;
+        self.txn = Txn::Complete { commit: false };
+    }
+
+    /// May this batch be written? Under version 2 its partition is added by the broker.
+    pub(crate) fn admits(&mut self, place: &Place, header: &BatchHeader) -> Result<(), ErrorCode> {
+        assert!(
+            header.attributes.is_transactional(),
+            "{place:?}: {header:?}"
+        );
+        let producer = (header.producer_id, header.producer_epoch);
+        if self.producer != Some(producer) {
+            return Err(ErrorCode::INVALID_PRODUCER_EPOCH);
+        }
+        if self.v2() {
+            self.txn = Txn::Ongoing;
+            self.partitions.insert(place.clone());
+        } else {
+            assert!(self.txn == Txn::Ongoing, "a batch outside of a transaction");
+            assert!(self.partitions.contains(place), "{place:?} was not added");
+        }
+        Ok(())
+    }
+
+    /// Decides about all records of the transaction.
+    fn end(&mut self, commit: bool, values: &Values) {
+        for (place, all) in values {
+            let decided = self.decided.entry(place.clone()).or_default();
+            let open = &all[*decided..];
+            *decided = all.len();
+            assert!(
+                open.is_empty() || self.partitions.contains(place),
+                "{place:?} hangs: no marker is written there"
+            );
+            if commit {
+                let seen = self.committed.entry(place.clone()).or_default();
+                seen.extend_from_slice(open);
+            }
+        }
+        let offsets = std::mem::take(&mut self.pending_offsets);
+        if commit {
+            self.offsets.extend(offsets);
+            self.commits += 1;
+        } else {
+            self.aborts += 1;
+        }
+        self.partitions.clear();
+        self.groups.clear();
+        self.txn = Txn::Complete { commit };
+        if std::mem::take(&mut self.learn_when_ended) {
+            self.level = 2;
+        }
+    }
+
+    /// The logs are empty again: their topic was made anew.
+    pub(crate) fn forget_logs(&mut self) {
+        self.decided.clear();
+    }
+
+    pub(crate) fn handle(
+        &mut self,
+        key: ApiKey,
+        version: i16,
+        reader: &mut Reader,
+        values: &Values,
+    ) -> Outcome {
+        self.asked.push((key, version));
+        let script = self.script.get_mut(&key);
+        let reply = script.and_then(VecDeque::pop_front).unwrap_or(Reply::Usual);
+        if reply == Reply::LoseRequest {
+            return Outcome::Break;
+        }
+        let refused = match reply {
+            Reply::Error(code) => Some(code),
+            _ => None,
+        };
+        let answer = self.act(key, version, reader, refused, values);
+        match reply {
+            Reply::LoseAnswer => Outcome::Break,
+            Reply::Silence => Outcome::Nothing,
+            Reply::ErrorAfter(code) => {
+                assert_eq!(key, ApiKey::END_TXN, "only used for this one");
+                Outcome::Answer(Box::new(EndTxnResponse {
+                    error_code: code.0,
+                    ..EndTxnResponse::default()
+                }))
+            }
+            _ => Outcome::Answer(answer),
+        }
+    }
+
+    fn act(
+        &mut self,
+        key: ApiKey,
+        version: i16,
+        reader: &mut Reader,
+        refused: Option<ErrorCode>,
+        values: &Values,
+    ) -> Box<dyn Encode> {
+        match key {
+            ApiKey::FIND_COORDINATOR => {
+                let request = decode::<FindCoordinatorRequest>(reader, version);
+                Box::new(self.find(&request, refused))
+            }
+            ApiKey::INIT_PRODUCER_ID => {
+                let request = decode::<InitProducerIdRequest>(reader, version);
+                Box::new(self.init(&request, refused, values))
+            }
+            ApiKey::ADD_PARTITIONS_TO_TXN => {
+                assert!(!self.v2() && version <= 3, "version {version}");
+                let request = decode::<AddPartitionsToTxnRequest>(reader, version);
+                Box::new(self.add_partitions(&request, refused))
+            }
+            ApiKey::ADD_OFFSETS_TO_TXN => {
+                assert!(!self.v2());
+                let request = decode::<AddOffsetsToTxnRequest>(reader, version);
+                let code = refused.unwrap_or_else(|| {
+                    let producer = (request.producer_id, request.producer_epoch);
+                    self.open(producer, |coordinator| {
+                        coordinator.groups.insert(request.group_id.to_string());
+                    })
+                });
+                Box::new(AddOffsetsToTxnResponse {
+                    error_code: code.0,
+                    ..Default::default()
+                })
+            }
+            ApiKey::TXN_OFFSET_COMMIT => {
+                assert_eq!(version >= 5, self.v2(), "version {version}");
+                let request = decode::<TxnOffsetCommitRequest>(reader, version);
+                Box::new(self.commit_offsets(&request, refused))
+            }
+            ApiKey::END_TXN => {
+                assert_eq!(version >= 5, self.v2(), "version {version}");
+                let request = decode::<EndTxnRequest>(reader, version);
+                Box::new(self.end_txn(&request, refused, values))
+            }
+            other => panic!("no coordinator is asked for {other}"),
+        }
+    }
+
+    fn find(
+        &self,
+        request: &FindCoordinatorRequest,
+        refused: Option<ErrorCode>,
+    ) -> FindCoordinatorResponse {
+        let key = &request.coordinator_keys[0];
+        assert_eq!(i8::from(&**key == "txn"), request.key_type, "{key}");
+        let found = Found {
+            key: key.clone(),
+            node_id: self.node,
+            host: Str::from(format!("n{}", self.node)),
+            port: 9092,
+            error_code: refused.unwrap_or(ErrorCode::NONE).0,
+            ..Found::default()
+        };
+        FindCoordinatorResponse {
+            coordinators: vec![found],
+            ..Default::default()
+        }
+    }
+
+    fn init(
+        &mut self,
+        request: &InitProducerIdRequest,
+        refused: Option<ErrorCode>,
+        values: &Values,
+    ) -> InitProducerIdResponse {
+        self.inits
+            .push((request.producer_id, request.producer_epoch));
+        let named = (request.producer_id, request.producer_epoch);
+        let fenced = named.0 >= 0 && self.producer != Some(named) && self.last != Some(named);
+        let code = refused.or(fenced.then_some(ErrorCode::PRODUCER_FENCED));
+        if let Some(code) = code {
+            return InitProducerIdResponse {
+                error_code: code.0,
+                ..Default::default()
+            };
+        }
+        if self.txn == Txn::Ongoing {
+            assert!(
+                named.0 < 0,
+                "bug 3: another epoch in the middle of a transaction"
+            );
+            self.end(false, values);
+        }
+        // The answer to the same question asked again is the same.
+        if named.0 < 0 || self.last != Some(named) {
+            self.last = (named.0 >= 0).then_some(named);
+            self.producer = Some(self.next());
+        }
+        self.txn = Txn::Empty;
+        let (producer_id, producer_epoch) = self.producer.expect("it was just set");
+        InitProducerIdResponse {
+            producer_id,
+            producer_epoch,
+            ..Default::default()
+        }
+    }
+
+    fn next(&mut self) -> Producer {
+        match self.producer {
+            Some((id, epoch)) if epoch < i16::MAX - 1 => (id, epoch + 1),
+            known => {
+                self.next_id += 1;
+                let epoch = if known.is_none() { self.first_epoch } else { 0 };
+                (self.next_id, epoch)
+            }
+        }
+    }
+
+    fn open(&mut self, producer: Producer, add: impl FnOnce(&mut Self)) -> ErrorCode {
+        if self.producer != Some(producer) {
+            return ErrorCode::PRODUCER_FENCED;
+        }
+        self.txn = Txn::Ongoing;
+        add(self);
+        ErrorCode::NONE
+    }
+
+    fn add_partitions(
+        &mut self,
+        request: &AddPartitionsToTxnRequest,
+        refused: Option<ErrorCode>,
+    ) -> AddPartitionsToTxnResponse {
+        let producer = (
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+        );
+        let topics = &request.v3_and_below_topics;
+        let code = refused.unwrap_or_else(|| {
+            self.open(producer, |coordinator| {
+                for topic in topics {
+                    let places = topic
+                        .partitions
+                        .iter()
+                        .map(|&p| (topic.name.to_string(), p));
+                    coordinator.partitions.extend(places);
+                }
+            })
+        });
+        let results = topics.iter().map(|topic| AddPartitionsToTxnTopicResult {
+            name: topic.name.clone(),
+            results_by_partition: topic
+                .partitions
+                .iter()
+                .map(|&partition| AddPartitionsToTxnPartitionResult {
+                    partition_index: partition,
+                    partition_error_code: code.0,
+                })
+                .collect(),
+        });
+        AddPartitionsToTxnResponse {
+            results_by_topic_v3_and_below: results.collect(),
+            ..Default::default()
+        }
+    }
+
+    fn commit_offsets(
+        &mut self,
+        request: &TxnOffsetCommitRequest,
+        refused: Option<ErrorCode>,
+    ) -> TxnOffsetCommitResponse {
+        let producer = (request.producer_id, request.producer_epoch);
+        let group = request.group_id.to_string();
+        let code = refused.unwrap_or_else(|| {
+            assert!(
+                self.v2() || self.groups.contains(&group),
+                "{group} was not added"
+            );
+            self.open(producer, |coordinator| {
+                for topic in &request.topics {
+                    for partition in &topic.partitions {
+                        let place = (topic.name.to_string(), partition.partition_index);
+                        let offset = partition.committed_offset;
+                        coordinator.pending_offsets.insert(place, offset);
+                    }
+                }
+            })
+        });
+        let topics = request
+            .topics
+            .iter()
+            .map(|topic| TxnOffsetCommitResponseTopic {
+                name: topic.name.clone(),
+                partitions: topic
+                    .partitions
+                    .iter()
+                    .map(|partition| TxnOffsetCommitResponsePartition {
+                        partition_index: partition.partition_index,
+                        error_code: code.0,
+                    })
+                    .collect(),
+            });
+        TxnOffsetCommitResponse {
+            topics: topics.collect(),
+            ..Default::default()
+        }
+    }
+
+    fn end_txn(
+        &mut self,
+        request: &EndTxnRequest,
+        refused: Option<ErrorCode>,
+        values: &Values,
+    ) -> EndTxnResponse {
+        self.ends.push(request.committed);
+        let named = (request.producer_id, request.producer_epoch);
+        let code = refused.unwrap_or_else(|| self.decide(named, request.committed, values));
+        let told = self.producer.filter(|_| self.v2() && code.is_ok());
+        let (producer_id, producer_epoch) = told.unwrap_or((-1, -1));
+        EndTxnResponse {
+            error_code: code.0,
+            producer_id,
+            producer_epoch,
+            ..Default::default()
+        }
+    }
+
+    fn decide(&mut self, named: Producer, commit: bool, values: &Values) -> ErrorCode {
+        let again = Txn::Complete { commit };
+        if self.v2() && self.last == Some(named) && self.txn == again {
+            return ErrorCode::NONE;
+        }
+        if self.producer != Some(named) {
+            return ErrorCode::PRODUCER_FENCED;
+        }
+        if !self.v2() && self.txn == again {
+            return ErrorCode::NONE;
+        }
+        // Version 2 lets an empty transaction be aborted.
+        if self.txn != Txn::Ongoing && (commit || !self.v2()) {
+            return ErrorCode::INVALID_TXN_STATE;
+        }
+        self.end(commit, values);
+        if self.v2() {
+            self.last = Some(named);
+            self.producer = Some(self.next());
+        }
+        ErrorCode::NONE
+    }
+}
+
+fn decode<M: Message>(reader: &mut Reader, version: i16) -> M {
+    let request = M::decode(reader, version).expect("our own request");
+    assert_eq!(reader.remaining(), 0);
+    request
+}
