@@ -37,6 +37,13 @@ ALIASES = {
     "UnknownServerError": "UnknownError",
 }
 
+# What these errors of transactions mean for the producer; the base is in errors/_base.py.
+TRANSACTIONS = {
+    "PRODUCER_FENCED": "FatalTransactionError",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "FatalTransactionError",
+    "TRANSACTION_ABORTABLE": "AbortableTransactionError",
+}
+
 # Keyword fields that the client fills in: class -> (field, annotation, default, meaning).
 FIELDS = {
     "OffsetOutOfRangeError": [
@@ -72,6 +79,8 @@ class Row:
         root = (
             "AuthorizationError" if "AUTHORIZATION_FAILED" in self.name else "BrokerResponseError"
         )
+        if self.name in TRANSACTIONS:
+            return f"{TRANSACTIONS[self.name]}, {root}"
         if "InvalidMetadata" in self.families:
             return f"InvalidMetadataError, {root}"
         if "Retriable" in self.families:
@@ -149,8 +158,10 @@ def render(rows: list[Row]) -> str:
         "from typing import Any",
         "",
         "from thalweg.errors._base import (",
+        "    AbortableTransactionError,",
         "    AuthorizationError,",
         "    BrokerResponseError,",
+        "    FatalTransactionError,",
         "    InvalidMetadataError,",
         "    NoError,",
         "    RetriableError,",

@@ -219,6 +219,24 @@ class Producer(Generic[_K, _V]):
         """Seconds, None waits. What is left is failed with a KafkaTimeoutError that says how
         many and is logged at WARNING. Idempotent."""
 
+    def init_transactions(self) -> None:
+        """As the other calls on transactions: waits for at most `max_block_ms`, then
+        KafkaTimeoutError; called again it takes up the same operation. IllegalStateError names the
+        state; AbortableTransactionError and FatalTransactionError say what is left to do."""
+
+    def begin_transaction(self) -> None:
+        """Asks no broker."""
+
+    def _send_offsets(
+        self,
+        offsets: list[tuple[str, int, int, str, int]],
+        group: tuple[str, int, str, str | None],
+    ) -> None:
+        """(topic, partition, offset, metadata, leader epoch); (group id, generation, member id,
+        instance id)."""
+
+    def commit_transaction(self) -> None: ...
+    def abort_transaction(self) -> None: ...
     def partitions_for(self, topic: str) -> set[int]:
         """Waits for metadata at most `max_block_ms`, then KafkaTimeoutError."""
 

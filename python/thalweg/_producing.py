@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from thalweg import _closing, interceptor
 from thalweg.config import Config, resolve
-from thalweg.errors import KafkaConfigurationError
 from thalweg.partitioner import partition_function
 from thalweg.serializer import SerializeFunction, serialize_function
 
@@ -32,9 +31,6 @@ def configured(client: str, given: Mapping[str, Any]) -> Config:
         KafkaConfigurationError: With every problem at once.
     """
     config = resolve("p", given, client)
-    if config["transactional_id"] is not None:
-        text = "transactional_id: transactions are not offered by this version"
-        raise KafkaConfigurationError(f"{client}: {text}", problems=[text])
     if config["client_id"] is None:
         config["client_id"] = f"thalweg-producer-{_closing.next_number('producer')}"
     for each in config["interceptor_classes"]:

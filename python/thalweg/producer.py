@@ -5,18 +5,17 @@
 
 `send`, `send_many`, `send_arrow`, `flush`, `partitions_for` and the futures are the native
 core's own: with no serializer, partitioner or interceptor set in Python, no Python runs per
-record. This module makes the core out of the options, and closes it.
-
-What is deliberately absent: transactions, which follow; a transactional_id is refused.
+record. Transactions are the core's as well. This module makes the core out of the options, and
+closes it.
 """
 
 import logging
 import warnings
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging
+from thalweg import _closing, _core, _logging, _transactions
 from thalweg._core import (
     BatchMetadata,
     FutureBatchMetadata,
@@ -24,7 +23,6 @@ from thalweg._core import (
 )
 from thalweg._producing import Hooks, close_steps, configured, figures, records_failed
 from thalweg.config import Config, options_of
-from thalweg.errors import IllegalStateError, UnsupportedOperationError
 from thalweg.serializer import Serializer
 from thalweg.structs import RecordMetadata
 
@@ -173,17 +171,30 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             return 2
         return 1 if api_version >= (0, 10, 0) else 0
 
+    # ------------------------------------------------------------------ transactions
+
     def init_transactions(self) -> None:
-        """Transactions are not offered yet.
+        """Gets the producer id for `transactional_id`: once, before the first transaction (KIP-98).
+
+        Fences older producers of the same id, and waits until what they left open is ended.
 
         Raises:
-            IllegalStateError: Without transactional_id, as in kafka-python.
+            IllegalStateError: Without transactional_id, or if it was called before.
+            KafkaTimeoutError: After max_block_ms. It goes on; call again to learn how it ended.
+            FatalTransactionError: If the brokers refuse; see `begin_transaction`.
         """
-        self._no_transactions()
+        super().init_transactions()
 
     def begin_transaction(self) -> None:
-        """See init_transactions."""
-        self._no_transactions()
+        """Opens a transaction: what is sent from here on belongs to it. Asks no broker.
+
+        Raises:
+            IllegalStateError: If the state, which the message names, is not READY.
+            FatalTransactionError: If the producer cannot go on: a ProducerFencedError if a newer
+                one took over its transactional_id, a TransactionalIdAuthorizationFailedError,
+                or another. Every call from then on raises the same; close the producer.
+        """
+        super().begin_transaction()
 
     def send_offsets_to_transaction(
         self,
@@ -192,21 +203,60 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         *,
         consumer_group_id: str | None = None,
     ) -> None:
-        """See init_transactions; `consumer_group_id` is kafka-python 2's name of the second."""
-        self._no_transactions()
+        """Commits a group's offsets if, and when, the transaction commits (KIP-98, KIP-447).
+
+        Args:
+            offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
+            group_metadata: `consumer.group_metadata()`, by which a member that the group has left
+                behind is fenced; or the group's id.
+            consumer_group_id: kafka-python 2's name of the second.
+
+        Raises:
+            IllegalStateError: Outside of a transaction.
+            KafkaTimeoutError: After max_block_ms. It goes on, and commit_transaction waits for it.
+            TransactionCommitFailedError: If the group has moved on: abort.
+            AbortableTransactionError: If the transaction can only be aborted.
+            FatalTransactionError: See `begin_transaction`.
+            TypeError: If the arguments are something else.
+            ValueError: If an offset is negative, or the group has no id.
+        """
+        rows = _transactions.offset_rows(offsets)
+        self._send_offsets(rows, _transactions.group_fields(group_metadata, consumer_group_id))
 
     def commit_transaction(self) -> None:
-        """See init_transactions."""
-        self._no_transactions()
+        """Waits for all that was sent in the transaction, then commits it.
+
+        Raises:
+            IllegalStateError: Outside of a transaction.
+            KafkaTimeoutError: After max_block_ms: the outcome is not known yet, and what was begun
+                goes on. Call again to learn it; any other call raises IllegalStateError.
+            AbortableTransactionError: If a record or request of it failed (the `__cause__`):
+                nothing of it will be committed; call abort_transaction.
+            FatalTransactionError: See `begin_transaction`.
+        """
+        super().commit_transaction()
 
     def abort_transaction(self) -> None:
-        """See init_transactions."""
-        self._no_transactions()
+        """Gives the transaction up. Records not sent yet fail with a TransactionAbortedError.
 
-    def _no_transactions(self) -> NoReturn:
-        if self.config["transactional_id"] is None:
-            raise IllegalStateError("transactions need the option transactional_id")
-        raise UnsupportedOperationError("transactions are not offered by this version")
+        Raises:
+            IllegalStateError: Outside of a transaction.
+            KafkaTimeoutError: After max_block_ms; as for `commit_transaction`.
+            FatalTransactionError: See `begin_transaction`.
+        """
+        super().abort_transaction()
+
+    def transaction(self) -> _transactions.Transaction:
+        """A `with` block as one transaction.
+
+            with producer.transaction():
+                producer.send("topic", b"value")
+
+        Commits at its end. If the block raises, or something of the transaction failed, it is
+        aborted and the error raised. After a KafkaTimeoutError of the commit itself the outcome
+        is not known: call `commit_transaction` until it is.
+        """
+        return _transactions.Transaction(self)
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use thalweg_cluster::{Address, ConnectionError, InvalidTopic, RequestError};
+use thalweg_producer::ProducerError;
 use thalweg_protocol::{DecodeError, EncodeError, ErrorCode};
 use thiserror::Error;
 
@@ -37,6 +38,8 @@ pub enum ClientError {
     /// No thread or descriptor could be had.
     #[error("the system refuses a thread or a descriptor: {0}")]
     System(String),
+    #[error(transparent)]
+    Producer(#[from] ProducerError),
     #[error("the client is closed")]
     Closed,
     /// The runtime's thread and the sockets stayed in the parent.

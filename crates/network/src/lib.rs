@@ -30,6 +30,7 @@ mod runtime;
 pub mod sasl;
 mod signals;
 pub mod tls;
+mod transactions;
 pub mod transport;
 pub mod wait;
 

@@ -1,4 +1,5 @@
 //! A producer's client: the accumulator for application threads, the sender on an actor.
+//! Calls on transactions are in `transactions`.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,7 +14,7 @@ use crate::wait::{Blocked, block_until};
 
 /// Appending is [`Accumulator`]'s; waiting for metadata, flushing and closing are here.
 pub struct ProducerClient {
-    client: Client<Sender>,
+    pub(crate) client: Client<Sender>,
     accumulator: Arc<Accumulator>,
 }
 

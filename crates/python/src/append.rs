@@ -196,6 +196,12 @@ impl Appender {
         self.topics.get(name, &self.accumulator)
     }
 
+    /// Raises what a record would be refused with at the moment, if so.
+    pub(crate) fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        let open = self.accumulator.check_open();
+        open.map_err(|error| errors::raised(errors::producer(py, &error)))
+    }
+
     /// When the one budget of `max_block_ms` is over that a call has for all its waits.
     pub(crate) fn budget(&self) -> Instant {
         Instant::now() + self.max_block
@@ -234,6 +240,8 @@ impl Appender {
         record: &Record<'_>,
         mut refusal: AppendRefusal,
     ) -> Result<Appended, Refused> {
+        // Before any wait: a record that is not for now is refused whatever else is missing.
+        self.check_open(py)?;
         loop {
             let error = match refusal {
                 AppendRefusal::Contended | AppendRefusal::NewBatch => {

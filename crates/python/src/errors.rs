@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyList, PyModule};
 use thalweg_cluster::{Address, ConnectionError, RequestError};
 use thalweg_consumer::ConsumerError;
 use thalweg_network::ClientError;
-use thalweg_producer::ProducerError;
+use thalweg_producer::{FailureKind, ProducerError, TransactionFailure};
 
 use crate::types;
 
@@ -81,6 +81,7 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::UnknownNode(_) => raise(py, "UnknownBrokerIdError", &text),
         ClientError::Configuration(_) => raise(py, "KafkaConfigurationError", &text),
         ClientError::System(_) => PyOSError::new_err(text),
+        ClientError::Producer(cause) => raised(producer(py, cause)),
         ClientError::Closed | ClientError::Forked => raise(py, "IllegalStateError", &text),
         ClientError::Interrupted => interrupted(py),
     }
@@ -154,7 +155,26 @@ pub(crate) fn producer<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<
         ProducerError::Network { .. } => instance(py, "KafkaConnectionError", &text),
         ProducerError::RecordTooLarge { .. } => instance(py, "RecordTooLargeError", &text),
         ProducerError::BufferExhausted => instance(py, "BufferExhaustedError", &text),
-        ProducerError::Closed => instance(py, "IllegalStateError", &text),
+        ProducerError::Closed | ProducerError::IllegalState(_) => {
+            instance(py, "IllegalStateError", &text)
+        }
+        ProducerError::TransactionAborted { .. } => instance(py, "TransactionAbortedError", &text),
+        ProducerError::TransactionAbortable(failure) => {
+            let class = match failure.kind {
+                FailureKind::ToldToAbort => "TransactionAbortableError",
+                FailureKind::CommitFailed => "TransactionCommitFailedError",
+                _ => "AbortableTransactionError",
+            };
+            transaction(py, class, failure, &text)
+        }
+        ProducerError::TransactionFatal(failure) => {
+            let class = match failure.kind {
+                FailureKind::Fenced => "ProducerFencedError",
+                FailureKind::NotAuthorized => "TransactionalIdAuthorizationFailedError",
+                _ => "FatalTransactionError",
+            };
+            transaction(py, class, failure, &text)
+        }
         ProducerError::Codec { .. } => instance(py, "CorruptRecordError", &text),
         ProducerError::Fatal(_) => instance(py, "KafkaError", &text),
         _ => match error.code() {
@@ -162,6 +182,23 @@ pub(crate) fn producer<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<
             None => instance(py, "KafkaError", &text),
         },
     }
+}
+
+/// The error of a transaction; what it comes from is its `__cause__`.
+fn transaction<'py>(
+    py: Python<'py>,
+    class: &str,
+    failure: &TransactionFailure,
+    text: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let error = instance(py, class, text)?;
+    let cause = match &failure.record {
+        Some(record) => Some(producer(py, record)?),
+        None if failure.code.is_error() => Some(for_code(py, failure.code.0, &failure.reason)?),
+        None => None,
+    };
+    error.setattr("__cause__", cause)?;
+    Ok(error)
 }
 
 /// What is wrong with a partition or a look-up, ready to be raised.

@@ -103,6 +103,7 @@ impl Hooks {
         appender: &Appender,
         given: &Given,
     ) -> Result<Prepared, Refused> {
+        appender.check_open(py)?;
         let present =
             |data: &Option<Py<PyAny>>| data.as_ref().is_some_and(|data| !data.is_none(py));
         need_key_or_value(present(&given.key), present(&given.value))?;

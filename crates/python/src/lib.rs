@@ -44,6 +44,7 @@ mod settings;
 mod sink;
 mod tables;
 mod topics;
+mod transactions;
 mod types;
 mod values;
 

@@ -18,7 +18,7 @@ use crate::hooks::topic_name;
 use crate::operation::run;
 use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
 use crate::sending::Given;
-use crate::{errors, gil, send_many};
+use crate::{errors, gil, send_many, transactions};
 
 /// The producer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
@@ -137,6 +137,31 @@ impl Producer {
         }
         let deadline = gil::deadline_seconds(timeout).unwrap_or_else(far_away);
         gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
+    }
+
+    fn init_transactions(&self, py: Python<'_>) -> PyResult<()> {
+        transactions::init(py, self.core(py)?)
+    }
+
+    fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        transactions::begin(py, self.core(py)?)
+    }
+
+    fn _send_offsets(
+        &self,
+        py: Python<'_>,
+        offsets: Vec<transactions::Offset>,
+        group: transactions::Group,
+    ) -> PyResult<()> {
+        transactions::send_offsets(py, self.core(py)?, offsets, group)
+    }
+
+    fn commit_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        transactions::commit(py, self.core(py)?)
+    }
+
+    fn abort_transaction(&self, py: Python<'_>) -> PyResult<()> {
+        transactions::abort(py, self.core(py)?)
     }
 
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<BTreeSet<i32>> {

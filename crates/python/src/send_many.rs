@@ -93,6 +93,7 @@ pub(crate) fn send_lists<'py>(
     columns: Columns,
     serialized: bool,
 ) -> PyResult<SendMany> {
+    core.appender.check_open(py)?;
     let hooks = core.hooks.as_ref().filter(|_| !serialized);
     if hooks.is_some_and(|hooks| hooks.is_per_record() || hooks.has_serializer()) {
         return Ok(SendMany::Each(EachRow::new(topic, columns)));
@@ -160,6 +161,7 @@ pub(crate) fn send_columns<'py>(
         };
         return Err(errors::raise(py, "IllegalStateError", text));
     }
+    core.appender.check_open(py)?;
     let (schema, batches) = capsules::batches(data)?;
     let source = ArrowSource::new(&schema, &batches, now_ms())
         .map_err(|error| capsules::columns_error(&error))?;
@@ -213,7 +215,11 @@ impl EachRow {
                     return None;
                 }
                 Ok(Some(outcome)) => outcome,
-                Err(error) => Err(error.into_value(py).into_any()),
+                Err(error) => {
+                    // As for every row that is in no batch: its future alone tells of it.
+                    core.appender.accumulator.note_refused(&error.to_string());
+                    Err(error.into_value(py).into_any())
+                }
             };
             self.rows.push(outcome);
         }
@@ -311,7 +317,12 @@ impl WholeColumn {
             }
             if self.step(py, appender, memory) {
                 let bulk = self.bulk.take().expect("not polled again once it is done");
-                return Ok(Some((Rows::Bulk(bulk.finish()), self.rows)));
+                let rows = bulk.finish();
+                if let Some((row, error)) = rows.refused().first() {
+                    let text = format!("row {row}: {error}");
+                    appender.accumulator.note_refused(&text);
+                }
+                return Ok(Some((Rows::Bulk(rows), self.rows)));
             }
         }
     }

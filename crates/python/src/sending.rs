@@ -107,7 +107,11 @@ impl Sending {
             }
         }
         match error {
-            NotAppended::Fail(error) => Ok(Some(Err(error))),
+            NotAppended::Fail(error) => {
+                // Its future alone tells of it, so a transaction must know.
+                core.appender.accumulator.note_refused(&error.to_string());
+                Ok(Some(Err(error)))
+            }
             NotAppended::Raise(error) => Err(error),
         }
     }

@@ -23,7 +23,7 @@ from thalweg._producing import Hooks, close_steps, configured, figures, records_
 from thalweg.aio import _completions
 from thalweg.aio.batch import BatchBuilder
 from thalweg.config import Config
-from thalweg.errors import BatchSendError, IllegalStateError
+from thalweg.errors import BatchSendError, IllegalStateError, KafkaConfigurationError
 from thalweg.serializer import Serializer
 from thalweg.structs import RecordMetadata, TopicPartition
 
@@ -116,6 +116,9 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             self._loop, self._completions = loop, None
             self._stopped = False
             self.config = configured("AIOKafkaProducer", configs)
+            if self.config["transactional_id"] is not None:
+                text = "transactional_id: transactions are not offered by this class yet"
+                raise KafkaConfigurationError(f"AIOKafkaProducer: {text}", problems=[text])
             self._hooks = Hooks.of(self.config)
 
     @classmethod

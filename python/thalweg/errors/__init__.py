@@ -4,6 +4,8 @@
     ├── RetriableError ── InvalidMetadataError       what a retry may cure
     ├── BrokerResponseError                          one class per error code of Kafka's protocol
     │   └── AuthorizationError, OffsetOutOfRangeError, ...
+    ├── AbortableTransactionError                    abort_transaction() is the way on
+    ├── FatalTransactionError                        the transactional producer can only be closed
     └── KafkaTimeoutError, KafkaConfigurationError,  what the client itself finds wrong
         IllegalStateError, ...
 

@@ -3,8 +3,10 @@
 from typing import ClassVar
 
 __all__ = [
+    "AbortableTransactionError",
     "AuthorizationError",
     "BrokerResponseError",
+    "FatalTransactionError",
     "InvalidMetadataError",
     "KafkaError",
     "NoError",
@@ -52,6 +54,20 @@ class InvalidMetadataError(RetriableError):
     """A retry may succeed once the metadata is fresh (`InvalidMetadataException`)."""
 
     invalid_metadata = True
+
+
+class AbortableTransactionError(KafkaError):
+    """The open transaction can only be aborted: `abort_transaction()`, then begin again (KIP-1050).
+
+    The error of the record or request that failed is its `__cause__`.
+    """
+
+
+class FatalTransactionError(KafkaError):
+    """The transactional producer cannot go on: close it. Each later call raises the same error.
+
+    The coordinator's own error, if it said one, is its `__cause__`.
+    """
 
 
 class BrokerResponseError(KafkaError):

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from thalweg.errors._base import (
+    AbortableTransactionError,
     AuthorizationError,
     BrokerResponseError,
+    FatalTransactionError,
     InvalidMetadataError,
     NoError,
     RetriableError,
@@ -641,7 +643,7 @@ class TransactionCoordinatorFencedError(BrokerResponseError):
     )
 
 
-class TransactionalIdAuthorizationFailedError(AuthorizationError):
+class TransactionalIdAuthorizationFailedError(FatalTransactionError, AuthorizationError):
     """Code 53, TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 
     errno = 53
@@ -966,7 +968,7 @@ class ThrottlingQuotaExceededError(RetriableError, BrokerResponseError):
     description = "The throttling quota has been exceeded."
 
 
-class ProducerFencedError(BrokerResponseError):
+class ProducerFencedError(FatalTransactionError, BrokerResponseError):
     """Code 90, PRODUCER_FENCED."""
 
     errno = 90
@@ -1236,7 +1238,7 @@ class InvalidRegistrationError(BrokerResponseError):
     description = "The controller has considered the broker registration to be invalid."
 
 
-class TransactionAbortableError(BrokerResponseError):
+class TransactionAbortableError(AbortableTransactionError, BrokerResponseError):
     """Code 120, TRANSACTION_ABORTABLE."""
 
     errno = 120

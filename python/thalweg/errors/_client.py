@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from thalweg.errors._base import InvalidMetadataError, KafkaError, RetriableError
+from thalweg.errors._base import (
+    AbortableTransactionError,
+    InvalidMetadataError,
+    KafkaError,
+    RetriableError,
+)
 from thalweg.errors._broker import MessageSizeTooLargeError, UnsupportedVersionError
 
 __all__ = [
@@ -31,6 +36,7 @@ __all__ = [
     "StaleMetadata",
     "TooManyInFlightRequests",
     "TransactionAbortedError",
+    "TransactionCommitFailedError",
     "UnknownBrokerIdError",
     "UnrecognizedBrokerVersion",
     "UnsupportedCodecError",
@@ -268,6 +274,13 @@ class TransactionAbortedError(KafkaError):
     """The record was not sent as its transaction was aborted by the application (KIP-654)."""
 
     message = "Failing batch since transaction was aborted"
+
+
+class TransactionCommitFailedError(CommitFailedError, AbortableTransactionError):
+    """The group has moved on, so the offsets of the transaction cannot be committed (KIP-447).
+
+    Abort the transaction; the group's new owner of the partitions reads their records again.
+    """
 
 
 class WakeupError(KafkaError):

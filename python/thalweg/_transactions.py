@@ -1,0 +1,98 @@
+"""What the producer's calls on transactions are given, made into what the native core takes.
+
+The transactions themselves are the core's: states, requests, retries.
+"""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
+from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = ["Transaction", "group_fields", "offset_rows"]
+
+Row = tuple[str, int, int, str, int]
+Fields = tuple[str, int, str, str | None]
+
+
+def offset_rows(offsets: Mapping[Any, Any]) -> list[Row]:
+    """{TopicPartition: OffsetAndMetadata} as (topic, partition, offset, metadata, leader epoch).
+
+    Raises:
+        TypeError: If keys or values are something else.
+        ValueError: If an offset is negative.
+    """
+    rows: list[Row] = []
+    for where, at in offsets.items():
+        if not isinstance(where, TopicPartition) or not isinstance(at, OffsetAndMetadata):
+            raise TypeError("offsets must be {TopicPartition: OffsetAndMetadata}")
+        if at.offset < 0:
+            raise ValueError(f"Invalid negative offset of {where}: {at.offset}")
+        rows.append((*where, at.offset, at.metadata or "", at.leader_epoch))
+    return rows
+
+
+def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:
+    """(group id, generation, member id, instance id) of either way to name the group.
+
+    Raises:
+        TypeError: If it is neither a ConsumerGroupMetadata nor a group id, or both are given.
+        ValueError: If the group has no id, or a generation but no member.
+    """
+    if (group_metadata is None) == (consumer_group_id is None):
+        raise TypeError("give one of group_metadata and consumer_group_id")
+    group = consumer_group_id if group_metadata is None else group_metadata
+    if isinstance(group, str):
+        group = ConsumerGroupMetadata(group)
+    if not isinstance(group, ConsumerGroupMetadata):
+        raise TypeError(f"group_metadata must be a ConsumerGroupMetadata or a str, not {group!r}")
+    if not group.group_id:
+        raise ValueError("offsets are committed for a group: the consumer needs a group_id")
+    if group.generation_id > 0 and not group.member_id:
+        raise ValueError(f"generation_id={group.generation_id} needs a member_id")
+    return group.group_id, group.generation_id, group.member_id, group.group_instance_id
+
+
+class _Transactional(Protocol):
+    def begin_transaction(self) -> None: ...
+    def commit_transaction(self) -> None: ...
+    def abort_transaction(self) -> None: ...
+
+
+class Transaction:
+    """`with producer.transaction():` commits at the end, and aborts if the block raises."""
+
+    def __init__(self, producer: _Transactional) -> None:
+        self._producer = producer
+
+    def __enter__(self) -> Self:
+        self._producer.begin_transaction()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None:
+            self._commit()
+        else:
+            self._abort_after(exc)
+
+    def _commit(self) -> None:
+        try:
+            self._producer.commit_transaction()
+        except AbortableTransactionError as error:
+            self._abort_after(error)
+            raise
+
+    def _abort_after(self, error: BaseException) -> None:
+        """Aborts; what made it necessary is what the caller hears of."""
+        if isinstance(error, FatalTransactionError):
+            return
+        try:
+            self._producer.abort_transaction()
+        except KafkaError as failed:
+            error.add_note(f"abort_transaction() failed as well: {failed}")
