@@ -98,7 +98,7 @@ def test_producers_are_idempotent_by_default(broker: Broker) -> None:
         {"compression_type": "brotli"},
         {"compression_type": "gzip", "compression_level": 22},
         {"acks": 2},
-        {"transactional_id": "t"},
+        {"transactional_id": "t", "acks": 1},
         {"batch_size": -1},
     ],
 )

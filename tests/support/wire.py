@@ -91,6 +91,7 @@ class BatchHeader:
     last_offset_delta: int
     records: int
     producer_id: int
+    producer_epoch: int
     base_sequence: int
 
     @property
@@ -391,6 +392,13 @@ def batch_headers(data: memoryview) -> Iterator[BatchHeader]:
         if at + length > len(data):
             return
         yield BatchHeader(
-            fields[0], length, fields[5], fields[6], fields[12], fields[9], fields[11]
+            base_offset=fields[0],
+            length=length,
+            attributes=fields[5],
+            last_offset_delta=fields[6],
+            records=fields[12],
+            producer_id=fields[9],
+            producer_epoch=fields[10],
+            base_sequence=fields[11],
         )
         at += length

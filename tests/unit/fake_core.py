@@ -140,6 +140,29 @@ class _Opened:
 
 
 class Producer(_Opened, Generic[K, V]):
+    """`raises[call]` is what a call on transactions raises."""
+
+    def _transactional(self, name: str, *args: Any) -> None:
+        self.calls.append((name, *args))
+        error = getattr(self, "raises", {}).get(name)
+        if error is not None:
+            raise error
+
+    def init_transactions(self) -> None:
+        self._transactional("init")
+
+    def begin_transaction(self) -> None:
+        self._transactional("begin")
+
+    def _send_offsets(self, rows: Any, group: Any) -> None:
+        self._transactional("send_offsets", rows, group)
+
+    def commit_transaction(self) -> None:
+        self._transactional("commit")
+
+    def abort_transaction(self) -> None:
+        self._transactional("abort")
+
     def close(self, timeout: float | None = None) -> None:
         self.calls.append(("close", timeout))
         self.closed = True

@@ -4,11 +4,7 @@ from typing import Any
 
 import pytest
 
-from thalweg.errors import (
-    IllegalStateError,
-    KafkaConfigurationError,
-    UnsupportedOperationError,
-)
+from thalweg.errors import KafkaConfigurationError
 from thalweg.interceptor import ProducerInterceptor
 from thalweg.partitioner import DefaultPartitioner, Partitioner
 from thalweg.serializer import JsonSerializer, Serializer
@@ -183,22 +179,6 @@ def test_metrics_are_grouped_or_flat_or_off(make):
     assert make().metrics() == {"group": {"name": 1.0}}
     assert make().metrics(raw=True) == {("group", "name"): 1.0}
     assert make(metrics_enabled=False).metrics() is None
-
-
-def test_transactions_are_refused_clearly(make):
-    with pytest.raises(KafkaConfigurationError, match="not offered by this version"):
-        make(transactional_id="t")
-    producer = make()
-    for call in (
-        producer.init_transactions,
-        producer.begin_transaction,
-        producer.commit_transaction,
-        producer.abort_transaction,
-        lambda: producer.send_offsets_to_transaction({}, "g"),
-    ):
-        with pytest.raises(IllegalStateError, match="transactional_id"):
-            call()
-    assert issubclass(UnsupportedOperationError, NotImplementedError)
 
 
 def test_a_subclass_may_have_a_constructor_of_its_own(fake):
