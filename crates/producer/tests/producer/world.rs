@@ -38,6 +38,8 @@ pub(crate) fn counting_waker() -> (Arc<Count>, Waker) {
 
 pub(crate) struct World {
     pub(crate) now: Instant,
+    /// What the wall clock says; nothing but timestamps may depend on it.
+    pub(crate) wall_ms: i64,
     pub(crate) cluster: Cluster,
     pub(crate) sender: Sender,
     pub(crate) accumulator: Arc<Accumulator>,
@@ -83,6 +85,7 @@ impl World {
         let now = Instant::now();
         Self {
             now,
+            wall_ms: 0,
             cluster,
             sender: Sender::new(config, Arc::clone(&accumulator)),
             accumulator,
@@ -124,13 +127,13 @@ impl World {
         while let Some((id, result)) = self.cluster.poll_response() {
             busy = true;
             self.sender
-                .on_response(id, result, &mut self.cluster, self.now, 0);
+                .on_response(id, result, &mut self.cluster, self.now, self.wall_ms);
         }
-        self.sender.poll(&mut self.cluster, self.now, 0);
+        self.sender.poll(&mut self.cluster, self.now, self.wall_ms);
         while let Some(job) = (!self.hold_jobs).then(|| self.sender.poll_job()).flatten() {
             busy = true;
             self.sender
-                .job_done(job.run(), &mut self.cluster, self.now, 0);
+                .job_done(job.run(), &mut self.cluster, self.now, self.wall_ms);
         }
         while let Some(action) = self.cluster.poll_action() {
             busy = true;
