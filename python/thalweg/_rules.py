@@ -310,11 +310,31 @@ class _Rules:
                     f"{name} cannot be set with group_protocol='consumer': the broker decides it"
                 )
 
+    def statistics(self) -> None:
+        """The statistics callback and how often it is called."""
+        stats_cb = self.values["stats_cb"]
+        if stats_cb is not None and not callable(stats_cb):
+            self.found.problem(f"stats_cb must be callable, not {stats_cb!r}")
+        elif stats_cb is not None and not self.values["statistics_interval_ms"]:
+            self.found.warn(
+                "stats_cb: without effect, as statistics_interval_ms is 0", self.ignored
+            )
+        elif stats_cb is None and self.values["statistics_interval_ms"]:
+            self.found.warn(
+                "statistics_interval_ms: without effect, as there is no stats_cb", self.ignored
+            )
+
 
 _COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl)
 _OWN: Final[dict[str, tuple[Callable[[_Rules], None], ...]]] = {
-    "p": (_Rules.idempotence, _Rules.delivery, _Rules.compression, _Rules.memory),
-    "c": (_Rules.fetch, _Rules.group, _Rules.group_protocol),
+    "p": (
+        _Rules.idempotence,
+        _Rules.delivery,
+        _Rules.compression,
+        _Rules.memory,
+        _Rules.statistics,
+    ),
+    "c": (_Rules.fetch, _Rules.group, _Rules.group_protocol, _Rules.statistics),
     "a": (),
 }
 

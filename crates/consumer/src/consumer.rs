@@ -19,6 +19,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use thalweg_cluster::Notifier;
+use thalweg_cluster::metrics::MetricGroup;
 
 use crate::config::ConsumerConfig;
 use crate::drain::{Drained, drain};
@@ -55,10 +56,10 @@ impl Consumer {
     pub fn new(config: ConsumerConfig, notifier: Arc<Notifier>) -> (Arc<Self>, Fetcher) {
         let consumer = Arc::new(Self {
             memory: FetchMemory::new(config.fetch_buffer_memory_bytes),
+            metrics: ConsumerMetrics::new(config.metrics),
             config,
             subscription: Subscription::default(),
             buffer: Arc::default(),
-            metrics: ConsumerMetrics::default(),
             lookups: Mutex::default(),
             changed: AtomicBool::new(false),
             attentive: AtomicBool::new(true),
@@ -79,6 +80,11 @@ impl Consumer {
 
     pub fn metrics(&self) -> &ConsumerMetrics {
         &self.metrics
+    }
+
+    /// All figures by Kafka's names.
+    pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
+        self.metrics.snapshot(now)
     }
 
     /// Bytes held for undrained records now, and at most so far.

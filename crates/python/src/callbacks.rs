@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -24,6 +24,22 @@ pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
 /// Names the work registered for one completion.
 pub(crate) type Token = u64;
 
+/// Work that is due again and again.
+pub(crate) type Repeated = Box<dyn Fn(Python<'_>) + Send + Sync>;
+
+/// Names work that is repeated, in the process that it was registered in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimerId {
+    pid: u32,
+    number: u64,
+}
+
+struct Timer {
+    due: Instant,
+    every: Duration,
+    work: Arc<Repeated>,
+}
+
 enum Item {
     Completed(Token),
     Run(Work),
@@ -32,6 +48,7 @@ enum Item {
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
+    timers: BTreeMap<u64, Timer>,
     /// The thread runs items that it took out.
     running: bool,
     stopped: bool,
@@ -61,6 +78,22 @@ pub(crate) fn current() -> &'static Callbacks {
 /// A lock whose holder panicked guards plain queues, which stay usable.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    /// All that is to be done, with the work of timers that are due behind what waited already.
+    fn take_due(&mut self, now: Instant) -> &VecDeque<Item> {
+        if self.stopped {
+            return &self.items;
+        }
+        for timer in self.timers.values_mut().filter(|timer| timer.due <= now) {
+            timer.due = now + timer.every;
+            let work = Arc::clone(&timer.work);
+            self.items
+                .push_back(Item::Run(Box::new(move |py| work(py))));
+        }
+        &self.items
+    }
 }
 
 impl Callbacks {
@@ -115,6 +148,36 @@ impl Callbacks {
         }
     }
 
+    /// Runs work each time so much time has passed. A run that comes late makes the next one late:
+    /// missed ones are not made up for.
+    pub(crate) fn every(
+        &'static self,
+        every: Duration,
+        work: Repeated,
+    ) -> std::io::Result<TimerId> {
+        self.start()?;
+        let number = self.new_token();
+        let timer = Timer {
+            due: Instant::now() + every,
+            every,
+            work: Arc::new(work),
+        };
+        locked(&self.queue).timers.insert(number, timer);
+        self.wake.notify_all();
+        Ok(TimerId {
+            pid: std::process::id(),
+            number,
+        })
+    }
+
+    /// Ends it; with the GIL, which the work's Python objects want. A run that has begun ends.
+    pub(crate) fn cancel(&self, timer: TimerId) {
+        if timer.pid == std::process::id() {
+            let ended = locked(&self.queue).timers.remove(&timer.number);
+            drop(ended);
+        }
+    }
+
     fn push(&self, item: Item) {
         let mut queue = locked(&self.queue);
         if queue.stopped && queue.finished {
@@ -156,11 +219,8 @@ impl Callbacks {
         loop {
             let mut queue = locked(&self.queue);
             queue.running = false;
-            while queue.items.is_empty() && !queue.stopped {
-                queue = self
-                    .wake
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
+            while queue.take_due(Instant::now()).is_empty() && !queue.stopped {
+                queue = self.sleep(queue);
             }
             let items = std::mem::take(&mut queue.items);
             queue.running = !items.is_empty();
@@ -174,6 +234,22 @@ impl Callbacks {
             if Python::try_attach(|py| self.run_all(py, items)).is_none() {
                 // No interpreter any more; what was left of it must not be touched.
                 return;
+            }
+        }
+    }
+
+    /// Until there is something new, or a timer is due.
+    fn sleep<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let next = queue.timers.values().map(|timer| timer.due).min();
+        match next {
+            None => self
+                .wake
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(due) => {
+                let left = due.saturating_duration_since(Instant::now());
+                let woken = self.wake.wait_timeout(queue, left);
+                woken.unwrap_or_else(PoisonError::into_inner).0
             }
         }
     }

@@ -372,9 +372,6 @@ impl Accumulator {
         if self.closed.load(Ordering::Acquire) {
             return Err(self.refuse_closed());
         }
-        self.metrics
-            .buffer_exhausted_total
-            .fetch_add(1, Ordering::Relaxed);
         // Whoever must wait waits for a whole batch: with the first chunk alone the batch could not
         // grow, as the pool is empty, and would be sent with a few records.
         let raw = topic.ratio.raw_limit(self.compression, self.batch_size);

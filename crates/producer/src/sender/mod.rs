@@ -369,7 +369,9 @@ impl Sender {
             }
         }
         self.jobs.clear();
-        self.requests.clear();
+        for _ in std::mem::take(&mut self.requests) {
+            self.accumulator.metrics().request_done();
+        }
     }
 
     /// The producer cannot go on.
@@ -401,6 +403,7 @@ impl Role for Sender {
     type Job = CompressJob;
 
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, _now_ms: i64) {
+        self.outcomes.at(now);
         self.take_metadata(cluster, now);
         self.take_arrivals(cluster, now);
         while let Some(index) = self.timers.pop(&mut self.slots, now) {
@@ -421,6 +424,7 @@ impl Role for Sender {
         now: Instant,
         _now_ms: i64,
     ) {
+        self.outcomes.at(now);
         if matches!(self.producer_id, ProducerIdState::Requested { id: asked, .. } if asked == id) {
             self.producer_id_answered(result, now);
         } else if let Some(request) = self.requests.remove(&id) {
@@ -437,6 +441,7 @@ impl Role for Sender {
     }
 
     fn job_done(&mut self, output: CompressedBatch, _: &mut Cluster, now: Instant, _now_ms: i64) {
+        self.outcomes.at(now);
         self.compressed(output, now);
     }
 
@@ -453,7 +458,8 @@ impl Role for Sender {
         self.closing && self.accumulator.incomplete.len() == 0
     }
 
-    fn abort(&mut self, _now: Instant) {
+    fn abort(&mut self, now: Instant) {
+        self.outcomes.at(now);
         self.closing = true;
         self.accumulator.close();
         let records = self.unfinished_records();

@@ -1,7 +1,6 @@
 //! How batches end, other than by an answer: too old, or cut off by a gap in the numbering.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::ConnectionError;
@@ -20,6 +19,8 @@ use crate::sync::lock;
 pub(crate) struct Outcomes {
     accumulator: Arc<Accumulator>,
     delivery_timeout: Duration,
+    /// The sender's present; None before its first turn.
+    now: Option<Instant>,
 }
 
 impl Outcomes {
@@ -27,7 +28,13 @@ impl Outcomes {
         Self {
             accumulator,
             delivery_timeout,
+            now: None,
         }
+    }
+
+    /// What is told from here on is told at this time.
+    pub(crate) fn at(&mut self, now: Instant) {
+        self.now = Some(now);
     }
 
     pub(crate) fn succeed(&self, batch: &ProducerBatch, written: Written) {
@@ -35,8 +42,10 @@ impl Outcomes {
     }
 
     pub(crate) fn fail(&self, batch: &ProducerBatch, failure: impl Into<Failure>) {
-        let failed = &self.accumulator.metrics().record_error_total;
-        failed.fetch_add(u64::from(batch.records), Ordering::Relaxed);
+        if let Some(now) = self.now {
+            let metrics = self.accumulator.metrics();
+            metrics.failed(batch.completion.topic(), batch.records, now);
+        }
         self.tell(batch, Err(failure.into()));
     }
 

@@ -13,6 +13,7 @@ mod compression;
 mod cost;
 mod expiry;
 mod idempotence;
+mod metrics;
 mod ordering;
 mod partitioning;
 mod pool;

@@ -47,6 +47,8 @@ pub(crate) struct World {
     pub(crate) notifier: Arc<Notifier>,
     /// Codec jobs stay with the sender.
     pub(crate) hold_jobs: bool,
+    /// How often an append had to wait for memory.
+    pub(crate) waits: usize,
     /// Turns taken.
     pub(crate) turns: usize,
 }
@@ -92,6 +94,7 @@ impl World {
             brokers,
             notifier,
             hold_jobs: false,
+            waits: 0,
             turns: 0,
         }
     }
@@ -226,8 +229,14 @@ impl World {
     }
 
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let all = self.accumulator.metrics_snapshot();
+        self.metric_of("producer-metrics", name)
+    }
+
+    pub(crate) fn metric_of(&self, group: &str, name: &str) -> f64 {
+        let all = self.accumulator.metrics_snapshot(self.now);
         all.into_iter()
+            .filter(|known| known.name == group)
+            .flat_map(|known| known.values)
             .find(|(known, _)| *known == name)
             .expect("a metric of that name")
             .1
