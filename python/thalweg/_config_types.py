@@ -40,7 +40,7 @@ class ProducerConfig(TypedDict, total=False):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
+    ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | None
@@ -135,7 +135,7 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
+    ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | None
@@ -234,7 +234,7 @@ class AdminConfig(TypedDict, total=False):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
+    ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | None
@@ -306,7 +306,6 @@ class CoreProducerConfig(TypedDict):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
@@ -362,7 +361,6 @@ class CoreConsumerConfig(TypedDict):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
@@ -416,7 +414,6 @@ class CoreClientConfig(TypedDict):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None

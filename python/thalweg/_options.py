@@ -349,11 +349,12 @@ _SECURITY: tuple[Option, ...] = (
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
-    _text(
+    _object(
         "ssl_ciphers",
         "pca",
         "Names of allowed cipher suites, joined by colons or commas.",
         kafka="ssl.cipher.suites",
+        refused="the suites are the TLS library's: those of TLS 1.3, and ECDHE with AEAD of 1.2",
     ),
     _object(
         "ssl_context",

@@ -170,6 +170,21 @@ class _Rules:
                 'sasl_jaas_config must be \'<LoginModule> required username="..." password="...";\''
             )
 
+    def sockets(self) -> None:
+        """Choices that Kafka and kafka-python offer for sockets and that nothing here follows."""
+        if self.values["client_dns_lookup"] != "use_all_dns_ips":
+            self.found.warn(
+                "client_dns_lookup: without effect, all addresses of a name are always tried",
+                self.ignored,
+            )
+        if "socket_options" in self.explicit and self.values["socket_options"]:
+            others = [each for each in self.values["socket_options"] if tuple(each) != (6, 1, 1)]
+            if others:
+                self.found.warn(
+                    f"socket_options: without effect but for TCP_NODELAY, not {others}",
+                    self.ignored,
+                )
+
     # -------------------------------------------------------------- producers
 
     def idempotence(self) -> None:
@@ -325,7 +340,7 @@ class _Rules:
             )
 
 
-_COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl)
+_COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl, _Rules.sockets)
 _OWN: Final[dict[str, tuple[Callable[[_Rules], None], ...]]] = {
     "p": (
         _Rules.idempotence,
