@@ -740,6 +740,10 @@ class Client:
         no topic."""
 
     def cluster(self) -> ClusterMetadata: ...
+    def watch_cluster_id(self, f: Callable[[str], object]) -> None:
+        """f(cluster_id) on the callback thread: at once if it is known, and whenever it is
+        another one, until the client is closed. What f raises is logged."""
+
     def nodes(self) -> list[BrokerMetadata]: ...
     def api_versions(self, node: _Node | None = None) -> dict[str, tuple[int, int]]:
         """{API name: (least, highest)} that the node announced (unknown keys as their number)."""

@@ -98,8 +98,14 @@ def _users_own(config: Mapping[str, Any]) -> list[Any]:
     return [*(config[name] for name in names), *config["interceptor_classes"]]
 
 
-def watched(producer: Any, config: Config) -> metrics.Watch:
+def watched(
+    producer: Any,
+    config: Config,
+    watch_cluster_id: Callable[[Callable[[str], object]], object],
+) -> metrics.Watch:
     """Has an opened producer's reporters, statistics and listeners be told, until it is closed."""
+    own = [*_users_own(config), *config["metric_reporters"]]
+    interceptor.tell_cluster(watch_cluster_id, own)
     return metrics.Watch(producer, config, "producer")
 
 

@@ -162,6 +162,9 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         self._driver = Driver(self, config)
         self._open(config.core(), _Hooks(config, self._driver.before_poll))
         self._watch = metrics.Watch(self, config, "consumer")
+        deserializers = config["key_deserializer"], config["value_deserializer"]
+        own = [*deserializers, *config["interceptor_classes"], *config["metric_reporters"]]
+        interceptor.tell_cluster(self.client.watch_cluster_id, own)
         _closing.watch(self, _close_at_exit)
         if topics:
             self.subscribe(topics)

@@ -28,8 +28,6 @@ _Groups = Mapping[str, Mapping[str, float]]
 _REFRESH_SECONDS: Final = 1.0
 # Figures that a reporter reads one after the other are of one moment.
 _FRESH_SECONDS: Final = 0.05
-# What is said of a group behind the dot of its name.
-_TAGS: Final = {"node-metrics": "node-id", "topic-metrics": "topic"}
 
 
 class MetricName(NamedTuple):
@@ -38,7 +36,7 @@ class MetricName(NamedTuple):
     Attributes:
         name: "record-send-rate".
         group: "producer-metrics", "producer-node-metrics", "producer-topic-metrics".
-        tags: Pairs: client-id, and node-id or topic where the group has many.
+        tags: Pairs: client-id, and node-id, topic, or topic and partition where there are many.
     """
 
     name: str
@@ -92,8 +90,13 @@ def named(groups: _Groups, client_id: str) -> dict[MetricName, float]:
     for group, values in groups.items():
         base, _, about = group.partition(".")
         tags = [("client-id", client_id)]
-        if about:
-            tags.append((_TAGS[base.partition("-")[2]], about))
+        if base.endswith("-node-metrics"):
+            tags.append(("node-id", about))
+        elif base.endswith("-topic-metrics"):
+            tags.append(("topic", about))
+        elif about:
+            topic, _, partition = about.rpartition("-")
+            tags += [("topic", topic), ("partition", partition)]
         for name, value in values.items():
             found[MetricName(name, base, tuple(tags))] = value
     return found

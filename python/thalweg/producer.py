@@ -120,7 +120,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         config = self.config = configured("KafkaProducer", given)
         _logging.refresh()
         self._open(config.core(), Hooks.of(config))
-        self._watch = watched(self, config)
+        self._watch = watched(self, config, self.client.watch_cluster_id)
         _closing.watch(self, _close_at_exit)
 
     @classmethod

@@ -75,6 +75,9 @@ def test_a_consumer_counts_what_it_reads(broker: Broker, clients: Clients) -> No
     assert fetches["fetch-total"] >= 1
     assert fetches["fetch-latency-avg"] <= fetches["fetch-latency-max"]
     assert fetches["records-consumed-rate"] > 0
+    of_partition = groups[f"consumer-fetch-manager-metrics.{topic}-0"]
+    assert (of_partition["records-lag"], of_partition["records-lead"]) == (0, 30)
+    assert (fetches["records-lag-max"], fetches["records-lead-min"]) == (0, 30)
     assert groups["consumer-metrics"]["response-total"] >= 2
     assert any(name.startswith("consumer-node-metrics.node-") for name in groups)
     consumer.close()

@@ -104,6 +104,9 @@ class Client:
     def forget_coordinator(self, kind: str, key: str) -> None:
         self.forgotten.append((kind, key))
 
+    def watch_cluster_id(self, f: Callable[[str], object]) -> None:
+        f("cluster-1")
+
     def nodes(self) -> list[BrokerMetadata]:
         return [BrokerMetadata(1, "h", 1), BrokerMetadata(2, "h", 2)]
 

@@ -76,11 +76,14 @@ def test_names_carry_client_node_and_topic():
         "producer-metrics": {"x": 1.0},
         "producer-node-metrics.node--1": {"x": 2.0},
         "producer-topic-metrics.a.b": {"x": 3.0},
+        "consumer-fetch-manager-metrics.a-b-12": {"x": 4.0},
     }
+    of_partition = (("client-id", "me"), ("topic", "a-b"), ("partition", "12"))
     assert named(groups, "me") == {
         ("x", "producer-metrics", (("client-id", "me"),)): 1.0,
         ("x", "producer-node-metrics", (("client-id", "me"), ("node-id", "node--1"))): 2.0,
         ("x", "producer-topic-metrics", (("client-id", "me"), ("topic", "a.b"))): 3.0,
+        ("x", "consumer-fetch-manager-metrics", of_partition): 4.0,
     }
 
 

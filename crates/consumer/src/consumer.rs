@@ -28,7 +28,7 @@ use crate::fetch_buffer::FetchBuffer;
 use crate::fetcher::Fetcher;
 use crate::list_offsets::{ListedOffset, LookupRequest};
 use crate::memory::FetchMemory;
-use crate::metrics::ConsumerMetrics;
+use crate::metrics::{ConsumerMetrics, Lag};
 use crate::offset_spec::{OffsetReset, OffsetSpec};
 use crate::partition_state::FetchPosition;
 use crate::pending::{Pending, pending};
@@ -84,7 +84,24 @@ impl Consumer {
 
     /// All figures by Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
-        self.metrics.snapshot(now)
+        self.metrics.snapshot(&self.lags(), now)
+    }
+
+    /// How far each position is from the end and the beginning of its log, where both are known.
+    fn lags(&self) -> Vec<Lag> {
+        let isolation = self.config.isolation_level;
+        let of = |partition: TopicPartition| {
+            let lag = self.subscription.lag(&partition, isolation).ok()??;
+            let position = self.subscription.position(&partition).ok()??.offset;
+            let start = self.subscription.log_start_offset(&partition).ok()?;
+            Some(Lag {
+                partition,
+                lag,
+                lead: start.map(|start| (position - start).max(0)),
+            })
+        };
+        let assigned = self.subscription.assignment().into_iter();
+        assigned.filter_map(of).collect()
     }
 
     /// Bytes held for undrained records now, and at most so far.

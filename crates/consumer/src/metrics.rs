@@ -7,7 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::metrics::{MetricGroup, MetricsConfig, Sampled};
+use thalweg_cluster::metrics::{Metric, MetricGroup, MetricsConfig, Sampled};
+
+use crate::topic_partition::TopicPartition;
+
+const GROUP: &str = "consumer-fetch-manager-metrics";
 
 /// Shared by the threads of one consumer; every counter only grows.
 #[derive(Debug)]
@@ -36,6 +40,14 @@ struct Windows {
     /// What the counters gained between two looks; at least one look an answer.
     bytes: Sampled,
     records: Sampled,
+}
+
+/// Records between a position and the ends of its log.
+#[derive(Debug)]
+pub(crate) struct Lag {
+    pub(crate) partition: TopicPartition,
+    pub(crate) lag: i64,
+    pub(crate) lead: Option<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -100,15 +112,34 @@ impl ConsumerMetrics {
             .record(f64::from(throttle_time_ms.max(0)), now);
     }
 
-    pub(crate) fn snapshot(&self, now: Instant) -> Vec<MetricGroup> {
-        let mut windows = self.windows(now);
-        let Windows {
+    /// A group for the client, and one for each of its partitions.
+    pub(crate) fn snapshot(&self, lags: &[Lag], now: Instant) -> Vec<MetricGroup> {
+        let mut values = self.windows(now).values(now);
+        // Kafka tells the greatest of a window of time; this is the greatest of this moment.
+        if let Some(max) = lags.iter().map(|each| each.lag).max() {
+            values.push(("records-lag-max", max as f64));
+        }
+        if let Some(min) = lags.iter().filter_map(|each| each.lead).min() {
+            values.push(("records-lead-min", min as f64));
+        }
+        let of_client = MetricGroup {
+            name: GROUP.to_owned(),
+            values,
+        };
+        let of_partitions = lags.iter().map(Lag::group);
+        std::iter::once(of_client).chain(of_partitions).collect()
+    }
+}
+
+impl Windows {
+    fn values(&mut self, now: Instant) -> Vec<Metric> {
+        let Self {
             latency,
             throttle,
             bytes,
             records,
-        } = &mut *windows;
-        let values = vec![
+        } = self;
+        vec![
             ("bytes-consumed-rate", bytes.rate(now)),
             ("bytes-consumed-total", bytes.total()),
             ("fetch-latency-avg", latency.avg(now)),
@@ -122,10 +153,18 @@ impl ConsumerMetrics {
             ("records-consumed-rate", records.rate(now)),
             ("records-consumed-total", records.total()),
             ("records-per-request-avg", records.avg(now)),
-        ];
-        vec![MetricGroup {
-            name: "consumer-fetch-manager-metrics".to_owned(),
+        ]
+    }
+}
+
+impl Lag {
+    fn group(&self) -> MetricGroup {
+        let TopicPartition { topic, partition } = &self.partition;
+        let mut values = vec![("records-lag", self.lag as f64)];
+        values.extend(self.lead.map(|lead| ("records-lead", lead as f64)));
+        MetricGroup {
+            name: format!("{GROUP}.{topic}-{partition}"),
             values,
-        }]
+        }
     }
 }

@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -23,6 +24,20 @@ pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
 
 /// Names the work registered for one completion.
 pub(crate) type Token = u64;
+
+/// Tells the callback thread that a token is due.
+struct TokenWaker(Token);
+
+impl Wake for TokenWaker {
+    fn wake(self: Arc<Self>) {
+        current().completed(self.0);
+    }
+}
+
+/// Completes the token when it is woken, from any thread.
+pub(crate) fn waker(token: Token) -> Waker {
+    Waker::from(Arc::new(TokenWaker(token)))
+}
 
 /// Work that is due again and again.
 pub(crate) type Repeated = Box<dyn Fn(Python<'_>) + Send + Sync>;
