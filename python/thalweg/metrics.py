@@ -26,7 +26,7 @@ _Groups = Mapping[str, Mapping[str, float]]
 
 # How soon a reporter hears of figures that are new: of a node just connected, a topic just used.
 _REFRESH_SECONDS: Final = 1.0
-# Figures that a reporter reads one after the other are of one moment.
+# Figures that a reporter reads one after the other are of one moment, until it reads one again.
 _FRESH_SECONDS: Final = 0.05
 
 
@@ -132,6 +132,7 @@ class Watch:
         self._began = time.monotonic()
         self._read_at = float("-inf")
         self._values: dict[MetricName, float] = {}
+        self._seen: set[MetricName] = set()
         self._told: dict[MetricName, KafkaMetric] = {}
         self._timers: list[Any] = []
         enabled = config["metrics_enabled"]
@@ -139,7 +140,7 @@ class Watch:
         self._reporters = list(config["metric_reporters"]) if enabled else []
         if self._reporters:
             self._call("configure", config.public())
-            self._told = {name: self._metric(name) for name in self._read()}
+            self._told = {name: self._metric(name) for name in self._read_all()}
             self._call("init", list(self._told.values()))
             self._every(_REFRESH_SECONDS, self.refresh)
         if self._stats_cb is not None and config["statistics_interval_ms"]:
@@ -149,9 +150,7 @@ class Watch:
         """Tells the last news and closes the reporters; a second call does nothing."""
         self._stop_timers()
         if self._reporters:
-            self._read_at = float("-inf")
             self.refresh()
-            self._values = self._read()
             self._call("close")
             self._reporters = []
 
@@ -160,7 +159,7 @@ class Watch:
         if self._client() is None:
             self._stop_timers()
             return
-        now = self._read()
+        now = self._read_all()
         for name in [name for name in self._told if name not in now]:
             self._call("metric_removal", self._told.pop(name))
         for name in [name for name in now if name not in self._told]:
@@ -207,15 +206,23 @@ class Watch:
         return found
 
     def _metric(self, name: MetricName) -> KafkaMetric:
-        return KafkaMetric(name, lambda: self._read().get(name, nan))
+        return KafkaMetric(name, lambda: self._read(name))
 
-    def _read(self) -> dict[MetricName, float]:
-        """All figures; the last ones of a client that is closed."""
+    def _read(self, name: MetricName) -> float:
+        """One figure; the last one of a client that is closed."""
+        is_old = time.monotonic() - self._read_at >= _FRESH_SECONDS
+        if self._reporters and (is_old or name in self._seen):
+            self._read_all()
+            self._read_at = time.monotonic()
+        self._seen.add(name)
+        return self._values.get(name, nan)
+
+    def _read_all(self) -> dict[MetricName, float]:
         client = self._client()
-        now = time.monotonic()
-        if client is not None and now - self._read_at >= _FRESH_SECONDS and self._reporters:
+        if client is not None:
             self._values = named(client.metrics(), self._client_id)
-            self._read_at = now
+        self._seen = set()
+        self._read_at = float("-inf")
         return self._values
 
     def _every(self, seconds: float, f: Callable[[], None]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import Any
 
 import pytest
@@ -108,13 +107,15 @@ def test_a_reporter_is_told_what_there_is_what_comes_and_what_goes(make, fake):
     figures = fake.core.Producer.figures
     figures["producer-node-metrics.node-1"] = {"request-rate": 1.0}
     del figures["producer-topic-metrics.a.b"]
-    producer._watch._read_at = -math.inf
     timer.f()
     assert reporter.calls[2:] == [("removal", "byte-total"), ("change", "request-rate")]
     sent = MetricName("record-send-total", "producer-metrics", (("client-id", "me"),))
+    tx = MetricName("request-total", "producer-metrics", (("client-id", "me"),))
+    assert (reporter.metrics[sent].value(), reporter.metrics[tx].value()) == (7.0, 3.0)
     figures["producer-metrics"]["record-send-total"] = 8.0
-    producer._watch._read_at = -math.inf
-    assert reporter.metrics[sent].value() == 8.0
+    assert reporter.metrics[sent].value() == 8.0, "read again, it is read anew"
+    figures["producer-metrics"]["request-total"] = 4.0
+    assert reporter.metrics[tx].value() == 3.0, "and others are of the same moment"
     producer.close()
     producer.close()
     assert reporter.calls[4:] == [("close", None)]
