@@ -91,13 +91,13 @@ impl Consumer {
     fn lags(&self) -> Vec<Lag> {
         let isolation = self.config.isolation_level;
         let of = |partition: TopicPartition| {
-            let lag = self.subscription.lag(&partition, isolation).ok()??;
+            let to_end = self.subscription.lag(&partition, isolation).ok()??;
             let position = self.subscription.position(&partition).ok()??.offset;
             let start = self.subscription.log_start_offset(&partition).ok()?;
             Some(Lag {
                 partition,
-                lag,
-                lead: start.map(|start| (position - start).max(0)),
+                to_end,
+                from_start: start.map(|start| (position - start).max(0)),
             })
         };
         let assigned = self.subscription.assignment().into_iter();

@@ -46,8 +46,8 @@ struct Windows {
 #[derive(Debug)]
 pub(crate) struct Lag {
     pub(crate) partition: TopicPartition,
-    pub(crate) lag: i64,
-    pub(crate) lead: Option<i64>,
+    pub(crate) to_end: i64,
+    pub(crate) from_start: Option<i64>,
 }
 
 #[derive(Debug, Default)]
@@ -116,10 +116,10 @@ impl ConsumerMetrics {
     pub(crate) fn snapshot(&self, lags: &[Lag], now: Instant) -> Vec<MetricGroup> {
         let mut values = self.windows(now).values(now);
         // Kafka tells the greatest of a window of time; this is the greatest of this moment.
-        if let Some(max) = lags.iter().map(|each| each.lag).max() {
+        if let Some(max) = lags.iter().map(|each| each.to_end).max() {
             values.push(("records-lag-max", max as f64));
         }
-        if let Some(min) = lags.iter().filter_map(|each| each.lead).min() {
+        if let Some(min) = lags.iter().filter_map(|each| each.from_start).min() {
             values.push(("records-lead-min", min as f64));
         }
         let of_client = MetricGroup {
@@ -160,8 +160,8 @@ impl Windows {
 impl Lag {
     fn group(&self) -> MetricGroup {
         let TopicPartition { topic, partition } = &self.partition;
-        let mut values = vec![("records-lag", self.lag as f64)];
-        values.extend(self.lead.map(|lead| ("records-lead", lead as f64)));
+        let mut values = vec![("records-lag", self.to_end as f64)];
+        values.extend(self.from_start.map(|lead| ("records-lead", lead as f64)));
         MetricGroup {
             name: format!("{GROUP}.{topic}-{partition}"),
             values,

@@ -57,15 +57,24 @@ struct Timer {
 
 enum Item {
     Completed(Token),
+    /// A callback whose outcome was known when it was added.
     Run(Work),
+    /// Of our own: no callback has to wait for it.
+    Aside(Work),
+}
+
+impl Item {
+    fn is_callback(&self) -> bool {
+        !matches!(self, Self::Aside(_))
+    }
 }
 
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
     timers: BTreeMap<u64, Timer>,
-    /// The thread runs items that it took out.
-    running: bool,
+    /// Callbacks among the items, and those that run just now.
+    callbacks_due: usize,
     stopped: bool,
     finished: bool,
 }
@@ -105,7 +114,7 @@ impl Queue {
             timer.due = now + timer.every;
             let work = Arc::clone(&timer.work);
             self.items
-                .push_back(Item::Run(Box::new(move |py| work(py))));
+                .push_back(Item::Aside(Box::new(move |py| work(py))));
         }
         &self.items
     }
@@ -147,19 +156,18 @@ impl Callbacks {
     /// Runs work soon, behind what is due already.
     pub(crate) fn run(&'static self, work: Work) {
         drop(self.start());
-        self.push(Item::Run(work));
+        self.push(Item::Aside(work));
     }
 
     /// Work for an outcome that is known: at once in this thread, unless that would overtake
     /// callbacks that are due already.
     pub(crate) fn run_now_or_in_turn(&'static self, py: Python<'_>, work: Work) {
-        let queue = locked(&self.queue);
-        let idle = queue.items.is_empty() && !queue.running;
-        drop(queue);
+        let idle = locked(&self.queue).callbacks_due == 0;
         if idle || ON_CALLBACK_THREAD.get() {
             work(py);
         } else {
-            self.run(work);
+            drop(self.start());
+            self.push(Item::Run(work));
         }
     }
 
@@ -201,6 +209,7 @@ impl Callbacks {
             return;
         }
         let first = queue.items.is_empty();
+        queue.callbacks_due += usize::from(item.is_callback());
         queue.items.push_back(item);
         drop(queue);
         if first {
@@ -231,14 +240,15 @@ impl Callbacks {
     }
 
     fn serve(&self) {
+        let mut callbacks_run = 0;
         loop {
             let mut queue = locked(&self.queue);
-            queue.running = false;
+            queue.callbacks_due -= callbacks_run;
             while queue.take_due(Instant::now()).is_empty() && !queue.stopped {
                 queue = self.sleep(queue);
             }
             let items = std::mem::take(&mut queue.items);
-            queue.running = !items.is_empty();
+            callbacks_run = items.iter().filter(|item| item.is_callback()).count();
             if items.is_empty() {
                 queue.finished = true;
                 drop(queue);
@@ -272,7 +282,7 @@ impl Callbacks {
     fn run_all(&self, py: Python<'_>, items: VecDeque<Item>) {
         for item in items {
             match item {
-                Item::Run(work) => work(py),
+                Item::Run(work) | Item::Aside(work) => work(py),
                 Item::Completed(token) => {
                     if let Some(work) = self.take(token) {
                         work(py);
