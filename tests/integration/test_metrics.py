@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 from typing import Any
@@ -13,6 +14,7 @@ from tests.integration.scripts import run
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
+from thalweg.aio import AIOKafkaProducer
 from thalweg.errors import BufferExhaustedError
 from thalweg.metrics import KafkaMetric, MetricsReporter
 
@@ -179,3 +181,29 @@ def test_timers_do_not_run_in_a_forked_child_and_harm_no_exit(start_embedded: An
     broker.create_topic("t")
     ended = run(LEFT_OPEN, broker.bootstrap_servers)
     assert (ended.code, ended.lines) == (0, ["left open at exit"]), ended.err
+
+
+def test_asyncio_producers_tell_the_same(broker: Broker) -> None:
+    topic = broker.create_topic("asyncio")
+    told: list[dict[str, Any]] = []
+    heard: list[KafkaMetric] = []
+
+    class Kept(MetricsReporter):
+        def init(self, metrics: list[KafkaMetric]) -> None:
+            heard.extend(metrics)
+
+    async def run_it() -> Any:
+        async with AIOKafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers,
+            stats_cb=told.append,
+            statistics_interval_ms=20,
+            metric_reporters=[Kept],
+        ) as producer:
+            await producer.send_and_wait(topic, b"x")
+            while not told or not told[-1]["txmsgs"]:
+                await asyncio.sleep(0.01)
+            return producer.metrics()[f"producer-topic-metrics.{topic}"]
+
+    figures = asyncio.run(asyncio.wait_for(run_it(), 30))
+    assert figures["record-send-total"] == 1
+    assert heard

@@ -163,11 +163,6 @@ impl AsyncProducer {
         gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
     }
 
-    fn watch_cluster_id(&self, py: Python<'_>, f: Py<PyAny>) -> PyResult<()> {
-        cluster::watch_id(self.opened(py)?.core.view().clone(), f);
-        Ok(())
-    }
-
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.opened(py)?.core.metrics(py)
     }

@@ -150,7 +150,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             _completions.detach(loop, completions)
             raise
         self._loop = loop
-        self._watch = watched(self, self.config, self.watch_cluster_id)
+        self._watch = watched(self, self.config, self._client.watch_cluster_id)
         _closing.watch(self, _close_at_exit)
 
     async def stop(self, timeout: float | None = None) -> None:
