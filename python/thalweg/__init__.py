@@ -108,6 +108,7 @@ _MODULES = (
     "coordinator",
     "errors",
     "interceptor",
+    "metrics",
     "partitioner",
     "producer",
     "serializer",

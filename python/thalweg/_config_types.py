@@ -40,7 +40,7 @@ class ProducerConfig(TypedDict, total=False):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
+    ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | None
@@ -79,10 +79,12 @@ class ProducerConfig(TypedDict, total=False):
     partitioner_availability_timeout_ms: int
     interceptor_classes: str | Sequence[Any]
     metrics_enabled: bool
+    metric_reporters: str | Sequence[Any]
+    metrics_num_samples: int
+    metrics_sample_window_ms: int
+    statistics_interval_ms: int
+    stats_cb: Callable[[dict[str, Any]], object] | None
     api_version: Any
-    metric_reporters: Any
-    metrics_num_samples: Any
-    metrics_sample_window_ms: Any
     metrics_recording_level: Any
     enable_metrics_push: Any
     selector: Any
@@ -133,7 +135,7 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
+    ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | None
@@ -177,10 +179,12 @@ class ConsumerConfig(TypedDict, total=False):
     exclude_internal_topics: bool
     interceptor_classes: str | Sequence[Any]
     metrics_enabled: bool
+    metric_reporters: str | Sequence[Any]
+    metrics_num_samples: int
+    metrics_sample_window_ms: int
+    statistics_interval_ms: int
+    stats_cb: Callable[[dict[str, Any]], object] | None
     api_version: Any
-    metric_reporters: Any
-    metrics_num_samples: Any
-    metrics_sample_window_ms: Any
     metrics_recording_level: Any
     metric_group_prefix: Any
     enable_metrics_push: Any
@@ -230,7 +234,7 @@ class AdminConfig(TypedDict, total=False):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
+    ssl_ciphers: Any
     ssl_context: Any
     ssl_endpoint_identification_algorithm: str | None
     ssl_truststore_location: str | None
@@ -247,10 +251,10 @@ class AdminConfig(TypedDict, total=False):
     sasl_kerberos_name: Any
     sasl_kerberos_service_name: Any
     sasl_kerberos_domain_name: Any
+    metric_reporters: str | Sequence[Any]
+    metrics_num_samples: int
+    metrics_sample_window_ms: int
     api_version: Any
-    metric_reporters: Any
-    metrics_num_samples: Any
-    metrics_sample_window_ms: Any
     metrics_recording_level: Any
     metric_group_prefix: Any
     enable_metrics_push: Any
@@ -302,7 +306,6 @@ class CoreProducerConfig(TypedDict):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
@@ -323,6 +326,8 @@ class CoreProducerConfig(TypedDict):
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
+    metrics_num_samples: int
+    metrics_sample_window_ms: int
 
 
 class CoreConsumerConfig(TypedDict):
@@ -356,7 +361,6 @@ class CoreConsumerConfig(TypedDict):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
@@ -375,6 +379,8 @@ class CoreConsumerConfig(TypedDict):
     enable_incremental_fetch_sessions: bool
     max_poll_records: int
     consumer_timeout_ms: int | None
+    metrics_num_samples: int
+    metrics_sample_window_ms: int
     auto_offset_reset_by_duration_ms: int | None
 
 
@@ -408,7 +414,8 @@ class CoreClientConfig(TypedDict):
     ssl_keyfile: str | None
     ssl_password: str | None
     ssl_crlfile: str | None
-    ssl_ciphers: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
     sasl_plain_password: str | None
+    metrics_num_samples: int
+    metrics_sample_window_ms: int

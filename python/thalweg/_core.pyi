@@ -61,7 +61,9 @@ __all__ = [
     "PendingRequest",
     "Producer",
     "RecordTable",
+    "Timer",
     "__version__",
+    "call_every",
     "runtime_threads",
     "set_log_level",
     "stop_threads",
@@ -118,6 +120,20 @@ class ClusterMetadata:
 
     def leader_for_partition(self, partition: _Partition) -> int | None:
         """Node id; None if the partition is unknown; -1 if it has no leader."""
+
+# ---------------------------------------------------------------- metrics.rs
+
+@final
+class Timer:
+    """A function that is called again and again, until `cancel`."""
+
+    def cancel(self) -> None: ...
+
+def call_every(seconds: float, f: Callable[[], object]) -> Timer:
+    """Calls f() on the callback thread each time so much has passed; what it raises is logged.
+
+    Calls that come late are not made up for. Call with the interpreter running; a forked child
+    inherits none."""
 
 # ---------------------------------------------------------------- producer.rs
 
@@ -242,7 +258,8 @@ class Producer(Generic[_K, _V]):
 
     def bootstrap_connected(self) -> bool: ...
     def metrics(self) -> dict[str, dict[str, float]]:
-        """{group: {name: value}}, Kafka's names ('producer-metrics', 'record-send-total')."""
+        """{group: {name: value}}, Kafka's names ('producer-metrics', 'record-send-total'); groups
+        of one node or topic end in '.node-1' or its name. Also of a closed producer."""
 
     @property
     def client(self) -> Client:
@@ -741,6 +758,10 @@ class Client:
         no topic."""
 
     def cluster(self) -> ClusterMetadata: ...
+    def watch_cluster_id(self, f: Callable[[str], object]) -> None:
+        """f(cluster_id) on the callback thread: at once if it is known, and whenever it is
+        another one, until the client is closed. What f raises is logged."""
+
     def nodes(self) -> list[BrokerMetadata]: ...
     def api_versions(self, node: _Node | None = None) -> dict[str, tuple[int, int]]:
         """{API name: (least, highest)} that the node announced (unknown keys as their number)."""

@@ -121,7 +121,7 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
 
 
 _RUST_IO = "sockets are driven by thalweg's native core, not by Python"
-_METRICS = "metrics are read with metrics(); the native core keeps them"
+_METRICS = "figures are read with metrics(), and all of them are kept"
 _KERBEROS = "GSSAPI is not offered by this version"
 _JVM = "it names something of the Java virtual machine"
 
@@ -349,11 +349,12 @@ _SECURITY: tuple[Option, ...] = (
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
-    _text(
+    _object(
         "ssl_ciphers",
         "pca",
         "Names of allowed cipher suites, joined by colons or commas.",
         kafka="ssl.cipher.suites",
+        refused="the suites are the TLS library's: those of TLS 1.3, and ECDHE with AEAD of 1.2",
     ),
     _object(
         "ssl_context",
@@ -859,9 +860,45 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_enabled",
         True,
         "pc",
-        "Whether metrics() gives something.",
+        "Whether metrics() gives something, and whether reporters and stats_cb are called.",
         core=False,
         kafka=None,
+    ),
+    Option(
+        name="metric_reporters",
+        kind="interceptors",
+        default=(),
+        clients="pca",
+        core=False,
+        doc="Reporters of figures: instances, classes or dotted names; see thalweg.metrics."
+        " Admin clients call none.",
+        annotation="str | Sequence[Any]",
+        differs="There is no JMX.",
+    ),
+    _ms(
+        "metrics_num_samples",
+        2,
+        "pca",
+        "Windows of time over which averages and rates are taken.",
+        low=1,
+        high=1000,
+    ),
+    _ms("metrics_sample_window_ms", 30000, "pca", "How long such a window is.", low=1),
+    _ms(
+        "statistics_interval_ms",
+        0,
+        "pc",
+        "How often stats_cb is called; 0: never.",
+        core=False,
+        kafka=None,
+    ),
+    _object(
+        "stats_cb",
+        "pc",
+        "Called with a dict of all figures every statistics_interval_ms, on the thread of"
+        " callbacks.",
+        kafka=None,
+        annotation="Callable[[dict[str, Any]], object] | None",
     ),
 )
 
@@ -872,18 +909,6 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "kafka-python's broker version.",
         kafka=None,
         ignored="the versions of each API are negotiated with each broker",
-    ),
-    _object(
-        "metric_reporters",
-        "pca",
-        "Classes of reporters.",
-        default=(),
-        ignored=_METRICS,
-        differs="There is no JMX.",
-    ),
-    _object("metrics_num_samples", "pca", "Samples of a rate.", default=2, ignored=_METRICS),
-    _object(
-        "metrics_sample_window_ms", "pca", "Window of a rate.", default=30000, ignored=_METRICS
     ),
     _object(
         "metrics_recording_level",

@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from thalweg import _closing, interceptor
+from thalweg import _closing, interceptor, metrics
 from thalweg.config import Config, resolve
 from thalweg.partitioner import partition_function
 from thalweg.serializer import SerializeFunction, serialize_function
 
-__all__ = ["Hooks", "close_steps", "configured", "figures", "records_failed"]
+__all__ = ["Hooks", "close_steps", "configured", "records_failed", "watched"]
 
 log = logging.getLogger("thalweg.producer")
 
@@ -88,10 +88,26 @@ def _serialize_both(
     return run
 
 
+def _users_own(config: Mapping[str, Any]) -> list[Any]:
+    """The objects of the user's that live as long as a producer."""
+    names = ("key_serializer", "value_serializer", "partitioner")
+    return [*(config[name] for name in names), *config["interceptor_classes"]]
+
+
+def watched(
+    producer: Any,
+    config: Config,
+    watch_cluster_id: Callable[[Callable[[str], object]], object],
+) -> metrics.Watch:
+    """Has an opened producer's reporters, statistics and listeners be told, until it is closed."""
+    own = [*_users_own(config), *config["metric_reporters"]]
+    interceptor.tell_cluster(watch_cluster_id, own)
+    return metrics.Watch(producer, config, "producer")
+
+
 def close_steps(config: Mapping[str, Any]) -> None:
     """Calls close() of the user's own objects that have one; what they raise is logged."""
-    names = ("key_serializer", "value_serializer", "partitioner")
-    for each in [*(config[name] for name in names), *config["interceptor_classes"]]:
+    for each in _users_own(config):
         close = getattr(each, "close", None)
         if close is None:
             continue
@@ -99,15 +115,6 @@ def close_steps(config: Mapping[str, Any]) -> None:
             close()
         except Exception:
             log.exception("close() of %r raised", each)
-
-
-def figures(config: Mapping[str, Any], groups: dict[str, dict[str, float]], raw: bool) -> Any:
-    """What `metrics(raw)` returns of the core's figures."""
-    if not config["metrics_enabled"]:
-        return None
-    if not raw:
-        return groups
-    return {(group, name): rows[name] for group, rows in groups.items() for name in rows}
 
 
 def records_failed(groups: Mapping[str, Mapping[str, float]]) -> int:

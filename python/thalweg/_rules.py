@@ -170,6 +170,21 @@ class _Rules:
                 'sasl_jaas_config must be \'<LoginModule> required username="..." password="...";\''
             )
 
+    def sockets(self) -> None:
+        """Choices that Kafka and kafka-python offer for sockets and that nothing here follows."""
+        if self.values["client_dns_lookup"] != "use_all_dns_ips":
+            self.found.warn(
+                "client_dns_lookup: without effect, all addresses of a name are always tried",
+                self.ignored,
+            )
+        if "socket_options" in self.explicit and self.values["socket_options"]:
+            others = [each for each in self.values["socket_options"] if tuple(each) != (6, 1, 1)]
+            if others:
+                self.found.warn(
+                    f"socket_options: without effect but for TCP_NODELAY, not {others}",
+                    self.ignored,
+                )
+
     # -------------------------------------------------------------- producers
 
     def idempotence(self) -> None:
@@ -310,11 +325,31 @@ class _Rules:
                     f"{name} cannot be set with group_protocol='consumer': the broker decides it"
                 )
 
+    def statistics(self) -> None:
+        """The statistics callback and how often it is called."""
+        stats_cb = self.values["stats_cb"]
+        if stats_cb is not None and not callable(stats_cb):
+            self.found.problem(f"stats_cb must be callable, not {stats_cb!r}")
+        elif stats_cb is not None and not self.values["statistics_interval_ms"]:
+            self.found.warn(
+                "stats_cb: without effect, as statistics_interval_ms is 0", self.ignored
+            )
+        elif stats_cb is None and self.values["statistics_interval_ms"]:
+            self.found.warn(
+                "statistics_interval_ms: without effect, as there is no stats_cb", self.ignored
+            )
 
-_COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl)
+
+_COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl, _Rules.sockets)
 _OWN: Final[dict[str, tuple[Callable[[_Rules], None], ...]]] = {
-    "p": (_Rules.idempotence, _Rules.delivery, _Rules.compression, _Rules.memory),
-    "c": (_Rules.fetch, _Rules.group, _Rules.group_protocol),
+    "p": (
+        _Rules.idempotence,
+        _Rules.delivery,
+        _Rules.compression,
+        _Rules.memory,
+        _Rules.statistics,
+    ),
+    "c": (_Rules.fetch, _Rules.group, _Rules.group_protocol, _Rules.statistics),
     "a": (),
 }
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging, interceptor
+from thalweg import _closing, _core, _logging, interceptor, metrics
 from thalweg._coerce import duration_ms
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, options_of, resolve
@@ -161,6 +161,10 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         _logging.refresh()
         self._driver = Driver(self, config)
         self._open(config.core(), _Hooks(config, self._driver.before_poll))
+        self._watch = metrics.Watch(self, config, "consumer")
+        deserializers = config["key_deserializer"], config["value_deserializer"]
+        own = [*deserializers, *config["interceptor_classes"], *config["metric_reporters"]]
+        interceptor.tell_cluster(self.client.watch_cluster_id, own)
         _closing.watch(self, _close_at_exit)
         if topics:
             self.subscribe(topics)
@@ -579,17 +583,13 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """Figures of this consumer under Kafka's names (monitoring page of Kafka's docs).
 
         Args:
-            raw: False: {group: {name: value}}; True: {(group, name): value}.
+            raw: False: {group: {name: value}}, where groups of one node end in its name
+                ('consumer-node-metrics.node-1'); True: {MetricName: KafkaMetric}.
 
         Returns:
             The figures; None with metrics_enabled=False.
         """
-        if not self.config["metrics_enabled"]:
-            return None
-        groups = super().metrics()
-        if not raw:
-            return groups
-        return {(group, name): rows[name] for group, rows in groups.items() for name in rows}
+        return metrics.figures(super().metrics(), self.config, raw)
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Commits, if auto-commit is on, and gives everything up; a second call does nothing.
@@ -606,6 +606,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             self._driver.close(autocommit, limit)
         finally:
             self.shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
+            self._watch.close()
 
     def __enter__(self) -> Self:
         return self

@@ -5,19 +5,25 @@
 
 They run in the order given. One that raises is logged and skipped: the record goes on as the
 one before left it. `on_acknowledgement` is called for every record, also for those that failed
-before they were appended.
+before they were appended. Whatever of the user's own has `on_update` (an interceptor, serializer,
+partitioner or metrics reporter) hears of the cluster's id; see ClusterResourceListener.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from thalweg.structs import OffsetAndMetadata, RecordMetadata, TopicPartition
+from thalweg.structs import ClusterResource, OffsetAndMetadata, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from thalweg._core import ConsumerRecord
 
-__all__ = ["ConsumerInterceptor", "ProducerInterceptor", "ProducerRecord"]
+__all__ = [
+    "ClusterResourceListener",
+    "ConsumerInterceptor",
+    "ProducerInterceptor",
+    "ProducerRecord",
+]
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +75,33 @@ class ConsumerInterceptor:
 
     def close(self) -> None:
         """Called when the consumer is closed."""
+
+
+class ClusterResourceListener:
+    """Hears of the cluster's id (`org.apache.kafka.common.ClusterResourceListener`).
+
+    Deriving from it is a convenience: `on_update` is what counts.
+    """
+
+    def on_update(self, cluster_resource: ClusterResource) -> None:
+        """Called when the id is known and when it is another one; on the callback thread."""
+
+
+def tell_cluster(
+    watch_cluster_id: Callable[[Callable[[str], object]], object], things: Iterable[Any]
+) -> None:
+    """Has those of a user's objects that listen hear of the cluster's id."""
+    listeners = [each for each in things if hasattr(each, "on_update")]
+
+    def tell(cluster_id: str) -> None:
+        for each in listeners:
+            try:
+                each.on_update(ClusterResource(cluster_id))
+            except Exception:
+                log.exception("on_update of %r raised", each)
+
+    if listeners:
+        watch_cluster_id(tell)
 
 
 def _overridden(interceptors: Sequence[Any], verb: str) -> list[Callable[..., Any]]:

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging, _transactions
+from thalweg import _closing, _core, _logging, _transactions, metrics
 from thalweg._core import (
     BatchMetadata,
     FutureBatchMetadata,
     FutureRecordMetadata,
 )
-from thalweg._producing import Hooks, close_steps, configured, figures, records_failed
+from thalweg._producing import Hooks, close_steps, configured, records_failed, watched
 from thalweg.config import Config, options_of
 from thalweg.serializer import Serializer
 from thalweg.structs import RecordMetadata
@@ -71,6 +71,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     }
 
     config: Config
+    _watch: metrics.Watch
 
     if TYPE_CHECKING:
 
@@ -117,6 +118,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         config = self.config = configured("KafkaProducer", given)
         _logging.refresh()
         self._open(config.core(), Hooks.of(config))
+        self._watch = watched(self, config, self.client.watch_cluster_id)
         _closing.watch(self, _close_at_exit)
 
     @classmethod
@@ -151,18 +153,20 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             left = records_failed(super().metrics()) - failed_before
             if left:
                 log.warning("%r was closed with %d records not acknowledged", self, left)
+            self._watch.close()
             close_steps(self.config)
 
     def metrics(self, raw: bool = False) -> Any:
         """Figures of this producer under Kafka's names (monitoring page of Kafka's docs).
 
         Args:
-            raw: False: {group: {name: value}}; True: {(group, name): value}.
+            raw: False: {group: {name: value}}, where groups of one node or topic end in its name
+                ('producer-topic-metrics.orders'); True: {MetricName: KafkaMetric}.
 
         Returns:
             The figures; None with metrics_enabled=False.
         """
-        return figures(self.config, super().metrics(), raw)
+        return metrics.figures(super().metrics(), self.config, raw)
 
     @classmethod
     def max_usable_produce_magic(cls, api_version: tuple[int, ...]) -> int:

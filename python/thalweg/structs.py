@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 __all__ = [
     "BrokerMetadata",
+    "ClusterResource",
     "ConsumerGroupMetadata",
     "GroupInformation",
     "MemberInformation",
@@ -83,6 +84,12 @@ class RecordMetadata(NamedTuple):
     serialized_key_size: int
     serialized_value_size: int
     serialized_header_size: int
+
+
+class ClusterResource(NamedTuple):
+    """Which cluster a client talks to (`org.apache.kafka.common.ClusterResource`)."""
+
+    cluster_id: str
 
 
 class BrokerMetadata(NamedTuple):

@@ -61,12 +61,14 @@ class ScriptedBroker:
         logs: Raw batches of each partition by (topic, partition), in order of their offsets.
         log_starts: First offsets that are not 0.
         seen: Keys of the requests so far.
+        cluster_id: What metadata answers say.
     """
 
     def __init__(self) -> None:
         self.logs: dict[tuple[str, int], list[bytes]] = {}
         self.log_starts: dict[tuple[str, int], int] = {}
         self.seen: list[int] = []
+        self.cluster_id = "scripted"
         self._answers: dict[int, Answer] = {
             API_VERSIONS: self._api_versions,
             METADATA: self._metadata,
@@ -135,7 +137,7 @@ class ScriptedBroker:
         names = [request.body.string() or "" for _ in range(max(0, request.body.int("i")))]
         out = Writer().int("i", 0)
         out.int("i", 1).int("i", 1).string("127.0.0.1").int("i", self.port).string(None)
-        out.string("scripted").int("i", 1).int("i", len(names))
+        out.string(self.cluster_id).int("i", 1).int("i", len(names))
         for name in names:
             partitions = sorted(index for topic, index in self.logs if topic == name)
             out.int("h", 0 if partitions else _UNKNOWN_TOPIC).string(name).int("b", 0)

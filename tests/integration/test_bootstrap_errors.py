@@ -42,6 +42,7 @@ def test_a_closed_port_is_named_with_its_cause(client: Any) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_host_without_address_is_named(client: Any) -> None:
+    """Scenario 23."""
     address = "no-such-host.invalid:9092"
     error = _fails(client, address)
     assert list(error.addresses) == [address]
@@ -95,6 +96,7 @@ def test_a_frame_of_impossible_size_is_refused_with_a_hint() -> None:
 def test_a_tls_port_spoken_to_without_tls_fails_at_once_with_a_hint(
     secure_kafka: RealKafka,
 ) -> None:
+    """Scenario 9."""
     # Trying again cannot help, so it does not wait for bootstrap_timeout_ms.
     with within(LIMIT_S), pytest.raises(KafkaConnectionError, match="security_protocol"):
         KafkaProducer(bootstrap_servers=secure_kafka.bootstrap("SSL"), bootstrap_timeout_ms=60_000)

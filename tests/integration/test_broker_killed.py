@@ -40,6 +40,7 @@ def test_a_broker_killed_and_restarted_loses_and_doubles_nothing(
 def test_leaders_killed_in_turn_lose_and_double_nothing(
     start_kafka: Callable[..., RealKafka], clients: Clients
 ) -> None:
+    """Scenario 1."""
     kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
     kafka.create_topic("t", PARTITIONS, replication_factor=3)
     producer = clients.producer(kafka, acks="all", linger_ms=2)

@@ -47,6 +47,7 @@ def _fill_up(producer: Any, topic: str, size: int = 1000) -> list[Any]:
 def test_a_full_buffer_ends_in_an_error_for_that_record_only(
     silent: EmbeddedBroker, clients: Clients
 ) -> None:
+    """Scenario 28."""
     producer = _small(clients, silent)
     sent = _fill_up(producer, "full")
     assert 0.5 * MEMORY <= len(sent) * 1000 <= MEMORY
@@ -60,6 +61,7 @@ def test_a_full_buffer_ends_in_an_error_for_that_record_only(
 
 
 def test_memory_stays_under_the_cap(silent: EmbeddedBroker, clients: Clients) -> None:
+    """Scenario 28."""
     producer = _small(clients, silent, max_block_ms=50)
     _fill_up(producer, "full")
     before = psutil.Process().memory_info().rss
@@ -120,6 +122,43 @@ def test_threads_that_wait_are_all_served(broker: Broker, clients: Clients) -> N
         thread.join()
     producer.flush(60)
     assert sum(broker.wire.end_offsets(topic).values()) == 8 * each
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", "snappy", "lz4", "zstd"])
+def test_sixteen_threads_share_a_pool_of_two_batches(
+    broker: Broker, clients: Clients, codec: str | None
+) -> None:
+    """However the waits of appenders and of the sender fall, everybody gets through."""
+    topic = broker.create_topic(f"two-batches-{codec}", 3)
+    batch = 16_384
+    producer = clients.producer(
+        broker,
+        buffer_memory=2 * batch,
+        batch_size=batch,
+        linger_ms=50,
+        compression_type=codec,
+        max_block_ms=60_000,
+    )
+    each = scaled(5_000, minimum=60)
+    refused: list[BaseException] = []
+
+    def send(number: int) -> None:
+        try:
+            for row in range(each):
+                producer.send(topic, bytes([number]) * (100 + 700 * (row % 3)), partition=row % 3)
+        except BaseException as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
+    producer.flush(60)
+    assert refused == []
+    assert sum(broker.wire.end_offsets(topic).values()) == 16 * each
+    wait_until(lambda: _available(producer) == 2 * batch, 10)
 
 
 def test_waiting_for_memory_does_not_hold_the_interpreter(

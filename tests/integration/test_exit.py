@@ -88,6 +88,7 @@ def test_close_with_a_full_buffer_and_waiting_threads(
 
 
 def test_records_unsent_at_exit_are_delivered(broker: Broker) -> None:
+    """Scenario 31."""
     topic = broker.create_topic("exit")
     source = """
     producer = KafkaProducer(bootstrap_servers=sys.argv[1], linger_ms=60_000)
@@ -100,6 +101,7 @@ def test_records_unsent_at_exit_are_delivered(broker: Broker) -> None:
 
 
 def test_records_that_cannot_be_delivered_at_exit_are_counted(silent: EmbeddedBroker) -> None:
+    """Scenario 31."""
     source = """
     import logging
     logging.basicConfig(level=logging.WARNING)

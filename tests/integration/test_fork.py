@@ -50,6 +50,7 @@ admin = KafkaAdminClient(bootstrap_servers=servers)
 
 
 def test_clients_of_the_parent_say_so_in_the_child(broker: Broker) -> None:
+    """Scenario 30."""
     topic = broker.create_topic("fork")
     source = f"""{PRELUDE}{OPEN}
 def work():

@@ -88,6 +88,7 @@ def test_callbacks_of_a_partition_run_in_the_order_of_the_sends(
 def test_a_callback_that_raises_harms_nothing_else(
     broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Scenario 32."""
     topic = broker.create_topic("raising")
     producer = clients.producer(broker, linger_ms=50)
     calls: list[int] = []

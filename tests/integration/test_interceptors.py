@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration.clients import Clients, fill, read
+from tests.integration.scripted import ScriptedBroker
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import (
@@ -18,6 +19,8 @@ from thalweg import (
     TopicPartition,
 )
 from thalweg.errors import MessageSizeTooLargeError, RecordTooLargeError
+from thalweg.interceptor import ClusterResourceListener
+from thalweg.structs import ClusterResource
 
 
 class Tagging(ProducerInterceptor):
@@ -121,6 +124,24 @@ def test_secrets_are_hidden_from_interceptors(embedded: Broker, clients: Clients
     with pytest.warns(UserWarning, match="sasl_plain_password"):
         clients.producer(embedded, interceptor_classes=[seen], sasl_plain_password="hunter2")
     assert "hunter2" not in repr(seen.configs)
+
+
+def test_listeners_hear_of_the_cluster_and_of_another_one(
+    scripted: ScriptedBroker, clients: Clients
+) -> None:
+    heard: list[str] = []
+
+    class Listens(ClusterResourceListener):
+        def on_update(self, cluster_resource: ClusterResource) -> None:
+            heard.append(cluster_resource.cluster_id)
+
+    scripted.logs["t", 0] = []
+    clients.consumer(scripted, "t", interceptor_classes=[Listens()], metadata_max_age_ms=100)
+    wait_until(lambda: heard == ["scripted"], 10)
+    scripted.cluster_id = "another"
+    wait_until(lambda: heard == ["scripted", "another"], 10)
+    clients.producer(scripted, metric_reporters=[Listens()], enable_idempotence=False)
+    wait_until(lambda: heard == ["scripted", "another", "another"], 10)
 
 
 class Dropping(ConsumerInterceptor):

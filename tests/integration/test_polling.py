@@ -280,5 +280,5 @@ def test_metrics_count_what_was_read(broker: Broker, clients: Clients) -> None:
     consumer = clients.consumer(broker, topic)
     read(consumer, 30)
     figures = consumer.metrics(raw=True)
-    totals = {name: value for (_, name), value in figures.items()}
+    totals = {name.name: figure.value() for name, figure in figures.items()}
     assert totals["records-consumed-total"] == 30

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from thalweg.errors import IllegalStateError, KafkaTimeoutError
 from thalweg.structs import BrokerMetadata, OffsetAndMetadata, TopicPartition
@@ -104,6 +104,9 @@ class Client:
     def forget_coordinator(self, kind: str, key: str) -> None:
         self.forgotten.append((kind, key))
 
+    def watch_cluster_id(self, f: Callable[[str], object]) -> None:
+        f("cluster-1")
+
     def nodes(self) -> list[BrokerMetadata]:
         return [BrokerMetadata(1, "h", 1), BrokerMetadata(2, "h", 2)]
 
@@ -123,7 +126,19 @@ class Client:
         self.closed = True
 
 
+class Timer:
+    """Never runs by itself: tests call `f`."""
+
+    def __init__(self, seconds: float, f: Callable[[], object]) -> None:
+        self.seconds, self.f, self.cancelled = seconds, f, False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
 class _Opened:
+    figures: ClassVar[dict[str, dict[str, float]]] = {"group": {"name": 1.0}}
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise AssertionError("a subclass without __init__")
 
@@ -133,7 +148,7 @@ class _Opened:
         self.calls: list[Any] = []
 
     def metrics(self) -> dict[str, dict[str, float]]:
-        return {"group": {"name": 1.0}}
+        return self.figures
 
     def bootstrap_connected(self) -> bool:
         return True
@@ -270,6 +285,14 @@ def _module() -> ModuleType:
         setattr(module, kind.__name__, kind)
     for name in ("FutureRecordMetadata", "FutureBatchMetadata", "BatchMetadata"):
         setattr(module, name, type(name, (), {}))
+    module.timers = []  # type: ignore[attr-defined]
+
+    def call_every(seconds: float, f: Callable[[], object]) -> Timer:
+        module.timers.append(Timer(seconds, f))
+        timer: Timer = module.timers[-1]
+        return timer
+
+    module.call_every = call_every  # type: ignore[attr-defined]
     module.set_log_level = lambda logger, level: None  # type: ignore[attr-defined]
     return module
 

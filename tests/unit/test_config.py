@@ -236,6 +236,18 @@ def test_bad_socket_options(given):
     assert one_problem("a", socket_options=given).startswith("socket_options must ")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"socket_options": [(6, 1, 1), (1, 9, 1)]},
+        {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"},
+    ],
+)
+def test_socket_choices_that_nothing_follows_are_warned_of(given):
+    with pytest.warns(IgnoredOptionWarning, match=f"{next(iter(given))}: without effect"):
+        resolve("p", given)
+
+
 def test_a_partitioner_is_a_name_an_instance_a_class_or_a_callable():
     def own(key: Any, all_partitions: Any, available: Any) -> int:
         return 0

@@ -3,12 +3,15 @@
 import logging
 
 from thalweg.interceptor import (
+    ClusterResourceListener,
     ConsumerInterceptor,
     ProducerInterceptor,
     ProducerRecord,
     chain,
     notify,
 )
+from thalweg.serializer import DefaultSerializer
+from thalweg.structs import ClusterResource
 
 
 class Adds(ProducerInterceptor):
@@ -71,3 +74,26 @@ def test_an_interceptor_need_not_derive_from_ours():
     run = chain([Own()], "on_send")
     assert run is not None
     assert run(ProducerRecord("t")).key == b"k"
+
+
+def test_whatever_listens_hears_of_the_cluster(fake, caplog):
+    heard: list[tuple[str, str]] = []
+
+    class Listens(ProducerInterceptor, ConsumerInterceptor, ClusterResourceListener):
+        def on_update(self, cluster_resource: ClusterResource) -> None:
+            heard.append((type(self).__name__, cluster_resource.cluster_id))
+
+    class Encodes(DefaultSerializer, Listens):
+        pass
+
+    class Raises(Listens):
+        def on_update(self, cluster_resource: ClusterResource) -> None:
+            raise ValueError("not interested")
+
+    fake.producer.KafkaProducer(
+        interceptor_classes=[Raises, Listens], value_serializer=Encodes()
+    ).close()
+    assert sorted(heard) == [("Encodes", "cluster-1"), ("Listens", "cluster-1")]
+    assert "not interested" in caplog.text
+    fake.consumer.KafkaConsumer(interceptor_classes=[Listens]).close()
+    assert len(heard) == 3

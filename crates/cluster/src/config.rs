@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::address::Address;
+use crate::metrics::MetricsConfig;
 
 /// Options of one client. The defaults are Kafka's own.
 #[derive(Debug, Clone)]
@@ -26,6 +27,9 @@ pub struct ClusterConfig {
     pub rebootstrap: bool,
     /// KIP-1102: and when no metadata has arrived for this long.
     pub metadata_recovery_rebootstrap_trigger: Duration,
+    /// Connections say who they are (SASL); only counted here.
+    pub authenticates: bool,
+    pub metrics: MetricsConfig,
     /// Jitter, rotation of bootstrap addresses and the choice among equals come from this.
     pub seed: u64,
 }
@@ -74,6 +78,8 @@ impl Default for ClusterConfig {
             allow_auto_create_topics: true,
             rebootstrap: true,
             metadata_recovery_rebootstrap_trigger: Duration::from_secs(5 * 60),
+            authenticates: false,
+            metrics: MetricsConfig::default(),
             seed: 0,
         }
     }

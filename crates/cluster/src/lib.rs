@@ -30,6 +30,7 @@ mod coordinators;
 mod error;
 mod event;
 pub mod metadata;
+pub mod metrics;
 mod nodes;
 mod notifier;
 mod request;

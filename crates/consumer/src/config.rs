@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use thalweg_cluster::metrics::MetricsConfig;
 use thalweg_protocol::Str;
 
 use crate::offset_spec::{IsolationLevel, OffsetReset};
@@ -33,6 +34,7 @@ pub struct ConsumerConfig {
     pub retry_backoff_max: Duration,
     /// How long a preferred read replica is used before the leader is asked again.
     pub metadata_max_age: Duration,
+    pub metrics: MetricsConfig,
     /// Seed of the jitter of backoffs; the core has no random source of its own.
     pub seed: u64,
 }
@@ -56,6 +58,7 @@ impl Default for ConsumerConfig {
             retry_backoff: Duration::from_millis(100),
             retry_backoff_max: Duration::from_secs(1),
             metadata_max_age: Duration::from_secs(300),
+            metrics: MetricsConfig::default(),
             seed: 0,
         }
     }

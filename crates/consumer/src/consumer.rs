@@ -19,6 +19,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use thalweg_cluster::Notifier;
+use thalweg_cluster::metrics::MetricGroup;
 
 use crate::config::ConsumerConfig;
 use crate::drain::{Drained, drain};
@@ -27,7 +28,7 @@ use crate::fetch_buffer::FetchBuffer;
 use crate::fetcher::Fetcher;
 use crate::list_offsets::{ListedOffset, LookupRequest};
 use crate::memory::FetchMemory;
-use crate::metrics::ConsumerMetrics;
+use crate::metrics::{ConsumerMetrics, Lag};
 use crate::offset_spec::{OffsetReset, OffsetSpec};
 use crate::partition_state::FetchPosition;
 use crate::pending::{Pending, pending};
@@ -55,10 +56,10 @@ impl Consumer {
     pub fn new(config: ConsumerConfig, notifier: Arc<Notifier>) -> (Arc<Self>, Fetcher) {
         let consumer = Arc::new(Self {
             memory: FetchMemory::new(config.fetch_buffer_memory_bytes),
+            metrics: ConsumerMetrics::new(config.metrics),
             config,
             subscription: Subscription::default(),
             buffer: Arc::default(),
-            metrics: ConsumerMetrics::default(),
             lookups: Mutex::default(),
             changed: AtomicBool::new(false),
             attentive: AtomicBool::new(true),
@@ -79,6 +80,28 @@ impl Consumer {
 
     pub fn metrics(&self) -> &ConsumerMetrics {
         &self.metrics
+    }
+
+    /// All figures by Kafka's names.
+    pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
+        self.metrics.snapshot(&self.lags(), now)
+    }
+
+    /// How far each position is from the end and the beginning of its log, where both are known.
+    fn lags(&self) -> Vec<Lag> {
+        let isolation = self.config.isolation_level;
+        let of = |partition: TopicPartition| {
+            let to_end = self.subscription.lag(&partition, isolation).ok()??;
+            let position = self.subscription.position(&partition).ok()??.offset;
+            let start = self.subscription.log_start_offset(&partition).ok()?;
+            Some(Lag {
+                partition,
+                to_end,
+                from_start: start.map(|start| (position - start).max(0)),
+            })
+        };
+        let assigned = self.subscription.assignment().into_iter();
+        assigned.filter_map(of).collect()
     }
 
     /// Bytes held for undrained records now, and at most so far.

@@ -78,13 +78,9 @@ impl Fetcher {
     }
 
     fn note_latency(&self, sent: &FetchInFlight, response: &FetchResponse, now: Instant) {
+        let latency = now.saturating_duration_since(sent.sent_at);
         let metrics = &self.shared.metrics;
-        let latency_us = now.saturating_duration_since(sent.sent_at).as_micros() as u64;
-        metrics.fetch_latency_us_total.add(latency_us);
-        metrics.fetch_latency_us_max.raise_to(latency_us);
-        metrics
-            .fetch_throttle_ms_total
-            .add(response.throttle_time_ms.max(0) as u64);
+        metrics.answered(latency, response.throttle_time_ms, now);
     }
 
     /// No answer, or none that can be read: the session's state is unknown.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use thalweg_cluster::metrics::MetricsConfig;
 use thalweg_cluster::{Address, ClusterConfig};
 
 use crate::clock::WallClock;
@@ -73,6 +74,7 @@ pub struct ClientConfig {
     pub metadata_recovery_rebootstrap_trigger: Duration,
     pub allow_auto_create_topics: bool,
     pub receive_message_max_bytes: usize,
+    pub metrics: MetricsConfig,
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
     /// None = a random one; set it to replay a run.
@@ -105,6 +107,7 @@ impl Default for ClientConfig {
             metadata_recovery_rebootstrap_trigger: cluster.metadata_recovery_rebootstrap_trigger,
             allow_auto_create_topics: cluster.allow_auto_create_topics,
             receive_message_max_bytes: 100_000_000,
+            metrics: cluster.metrics,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
             seed: None,
@@ -143,6 +146,8 @@ impl ClientConfig {
             allow_auto_create_topics: self.allow_auto_create_topics,
             rebootstrap: self.metadata_recovery_rebootstrap,
             metadata_recovery_rebootstrap_trigger: self.metadata_recovery_rebootstrap_trigger,
+            authenticates: self.sasl.is_some(),
+            metrics: self.metrics,
             seed: self.seed.unwrap_or_else(random_seed),
         }
     }

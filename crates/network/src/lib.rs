@@ -25,6 +25,7 @@ mod config;
 mod connection;
 mod error;
 pub mod log;
+mod metrics;
 mod per_process;
 mod runtime;
 pub mod sasl;

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use thalweg_cluster::metrics::{ClientMetrics, MetricGroup};
 use thalweg_producer::{Accumulator, CompletionListener, ProducerConfig, Sender, TopicEntry};
 
 use crate::client::{Client, ClientView, Parts};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
+use crate::metrics::merged;
 use crate::wait::{Blocked, block_until};
 
 /// Appending is [`Accumulator`]'s; waiting for metadata, flushing and closing are here.
 pub struct ProducerClient {
     pub(crate) client: Client<Sender>,
     accumulator: Arc<Accumulator>,
+    connections: Arc<ClientMetrics>,
 }
 
 impl ProducerClient {
@@ -27,11 +30,13 @@ impl ProducerClient {
         listener: Option<Arc<dyn CompletionListener>>,
     ) -> Result<Self, ClientError> {
         let parts = Parts::new(config)?;
+        let connections = Arc::clone(parts.cluster.metrics());
         let (accumulator, sender) = cores(&parts, producer, listener);
         let client = Client::start(parts, sender)?;
         Ok(Self {
             client,
             accumulator,
+            connections,
         })
     }
 
@@ -41,16 +46,28 @@ impl ProducerClient {
         producer: ProducerConfig,
         listener: Option<Arc<dyn CompletionListener>>,
     ) -> Self {
+        let connections = Arc::clone(parts.cluster.metrics());
         let (accumulator, sender) = cores(&parts, producer, listener);
         let client = Client::start_here(parts, sender);
         Self {
             client,
             accumulator,
+            connections,
         }
     }
 
     pub fn accumulator(&self) -> &Arc<Accumulator> {
         &self.accumulator
+    }
+
+    /// All figures under Kafka's names; also of a client that is closed.
+    pub fn metrics(&self, now: Instant) -> Vec<MetricGroup> {
+        let connections = self.connections.snapshot("producer", now);
+        merged(
+            connections
+                .into_iter()
+                .chain(self.accumulator.metrics_snapshot(now)),
+        )
     }
 
     pub fn view(&self) -> &ClientView {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use thalweg_cluster::metrics::MetricsConfig;
 use thalweg_records::Compression;
 
 use crate::partitioner::Partitioner;
@@ -62,6 +63,7 @@ pub struct ProducerConfig {
     pub partitioner_availability_timeout: Duration,
     pub transactional_id: Option<String>,
     pub transaction_timeout: Duration,
+    pub metrics: MetricsConfig,
     /// Jitter and the choice of sticky partitions come from this.
     pub seed: u64,
 }
@@ -90,6 +92,7 @@ impl Default for ProducerConfig {
             partitioner_availability_timeout: Duration::ZERO,
             transactional_id: None,
             transaction_timeout: Duration::from_secs(60),
+            metrics: MetricsConfig::default(),
             seed: 0,
         }
     }

@@ -52,7 +52,7 @@ pub use chunk::{Chunk, Reservation};
 pub use config::{Acks, ProducerConfig};
 pub use error::{FailureKind, ProducerError, TransactionFailure};
 pub use incomplete::FlushTicket;
-pub use metrics::{ProducerMetrics, Sum};
+pub use metrics::{ProducerMetrics, Timed};
 pub use partitioner::{Partitioner, crc32, murmur2, partition_for_key, to_positive};
 pub use record::Record;
 pub use sender::{CompressJob, CompressedBatch, Sender};

@@ -19,6 +19,8 @@ pub(crate) struct OpenBatch {
     /// Bytes of records that it takes; the first record may be larger.
     bytes_max: usize,
     pub(crate) records: u32,
+    /// The bound of the longest one.
+    pub(crate) record_bytes_max: usize,
     pub(crate) base_timestamp: i64,
     pub(crate) max_timestamp: i64,
     pub(crate) completion: Arc<BatchCompletion>,
@@ -39,6 +41,7 @@ impl OpenBatch {
             rope: Rope::new(reservation),
             bytes_max,
             records: 0,
+            record_bytes_max: 0,
             base_timestamp: timestamp_ms,
             max_timestamp: timestamp_ms,
             completion,
@@ -74,6 +77,7 @@ impl OpenBatch {
         }
         wire::encode(&fields, &mut self.rope);
         self.records = index + 1;
+        self.record_bytes_max = self.record_bytes_max.max(bound);
         self.max_timestamp = self.max_timestamp.max(record.timestamp_ms);
         Some(index)
     }

@@ -116,6 +116,7 @@ impl Pieces<'_> {
             let mut batch = of.piece(piece.first, piece.records);
             batch.base_timestamp = piece.base_timestamp;
             batch.max_timestamp = piece.max_timestamp;
+            batch.raw_bytes = piece.bytes.len();
             batch.segments = vec![Bytes::from(piece.bytes)];
             batch
         };

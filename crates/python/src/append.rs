@@ -13,7 +13,7 @@ use pyo3::types::PyString;
 use thalweg_cluster::SharedMetadata;
 use thalweg_cluster::metadata::TopicLookup;
 use thalweg_producer::{
-    Accumulator, AppendRefusal, Appended, BufferWait, ProducerError, Record, Reservation,
+    Accumulator, AppendRefusal, Appended, BufferWait, ProducerError, Record, Reservation, Timed,
     TopicEntry,
 };
 use thalweg_protocol::Str;
@@ -63,7 +63,7 @@ impl<E: Into<NotAppended>> From<E> for Refused {
 
 /// What is to be waited for, at most as long as `max_block_ms` allows.
 pub(crate) enum Waiting {
-    Memory(BufferWait),
+    Memory { wait: BufferWait, began: Instant },
     Partition(PartitionWait),
 }
 
@@ -90,6 +90,11 @@ impl Unmet {
 }
 
 impl Waiting {
+    pub(crate) fn memory(wait: BufferWait) -> Self {
+        let began = Instant::now();
+        Self::Memory { wait, began }
+    }
+
     /// `None`: the waker is woken when another look is worth while.
     pub(crate) fn poll(
         &mut self,
@@ -98,12 +103,17 @@ impl Waiting {
         waker: &Waker,
     ) -> Option<Result<Brought, Unmet>> {
         match self {
-            Self::Memory(wait) => match wait.poll_reservation(waker) {
-                Poll::Pending => None,
-                Poll::Ready(result) => Some(result.map(Brought::Memory).map_err(Unmet::Memory)),
-            },
+            Self::Memory { wait, began } => {
+                let Poll::Ready(result) = wait.poll_reservation(waker) else {
+                    return None;
+                };
+                let metrics = appender.accumulator.metrics();
+                metrics.waited_for_memory(*began, Instant::now(), false);
+                Some(result.map(Brought::Memory).map_err(Unmet::Memory))
+            }
             Self::Partition(wait) => {
                 let found = wait.poll(py, appender, waker)?;
+                wait.ended(appender);
                 Some(found.map(Brought::Metadata).map_err(Unmet::Metadata))
             }
         }
@@ -112,8 +122,15 @@ impl Waiting {
     /// What it means that `max_block_ms` are over.
     pub(crate) fn timed_out(&self, py: Python<'_>, appender: &Appender) -> Unmet {
         match self {
-            Self::Memory(_) => Unmet::Memory(ProducerError::BufferExhausted),
-            Self::Partition(wait) => Unmet::Metadata(appender.metadata_timeout(py, &wait.topic)),
+            Self::Memory { began, .. } => {
+                let metrics = appender.accumulator.metrics();
+                metrics.waited_for_memory(*began, Instant::now(), true);
+                Unmet::Memory(ProducerError::BufferExhausted)
+            }
+            Self::Partition(wait) => {
+                wait.ended(appender);
+                Unmet::Metadata(appender.metadata_timeout(py, &wait.topic))
+            }
         }
     }
 }
@@ -124,6 +141,7 @@ pub(crate) struct PartitionWait {
     partition: Option<i32>,
     /// An answer that lacks the partition may be older than the partition: one refresh is due.
     refreshed_after: Option<u64>,
+    began: Instant,
 }
 
 impl PartitionWait {
@@ -143,7 +161,13 @@ impl PartitionWait {
             topic: Str::from(topic),
             partition,
             refreshed_after: None,
+            began: Instant::now(),
         })
+    }
+
+    fn ended(&self, appender: &Appender) {
+        let metrics = appender.accumulator.metrics();
+        metrics.took(Timed::MetadataWait, self.began.elapsed());
     }
 
     fn poll(
@@ -252,7 +276,7 @@ impl Appender {
                     continue;
                 }
                 AppendRefusal::BufferExhausted(wait) => {
-                    return Err(Refused::Wait(Waiting::Memory(wait)));
+                    return Err(Refused::Wait(Waiting::memory(wait)));
                 }
                 AppendRefusal::UnknownPartition { .. } => {
                     let wait = PartitionWait::new(py, self, topic.name(), record.partition)?;

@@ -11,7 +11,8 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -24,16 +25,56 @@ pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
 /// Names the work registered for one completion.
 pub(crate) type Token = u64;
 
+/// Tells the callback thread that a token is due.
+struct TokenWaker(Token);
+
+impl Wake for TokenWaker {
+    fn wake(self: Arc<Self>) {
+        current().completed(self.0);
+    }
+}
+
+/// Completes the token when it is woken, from any thread.
+pub(crate) fn waker(token: Token) -> Waker {
+    Waker::from(Arc::new(TokenWaker(token)))
+}
+
+/// Work that is due again and again.
+pub(crate) type Repeated = Box<dyn Fn(Python<'_>) + Send + Sync>;
+
+/// Names work that is repeated, in the process that it was registered in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TimerId {
+    pid: u32,
+    number: u64,
+}
+
+struct Timer {
+    due: Instant,
+    every: Duration,
+    work: Arc<Repeated>,
+}
+
 enum Item {
     Completed(Token),
+    /// A callback whose outcome was known when it was added.
     Run(Work),
+    /// Of our own: no callback has to wait for it.
+    Aside(Work),
+}
+
+impl Item {
+    fn is_callback(&self) -> bool {
+        !matches!(self, Self::Aside(_))
+    }
 }
 
 #[derive(Default)]
 struct Queue {
     items: VecDeque<Item>,
-    /// The thread runs items that it took out.
-    running: bool,
+    timers: BTreeMap<u64, Timer>,
+    /// Callbacks among the items, and those that run just now.
+    callbacks_due: usize,
     stopped: bool,
     finished: bool,
 }
@@ -61,6 +102,22 @@ pub(crate) fn current() -> &'static Callbacks {
 /// A lock whose holder panicked guards plain queues, which stay usable.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    /// All that is to be done, with the work of timers that are due behind what waited already.
+    fn take_due(&mut self, now: Instant) -> &VecDeque<Item> {
+        if self.stopped {
+            return &self.items;
+        }
+        for timer in self.timers.values_mut().filter(|timer| timer.due <= now) {
+            timer.due = now + timer.every;
+            let work = Arc::clone(&timer.work);
+            self.items
+                .push_back(Item::Aside(Box::new(move |py| work(py))));
+        }
+        &self.items
+    }
 }
 
 impl Callbacks {
@@ -99,19 +156,48 @@ impl Callbacks {
     /// Runs work soon, behind what is due already.
     pub(crate) fn run(&'static self, work: Work) {
         drop(self.start());
-        self.push(Item::Run(work));
+        self.push(Item::Aside(work));
     }
 
     /// Work for an outcome that is known: at once in this thread, unless that would overtake
     /// callbacks that are due already.
     pub(crate) fn run_now_or_in_turn(&'static self, py: Python<'_>, work: Work) {
-        let queue = locked(&self.queue);
-        let idle = queue.items.is_empty() && !queue.running;
-        drop(queue);
+        let idle = locked(&self.queue).callbacks_due == 0;
         if idle || ON_CALLBACK_THREAD.get() {
             work(py);
         } else {
-            self.run(work);
+            drop(self.start());
+            self.push(Item::Run(work));
+        }
+    }
+
+    /// Runs work each time so much time has passed. A run that comes late makes the next one late:
+    /// missed ones are not made up for.
+    pub(crate) fn every(
+        &'static self,
+        every: Duration,
+        work: Repeated,
+    ) -> std::io::Result<TimerId> {
+        self.start()?;
+        let number = self.new_token();
+        let timer = Timer {
+            due: Instant::now() + every,
+            every,
+            work: Arc::new(work),
+        };
+        locked(&self.queue).timers.insert(number, timer);
+        self.wake.notify_all();
+        Ok(TimerId {
+            pid: std::process::id(),
+            number,
+        })
+    }
+
+    /// Ends it; with the GIL, which the work's Python objects want. A run that has begun ends.
+    pub(crate) fn cancel(&self, timer: TimerId) {
+        if timer.pid == std::process::id() {
+            let ended = locked(&self.queue).timers.remove(&timer.number);
+            drop(ended);
         }
     }
 
@@ -123,6 +209,7 @@ impl Callbacks {
             return;
         }
         let first = queue.items.is_empty();
+        queue.callbacks_due += usize::from(item.is_callback());
         queue.items.push_back(item);
         drop(queue);
         if first {
@@ -153,17 +240,15 @@ impl Callbacks {
     }
 
     fn serve(&self) {
+        let mut callbacks_run = 0;
         loop {
             let mut queue = locked(&self.queue);
-            queue.running = false;
-            while queue.items.is_empty() && !queue.stopped {
-                queue = self
-                    .wake
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
+            queue.callbacks_due -= callbacks_run;
+            while queue.take_due(Instant::now()).is_empty() && !queue.stopped {
+                queue = self.sleep(queue);
             }
             let items = std::mem::take(&mut queue.items);
-            queue.running = !items.is_empty();
+            callbacks_run = items.iter().filter(|item| item.is_callback()).count();
             if items.is_empty() {
                 queue.finished = true;
                 drop(queue);
@@ -178,10 +263,26 @@ impl Callbacks {
         }
     }
 
+    /// Until there is something new, or a timer is due.
+    fn sleep<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let next = queue.timers.values().map(|timer| timer.due).min();
+        match next {
+            None => self
+                .wake
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner),
+            Some(due) => {
+                let left = due.saturating_duration_since(Instant::now());
+                let woken = self.wake.wait_timeout(queue, left);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+        }
+    }
+
     fn run_all(&self, py: Python<'_>, items: VecDeque<Item>) {
         for item in items {
             match item {
-                Item::Run(work) => work(py),
+                Item::Run(work) | Item::Aside(work) => work(py),
                 Item::Completed(token) => {
                     if let Some(work) = self.take(token) {
                         work(py);

@@ -1,7 +1,7 @@
 //! `Client`: any Kafka API by name, on a client of its own or on a producer's or consumer's.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
@@ -200,6 +200,10 @@ impl Client {
 
     fn cluster(&self) -> ClusterMetadata {
         ClusterMetadata::new(self.view().metadata().snapshot())
+    }
+
+    fn watch_cluster_id(&self, f: Py<PyAny>) {
+        cluster::watch_id(self.view().clone(), f);
     }
 
     fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
@@ -422,18 +426,6 @@ impl PendingRequest {
         let thread = callbacks::current();
         let token = thread.new_token();
         thread.register(token, Box::new(call));
-        slf.get()
-            .0
-            .ticket
-            .on_done(Waker::from(Arc::new(TokenWaker(token))));
-    }
-}
-
-/// Tells the callback thread that a token is due.
-struct TokenWaker(callbacks::Token);
-
-impl Wake for TokenWaker {
-    fn wake(self: Arc<Self>) {
-        callbacks::current().completed(self.0);
+        slf.get().0.ticket.on_done(callbacks::waker(token));
     }
 }

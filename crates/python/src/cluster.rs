@@ -6,8 +6,10 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PySet;
 use thalweg_cluster::Metadata;
+use thalweg_network::ClientView;
+use thalweg_protocol::Str;
 
-use crate::types;
+use crate::{callbacks, types};
 
 /// A snapshot; it never changes.
 #[pyclass(frozen, module = "thalweg._core")]
@@ -25,6 +27,38 @@ pub(crate) fn broker<'py>(
     node: &thalweg_cluster::Node,
 ) -> PyResult<Bound<'py, PyAny>> {
     types::broker_metadata(py, node.id, &node.host, node.port, node.rack.as_deref())
+}
+
+/// Calls `f(cluster_id)` on the callback thread: at once if the id is known, and whenever it is
+/// another one, until the client is closed.
+pub(crate) fn watch_id(view: ClientView, f: Py<PyAny>) {
+    callbacks::current().run(Box::new(move |py| tell_id(py, view, f, None)));
+}
+
+/// Runs on the callback thread, so that what wakes it for the next change comes after this.
+fn tell_id(py: Python<'_>, view: ClientView, f: Py<PyAny>, mut told: Option<Str>) {
+    loop {
+        let seen = view.metadata().changes();
+        let id = view.metadata().snapshot().cluster_id.clone();
+        if id.is_some() && id != told {
+            if let Err(error) = f.call1(py, (id.as_deref(),)) {
+                callbacks::report(py, "a listener for the cluster id", error);
+            }
+            told = id;
+        }
+        if view.check().is_err() {
+            return;
+        }
+        let thread = callbacks::current();
+        let token = thread.new_token();
+        if view
+            .metadata()
+            .wait_for_change(seen, &callbacks::waker(token))
+        {
+            thread.register(token, Box::new(move |py| tell_id(py, view, f, told)));
+            return;
+        }
+    }
 }
 
 #[pymethods]

@@ -11,6 +11,7 @@ use thalweg_network::consumer::ConsumerClient;
 
 use crate::client::{Client, Handle};
 use crate::config::{Options, duration_ms};
+use crate::metrics::groups_dict;
 use crate::polling::{ConsumerHooks, Core, forked, not_open, offset_object};
 use crate::tables::RecordTable;
 use crate::{errors, gil, settings, types};
@@ -351,37 +352,12 @@ impl Consumer {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let metrics = self.core(py)?.consumer().metrics();
-        let values = PyDict::new(py);
-        let fetches = metrics.fetch_total.get();
-        let records = metrics.records_consumed_total.get();
-        let latency_ms = metrics.fetch_latency_us_total.get() as f64 / 1_000.0;
-        let per_fetch = |total: f64| {
-            if fetches == 0 {
-                0.0
-            } else {
-                total / fetches as f64
-            }
+        // Not `core`: the last figures of a closed consumer are worth reading.
+        let core = match self.0.get() {
+            Some(core) if !core.client.view().is_inherited() => core,
+            _ => self.core(py)?,
         };
-        values.set_item("fetch-total", fetches as f64)?;
-        values.set_item("fetch-latency-avg", per_fetch(latency_ms))?;
-        values.set_item(
-            "fetch-latency-max",
-            metrics.fetch_latency_us_max.get() as f64 / 1_000.0,
-        )?;
-        values.set_item(
-            "bytes-consumed-total",
-            metrics.bytes_consumed_total.get() as f64,
-        )?;
-        values.set_item("records-consumed-total", records as f64)?;
-        values.set_item("records-per-request-avg", per_fetch(records as f64))?;
-        values.set_item(
-            "fetch-throttle-time-total",
-            metrics.fetch_throttle_ms_total.get() as f64,
-        )?;
-        let groups = PyDict::new(py);
-        groups.set_item("consumer-fetch-manager-metrics", values)?;
-        Ok(groups)
+        groups_dict(py, core.client.metrics(Instant::now()))
     }
 
     #[pyo3(signature = (timeout_ms = None))]

@@ -30,6 +30,7 @@ mod futures;
 mod gil;
 mod hooks;
 mod list_source;
+mod metrics;
 mod operation;
 mod outgoing;
 mod polling;
@@ -68,6 +69,8 @@ mod _core {
     use crate::consumer::Consumer;
     #[pymodule_export]
     use crate::futures::FutureRecordMetadata;
+    #[pymodule_export]
+    use crate::metrics::{Timer, call_every};
     #[pymodule_export]
     use crate::producer::Producer;
     #[pymodule_export]

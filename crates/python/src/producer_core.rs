@@ -8,12 +8,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{ClientError, ClientView, Ticket};
-use thalweg_producer::{CompletionListener, FlushTicket};
+use thalweg_producer::{CompletionListener, FlushTicket, Timed};
 
 use crate::append::{Appender, Brought, NotAppended, PartitionWait, Waiting};
 use crate::config::{Options, duration_ms};
 use crate::futures::Listener;
 use crate::hooks::Hooks;
+use crate::metrics::groups_dict;
 use crate::operation::{Operation, is_over};
 use crate::topics::TopicCache;
 use crate::{errors, settings};
@@ -83,13 +84,7 @@ impl Core {
         if self.view().is_inherited() {
             self.check(py)?;
         }
-        let values = PyDict::new(py);
-        for (name, value) in self.appender.accumulator.metrics_snapshot() {
-            values.set_item(name, value)?;
-        }
-        let groups = PyDict::new(py);
-        groups.set_item("producer-metrics", values)?;
-        Ok(groups)
+        groups_dict(py, self.client.metrics(Instant::now()))
     }
 }
 
@@ -175,6 +170,7 @@ impl Operation for PartitionsFor {
 /// Until all that was appended before is done, well or not.
 pub(crate) struct Flush {
     ticket: FlushTicket,
+    began: Instant,
     timeout: Option<f64>,
     deadline: Option<Instant>,
 }
@@ -183,6 +179,7 @@ impl Flush {
     pub(crate) fn new(core: &Core, timeout: Option<f64>) -> Self {
         Self {
             ticket: core.appender.accumulator.flush(),
+            began: Instant::now(),
             timeout,
             deadline: crate::gil::deadline_seconds(timeout),
         }
@@ -192,12 +189,15 @@ impl Flush {
 impl Operation for Flush {
     type Output = ();
 
-    fn poll(&mut self, py: Python<'_>, _: &Core, waker: &Waker) -> PyResult<Option<()>> {
-        if self.ticket.poll_done(waker).is_ready() {
-            return Ok(Some(()));
-        }
-        if !is_over(self.deadline) {
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
+        let done = self.ticket.poll_done(waker).is_ready();
+        if !done && !is_over(self.deadline) {
             return Ok(None);
+        }
+        let metrics = core.appender.accumulator.metrics();
+        metrics.took(Timed::Flush, self.began.elapsed());
+        if done {
+            return Ok(Some(()));
         }
         let left = self.ticket.remaining();
         let seconds = self.timeout.unwrap_or_default();

@@ -341,7 +341,7 @@ impl WholeColumn {
         match step {
             BulkStep::Done => return true,
             BulkStep::Closed(error) => bulk.refuse_rest(&error),
-            BulkStep::BufferExhausted(wait) => self.wait_for(appender, Waiting::Memory(wait)),
+            BulkStep::BufferExhausted(wait) => self.wait_for(appender, Waiting::memory(wait)),
             BulkStep::UnknownPartition {
                 partition,
                 partitions,

@@ -53,6 +53,11 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
     )?;
     config.receive_buffer_bytes = options.get("receive_buffer_bytes")?;
     config.send_buffer_bytes = options.get("send_buffer_bytes")?;
+    options.set("metrics_num_samples", &mut config.metrics.num_samples)?;
+    options.set_ms(
+        "metrics_sample_window_ms",
+        &mut config.metrics.sample_window,
+    )?;
     options.set_ms("metadata_max_age_ms", &mut config.metadata_max_age)?;
     options.set_ms("metadata_max_idle_ms", &mut config.metadata_max_idle)?;
     if let Some(strategy) = options.get::<String>("metadata_recovery_strategy")? {
@@ -66,9 +71,9 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
         "allow_auto_create_topics",
         &mut config.allow_auto_create_topics,
     )?;
-    // Named in the table, decided below this layer: all addresses are always tried, TCP_NODELAY is
-    // always on, and the cipher suites are the TLS library's.
-    for ignored in ["client_dns_lookup", "socket_options", "ssl_ciphers"] {
+    // Named in the table, decided below this layer: all addresses are always tried, and TCP_NODELAY
+    // is always on. Other wishes are warned of before they get here.
+    for ignored in ["client_dns_lookup", "socket_options"] {
         options.ignore(ignored);
     }
     security(options, &mut config)?;
@@ -220,6 +225,7 @@ pub(crate) fn align_producer(config: &mut ProducerConfig, client: &ClientConfig)
     config.retry_backoff = client.retry_backoff;
     config.retry_backoff_max = client.retry_backoff_max;
     config.max_in_flight_requests_per_connection = client.max_in_flight_requests_per_connection;
+    config.metrics = client.metrics;
 }
 
 /// The same for a consumer.
@@ -228,4 +234,5 @@ pub(crate) fn align_consumer(config: &mut ConsumerConfig, client: &ClientConfig)
     config.retry_backoff = client.retry_backoff;
     config.retry_backoff_max = client.retry_backoff_max;
     config.metadata_max_age = client.metadata_max_age;
+    config.metrics = client.metrics;
 }

@@ -17,9 +17,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging
+from thalweg import _closing, _core, _logging, metrics
 from thalweg._core import BatchMetadata
-from thalweg._producing import Hooks, close_steps, configured, figures, records_failed
+from thalweg._producing import Hooks, close_steps, configured, records_failed, watched
 from thalweg.aio import _completions
 from thalweg.aio.batch import BatchBuilder
 from thalweg.config import Config
@@ -70,6 +70,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     _completions: _core.Completions | None
     _hooks: Hooks | None
     _stopped: bool
+    _watch: metrics.Watch
 
     if TYPE_CHECKING:
 
@@ -152,6 +153,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             _completions.detach(loop, completions)
             raise
         self._loop = loop
+        self._watch = watched(self, self.config, self._client.watch_cluster_id)
         _closing.watch(self, _close_at_exit)
 
     async def stop(self, timeout: float | None = None) -> None:
@@ -187,6 +189,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         left = records_failed(super().metrics()) - failed_before
         if left:
             log.warning("%r was stopped with %d records not acknowledged", self, left)
+        self._watch.close()
         close_steps(self.config)
 
     async def send_and_wait(
@@ -290,7 +293,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
     def metrics(self, raw: bool = False) -> Any:
         """Figures of this producer, as `KafkaProducer.metrics`."""
-        return figures(self.config, super().metrics(), raw)
+        return metrics.figures(super().metrics(), self.config, raw)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -342,6 +345,7 @@ def _close_at_exit(producer: Any) -> None:
     """No loop runs any more: records are sent within a limit, futures stay as they are."""
     failed_before = records_failed(_core.AsyncProducer.metrics(producer))
     producer._close_blocking(_closing.AT_EXIT_SECONDS)
+    producer._watch.close()
     left = records_failed(_core.AsyncProducer.metrics(producer)) - failed_before
     if left:
         log.warning("%r was closed with %d records not acknowledged", producer, left)

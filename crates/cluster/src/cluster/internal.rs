@@ -121,6 +121,7 @@ impl Cluster {
             // A broker that starts up knows nobody yet; what we know is better.
             return self.requests.failed(now);
         }
+        self.connections.metrics().metadata_updated(now);
         let outcome = merge(&self.metadata, &answer, query.scope);
         for (name, error) in outcome.snapshot.topic_errors() {
             if error == ErrorCode::INVALID_TOPIC_EXCEPTION {

@@ -26,6 +26,7 @@ use crate::metadata::{
     InvalidTopic, Metadata, MetadataQuery, Node, Requests, SharedMetadata, validate_topic_name,
     with_leader,
 };
+use crate::metrics::ClientMetrics;
 use crate::nodes::Nodes;
 use crate::notifier::Notifier;
 use crate::request::{NodeId, Outgoing, Purpose, RequestId};
@@ -88,6 +89,11 @@ impl Cluster {
     /// The same for other threads.
     pub fn shared_metadata(&self) -> &Arc<SharedMetadata> {
         &self.shared
+    }
+
+    /// What connections did so far; for other threads too.
+    pub fn metrics(&self) -> &Arc<ClientMetrics> {
+        self.connections.metrics()
     }
 
     /// Marks a topic as used, and asks for it if it is unknown. Cheap when it is known.

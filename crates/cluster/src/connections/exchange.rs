@@ -9,8 +9,11 @@ use super::{Completed, Connections, Key};
 use crate::connection::InFlight;
 use crate::error::{ConnectionError, RequestError};
 use crate::event::{Action, ConnectionId};
-use crate::request::{Outgoing, RequestId, ResponseBody, frame_request};
+use crate::request::{Outgoing, Purpose, RequestId, ResponseBody, frame_request};
 use crate::throttle;
+
+/// A frame's length goes before it.
+const PREFIX_BYTES: usize = 4;
 
 impl Connections {
     /// Writes a request if the connection is there; else it fails at once, as retriable.
@@ -43,6 +46,7 @@ impl Connections {
             connection.unwritten.push_back(in_flight);
         }
         let frame = frame_request(outgoing, correlation_id, self.client_id.as_deref(), notify);
+        self.metrics.sent(key.0, frame.len(), now);
         self.actions.push_back(Action::Write { conn, frame });
         id
     }
@@ -65,6 +69,7 @@ impl Connections {
     ) -> Result<Completed, ConnectionError> {
         let malformed =
             |error: &dyn std::fmt::Display| ConnectionError::Malformed(error.to_string());
+        let bytes = PREFIX_BYTES + frame.len();
         let mut reader = Reader::new(frame);
         let connection = self
             .by_key
@@ -82,6 +87,11 @@ impl Connections {
             return Err(ConnectionError::WrongCorrelationId { expected, got });
         }
         let id = request.id;
+        let sent_at = request.deadline.checked_sub(request.timeout);
+        let latency = sent_at.map(|at| now.saturating_duration_since(at));
+        let of_role = matches!(key.1, Purpose::Produce | Purpose::Fetch);
+        self.metrics
+            .answered(key.0, bytes, latency.filter(|_| of_role), now);
         connection.in_flight.pop_front();
         connection.last_used = now;
         connection.failures = 0;

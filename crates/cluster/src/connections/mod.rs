@@ -16,6 +16,7 @@ use crate::config::ClusterConfig;
 use crate::connection::{Connection, InFlight, State};
 use crate::error::{ConnectionError, RequestError};
 use crate::event::{Action, ConnectionId, Event};
+use crate::metrics::ClientMetrics;
 use crate::nodes::Nodes;
 use crate::request::{NodeId, Purpose, RequestId, ResponseBody};
 
@@ -54,6 +55,8 @@ pub(crate) struct Connections {
     by_key: BTreeMap<Key, Connection>,
     keys: BTreeMap<ConnectionId, Key>,
     versions: BTreeMap<NodeId, Arc<ApiVersions>>,
+    authenticates: bool,
+    metrics: Arc<ClientMetrics>,
     next_conn: u64,
     next_request: u64,
     pub(crate) actions: VecDeque<Action>,
@@ -81,12 +84,18 @@ impl Connections {
             by_key: BTreeMap::new(),
             keys: BTreeMap::new(),
             versions: BTreeMap::new(),
+            authenticates: config.authenticates,
+            metrics: Arc::new(ClientMetrics::new(config.metrics)),
             next_conn: 0,
             next_request: 0,
             actions: VecDeque::new(),
             completed: VecDeque::new(),
             changes: VecDeque::new(),
         }
+    }
+
+    pub(crate) fn metrics(&self) -> &Arc<ClientMetrics> {
+        &self.metrics
     }
 
     pub(crate) fn get(&self, key: Key) -> Option<&Connection> {
@@ -203,6 +212,7 @@ impl Connections {
         connection.throttled_until = None;
         connection.last_used = now;
         self.versions.insert(key.0, api_versions);
+        self.metrics.connected(self.authenticates, now);
         self.changes.push_back(Change::Up);
     }
 
@@ -226,6 +236,9 @@ impl Connections {
         else {
             return;
         };
+        if matches!(error, ConnectionError::Authentication { .. }) {
+            self.metrics.refused(now);
+        }
         let fatal = error.is_fatal();
         let error = Arc::new(error);
         connection.last_error = Some(Arc::clone(&error));
@@ -247,6 +260,9 @@ impl Connections {
         let Some(connection) = self.by_key.get_mut(&key) else {
             return;
         };
+        if connection.is_ready() {
+            self.metrics.closed(now);
+        }
         connection.state = State::Disconnected;
         connection.throttled_until = None;
         let cause = Arc::new(error);

@@ -154,6 +154,7 @@ fn the_bootstrap_connection_goes_on_as_the_node_it_leads_to() {
     assert!(bench.attempts.is_empty());
 }
 
+/// Scenario 22 (KIP-899).
 #[test]
 fn goes_back_to_the_bootstrap_addresses_when_all_known_nodes_are_gone() {
     let mut bench = Bench::bootstrapped(2);
@@ -177,6 +178,7 @@ fn goes_back_to_the_bootstrap_addresses_when_all_known_nodes_are_gone() {
     assert_eq!(boot, "boot:9092");
 }
 
+/// Scenario 22 (KIP-1102).
 #[test]
 fn starts_again_when_no_metadata_comes_for_the_trigger_time() {
     let mut bench = Bench::new(config("boot:9092"));

@@ -31,6 +31,7 @@ fn asking_while_it_connects_opens_no_second_one() {
     assert_eq!(bench.attempts.len(), 1);
 }
 
+/// Scenario 23 (KIP-602).
 #[test]
 fn tries_all_addresses_of_a_host_before_backing_off() {
     let mut bench = Bench::bootstrapped(1);
@@ -134,6 +135,7 @@ fn a_node_that_nobody_asks_for_is_not_reconnected() {
     );
 }
 
+/// Scenario 12 (KIP-601).
 #[test]
 fn setup_takes_no_longer_than_its_timeout_and_goes_on_with_the_next_address() {
     let mut bench = Bench::bootstrapped(1);
@@ -163,6 +165,7 @@ fn setup_takes_no_longer_than_its_timeout_and_goes_on_with_the_next_address() {
     assert!(error.to_string().contains("n1:9092"), "{error}");
 }
 
+/// Scenario 11.
 #[test]
 fn late_news_of_an_old_connection_is_ignored() {
     let mut bench = Bench::bootstrapped(1);

@@ -4,5 +4,6 @@ mod bootstrap;
 mod connections;
 mod coordinators;
 mod metadata;
+mod metrics;
 mod requests;
 mod support;

@@ -140,6 +140,7 @@ fn a_lost_connection_asks_for_an_update() {
     );
 }
 
+/// Scenario 5; see bug 8 in the producer's tests.
 #[test]
 fn an_older_leader_epoch_is_ignored_and_a_newer_one_taken() {
     let mut bench = knowing(&[topic("t", 1, &[(1, 5)])]);
@@ -160,7 +161,7 @@ fn an_older_leader_epoch_is_ignored_and_a_newer_one_taken() {
 }
 
 #[test]
-fn a_recreated_topic_starts_with_its_own_epochs() {
+fn bug_7_a_recreated_topic_starts_with_its_own_epochs() {
     let mut bench = knowing(&[topic("t", 1, &[(1, 50), (2, 50)])]);
     update(&mut bench, &[topic("t", 9, &[(3, 0)])]);
     let metadata = bench.cluster.metadata();
@@ -192,6 +193,7 @@ fn without_topic_ids_the_epochs_decide() {
     assert_eq!(bench.cluster.metadata().leader("t", 0), Some(2));
 }
 
+/// Scenario 5.
 #[test]
 fn a_topic_that_a_restarting_broker_omits_stays_for_some_answers() {
     let mut bench = knowing(&[topic("t", 1, &[(1, 0)])]);

@@ -76,6 +76,7 @@ fn a_produce_connection_takes_only_so_many() {
     assert!(bench.cluster.is_ready(1, Purpose::Produce, bench.now));
 }
 
+/// Scenario 11.
 #[test]
 fn a_request_that_is_too_late_ends_its_connection_and_all_on_it() {
     let mut bench = Bench::bootstrapped(1);
@@ -109,6 +110,7 @@ fn the_deadline_of_a_request_is_a_deadline_of_the_cluster() {
     assert!(deadline <= bench.now + Duration::from_secs(5));
 }
 
+/// Scenario 42.
 #[test]
 fn a_wrong_correlation_id_closes_the_connection() {
     let mut bench = Bench::bootstrapped(1);
@@ -124,6 +126,7 @@ fn a_wrong_correlation_id_closes_the_connection() {
     assert!(error.is_retriable() && error.possibly_written());
 }
 
+/// Scenario 42.
 #[test]
 fn an_unsolicited_answer_closes_the_connection() {
     let mut bench = Bench::bootstrapped(1);
@@ -208,6 +211,7 @@ fn sending_without_a_connection_fails_as_never_written() {
     assert!(error.is_retriable() && !error.possibly_written());
 }
 
+/// Scenario 41 (KIP-219).
 #[test]
 fn a_throttled_connection_holds_back_until_the_time_is_over() {
     let mut bench = Bench::bootstrapped(1);

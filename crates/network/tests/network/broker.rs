@@ -61,6 +61,7 @@ pub(crate) struct Broker {
     pub(crate) got: Arc<Mutex<Vec<Got>>>,
     script: Script,
     connections: Arc<Mutex<usize>>,
+    hang_up: Arc<tokio::sync::Notify>,
 }
 
 impl Broker {
@@ -79,6 +80,7 @@ impl Broker {
             got: Arc::default(),
             script: Arc::new(script),
             connections: Arc::default(),
+            hang_up: Arc::default(),
         }
     }
 
@@ -90,7 +92,14 @@ impl Broker {
         let broker = self.clone();
         tokio::spawn(async move {
             while let Some(stream) = listener.accept().await {
-                tokio::spawn(broker.clone().connection(stream));
+                let broker = broker.clone();
+                tokio::spawn(async move {
+                    let hang_up = Arc::clone(&broker.hang_up);
+                    tokio::select! {
+                        () = broker.connection(stream) => {}
+                        () = hang_up.notified() => {}
+                    }
+                });
             }
         });
     }
@@ -112,6 +121,11 @@ impl Broker {
 
     pub(crate) fn parts(&self, config: &ClientConfig) -> Parts {
         Parts::with_transport(config, Arc::new(self.network.clone())).expect("a good config")
+    }
+
+    /// Breaks every connection.
+    pub(crate) fn hang_up(&self) {
+        self.hang_up.notify_waiters();
     }
 
     pub(crate) fn got(&self, key: ApiKey) -> Vec<Got> {

@@ -31,6 +31,7 @@ async fn error_of(reaction: impl Fn(&Got) -> Reaction + Send + Sync + 'static) -
     error.to_string()
 }
 
+/// Scenario 9.
 #[tokio::test(start_paused = true)]
 async fn an_oversized_frame_is_refused_by_its_length() {
     let error = error_of(|_| Reaction::Bytes(2_000_000_i32.to_be_bytes().to_vec())).await;
@@ -40,12 +41,14 @@ async fn an_oversized_frame_is_refused_by_its_length() {
     );
 }
 
+/// Scenario 9.
 #[tokio::test(start_paused = true)]
 async fn a_negative_length_is_refused() {
     let error = error_of(|_| Reaction::Bytes(vec![0xff, 0xff, 0xff, 0xfe])).await;
     assert!(error.contains("negative"), "{error}");
 }
 
+/// Scenario 9.
 #[tokio::test(start_paused = true)]
 async fn an_http_answer_is_named() {
     let error = error_of(|_| Reaction::Bytes(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec())).await;

@@ -16,7 +16,7 @@ use thalweg_protocol::messages::sasl_handshake::{SaslHandshakeRequest, SaslHands
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use tokio::time::Instant;
 
-use crate::broker::{Broker, Got, Reaction};
+use crate::broker::{Broker, Got, Reaction, metadata};
 use crate::requests::heartbeat;
 
 /// What a client with this configuration gets within its timeout.
@@ -107,6 +107,7 @@ async fn foreign_servers_are_named_with_their_address() {
     }
 }
 
+/// Scenario 9.
 #[tokio::test(start_paused = true)]
 async fn a_tls_port_is_recognised_at_once() {
     let start = Instant::now();
@@ -140,6 +141,7 @@ async fn a_broker_that_closes_gets_a_hint() {
     assert!(error.to_string().contains("SASL"), "{error}");
 }
 
+/// Scenarios 12 and 23.
 #[tokio::test(start_paused = true)]
 async fn a_silent_address_gives_way_to_the_next_one() {
     let broker = Broker::new(|_| Reaction::Usual);
@@ -156,6 +158,7 @@ async fn a_silent_address_gives_way_to_the_next_one() {
         .expect("the third address works");
 }
 
+/// Scenario 23.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_host_is_named() {
     let broker = Broker::usual();
@@ -285,4 +288,42 @@ fn contradictions_are_all_named_at_once() {
         text.contains("bootstrap_servers") && text.contains("sasl_mechanism"),
         "{text}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn scenario_22_all_brokers_gone_then_rebootstrap() {
+    // The cluster moves house: every broker goes, and the bootstrap name gets another address.
+    let old = Broker::new(|got| match got.key {
+        ApiKey::METADATA => got.answer(&metadata(got, "old-1", 9092)),
+        _ => Reaction::Usual,
+    });
+    let ip = |last| IpAddr::V4(Ipv4Addr::new(10, 9, 9, last));
+    let network = old.network.clone();
+    network.set_host("broker", vec![ip(1)]);
+    network.set_host("old-1", vec![ip(1)]);
+    old.serve(network.listen_on(SocketAddr::new(ip(1), 9092)));
+    let client = Client::start_here(old.parts(&old.config()), Idle);
+    let ask = || client.view().request(heartbeat(RequestTarget::LeastLoaded));
+    ask().await.expect("the old cluster answers");
+
+    // Nobody listens there any more, and what is connected breaks.
+    drop(network.listen_on(SocketAddr::new(ip(1), 9092)));
+    old.hang_up();
+    let mut new = Broker::new(|got| match got.key {
+        ApiKey::METADATA => got.answer(&metadata(got, "new-1", 9092)),
+        _ => Reaction::Usual,
+    });
+    new.network = network.clone();
+    network.set_host("new-1", vec![ip(2)]);
+    network.set_host("broker", vec![ip(2)]);
+    new.serve(network.listen_on(SocketAddr::new(ip(2), 9092)));
+    // A request that was on its way fails with its connection; the client itself goes on.
+    let mut answer = ask().await;
+    for _ in 0..10 {
+        if answer.is_err() {
+            answer = ask().await;
+        }
+    }
+    answer.expect("the same client finds the new cluster");
+    assert!(!new.got(ApiKey::HEARTBEAT).is_empty());
 }

@@ -14,7 +14,6 @@
 //! What cannot be appended now is refused, with the reason as a value; for memory that is a place
 //! in the queue.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
@@ -365,9 +364,6 @@ impl Accumulator {
         if self.gate.is_shut() {
             return Err(self.refuse_closed());
         }
-        self.metrics
-            .buffer_exhausted_total
-            .fetch_add(1, Ordering::Relaxed);
         // Whoever must wait waits for a whole batch: with the first chunk alone the batch could not
         // grow, as the pool is empty, and would be sent with a few records.
         let raw = topic.ratio.raw_limit(self.compression, self.batch_size);

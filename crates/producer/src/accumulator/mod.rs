@@ -16,9 +16,10 @@ mod follower;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
+use thalweg_cluster::metrics::MetricGroup;
 use thalweg_cluster::{NodeId, Notifier, SharedMetadata};
 use thalweg_protocol::Str;
 use thalweg_records::Compression;
@@ -31,7 +32,7 @@ use crate::config::ProducerConfig;
 use crate::error::ProducerError;
 use crate::gate::Gate;
 use crate::incomplete::{FlushTicket, Incomplete};
-use crate::metrics::ProducerMetrics;
+use crate::metrics::{Buffer, ProducerMetrics};
 use crate::partitioner::Partitioner;
 use crate::ready_queue::ReadyQueue;
 use crate::sync::lock;
@@ -113,7 +114,7 @@ impl Accumulator {
             notifier,
             metadata,
             listener,
-            metrics: Arc::default(),
+            metrics: Arc::new(ProducerMetrics::new(config.metrics)),
         })
     }
 
@@ -208,16 +209,17 @@ impl Accumulator {
         &self.metrics
     }
 
-    /// All metrics by Kafka's names.
-    pub fn metrics_snapshot(&self) -> Vec<(&'static str, f64)> {
+    /// All figures by Kafka's names.
+    pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
         // What is set aside for the codec threads counts as available, as they rest most of the time.
         let pool = &self.pool;
         let reserved = pool.total_bytes() - pool.request_bytes_max();
-        self.metrics.snapshot((
-            pool.total_bytes(),
-            pool.available_bytes() + reserved,
-            pool.waiting(),
-        ))
+        let buffer = Buffer {
+            total_bytes: pool.total_bytes(),
+            available_bytes: pool.available_bytes() + reserved,
+            waiting: pool.waiting(),
+        };
+        self.metrics.snapshot(buffer, now)
     }
 
     pub(crate) fn linger(&self) -> Duration {

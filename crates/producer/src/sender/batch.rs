@@ -38,6 +38,9 @@ pub(crate) struct ProducerBatch {
     pub(crate) created: Instant,
     /// The records section. Requests share these bytes: no chunk returns while one is written.
     pub(crate) segments: Vec<Bytes>,
+    /// Bytes of the records section before compression, and of its longest record.
+    pub(crate) raw_bytes: usize,
+    pub(crate) record_bytes_max: usize,
     pub(crate) codec: Compression,
     pub(crate) sequence: Option<Sequence>,
     /// Part of a transaction.
@@ -76,6 +79,8 @@ impl ProducerBatch {
             max_timestamp: open.max_timestamp,
             created: open.created,
             segments: Vec::new(),
+            raw_bytes: open.rope.len(),
+            record_bytes_max: open.record_bytes_max,
             codec: Compression::None,
             sequence: None,
             transactional: false,

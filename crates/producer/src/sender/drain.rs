@@ -3,14 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose, RequestError};
 use thalweg_protocol::ApiKey;
 
 use crate::config::Acks;
-use crate::metrics::micros;
+use crate::metrics::SentBatch;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::CompressedBatch;
@@ -146,7 +145,7 @@ impl Sender {
             Ok(body) => body,
             Err(error) => return self.refuse(drained, &error.to_string(), now),
         };
-        self.count(&drained, body.len(), now);
+        self.count(&drained, now);
         let expects_response = self.config.acks != Acks::None;
         let outgoing = Outgoing {
             api_key: ApiKey::PRODUCE,
@@ -198,34 +197,20 @@ impl Sender {
         }
     }
 
-    fn count(&self, drained: &[Drained], bytes: usize, now: Instant) {
-        let metrics = self.accumulator.metrics();
-        let records: u64 = drained.iter().map(|one| u64::from(one.batch.records)).sum();
-        metrics.request_total.fetch_add(1, Ordering::Relaxed);
-        metrics.requests_in_flight.fetch_add(1, Ordering::Relaxed);
-        metrics
-            .outgoing_byte_total
-            .fetch_add(bytes as u64, Ordering::Relaxed);
-        metrics
-            .record_send_total
-            .fetch_add(records, Ordering::Relaxed);
-        metrics.records_per_request.add(records);
-        for Drained { batch, .. } in drained {
-            let records = u64::from(batch.records);
-            if batch.attempts == 0 {
-                metrics.batch_size.add(batch.wire_len() as u64);
-                metrics
-                    .record_size
-                    .add_many(batch.section_len() as u64, records);
-                metrics
-                    .record_queue_time
-                    .add(micros(now.duration_since(batch.created)));
-            } else {
-                metrics
-                    .record_retry_total
-                    .fetch_add(records, Ordering::Relaxed);
-            }
-        }
+    fn count(&self, drained: &[Drained], now: Instant) {
+        let batches = drained
+            .iter()
+            .map(|Drained { topic, batch, .. }| SentBatch {
+                topic: topic.name(),
+                records: batch.records,
+                bytes: batch.wire_len(),
+                raw_bytes: batch.raw_bytes,
+                section_bytes: batch.section_len(),
+                record_bytes_max: batch.record_bytes_max,
+                queued: now.saturating_duration_since(batch.created),
+                is_retry: batch.attempts > 0,
+            });
+        self.accumulator.metrics().sent(batches, now);
     }
 
     /// A codec thread is done with a batch.
@@ -249,11 +234,6 @@ impl Sender {
         prepared.is_ready = true;
         let ratio = done.compressed_bytes as f32 / done.raw_bytes.max(1) as f32;
         slot.topic.ratio.observe(ratio);
-        let sent_ratio = prepared.batch.section_len() as f64 / done.raw_bytes.max(1) as f64;
-        self.accumulator
-            .metrics()
-            .compression_rate
-            .add((sent_ratio * 1e6) as u64);
         self.reconsider(done.slot, now);
     }
 }

@@ -390,7 +390,9 @@ impl Sender {
             }
         }
         self.jobs.clear();
-        self.requests.clear();
+        for _ in std::mem::take(&mut self.requests) {
+            self.accumulator.metrics().request_done();
+        }
     }
 
     /// The producer cannot go on.
@@ -425,6 +427,7 @@ impl Role for Sender {
     type Job = CompressJob;
 
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, _now_ms: i64) {
+        self.outcomes.at(now);
         self.take_metadata(cluster, now);
         self.take_arrivals(cluster, now);
         while let Some(index) = self.timers.pop(&mut self.slots, now) {
@@ -446,6 +449,7 @@ impl Role for Sender {
         now: Instant,
         _now_ms: i64,
     ) {
+        self.outcomes.at(now);
         if matches!(self.producer_id, ProducerIdState::Requested { id: asked, .. } if asked == id) {
             self.producer_id_answered(result, now);
         } else if let Some(manager) = self.transactions.as_mut().filter(|t| t.is_mine(id)) {
@@ -465,6 +469,7 @@ impl Role for Sender {
     }
 
     fn job_done(&mut self, output: CompressedBatch, _: &mut Cluster, now: Instant, _now_ms: i64) {
+        self.outcomes.at(now);
         self.compressed(output, now);
     }
 
@@ -488,7 +493,8 @@ impl Role for Sender {
         self.closing && settled && self.accumulator.incomplete.len() == 0
     }
 
-    fn abort(&mut self, _now: Instant) {
+    fn abort(&mut self, now: Instant) {
+        self.outcomes.at(now);
         self.closing = true;
         self.accumulator.close();
         if let Some(manager) = &mut self.transactions {

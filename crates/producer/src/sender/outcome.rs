@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::ConnectionError;
@@ -23,6 +22,8 @@ pub(crate) struct Outcomes {
     delivery_timeout: Duration,
     /// The first failure that nobody has asked for yet.
     failed: Option<ProducerError>,
+    /// The sender's present; None before its first turn.
+    now: Option<Instant>,
 }
 
 impl Outcomes {
@@ -31,7 +32,13 @@ impl Outcomes {
             accumulator,
             delivery_timeout,
             failed: None,
+            now: None,
         }
+    }
+
+    /// What is told from here on is told at this time.
+    pub(crate) fn at(&mut self, now: Instant) {
+        self.now = Some(now);
     }
 
     pub(crate) fn succeed(&self, batch: &ProducerBatch, written: Written) {
@@ -46,8 +53,10 @@ impl Outcomes {
 
     /// Fails a batch that the application itself, or an earlier failure, has made worthless.
     pub(crate) fn drop_batch(&self, batch: &ProducerBatch, failure: impl Into<Failure>) {
-        let failed = &self.accumulator.metrics().record_error_total;
-        failed.fetch_add(u64::from(batch.records), Ordering::Relaxed);
+        if let Some(now) = self.now {
+            let metrics = self.accumulator.metrics();
+            metrics.failed(batch.completion.topic(), batch.records, now);
+        }
         self.tell(batch, Err(failure.into()));
     }
 

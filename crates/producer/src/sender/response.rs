@@ -12,7 +12,6 @@
 //! | anything else | failed; what follows starts a new epoch |
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{Cluster, Node, Purpose, RequestError, ResponseBody};
@@ -25,7 +24,6 @@ use crate::batch_completion::{Failure, Written};
 use crate::config::Acks;
 use crate::error::ProducerError;
 use crate::idempotence::means_not_written;
-use crate::metrics::micros;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::request::{InFlightRequest, Sent};
@@ -57,7 +55,7 @@ impl Sender {
         now: Instant,
     ) {
         let metrics = Arc::clone(self.accumulator.metrics());
-        metrics.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
+        metrics.request_done();
         let body = match result {
             Ok(body) => body,
             Err(error) => return self.no_answer(request, &Trouble::from(&error), now),
@@ -65,10 +63,7 @@ impl Sender {
         if self.config.acks == Acks::None {
             return self.handed_over(request, now);
         }
-        metrics.response_total.fetch_add(1, Ordering::Relaxed);
-        metrics
-            .request_latency
-            .add(micros(now.duration_since(request.sent_at)));
+        metrics.answered(now.saturating_duration_since(request.sent_at), now);
         let answer = match body.decode::<ProduceRequest>() {
             Ok(answer) => answer,
             Err(error) => {
@@ -76,9 +71,7 @@ impl Sender {
                 return self.no_answer(request, &Trouble::unanswered(&reason), now);
             }
         };
-        metrics
-            .produce_throttle_time
-            .add(u64::try_from(answer.throttle_time_ms).unwrap_or(0));
+        metrics.throttled(answer.throttle_time_ms, now);
         cluster.throttle(request.node, Purpose::Produce, answer.throttle_time_ms, now);
         let mut stale = false;
         for (sent, told) in request.matched(&answer) {
@@ -192,7 +185,7 @@ impl Sender {
         if batch.abandoned {
             self.slots[sent.slot].give_up(&batch);
         } else if is_too_large(trouble.code) && batch.records > 1 {
-            self.split(sent.slot, &batch);
+            self.split(sent.slot, &batch, now);
         } else if self.may_retry(&mut batch, &trouble, sent.slot, now) {
             self.retry(sent.slot, batch, &trouble, now);
         } else {
@@ -255,16 +248,13 @@ impl Sender {
     }
 
     /// KIP-126: in order, each piece with its part of the sequences.
-    fn split(&mut self, index: usize, batch: &ProducerBatch) {
+    fn split(&mut self, index: usize, batch: &ProducerBatch, now: Instant) {
         let slot = &mut self.slots[index];
         slot.topic.ratio.reset(1.0);
         let (codec, level) = (self.config.compression, self.config.compression_level);
         match split(batch, self.config.batch_size, codec, level) {
             Ok(pieces) => {
-                self.accumulator
-                    .metrics()
-                    .batch_split_total
-                    .fetch_add(1, Ordering::Relaxed);
+                self.accumulator.metrics().split(now);
                 for piece in pieces {
                     slot.put_back(piece);
                 }

@@ -119,6 +119,7 @@ fn a_full_batch_does_not_linger_and_an_open_one_does() {
     assert_eq!(offset(&sent[5]), 5);
 }
 
+/// Scenario 29.
 #[test]
 fn a_record_that_can_never_be_sent_is_refused_whatever_is_queued() {
     let config = ProducerConfig {
@@ -149,6 +150,7 @@ fn a_record_that_can_never_be_sent_is_refused_whatever_is_queued() {
     assert_eq!(refusal(5_000), None);
 }
 
+/// Scenario 28.
 #[test]
 fn a_full_buffer_refuses_and_the_wait_ends_when_batches_are_done() {
     let small = ProducerConfig {

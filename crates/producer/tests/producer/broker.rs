@@ -52,6 +52,8 @@ pub(crate) enum Reaction {
     Throttle(i32),
     /// An answer that cannot be read.
     Garbage,
+    /// Written, and answered under another request's number.
+    WrongCorrelationId,
 }
 
 #[derive(Debug, Clone)]
@@ -554,6 +556,14 @@ impl Brokers {
             Reaction::LoseAnswer => {
                 self.produce(asked, |_, write| write());
                 self.break_connection(conn);
+            }
+            Reaction::WrongCorrelationId => {
+                self.produce(asked, |_, write| write());
+                let bytes = (asked.correlation_id + 1).to_be_bytes();
+                self.events.push_back(Event::Frame {
+                    conn,
+                    frame: Bytes::copy_from_slice(&bytes),
+                });
             }
             Reaction::Garbage => {
                 let mut bytes = asked.correlation_id.to_be_bytes().to_vec();

@@ -130,6 +130,7 @@ fn jobs_that_finish_out_of_order_do_not_reorder_a_partition() {
     assert_eq!(world.values(0), (0..120).map(text).collect::<Vec<_>>());
 }
 
+/// Scenario 29.
 #[test]
 fn a_batch_too_large_for_the_broker_is_split_in_order() {
     // KIP-126.
@@ -166,6 +167,7 @@ fn a_batch_too_large_for_the_broker_is_split_in_order() {
     }
 }
 
+/// Scenario 29.
 #[test]
 fn of_a_batch_that_is_split_only_the_record_that_is_too_large_fails() {
     let mut world = World::ready(compressing(Compression::None), 1, 1);

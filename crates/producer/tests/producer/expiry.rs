@@ -23,6 +23,7 @@ fn possibly_written(appended: &Appended) -> bool {
     }
 }
 
+/// Scenario 23: the error names what could not be reached.
 #[test]
 fn a_record_that_was_never_sent_says_so_and_why() {
     let mut world = World::ready(short(), 1, 1);
@@ -108,7 +109,7 @@ fn a_record_in_flight_was_possibly_written_and_holds_its_memory_until_the_reques
 }
 
 #[test]
-fn no_buffer_is_reused_under_a_request_that_expired_in_flight() {
+fn bug_1_no_buffer_is_reused_under_a_request_that_expired_in_flight() {
     // KAFKA-19012: the bytes of another topic's records appeared in a request in flight.
     let config = ProducerConfig {
         request_timeout: Duration::from_secs(20),
@@ -130,6 +131,7 @@ fn no_buffer_is_reused_under_a_request_that_expired_in_flight() {
     assert_eq!(world.values(0), [value]);
 }
 
+/// Scenario 14.
 #[test]
 fn what_follows_an_expired_batch_leaves_no_gap() {
     // Batch 2 of 4 expires in flight. It was written, or not: neither loses or doubles the others.
@@ -184,7 +186,7 @@ fn what_follows_an_expired_batch_leaves_no_gap() {
 }
 
 #[test]
-fn batches_behind_one_that_timed_out_in_the_queue_are_sent_without_a_gap() {
+fn bug_4_a_timed_out_batch_leaves_no_gap() {
     // confluent-kafka-dotnet #704: a message that timed out left a sequence gap, which was fatal.
     let mut world = World::ready(short(), 1, 1);
     world.send_alone(0, "0");
@@ -205,6 +207,7 @@ fn batches_behind_one_that_timed_out_in_the_queue_are_sent_without_a_gap() {
     assert_eq!(world.values(0), ["0", "2"]);
 }
 
+/// Scenario 11.
 #[test]
 fn a_late_answer_on_a_closed_connection_is_ignored() {
     let mut world = World::ready(config(), 1, 1);
@@ -231,4 +234,48 @@ fn expiry_in_virtual_time_does_not_depend_on_the_wall_clock() {
     let next = world.send_alone(0, "b");
     world.advance_ms(2_000);
     assert_eq!(offset(&next), 0);
+}
+
+#[test]
+fn scenario_27_a_wall_clock_that_jumps_expires_nothing_and_keeps_nothing_alive() {
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+    let mut world = World::ready(short(), 1, 1);
+    world.script([Reaction::Hold]);
+    let sent = world.send_alone(0, "a");
+    for jump in [DAY_MS, -DAY_MS, i64::MAX, i64::MIN, 0] {
+        world.wall_ms = jump;
+        world.advance_ms(100);
+        assert!(is_pending(&sent));
+    }
+    world.brokers.release();
+    world.advance_ms(100);
+    assert_eq!(offset(&sent), 0);
+    world.brokers.stop(1);
+    world.run();
+    world.wall_ms = -DAY_MS;
+    let late = world.send_alone(0, "b");
+    world.advance(Duration::from_millis(3_010));
+    assert!(!possibly_written(&late), "a clock set back buys no time");
+}
+
+#[test]
+fn bug_1_no_buffer_is_reused_under_a_connection_that_broke() {
+    // KAFKA-17862: the socket may still be reading the bytes of a request that failed.
+    let config = ProducerConfig {
+        buffer_memory: 64 * 1024,
+        batch_size: 16 * 1024,
+        ..short()
+    };
+    let mut world = World::ready(config, 2, 2);
+    world.script([Reaction::Hold]);
+    let value = "a".repeat(10_000);
+    let first = world.send_alone(0, &value);
+    world.brokers.disconnect(1);
+    for _ in 0..20 {
+        world.send_alone(1, &"b".repeat(10_000));
+    }
+    world.advance_ms(2_000);
+    assert_eq!(offset(&first), 0);
+    assert_eq!(world.values(0), [value]);
+    assert_eq!(world.values(1), vec!["b".repeat(10_000); 20]);
 }

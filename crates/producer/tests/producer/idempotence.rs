@@ -91,6 +91,7 @@ fn a_producer_that_may_not_have_an_id_fails_for_good() {
     }
 }
 
+/// Scenario 2.
 #[test]
 fn a_duplicate_that_the_broker_no_longer_remembers_is_a_success_without_offset() {
     let (mut world, _) = warm(config());
@@ -99,6 +100,7 @@ fn a_duplicate_that_the_broker_no_longer_remembers_is_a_success_without_offset()
     assert_eq!(offset(&sent), -1);
 }
 
+/// Scenario 2.
 #[test]
 fn a_lost_acknowledgement_is_no_duplicate() {
     let (mut world, _) = warm(config());
@@ -109,6 +111,7 @@ fn a_lost_acknowledgement_is_no_duplicate() {
     assert_eq!(world.values(0), ["0", "1"]);
 }
 
+/// Scenario 13.
 #[test]
 fn a_broker_that_lost_acknowledged_records_starts_a_new_epoch() {
     // Not a clean election: the log lacks what was acknowledged. What was certainly not written is
@@ -128,6 +131,7 @@ fn a_broker_that_lost_acknowledged_records_starts_a_new_epoch() {
     assert!(sent.iter().all(|one| matches!(outcome(one), Some(Ok(_)))));
 }
 
+/// Scenario 13.
 #[test]
 fn a_batch_that_may_be_written_never_gets_another_number() {
     // Its answer is lost, and then the broker has forgotten the producer: it cannot tell any more
@@ -265,7 +269,7 @@ fn the_last_epoch_is_followed_by_a_new_producer_id() {
 }
 
 #[test]
-fn a_topic_that_vanishes_from_the_metadata_keeps_its_numbering() {
+fn bug_2_a_topic_that_vanishes_from_the_metadata_keeps_its_numbering() {
     // librdkafka 1.9.0 began again at 0: the broker took new records for old ones.
     let (mut world, _) = warm(config());
     let topic = world.brokers.topics.remove(TOPIC).expect("it exists");
@@ -278,6 +282,7 @@ fn a_topic_that_vanishes_from_the_metadata_keeps_its_numbering() {
     assert_eq!(epochs(&mut world), [(0, 0), (0, 1)]);
 }
 
+/// Scenario 20.
 #[test]
 fn a_topic_made_again_starts_its_numbering_again() {
     let (mut world, _) = warm(config());
@@ -291,6 +296,7 @@ fn a_topic_made_again_starts_its_numbering_again() {
     assert_eq!(epochs(&mut world), [(1, 0)]);
 }
 
+/// Scenario 20.
 #[test]
 fn records_for_a_deleted_topic_do_not_loop_for_ever() {
     let mut world = World::ready(config(), 1, 1);

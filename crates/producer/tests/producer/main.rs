@@ -14,6 +14,7 @@ mod coordinator;
 mod cost;
 mod expiry;
 mod idempotence;
+mod metrics;
 mod ordering;
 mod partitioning;
 mod pool;

@@ -1,10 +1,10 @@
 //! Order within a partition, with one and with five requests in flight, whatever goes wrong.
 
-use thalweg_producer::{Acks, Appended, ProducerConfig};
+use thalweg_producer::{Acks, Appended, ProducerConfig, ProducerError};
 use thalweg_protocol::ErrorCode;
 
 use crate::broker::Reaction;
-use crate::world::{World, config, is_pending, offset};
+use crate::world::{World, config, error, is_pending, offset};
 
 /// A world whose broker knows the producer already: the first batch goes alone.
 fn warm(config: ProducerConfig, nodes: i32, partitions: i32) -> (World, Vec<Appended>) {
@@ -54,6 +54,7 @@ fn five_requests_are_in_flight_and_no_more() {
     check(&mut world, &sent);
 }
 
+/// Scenario 1.
 #[test]
 fn a_connection_that_breaks_under_five_batches_loses_doubles_and_reorders_none() {
     for written in 0..=5 {
@@ -121,6 +122,7 @@ fn the_first_batch_of_all_goes_alone() {
     check(&mut world, &sent);
 }
 
+/// Scenario 40.
 #[test]
 fn a_batch_written_though_refused_is_not_written_twice() {
     for code in [
@@ -188,7 +190,7 @@ fn one_in_flight_without_idempotence_mutes_the_partition() {
 }
 
 #[test]
-fn one_in_flight_keeps_the_order_under_refusals() {
+fn bug_6_one_in_flight_keeps_the_order_under_refusals() {
     let one = ProducerConfig {
         max_in_flight_requests_per_connection: 1,
         enable_idempotence: false,
@@ -246,4 +248,131 @@ fn a_leader_that_moves_takes_the_batches_with_it() {
     world.advance_ms(10_000);
     check(&mut world, &sent);
     assert!(world.brokers.requests.iter().any(|(node, _)| *node == 2));
+}
+
+#[test]
+fn bug_5_a_leader_in_transition_gets_each_batch_once() {
+    // librdkafka #4953: sporadic duplicates while a leadership moves there and back.
+    let reactions = [
+        Reaction::Usual,
+        Reaction::LoseRequest,
+        Reaction::LoseAnswer,
+        Reaction::Refuse(ErrorCode::NOT_LEADER_OR_FOLLOWER),
+        Reaction::RefuseAfterWriting(ErrorCode::NOT_LEADER_OR_FOLLOWER),
+    ];
+    for case in 0..5_usize.pow(4) {
+        let script = (0..4).map(|at| reactions[case / 5_usize.pow(at) % 5].clone());
+        let (mut world, mut sent) = warm(config(), 2, 1);
+        world.script(script);
+        for turn in 0..6 {
+            sent.push(world.send(0, &sent.len().to_string()));
+            world.turn();
+            if turn % 2 == 1 {
+                world.brokers.move_leader("t", 0, 2 - turn / 2 % 2);
+            }
+        }
+        world.advance_ms(20_000);
+        check(&mut world, &sent);
+        let epochs = world.brokers.log("t", 0).headers.iter();
+        assert!(
+            epochs.map(|header| header.producer_epoch).all(|e| e == 0),
+            "no batch was renumbered in case {case}"
+        );
+    }
+}
+
+#[test]
+fn bug_8_a_leader_epoch_that_goes_backwards_makes_no_endless_loop() {
+    // franz-go #119: stale metadata and a broker that refuses chased each other without a pause.
+    let (mut world, mut sent) = warm(config(), 2, 1);
+    world.brokers.move_leader("t", 0, 2);
+    send_more(&mut world, &mut sent, 1);
+    world.advance_ms(2_000);
+    check(&mut world, &sent);
+    let newest = world.brokers.topics["t"].leaders[0];
+    let stale = (1, newest.1 - 1);
+    world
+        .brokers
+        .topics
+        .get_mut("t")
+        .expect("it exists")
+        .leaders[0] = stale;
+    let (asked, produced) = (
+        world.brokers.metadata_requests,
+        world.brokers.requests.len(),
+    );
+    send_more(&mut world, &mut sent, 1);
+    world.advance_ms(5_000);
+    assert!(is_pending(&sent[2]), "nobody believes the older epoch");
+    assert!(
+        world.brokers.metadata_requests - asked < 60,
+        "100 ms between two questions"
+    );
+    assert!(
+        world.brokers.requests.len() - produced < 30,
+        "backoff between two tries"
+    );
+    world
+        .brokers
+        .topics
+        .get_mut("t")
+        .expect("it exists")
+        .leaders[0] = newest;
+    world.advance_ms(3_000);
+    check(&mut world, &sent);
+}
+
+#[test]
+fn bug_7_a_recreated_topics_lower_epoch_is_followed_to_its_leader() {
+    // KAFKA-12257: the new topic's epoch 0 was taken for stale, and the old leader asked for ever.
+    let (mut world, _) = warm(config(), 2, 1);
+    for _ in 0..5 {
+        world.brokers.move_leader("t", 0, 1);
+    }
+    world.cluster.request_update();
+    world.advance_ms(1_000);
+    world.brokers.recreate_topic("t");
+    world
+        .brokers
+        .topics
+        .get_mut("t")
+        .expect("it exists")
+        .leaders[0] = (2, 0);
+    let sent = world.send_alone(0, "new");
+    world.advance_ms(5_000);
+    assert_eq!(offset(&sent), 0);
+    assert_eq!(
+        world.brokers.requests.last().map(|(node, _)| *node),
+        Some(2)
+    );
+}
+
+#[test]
+fn scenario_42_an_answer_to_another_request_leaves_the_outcome_open() {
+    let (mut world, mut sent) = warm(config(), 1, 1);
+    world.script([Reaction::WrongCorrelationId]);
+    send_more(&mut world, &mut sent, 3);
+    world.advance_ms(5_000);
+    check(&mut world, &sent);
+    let without = ProducerConfig {
+        enable_idempotence: false,
+        retries: 0,
+        acks: Acks::Leader,
+        ..config()
+    };
+    let mut world = World::ready(without, 1, 1);
+    world.script([Reaction::WrongCorrelationId]);
+    let sent = world.send_alone(0, "a");
+    world.advance_ms(5_000);
+    let error = error(&sent);
+    assert!(
+        matches!(
+            error,
+            ProducerError::Network {
+                possibly_written: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }

@@ -15,6 +15,7 @@ fn not_idempotent() -> ProducerConfig {
     }
 }
 
+/// Scenario 40.
 #[test]
 fn retriable_errors_are_no_news_to_the_user() {
     for code in ErrorCode::all().filter(|code| code.is_retriable()) {
@@ -83,6 +84,7 @@ fn backoff_doubles_up_to_its_limit() {
     assert_eq!(waits.len(), 8);
 }
 
+/// Scenario 3.
 #[test]
 fn a_leader_named_in_the_answer_is_used_without_backoff_or_metadata() {
     // KIP-951.
@@ -102,6 +104,7 @@ fn a_leader_named_in_the_answer_is_used_without_backoff_or_metadata() {
     assert_eq!(world.brokers.metadata_requests, asked);
 }
 
+/// Scenario 3.
 #[test]
 fn a_deposed_leader_makes_the_producer_ask_for_metadata() {
     let mut world = World::ready(config(), 2, 1);
@@ -157,6 +160,7 @@ fn without_retries_a_lost_connection_is_an_error_that_says_possibly_written() {
     assert!(error.to_string().contains("possibly written"), "{error}");
 }
 
+/// Scenario 11.
 #[test]
 fn a_broker_that_is_silent_is_given_up_after_the_request_timeout() {
     let mut world = World::ready(config(), 1, 1);
@@ -214,6 +218,7 @@ fn acks_1_gives_offsets() {
     );
 }
 
+/// Scenario 41.
 #[test]
 fn a_throttled_producer_holds_its_requests_back() {
     // KIP-219.
@@ -263,7 +268,7 @@ fn errors_of_single_records_reach_the_right_futures() {
 }
 
 #[test]
-fn a_request_goes_by_names_where_topic_ids_are_not_known() {
+fn bug_19_a_request_goes_by_names_where_topic_ids_are_not_known() {
     // A proxy that caps Metadata below the version that tells ids must not get zero ids in
     // Produce 13.
     let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);
@@ -279,7 +284,7 @@ fn a_request_goes_by_names_where_topic_ids_are_not_known() {
 }
 
 #[test]
-fn every_version_of_produce_brings_records_and_compression() {
+fn bug_15_every_version_of_produce_brings_records_and_compression() {
     // Bug: an equality instead of a range test on the version switched compression off.
     for version in 3..=13 {
         let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);

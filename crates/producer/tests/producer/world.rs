@@ -38,6 +38,8 @@ pub(crate) fn counting_waker() -> (Arc<Count>, Waker) {
 
 pub(crate) struct World {
     pub(crate) now: Instant,
+    /// What the wall clock says; nothing but timestamps may depend on it.
+    pub(crate) wall_ms: i64,
     pub(crate) cluster: Cluster,
     pub(crate) sender: Sender,
     pub(crate) accumulator: Arc<Accumulator>,
@@ -45,6 +47,8 @@ pub(crate) struct World {
     pub(crate) notifier: Arc<Notifier>,
     /// Codec jobs stay with the sender.
     pub(crate) hold_jobs: bool,
+    /// How often an append had to wait for memory.
+    pub(crate) waits: usize,
     /// Turns taken.
     pub(crate) turns: usize,
 }
@@ -83,12 +87,14 @@ impl World {
         let now = Instant::now();
         Self {
             now,
+            wall_ms: 0,
             cluster,
             sender: Sender::new(config, Arc::clone(&accumulator)),
             accumulator,
             brokers,
             notifier,
             hold_jobs: false,
+            waits: 0,
             turns: 0,
         }
     }
@@ -124,13 +130,13 @@ impl World {
         while let Some((id, result)) = self.cluster.poll_response() {
             busy = true;
             self.sender
-                .on_response(id, result, &mut self.cluster, self.now, 0);
+                .on_response(id, result, &mut self.cluster, self.now, self.wall_ms);
         }
-        self.sender.poll(&mut self.cluster, self.now, 0);
+        self.sender.poll(&mut self.cluster, self.now, self.wall_ms);
         while let Some(job) = (!self.hold_jobs).then(|| self.sender.poll_job()).flatten() {
             busy = true;
             self.sender
-                .job_done(job.run(), &mut self.cluster, self.now, 0);
+                .job_done(job.run(), &mut self.cluster, self.now, self.wall_ms);
         }
         while let Some(action) = self.cluster.poll_action() {
             busy = true;
@@ -223,8 +229,14 @@ impl World {
     }
 
     pub(crate) fn metric(&self, name: &str) -> f64 {
-        let all = self.accumulator.metrics_snapshot();
+        self.metric_of("producer-metrics", name)
+    }
+
+    pub(crate) fn metric_of(&self, group: &str, name: &str) -> f64 {
+        let all = self.accumulator.metrics_snapshot(self.now);
         all.into_iter()
+            .filter(|known| known.name == group)
+            .flat_map(|known| known.values)
             .find(|(known, _)| *known == name)
             .expect("a metric of that name")
             .1

@@ -1,0 +1,203 @@
+//! What every client counts, whatever its role: connections and bytes, for all and by node.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::{Metric, MetricGroup, MetricsConfig, Sampled};
+use crate::request::NodeId;
+
+/// A node that was not spoken to for this long is no longer listed, as in Kafka's `Selector`.
+const NODE_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
+
+/// Written by the client's actor, read by anyone.
+#[derive(Debug)]
+pub struct ClientMetrics(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    config: MetricsConfig,
+    all: Traffic,
+    nodes: BTreeMap<NodeId, Node>,
+    connections: u64,
+    created: Sampled,
+    closed: Sampled,
+    authenticated: Sampled,
+    refused: Sampled,
+    metadata_at: Option<Instant>,
+}
+
+/// Bytes of whole frames, one value each.
+#[derive(Debug)]
+struct Traffic {
+    outgoing: Sampled,
+    incoming: Sampled,
+}
+
+#[derive(Debug)]
+struct Node {
+    traffic: Traffic,
+    /// Milliseconds, of what the role asked for: Produce and Fetch.
+    latency: Sampled,
+    last_used: Instant,
+}
+
+impl Traffic {
+    fn new(config: MetricsConfig) -> Self {
+        Self {
+            outgoing: Sampled::new(config),
+            incoming: Sampled::new(config),
+        }
+    }
+
+    fn values(&mut self, now: Instant) -> Vec<Metric> {
+        let Self { outgoing, incoming } = self;
+        vec![
+            ("request-rate", outgoing.count_rate(now)),
+            ("request-total", outgoing.count() as f64),
+            ("request-size-avg", outgoing.avg(now)),
+            ("request-size-max", outgoing.max(now)),
+            ("outgoing-byte-rate", outgoing.rate(now)),
+            ("outgoing-byte-total", outgoing.total()),
+            ("response-rate", incoming.count_rate(now)),
+            ("response-total", incoming.count() as f64),
+            ("incoming-byte-rate", incoming.rate(now)),
+            ("incoming-byte-total", incoming.total()),
+        ]
+    }
+}
+
+impl ClientMetrics {
+    pub fn new(config: MetricsConfig) -> Self {
+        let sampled = || Sampled::new(config);
+        Self(Mutex::new(State {
+            config,
+            all: Traffic::new(config),
+            nodes: BTreeMap::new(),
+            connections: 0,
+            created: sampled(),
+            closed: sampled(),
+            authenticated: sampled(),
+            refused: sampled(),
+            metadata_at: None,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn sent(&self, node: NodeId, bytes: usize, now: Instant) {
+        let mut state = self.lock();
+        state.all.outgoing.record(bytes as f64, now);
+        let node = state.node(node, now);
+        node.traffic.outgoing.record(bytes as f64, now);
+    }
+
+    /// `latency` if the role asked.
+    pub(crate) fn answered(
+        &self,
+        node: NodeId,
+        bytes: usize,
+        latency: Option<Duration>,
+        now: Instant,
+    ) {
+        let mut state = self.lock();
+        state.all.incoming.record(bytes as f64, now);
+        let node = state.node(node, now);
+        node.traffic.incoming.record(bytes as f64, now);
+        if let Some(latency) = latency {
+            node.latency.record(latency.as_secs_f64() * 1e3, now);
+        }
+    }
+
+    pub(crate) fn connected(&self, authenticated: bool, now: Instant) {
+        let mut state = self.lock();
+        state.connections += 1;
+        state.created.record(1.0, now);
+        if authenticated {
+            state.authenticated.record(1.0, now);
+        }
+    }
+
+    pub(crate) fn closed(&self, now: Instant) {
+        let mut state = self.lock();
+        state.connections = state.connections.saturating_sub(1);
+        state.closed.record(1.0, now);
+    }
+
+    /// The broker did not accept our credentials.
+    pub(crate) fn refused(&self, now: Instant) {
+        self.lock().refused.record(1.0, now);
+    }
+
+    pub(crate) fn metadata_updated(&self, now: Instant) {
+        self.lock().metadata_at = Some(now);
+    }
+
+    /// `kind` is what Kafka's groups begin with: `producer`, `consumer`.
+    pub fn snapshot(&self, kind: &str, now: Instant) -> Vec<MetricGroup> {
+        let mut state = self.lock();
+        let mut groups = vec![MetricGroup {
+            name: format!("{kind}-metrics"),
+            values: state.client_values(now),
+        }];
+        for (id, node) in &mut state.nodes {
+            let mut values = node.traffic.values(now);
+            values.push(("request-latency-avg", node.latency.avg(now)));
+            values.push(("request-latency-max", node.latency.max(now)));
+            groups.push(MetricGroup {
+                name: format!("{kind}-node-metrics.node-{id}"),
+                values,
+            });
+        }
+        groups
+    }
+}
+
+impl State {
+    fn node(&mut self, id: NodeId, now: Instant) -> &mut Node {
+        let config = self.config;
+        if !self.nodes.contains_key(&id) {
+            self.nodes
+                .retain(|_, node| now.saturating_duration_since(node.last_used) < NODE_IDLE_MAX);
+        }
+        let node = self.nodes.entry(id).or_insert_with(|| Node {
+            traffic: Traffic::new(config),
+            latency: Sampled::new(config),
+            last_used: now,
+        });
+        node.last_used = now;
+        node
+    }
+
+    fn client_values(&mut self, now: Instant) -> Vec<Metric> {
+        let age = self
+            .metadata_at
+            .map_or(0.0, |at| now.saturating_duration_since(at).as_secs_f64());
+        let mut values = self.all.values(now);
+        let network_io = self.all.outgoing.count_rate(now) + self.all.incoming.count_rate(now);
+        let network_ios = self.all.outgoing.count() + self.all.incoming.count();
+        values.extend([
+            ("network-io-rate", network_io),
+            ("network-io-total", network_ios as f64),
+            ("connection-count", self.connections as f64),
+            ("connection-creation-rate", self.created.rate(now)),
+            ("connection-creation-total", self.created.total()),
+            ("connection-close-rate", self.closed.rate(now)),
+            ("connection-close-total", self.closed.total()),
+            (
+                "successful-authentication-rate",
+                self.authenticated.rate(now),
+            ),
+            (
+                "successful-authentication-total",
+                self.authenticated.total(),
+            ),
+            ("failed-authentication-rate", self.refused.rate(now)),
+            ("failed-authentication-total", self.refused.total()),
+            ("metadata-age", age),
+        ]);
+        values
+    }
+}

@@ -1,0 +1,161 @@
+//! Kafka's `SampledStat`: values in windows of time, of which the last few count.
+//!
+//! ```text
+//!   ├── sample ──┼── sample ──┼── current ──┤ now
+//!   └ dropped once its last value is num_samples windows old
+//! ```
+//! One of these serves for what Kafka keeps apart (`Avg`, `Max`, `Rate`, `CumulativeSum`): all of
+//! them are fed the same values at the same times. Reading moves old samples out, so it wants
+//! `&mut`; who reads holds the lock anyway.
+
+use std::time::{Duration, Instant};
+
+use super::MetricsConfig;
+
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    start: Instant,
+    last_event: Instant,
+    count: u64,
+    sum: f64,
+    max: f64,
+}
+
+impl Sample {
+    fn new(now: Instant) -> Self {
+        Self {
+            start: now,
+            last_event: now,
+            count: 0,
+            sum: 0.0,
+            max: f64::NEG_INFINITY,
+        }
+    }
+}
+
+/// Values over time.
+#[derive(Debug, Clone)]
+pub struct Sampled {
+    config: MetricsConfig,
+    /// One more than `num_samples` at most: the oldest may reach into the time that counts.
+    samples: Vec<Sample>,
+    current: usize,
+    count: u64,
+    sum: f64,
+}
+
+impl Sampled {
+    pub fn new(config: MetricsConfig) -> Self {
+        Self {
+            config,
+            samples: Vec::new(),
+            current: 0,
+            count: 0,
+            sum: 0.0,
+        }
+    }
+
+    pub fn record(&mut self, value: f64, now: Instant) {
+        let window = self.config.sample_window;
+        let sample = match self.samples.get(self.current) {
+            Some(sample) if now.saturating_duration_since(sample.start) < window => {
+                &mut self.samples[self.current]
+            }
+            Some(_) => self.advance(now),
+            None => {
+                self.samples.push(Sample::new(now));
+                &mut self.samples[self.current]
+            }
+        };
+        sample.count += 1;
+        sample.sum += value;
+        sample.max = sample.max.max(value);
+        sample.last_event = now;
+        self.count += 1;
+        self.sum += value;
+    }
+
+    fn advance(&mut self, now: Instant) -> &mut Sample {
+        self.current = (self.current + 1) % (self.config.num_samples.max(1) + 1);
+        if self.current < self.samples.len() {
+            self.samples[self.current] = Sample::new(now);
+        } else {
+            self.samples.push(Sample::new(now));
+        }
+        &mut self.samples[self.current]
+    }
+
+    fn purge(&mut self, now: Instant) {
+        let age_max = self.span(self.config.num_samples.max(1));
+        for sample in &mut self.samples {
+            if now.saturating_duration_since(sample.last_event) >= age_max {
+                *sample = Sample::new(now);
+            }
+        }
+    }
+
+    fn span(&self, windows: usize) -> Duration {
+        let windows = u32::try_from(windows).unwrap_or(u32::MAX);
+        self.config.sample_window.saturating_mul(windows)
+    }
+
+    /// Of the values that count; NaN if there are none.
+    pub fn avg(&mut self, now: Instant) -> f64 {
+        self.purge(now);
+        let (count, sum) = self.recent();
+        if count == 0 {
+            f64::NAN
+        } else {
+            sum / count as f64
+        }
+    }
+
+    /// Of the values that count; NaN if there are none.
+    pub fn max(&mut self, now: Instant) -> f64 {
+        self.purge(now);
+        let max = self.samples.iter().map(|sample| sample.max);
+        let max = max.fold(f64::NEG_INFINITY, f64::max);
+        if self.recent().0 == 0 { f64::NAN } else { max }
+    }
+
+    /// The sum of the values, a second.
+    pub fn rate(&mut self, now: Instant) -> f64 {
+        self.purge(now);
+        self.recent().1 / self.elapsed(now).as_secs_f64()
+    }
+
+    /// How many values, a second.
+    pub fn count_rate(&mut self, now: Instant) -> f64 {
+        self.purge(now);
+        self.recent().0 as f64 / self.elapsed(now).as_secs_f64()
+    }
+
+    fn recent(&self) -> (u64, f64) {
+        let add = |(count, sum), sample: &Sample| (count + sample.count, sum + sample.sum);
+        self.samples.iter().fold((0, 0.0), add)
+    }
+
+    /// Since the oldest sample began. Time that has not passed yet counts too: all windows but the
+    /// last are taken as whole, so that a first value is no huge rate.
+    fn elapsed(&self, now: Instant) -> Duration {
+        let oldest = self.samples.iter().map(|sample| sample.start).min();
+        let mut elapsed = oldest.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let window = self.config.sample_window.max(Duration::from_millis(1));
+        let full = (elapsed.as_millis() / window.as_millis().max(1)) as usize;
+        let wanted = self.config.num_samples.max(1) - 1;
+        if full < wanted {
+            elapsed += self.span(wanted - full);
+        }
+        elapsed.max(Duration::from_millis(1))
+    }
+
+    /// How many values ever.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The sum of all values ever.
+    pub fn total(&self) -> f64 {
+        self.sum
+    }
+}

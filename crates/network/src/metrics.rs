@@ -1,0 +1,23 @@
+//! One client's figures: those of its connections and those of its role.
+
+use std::collections::BTreeMap;
+
+use thalweg_cluster::metrics::MetricGroup;
+
+/// Groups of the same name become one, in order of their names; `kafka-metrics-count` is added.
+pub(crate) fn merged(parts: impl IntoIterator<Item = MetricGroup>) -> Vec<MetricGroup> {
+    let mut groups = BTreeMap::new();
+    for MetricGroup { name, values } in parts {
+        let group: &mut Vec<_> = groups.entry(name).or_default();
+        group.extend(values);
+    }
+    let count = 1 + groups.values().map(Vec::len).sum::<usize>();
+    groups.insert(
+        "kafka-metrics-count".to_owned(),
+        vec![("count", count as f64)],
+    );
+    groups
+        .into_iter()
+        .map(|(name, values)| MetricGroup { name, values })
+        .collect()
+}

@@ -1,0 +1,246 @@
+"""Figures of clients under Kafka's names, and who hears of them.
+
+    client.metrics()   {group: {name: figure}} of that moment
+    metric_reporters   objects that are told which figures there are, and read them when they like
+    stats_cb           a function that is given all of them every statistics_interval_ms
+
+The native core counts, once a request or answer; nothing here runs for a record. Exporters attach
+as reporters: docs/metrics.md has one. Reporters and `stats_cb` are called on the thread that runs
+delivery callbacks; what they raise is logged and harms nothing.
+
+What is deliberately absent: JMX, and a registry of figures of the application's own.
+"""
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from math import nan
+from typing import Any, Final, NamedTuple
+
+__all__ = ["KafkaMetric", "MetricName", "MetricsReporter", "Watch", "figures"]
+
+log = logging.getLogger(__name__)
+
+_Groups = Mapping[str, Mapping[str, float]]
+
+# How soon a reporter hears of figures that are new: of a node just connected, a topic just used.
+_REFRESH_SECONDS: Final = 1.0
+# Figures that a reporter reads one after the other are of one moment, until it reads one again.
+_FRESH_SECONDS: Final = 0.05
+
+
+class MetricName(NamedTuple):
+    """What a figure is called (org.apache.kafka.common.MetricName).
+
+    Attributes:
+        name: "record-send-rate".
+        group: "producer-metrics", "producer-node-metrics", "producer-topic-metrics".
+        tags: Pairs: client-id, and node-id, topic, or topic and partition where there are many.
+    """
+
+    name: str
+    group: str
+    tags: tuple[tuple[str, str], ...] = ()
+
+
+class KafkaMetric:
+    """A figure that can be read (org.apache.kafka.common.metrics.KafkaMetric)."""
+
+    __slots__ = ("_read", "metric_name")
+
+    def __init__(self, metric_name: MetricName, read: Callable[[], float]) -> None:
+        self.metric_name = metric_name
+        self._read = read
+
+    def value(self) -> float:
+        """The figure now; NaN for an average of nothing, and once there is no such figure."""
+        return self._read()
+
+    def __repr__(self) -> str:
+        return f"<KafkaMetric {self.metric_name.group} {self.metric_name.name}={self.value()}>"
+
+
+class MetricsReporter:
+    """Hears of a client's figures (org.apache.kafka.common.metrics.MetricsReporter).
+
+    Given in the option `metric_reporters` as an instance, a class or a dotted name. Deriving from
+    this class is a convenience: methods that are missing are not called.
+    """
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Called first, with the client's options; secrets are hidden."""
+
+    def init(self, metrics: list[KafkaMetric]) -> None:
+        """Called with all figures that there are when the client has been made."""
+
+    def metric_change(self, metric: KafkaMetric) -> None:
+        """A figure is new, within a second or so."""
+
+    def metric_removal(self, metric: KafkaMetric) -> None:
+        """A figure is gone: of a node that was not spoken to for an hour."""
+
+    def close(self) -> None:
+        """Called when the client is closed; its last figures can still be read."""
+
+
+def named(groups: _Groups, client_id: str) -> dict[MetricName, float]:
+    """The figures of `_core`'s groups by their full names."""
+    found = {}
+    for group, values in groups.items():
+        base, _, about = group.partition(".")
+        tags = [("client-id", client_id)]
+        if base.endswith("-node-metrics"):
+            tags.append(("node-id", about))
+        elif base.endswith("-topic-metrics"):
+            tags.append(("topic", about))
+        elif about:
+            topic, _, partition = about.rpartition("-")
+            tags += [("topic", topic), ("partition", partition)]
+        for name, value in values.items():
+            found[MetricName(name, base, tuple(tags))] = value
+    return found
+
+
+def figures(groups: _Groups, config: Mapping[str, Any], raw: bool) -> Any:
+    """What `metrics(raw)` of a client returns."""
+    if not config["metrics_enabled"]:
+        return None
+    if not raw:
+        return groups
+    return {
+        name: KafkaMetric(name, lambda value=value: value)  # type: ignore[misc]
+        for name, value in named(groups, config["client_id"]).items()
+    }
+
+
+class Watch:
+    """Tells one client's reporters and its `stats_cb`; made with the client, closed with it.
+
+    It does not keep the client alive.
+
+    Args:
+        client: Has `metrics()`, {group: {name: figure}}.
+        config: The client's options.
+        kind: "producer" or "consumer".
+    """
+
+    def __init__(self, client: Any, config: Any, kind: str) -> None:
+        self._client = weakref.ref(client)
+        self._client_id: str = config["client_id"]
+        self._kind = kind
+        self._began = time.monotonic()
+        self._read_at = float("-inf")
+        self._values: dict[MetricName, float] = {}
+        self._seen: set[MetricName] = set()
+        self._told: dict[MetricName, KafkaMetric] = {}
+        self._timers: list[Any] = []
+        enabled = config["metrics_enabled"]
+        self._stats_cb = config["stats_cb"] if enabled else None
+        self._reporters = list(config["metric_reporters"]) if enabled else []
+        if self._reporters:
+            self._call("configure", config.public())
+            self._told = {name: self._metric(name) for name in self._read_all()}
+            self._call("init", list(self._told.values()))
+            self._every(_REFRESH_SECONDS, self.refresh)
+        if self._stats_cb is not None and config["statistics_interval_ms"]:
+            self._every(config["statistics_interval_ms"] / 1000, self.tell_statistics)
+
+    def close(self) -> None:
+        """Tells the last news and closes the reporters; a second call does nothing."""
+        self._stop_timers()
+        if self._reporters:
+            self.refresh()
+            self._call("close")
+            self._reporters = []
+
+    def refresh(self) -> None:
+        """Tells the reporters which figures have come and gone."""
+        if self._client() is None:
+            self._stop_timers()
+            return
+        now = self._read_all()
+        for name in [name for name in self._told if name not in now]:
+            self._call("metric_removal", self._told.pop(name))
+        for name in [name for name in now if name not in self._told]:
+            self._told[name] = self._metric(name)
+            self._call("metric_change", self._told[name])
+
+    def tell_statistics(self) -> None:
+        """Calls `stats_cb`; what it raises is logged."""
+        client = self._client()
+        if client is None:
+            self._stop_timers()
+            return
+        assert self._stats_cb is not None
+        try:
+            self._stats_cb(self._statistics(client.metrics()))
+        except Exception:
+            log.exception("stats_cb raised")
+
+    def _statistics(self, groups: _Groups) -> dict[str, Any]:
+        """What librdkafka counts too under its names, and all figures under Kafka's."""
+        mine = groups[f"{self._kind}-metrics"]
+        found: dict[str, Any] = {
+            "name": self._client_id,
+            "client_id": self._client_id,
+            "type": self._kind,
+            "ts": int(time.monotonic() * 1e6),
+            "time": int(time.time()),
+            "age": int((time.monotonic() - self._began) * 1e6),
+            "tx": int(mine["request-total"]),
+            "tx_bytes": int(mine["outgoing-byte-total"]),
+            "rx": int(mine["response-total"]),
+            "rx_bytes": int(mine["incoming-byte-total"]),
+        }
+        if self._kind == "producer":
+            prefix = "producer-topic-metrics."
+            topics = [rows for group, rows in groups.items() if group.startswith(prefix)]
+            found["txmsgs"] = int(mine["record-send-total"])
+            found["txmsg_bytes"] = int(sum(rows["byte-total"] for rows in topics))
+        else:
+            fetched = groups["consumer-fetch-manager-metrics"]
+            found["rxmsgs"] = int(fetched["records-consumed-total"])
+            found["rxmsg_bytes"] = int(fetched["bytes-consumed-total"])
+        found["metrics"] = groups
+        return found
+
+    def _metric(self, name: MetricName) -> KafkaMetric:
+        return KafkaMetric(name, lambda: self._read(name))
+
+    def _read(self, name: MetricName) -> float:
+        """One figure; the last one of a client that is closed."""
+        is_old = time.monotonic() - self._read_at >= _FRESH_SECONDS
+        if self._reporters and (is_old or name in self._seen):
+            self._read_all()
+            self._read_at = time.monotonic()
+        self._seen.add(name)
+        return self._values.get(name, nan)
+
+    def _read_all(self) -> dict[MetricName, float]:
+        client = self._client()
+        if client is not None:
+            self._values = named(client.metrics(), self._client_id)
+        self._seen = set()
+        self._read_at = float("-inf")
+        return self._values
+
+    def _every(self, seconds: float, f: Callable[[], None]) -> None:
+        from thalweg import _core
+
+        self._timers.append(_core.call_every(seconds, f))
+
+    def _stop_timers(self) -> None:
+        timers, self._timers = self._timers, []
+        for timer in timers:
+            timer.cancel()
+
+    def _call(self, method: str, *args: Any) -> None:
+        for reporter in self._reporters:
+            f = getattr(reporter, method, None)
+            if f is None:
+                continue
+            try:
+                f(*args)
+            except Exception:
+                log.exception("%s() of the metrics reporter %r raised", method, reporter)

@@ -1,0 +1,193 @@
+"""Metrics on the Python side: names, reporters, the statistics callback (on a fake core)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from thalweg.config import IgnoredOptionWarning
+from thalweg.errors import KafkaConfigurationError
+from thalweg.metrics import KafkaMetric, MetricName, MetricsReporter, named
+
+GROUPS = {
+    "producer-metrics": {
+        "request-total": 3.0,
+        "outgoing-byte-total": 100.0,
+        "response-total": 2.0,
+        "incoming-byte-total": 50.0,
+        "record-send-total": 7.0,
+    },
+    "producer-topic-metrics.a.b": {"byte-total": 70.0},
+}
+
+
+class Kept(MetricsReporter):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.metrics: dict[MetricName, KafkaMetric] = {}
+
+    def configure(self, configs: Any) -> None:
+        self.calls.append(("configure", configs["sasl_plain_password"]))
+
+    def init(self, metrics: list[KafkaMetric]) -> None:
+        self.calls.append(("init", len(metrics)))
+        self.metrics = {metric.metric_name: metric for metric in metrics}
+
+    def metric_change(self, metric: KafkaMetric) -> None:
+        self.calls.append(("change", metric.metric_name.name))
+        self.metrics[metric.metric_name] = metric
+
+    def metric_removal(self, metric: KafkaMetric) -> None:
+        self.calls.append(("removal", metric.metric_name.name))
+
+    def close(self) -> None:
+        self.calls.append(("close", None))
+
+
+class Broken:
+    def init(self, metrics: Any) -> None:
+        raise ValueError("broken reporter")
+
+    def close(self) -> None:
+        raise ValueError("broken reporter")
+
+
+@pytest.fixture
+def make(fake, monkeypatch) -> Any:
+    made: list[Any] = []
+
+    def call(**configs: Any) -> Any:
+        producer = fake.producer.KafkaProducer(**configs)
+        made.append(producer)
+        return producer
+
+    figures = {group: dict(rows) for group, rows in GROUPS.items()}
+    monkeypatch.setattr(fake.core.Producer, "figures", figures)
+    yield call
+    for each in made:
+        each.close()
+
+
+def test_names_carry_client_node_and_topic():
+    groups = {
+        "producer-metrics": {"x": 1.0},
+        "producer-node-metrics.node--1": {"x": 2.0},
+        "producer-topic-metrics.a.b": {"x": 3.0},
+        "consumer-fetch-manager-metrics.a-b-12": {"x": 4.0},
+    }
+    of_partition = (("client-id", "me"), ("topic", "a-b"), ("partition", "12"))
+    assert named(groups, "me") == {
+        ("x", "producer-metrics", (("client-id", "me"),)): 1.0,
+        ("x", "producer-node-metrics", (("client-id", "me"), ("node-id", "node--1"))): 2.0,
+        ("x", "producer-topic-metrics", (("client-id", "me"), ("topic", "a.b"))): 3.0,
+        ("x", "consumer-fetch-manager-metrics", of_partition): 4.0,
+    }
+
+
+def test_metrics_are_grouped_or_flat_or_off(make):
+    producer = make(client_id="me")
+    assert producer.metrics() == GROUPS
+    flat = producer.metrics(raw=True)
+    of_topic = MetricName(
+        "byte-total", "producer-topic-metrics", (("client-id", "me"), ("topic", "a.b"))
+    )
+    assert flat[of_topic].value() == 70.0
+    assert flat[of_topic].metric_name == of_topic
+    assert make(metrics_enabled=False).metrics() is None
+    assert make(metrics_enabled=False).metrics(raw=True) is None
+
+
+def test_a_reporter_is_told_what_there_is_what_comes_and_what_goes(make, fake):
+    reporter = Kept()
+    producer = make(metric_reporters=[reporter], client_id="me")
+    assert reporter.calls == [("configure", None), ("init", 6)]
+    (timer,) = fake.core.timers
+    figures = fake.core.Producer.figures
+    figures["producer-node-metrics.node-1"] = {"request-rate": 1.0}
+    del figures["producer-topic-metrics.a.b"]
+    timer.f()
+    assert reporter.calls[2:] == [("removal", "byte-total"), ("change", "request-rate")]
+    sent = MetricName("record-send-total", "producer-metrics", (("client-id", "me"),))
+    tx = MetricName("request-total", "producer-metrics", (("client-id", "me"),))
+    assert (reporter.metrics[sent].value(), reporter.metrics[tx].value()) == (7.0, 3.0)
+    figures["producer-metrics"]["record-send-total"] = 8.0
+    assert reporter.metrics[sent].value() == 8.0, "read again, it is read anew"
+    figures["producer-metrics"]["request-total"] = 4.0
+    assert reporter.metrics[tx].value() == 3.0, "and others are of the same moment"
+    producer.close()
+    producer.close()
+    assert reporter.calls[4:] == [("close", None)]
+    assert timer.cancelled
+    assert reporter.metrics[sent].value() == 8.0, "its last figures can be read"
+
+
+def test_a_reporter_that_raises_harms_no_other(make, caplog):
+    reporter = Kept()
+    with caplog.at_level(logging.ERROR):
+        producer = make(metric_reporters=[Broken, reporter, object()])
+        producer.close()
+    assert [call for call, _ in reporter.calls] == ["configure", "init", "close"]
+    assert [str(each.exc_info[1]) for each in caplog.records] == ["broken reporter"] * 2
+
+
+def test_statistics_are_one_dict(make, fake):
+    told: list[dict[str, Any]] = []
+    producer = make(stats_cb=told.append, statistics_interval_ms=250, client_id="me")
+    (timer,) = fake.core.timers
+    assert timer.seconds == 0.25
+    timer.f()
+    (stats,) = told
+    assert stats["name"] == stats["client_id"] == "me"
+    assert stats["type"] == "producer"
+    assert (stats["tx"], stats["rx"], stats["txmsgs"], stats["txmsg_bytes"]) == (3, 2, 7, 70)
+    assert stats["metrics"] == GROUPS
+    producer.close()
+    assert timer.cancelled
+
+
+def test_a_statistics_callback_that_raises_is_logged(make, fake, caplog):
+    def raises(stats: Any) -> None:
+        raise ValueError("no statistics today")
+
+    make(stats_cb=raises, statistics_interval_ms=250)
+    with caplog.at_level(logging.ERROR):
+        fake.core.timers[0].f()
+    assert "no statistics today" in caplog.text
+    assert not fake.core.timers[0].cancelled
+
+
+def test_librdkafkas_names_are_taken(make, fake):
+    make(**{"stats_cb": print, "statistics.interval.ms": 1000})
+    assert fake.core.timers[0].seconds == 1.0
+
+
+def test_without_metrics_nobody_is_told(make, fake):
+    reporter = Kept()
+    make(
+        metrics_enabled=False,
+        metric_reporters=[reporter],
+        stats_cb=print,
+        statistics_interval_ms=1,
+    )
+    assert fake.core.timers == []
+    assert reporter.calls == []
+
+
+def test_a_client_that_nobody_holds_is_not_kept_by_its_timers(fake):
+    producer = fake.producer.KafkaProducer(stats_cb=print, statistics_interval_ms=1000)
+    held = [producer]
+    del producer
+    with pytest.warns(ResourceWarning):
+        held.clear()
+    assert fake.core.timers[0].cancelled
+
+
+def test_half_of_the_statistics_options_warns(make):
+    with pytest.warns(IgnoredOptionWarning, match="statistics_interval_ms is 0"):
+        make(stats_cb=print)
+    with pytest.warns(IgnoredOptionWarning, match="there is no stats_cb"):
+        make(statistics_interval_ms=5)
+    with pytest.raises(KafkaConfigurationError, match="stats_cb must be callable"):
+        make(stats_cb=5, statistics_interval_ms=5)
