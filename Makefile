@@ -25,7 +25,7 @@ export PYO3_PYTHON := $(abspath $(PY))
 # files that allow themselves what they need.
 CORES := protocol records cluster producer consumer broker
 # The binding needs an interpreter to link with, so it is tested from Python.
-CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked
+CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked --no-fail-fast
 XTASK := cargo run --quiet --locked --package xtask --
 # Arguments for pytest, as in: make test PYTEST="-k interop"
 PYTEST :=
