@@ -575,7 +575,12 @@ def test_stop_ends_sends_that_wait(silent: EmbeddedBroker) -> None:
         await producer.stop(timeout=0)
         found = await asyncio.gather(*waiting, return_exceptions=True)
         assert isinstance(found[-1], IllegalStateError)
-        assert isinstance(found[-2], IllegalStateError)
+        # A late one may have fitted into an open batch; that one's future fails.
+        refused = [each for each in found if isinstance(each, IllegalStateError)]
+        accepted = [each for each in found if isinstance(each, asyncio.Future)]
+        assert len(refused) > 50
+        assert len(refused) + len(accepted) == len(found)
+        assert all(isinstance(each.exception(), KafkaTimeoutError) for each in accepted)
 
     run(program())
 
