@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -75,7 +76,8 @@ struct Queue {
     timers: BTreeMap<u64, Timer>,
     /// Callbacks among the items, and those that run just now.
     callbacks_due: usize,
-    stopped: bool,
+    /// The thread that ends the interpreter, once it has begun to.
+    stopped_by: Option<ThreadId>,
     finished: bool,
 }
 
@@ -107,7 +109,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Queue {
     /// All that is to be done, with the work of timers that are due behind what waited already.
     fn take_due(&mut self, now: Instant) -> &VecDeque<Item> {
-        if self.stopped {
+        if self.stopped_by.is_some() {
             return &self.items;
         }
         for timer in self.timers.values_mut().filter(|timer| timer.due <= now) {
@@ -162,7 +164,16 @@ impl Callbacks {
     /// Work for an outcome that is known: at once in this thread, unless that would overtake
     /// callbacks that are due already.
     pub(crate) fn run_now_or_in_turn(&'static self, py: Python<'_>, work: Work) {
-        let idle = locked(&self.queue).callbacks_due == 0;
+        let queue = locked(&self.queue);
+        let idle = queue.callbacks_due == 0;
+        let is_another = |by: ThreadId| by != thread::current().id();
+        if queue.stopped_by.is_some_and(is_another) {
+            // A daemon thread. Until 3.14 CPython ends it where it next takes the interpreter's lock:
+            // in a callback that would be with Rust frames below it, which abort the process.
+            std::mem::forget(work);
+            return;
+        }
+        drop(queue);
         if idle || ON_CALLBACK_THREAD.get() {
             work(py);
         } else {
@@ -203,7 +214,7 @@ impl Callbacks {
 
     fn push(&self, item: Item) {
         let mut queue = locked(&self.queue);
-        if queue.stopped && queue.finished {
+        if queue.stopped_by.is_some() && queue.finished {
             // The interpreter is going away: dropping a Python object now could crash it.
             std::mem::forget(item);
             return;
@@ -227,7 +238,7 @@ impl Callbacks {
         if *started {
             return Ok(());
         }
-        std::thread::Builder::new()
+        thread::Builder::new()
             .name("thalweg-callbacks".to_owned())
             .spawn(|| {
                 thalweg_network::block_signals();
@@ -244,7 +255,7 @@ impl Callbacks {
         loop {
             let mut queue = locked(&self.queue);
             queue.callbacks_due -= callbacks_run;
-            while queue.take_due(Instant::now()).is_empty() && !queue.stopped {
+            while queue.take_due(Instant::now()).is_empty() && queue.stopped_by.is_none() {
                 queue = self.sleep(queue);
             }
             let items = std::mem::take(&mut queue.items);
@@ -295,7 +306,7 @@ impl Callbacks {
     /// Runs what is due and ends the thread; called at interpreter exit without the GIL.
     pub(crate) fn stop(&self, timeout: Duration) {
         let mut queue = locked(&self.queue);
-        queue.stopped = true;
+        queue.stopped_by = Some(thread::current().id());
         self.wake.notify_all();
         if !self.started.load(Ordering::Acquire) {
             queue.finished = true;
