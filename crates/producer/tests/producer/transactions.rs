@@ -572,7 +572,7 @@ fn a_batch_that_fails_during_the_commit_ends_it() {
 }
 
 #[test]
-fn an_out_of_order_batch_is_never_given_another_number() {
+fn bug_3_an_out_of_order_batch_is_never_given_another_number() {
     // Bugs 2, 3, 4: what follows the gap fails, the transaction is aborted, the next one is whole.
     for level in LEVELS {
         let mut world = ready(level);
@@ -634,7 +634,7 @@ fn a_delivery_timeout_makes_it_abortable_and_the_abort_waits_for_the_request() {
 }
 
 #[test]
-fn an_unknown_outcome_of_the_end_is_asked_for_again_and_never_guessed() {
+fn bug_11_an_unknown_outcome_of_the_end_is_asked_for_again_and_never_guessed() {
     let unknown = Reply::ErrorAfter(ErrorCode::UNKNOWN_SERVER_ERROR);
     let replies = [
         Reply::LoseAnswer,
@@ -675,7 +675,7 @@ fn an_unknown_outcome_of_the_end_is_asked_for_again_and_never_guessed() {
 }
 
 #[test]
-fn a_call_made_again_takes_up_the_one_that_nobody_saw_the_end_of() {
+fn scenario_17_a_call_made_again_takes_up_the_one_that_nobody_saw_the_end_of() {
     for level in LEVELS {
         let mut world = ready(level);
         begin(&mut world);
@@ -745,7 +745,7 @@ fn the_last_epoch_is_followed_by_another_producer_id() {
 }
 
 #[test]
-fn an_older_producer_is_fenced_for_good() {
+fn scenario_15_an_older_producer_is_fenced_for_good() {
     for level in LEVELS {
         let mut world = ready(level);
         begin(&mut world);
@@ -769,7 +769,7 @@ fn an_older_producer_is_fenced_for_good() {
 }
 
 #[test]
-fn a_transaction_that_ran_out_of_time_can_be_aborted_under_version_2() {
+fn scenario_16_a_transaction_that_ran_out_of_time_can_be_aborted_under_version_2() {
     let mut world = ready(2);
     begin(&mut world);
     world.send_alone(0, "a");
