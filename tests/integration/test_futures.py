@@ -15,6 +15,7 @@ from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
 from thalweg.errors import KafkaTimeoutError, MessageSizeTooLargeError
+from thalweg.structs import RecordMetadata
 
 TOO_LARGE = b"x" * 2_000_000  # for max.message.bytes, not for max_request_size
 
@@ -30,6 +31,10 @@ def test_callbacks_get_the_metadata_and_their_own_arguments(
     metadata = sent.get(20)
     wait_until(lambda: calls, 10)
     assert calls == [((1, 2, metadata), {"three": 3})]
+    # A named tuple as any other, although no Python code made it.
+    assert type(metadata) is RecordMetadata
+    assert hash(metadata) == hash(tuple(metadata))
+    assert metadata == RecordMetadata(*metadata)
 
 
 def test_a_callback_added_late_runs_at_once_in_the_same_thread(

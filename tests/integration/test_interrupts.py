@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.integration.clients import Clients, read
 from tests.integration.scripts import run, start
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
-from thalweg import EmbeddedBroker
+from thalweg import EmbeddedBroker, TopicPartition
 
 PROMPT_S = 2.0
 
@@ -169,3 +170,69 @@ def test_signals_reach_the_main_thread_while_another_waits(broker: Broker) -> No
     consumer.close()
     """
     assert run(source, broker.bootstrap_servers, topic).lines == ["main True"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "[producer.send(topic, bytes(1000)) for _ in range(1000)]",
+        "producer.send_many(topic, [bytes(1000)] * 1000)",
+    ],
+)
+def test_an_interceptor_hears_of_the_record_that_ctrl_c_kept_from_being_sent(
+    call: str, silent: EmbeddedBroker
+) -> None:
+    source = f"""
+    from thalweg import ProducerInterceptor
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    class Hears(ProducerInterceptor):
+        def on_send(self, record):
+            return record
+
+        def on_acknowledgement(self, metadata, error):
+            if isinstance(error, KeyboardInterrupt):
+                print("heard", flush=True)
+
+    topic = sys.argv[2]
+    producer = KafkaProducer(
+        bootstrap_servers=sys.argv[1],
+        linger_ms=0,
+        buffer_memory=100_000,
+        batch_size=10_000,
+        interceptors=[Hears()],
+    )
+    producer.partitions_for(topic)
+    print("waiting", flush=True)
+    try:
+        {call}
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    os._exit(7)
+    """
+    with start(source, silent.bootstrap_servers, "t") as script:
+        script.wait_for("waiting")
+        time.sleep(0.5)
+        script.interrupt()
+        script.wait_for("interrupted")
+        ended = script.end()
+    assert ended.lines == ["waiting", "heard", "interrupted"]
+
+
+def test_ctrl_c_in_a_serializer_ends_a_list_there(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("list")
+
+    def serialize(value: int) -> bytes:
+        if value == 2:
+            raise KeyboardInterrupt
+        return b"%d" % value
+
+    producer = clients.producer(broker, value_serializer=serialize)
+    with pytest.raises(KeyboardInterrupt):
+        producer.send_many(topic, [0, 1, 2, 3], partition=0)
+    producer.flush()
+    consumer = clients.consumer(broker)
+    consumer.assign([TopicPartition(topic, 0)])
+    consumer.seek_to_beginning()
+    assert [record.value for record in read(consumer, 2)] == [b"0", b"1"]
+    assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 2}

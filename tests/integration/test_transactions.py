@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -309,6 +310,8 @@ def test_ctrl_c_ends_a_commit_that_waits(start_kafka: Any, tmp_path: Path) -> No
     try:
         assert process.stdout.readline() == "open\n"
         node.send_signal(signal.SIGSTOP)
+        # Until it is stopped its threads may answer.
+        os.waitid(os.P_PID, node.pid, os.WSTOPPED)
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "commits\n"

@@ -127,7 +127,6 @@ impl Fetcher {
         entry.quiet_until = None;
         self.reserved_bytes += max_bytes;
         self.in_flight.insert(id, InFlight::Fetch(node));
-        metrics.fetch_total.add(1);
     }
 }
 

@@ -16,7 +16,6 @@ const GROUP: &str = "consumer-fetch-manager-metrics";
 /// Shared by the threads of one consumer; every counter only grows.
 #[derive(Debug)]
 pub struct ConsumerMetrics {
-    pub fetch_total: Counter,
     pub fetch_answered_total: Counter,
     /// Bytes of record batches, as they came.
     pub bytes_consumed_total: Counter,
@@ -67,7 +66,6 @@ impl ConsumerMetrics {
     pub(crate) fn new(config: MetricsConfig) -> Self {
         let sampled = || Sampled::new(config);
         Self {
-            fetch_total: Counter::default(),
             fetch_answered_total: Counter::default(),
             bytes_consumed_total: Counter::default(),
             records_consumed_total: Counter::default(),

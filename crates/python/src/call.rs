@@ -105,10 +105,10 @@ impl Call {
             Some(value) => PyErr::from_value(kind.call1((value,))?),
             None => PyErr::from_value(kind),
         };
-        if let Some(Work::Send(sending)) = &self.work
-            && self.started
-        {
-            sending.given_up(py, &self.core, &error);
+        match &self.work {
+            Some(Work::Send(sending)) => sending.given_up(py, &self.core, &error),
+            Some(Work::SendMany(sending)) => sending.given_up(py, &self.core, &error),
+            _ => {}
         }
         self.end(py);
         Err(error)

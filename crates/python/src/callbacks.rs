@@ -87,7 +87,7 @@ pub(crate) struct Callbacks {
     table: Mutex<BTreeMap<Token, Work>>,
     next_token: AtomicU64,
     started: AtomicBool,
-    starting: Mutex<bool>,
+    starting: Mutex<()>,
 }
 
 thread_local! {
@@ -108,7 +108,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Queue {
     /// All that is to be done, with the work of timers that are due behind what waited already.
-    fn take_due(&mut self, now: Instant) -> &VecDeque<Item> {
+    fn with_due_timers(&mut self, now: Instant) -> &VecDeque<Item> {
         if self.stopped_by.is_some() {
             return &self.items;
         }
@@ -234,8 +234,8 @@ impl Callbacks {
         if self.started.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut started = locked(&self.starting);
-        if *started {
+        let _one_at_a_time = locked(&self.starting);
+        if self.started.load(Ordering::Acquire) {
             return Ok(());
         }
         thread::Builder::new()
@@ -245,7 +245,6 @@ impl Callbacks {
                 ON_CALLBACK_THREAD.set(true);
                 self.serve();
             })?;
-        *started = true;
         self.started.store(true, Ordering::Release);
         Ok(())
     }
@@ -255,7 +254,7 @@ impl Callbacks {
         loop {
             let mut queue = locked(&self.queue);
             queue.callbacks_due -= callbacks_run;
-            while queue.take_due(Instant::now()).is_empty() && queue.stopped_by.is_none() {
+            while queue.with_due_timers(Instant::now()).is_empty() && queue.stopped_by.is_none() {
                 queue = self.sleep(queue);
             }
             let items = std::mem::take(&mut queue.items);

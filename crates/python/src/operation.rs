@@ -29,6 +29,9 @@ pub(crate) trait Operation: Send + Sync {
 
     /// Until when it waits; `None` as long as it takes.
     fn deadline(&self) -> Option<Instant>;
+
+    /// The caller's exception (Ctrl-C, a cancellation) ends it while it waits.
+    fn given_up(&self, _py: Python<'_>, _core: &Core, _error: &PyErr) {}
 }
 
 /// Runs an operation in the calling thread, which sleeps without the GIL between the steps.
@@ -42,7 +45,8 @@ pub(crate) fn run<O: Operation>(
         if let Some(done) = operation.poll(py, core, parker.waker())? {
             return Ok(done);
         }
-        gil::park(py, operation.deadline())?;
+        gil::park(py, operation.deadline())
+            .inspect_err(|error| operation.given_up(py, core, error))?;
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PySequence, PyString, PyTuple};
 use thalweg_cluster::metadata::TopicLookup;
@@ -42,7 +42,7 @@ impl Operation for SendMany {
     ) -> PyResult<Option<Self::Output>> {
         match self {
             Self::Whole(column) => column.poll(py, core, waker),
-            Self::Each(rows) => Ok(rows.poll(py, core, waker)),
+            Self::Each(rows) => rows.poll(py, core, waker),
         }
     }
 
@@ -50,6 +50,14 @@ impl Operation for SendMany {
         match self {
             Self::Whole(column) => column.deadline,
             Self::Each(rows) => rows.current.as_ref().and_then(Operation::deadline),
+        }
+    }
+
+    fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
+        if let Self::Each(rows) = self
+            && let Some(sending) = &rows.current
+        {
+            sending.given_up(py, core, error);
         }
     }
 }
@@ -202,7 +210,12 @@ impl EachRow {
         }
     }
 
-    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> Option<(Rows, usize)> {
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        core: &Core,
+        waker: &Waker,
+    ) -> PyResult<Option<(Rows, usize)>> {
         let len = self.columns.len(py);
         while self.rows.len() < len {
             let mut sending = match self.current.take() {
@@ -212,9 +225,11 @@ impl EachRow {
             let outcome = match sending.poll(py, core, waker) {
                 Ok(None) => {
                     self.current = Some(sending);
-                    return None;
+                    return Ok(None);
                 }
                 Ok(Some(outcome)) => outcome,
+                // Ctrl-C in a Python step is the caller's; the record it hit goes no further.
+                Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
                 Err(error) => {
                     // As for every row that is in no batch: its future alone tells of it.
                     core.appender.accumulator.note_refused(&error.to_string());
@@ -223,7 +238,7 @@ impl EachRow {
             };
             self.rows.push(outcome);
         }
-        Some((Rows::Each(std::mem::take(&mut self.rows)), len))
+        Ok(Some((Rows::Each(std::mem::take(&mut self.rows)), len)))
     }
 }
 

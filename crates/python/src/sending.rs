@@ -84,14 +84,6 @@ impl Sending {
         }
     }
 
-    /// The caller's exception (a cancellation) ends it while it waits.
-    #[cold]
-    pub(crate) fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
-        if let Some(hooks) = &core.hooks {
-            hooks.tell_failure(py, error.value(py));
-        }
-    }
-
     /// Those who want to hear of each record hear of one that is not sent, too.
     #[cold]
     pub(crate) fn failed(
@@ -147,6 +139,14 @@ impl Operation for Sending {
 
     fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// Those who want to hear of each record hear that this one is not sent.
+    #[cold]
+    fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
+        if let Some(hooks) = core.hooks.as_ref().filter(|_| self.waiting.is_some()) {
+            hooks.tell_failure(py, error.value(py));
+        }
     }
 }
 

@@ -1,14 +1,14 @@
 //! Constructors of `thalweg.structs`, looked up once.
 
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyInt, PyString};
+use pyo3::types::{PyInt, PyString, PyTuple};
 
 static TOPIC_PARTITION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static RECORD_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static OFFSET_AND_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static BROKER_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static NEW_TUPLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 fn class<'py>(
     py: Python<'py>,
@@ -90,32 +90,28 @@ impl<'py> RecordMetadataOf<'py> {
                 timestamp
             }
         };
-        let fields: [Bound<'py, PyAny>; 9] = [
-            self.topic.clone().into_any(),
-            self.partition.clone().into_any(),
-            self.both.clone(),
-            offset.into_pyobject(py)?.into_any(),
-            timestamp.into_any(),
-            py.None().into_bound(py),
-            sizes.key.into_pyobject(py)?.into_any(),
-            sizes.value.into_pyobject(py)?.into_any(),
-            sizes.headers.into_pyobject(py)?.into_any(),
-        ];
-        let class = self.class.as_ptr().cast::<ffi::PyTypeObject>();
-        // As tuple's own tp_new does, without the tuple that it would be copied from.
-        // SAFETY: the class is a subclass of tuple without a slot of its own; it is allocated with
-        // room for its items, each of which is filled with a reference that it then owns, before
-        // anything else can look at it.
-        unsafe {
-            let allocate = (*class).tp_alloc.expect("every class can be allocated");
-            let object = allocate(class, fields.len() as ffi::Py_ssize_t);
-            let made = Bound::from_owned_ptr_or_err(py, object)?;
-            for (at, field) in fields.into_iter().enumerate() {
-                ffi::PyTuple_SET_ITEM(object, at as ffi::Py_ssize_t, field.into_ptr());
-            }
-            Ok(made)
-        }
+        let fields = (
+            &self.topic,
+            &self.partition,
+            &self.both,
+            offset,
+            timestamp,
+            py.None(),
+            sizes.key,
+            sizes.value,
+            sizes.headers,
+        );
+        // What a named tuple's own constructor does, without its Python frame.
+        new_tuple(py)?.call1((self.class, fields))
     }
+}
+
+fn new_tuple(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    let new = NEW_TUPLE.get_or_try_init(py, || {
+        let new = py.get_type::<PyTuple>().getattr("__new__")?;
+        PyResult::Ok(new.unbind())
+    })?;
+    Ok(new.bind(py))
 }
 
 pub(crate) fn offset_and_metadata<'py>(

@@ -299,10 +299,6 @@ impl ClientView {
 
     /// Closes without waiting: what is left fails.
     pub(super) fn close_now(&self) {
-        if self.check().is_ok() {
-            self.inbox.command(Command::Close {
-                deadline: crate::clock::now(),
-            });
-        }
+        self.start_close(crate::clock::now());
     }
 }
