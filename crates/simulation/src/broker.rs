@@ -14,6 +14,7 @@ use thalweg_network::WallClock;
 use thalweg_network::transport::{MemoryListener, MemoryNetwork};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 use tokio::task::JoinHandle;
+use tokio::time::sleep_until;
 
 use crate::faults::{Fate, FaultPlan};
 use crate::random::Random;
@@ -76,6 +77,7 @@ impl Broker {
         for node in 1..=nodes {
             broker.listen(node);
         }
+        tokio::spawn(broker.clone().tick());
         broker
     }
 
@@ -110,6 +112,24 @@ impl Broker {
             .start_node(node)
             .expect("the world only names nodes that it made");
         self.listen(node);
+    }
+
+    /// Does what is due by time alone: transactions that are open for too long.
+    async fn tick(self) {
+        loop {
+            let mut sleep = None;
+            poll_fn(|cx| {
+                let deadline = self.lock().core.poll_deadline(cx.waker());
+                let alarm = sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline.into())));
+                if alarm.deadline() != deadline.into() {
+                    alarm.as_mut().reset(deadline.into());
+                }
+                alarm.as_mut().poll(cx)
+            })
+            .await;
+            let now = now();
+            self.lock().core.tick(now, self.clock.now_ms(now));
+        }
     }
 
     fn listen(&self, node: i32) {

@@ -82,6 +82,14 @@ impl History {
         self.read.extend(reads.read);
     }
 
+    /// The numbers that were read of each partition, in the order of reading.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (i32, Vec<u64>)> {
+        let numbers = |read: &[(i64, u64)]| read.iter().map(|&(_, number)| number).collect();
+        self.read
+            .iter()
+            .map(move |(&partition, read)| (partition, numbers(read)))
+    }
+
     pub fn acknowledged(&self) -> usize {
         self.told
             .values()

@@ -14,15 +14,22 @@
 #![allow(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 
+mod atomicity;
 mod broker;
+mod clients;
 mod faults;
+mod group_offset;
 mod history;
 mod random;
 mod scenario;
+mod transactional;
 mod world;
+mod writers;
 
+pub use atomicity::{Broken, Ending, Ledger, TransactionId};
 pub use faults::FaultPlan;
 pub use history::{History, RecordId, Told, Violation};
 pub use random::Random;
 pub use scenario::{Report, Scenario};
+pub use transactional::{TransactionalReport, TransactionalScenario};
 pub use world::World;

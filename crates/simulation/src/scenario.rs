@@ -4,30 +4,20 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use thalweg_broker::options::BrokerOptions;
-use thalweg_consumer::{BatchInfo, ConsumerConfig, Offer, OffsetReset, RecordSink, TopicPartition};
+use thalweg_consumer::{ConsumerConfig, OffsetReset};
 use thalweg_network::ClientConfig;
-use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
-use thalweg_producer::{AppendRefusal, Appended, ProducerConfig, Record, TopicEntry};
-use thalweg_records::{Compression, Headers, RecordRef};
+use thalweg_producer::{Appended, ProducerConfig, TopicEntry};
+use thalweg_records::Compression;
 
+use crate::clients::{append, known_topic, read_all};
 use crate::faults::FaultPlan;
 use crate::history::{History, RecordId, Told};
 use crate::random::Random;
 use crate::world::World;
-
-const TOPIC: &str = "simulated";
-
-/// Sending and reading takes at most this long (virtual).
-const READING_MAX: Duration = Duration::from_secs(3600);
-
-/// A consumer that gets nothing for this long has got all: longer than it takes to give up a broker
-/// that fell silent.
-const IDLE: Duration = Duration::from_secs(300);
 
 /// One run. Everything else follows from the seed.
 #[derive(Debug, Clone)]
@@ -163,7 +153,7 @@ impl Scenario {
         };
         let end = start + self.sending_takes;
         let disturbing = world.disturb(self.faults.clone(), disturbance, end);
-        let reading = self.read_all(&consumer, &is_sent);
+        let reading = read_all(&consumer, self.partitions, &is_sent);
         let ((mut history, took), (reads, consumer_errors), ()) =
             tokio::join!(sending, reading, disturbing);
         history.take_reads(reads);
@@ -221,119 +211,5 @@ impl Scenario {
             history.tell(id, told);
         }
         history
-    }
-
-    /// Reads all partitions while they are written, and to their ends once all is sent.
-    async fn read_all(
-        &self,
-        consumer: &ConsumerClient,
-        is_sent: &Cell<bool>,
-    ) -> (History, Vec<String>) {
-        let core = consumer.consumer();
-        let partitions: Vec<TopicPartition> = (0..self.partitions)
-            .map(|index| TopicPartition::new(TOPIC, index))
-            .collect();
-        core.assign(&partitions);
-        let deadline = World::now() + READING_MAX;
-        let mut sink = Sink {
-            reads: History::default(),
-            partition: 0,
-        };
-        let mut errors = Vec::new();
-        loop {
-            let step = poll_fn(|cx| {
-                core.register(cx.waker());
-                match core.drain(usize::MAX, &mut sink) {
-                    Ok(drained) if drained.records == 0 => Poll::Pending,
-                    other => Poll::Ready(other.map(drop)),
-                }
-            });
-            match tokio::time::timeout(IDLE, step).await {
-                Ok(Err(error)) => errors.push(error.to_string()),
-                // Nothing for long: at the end if the positions are where the logs end.
-                Err(_) if is_sent.get() && at_the_end(consumer, &partitions) => break,
-                Ok(Ok(())) | Err(_) => {}
-            }
-            if World::now() >= deadline {
-                errors.push("the consumer did not reach the end".to_owned());
-                break;
-            }
-        }
-        (sink.reads, errors)
-    }
-}
-
-fn at_the_end(consumer: &ConsumerClient, partitions: &[TopicPartition]) -> bool {
-    let subscription = consumer.consumer().subscription();
-    let isolation = consumer.consumer().config().isolation_level;
-    partitions
-        .iter()
-        .all(|partition| matches!(subscription.lag(partition, isolation), Ok(Some(0))))
-}
-
-async fn known_topic(producer: &ProducerClient) -> Arc<TopicEntry> {
-    loop {
-        let topic = producer.accumulator().topic(TOPIC);
-        if topic.partition_count() > 0 {
-            return topic;
-        }
-        let metadata = producer.view().metadata();
-        metadata.request_topic(TOPIC).expect("a good name");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
-/// Appends a record whose value is its number; waits for memory.
-async fn append(
-    world: &World,
-    producer: &ProducerClient,
-    topic: &Arc<TopicEntry>,
-    (partition, number): RecordId,
-) -> Option<Appended> {
-    let value = number.to_be_bytes();
-    let record = Record {
-        partition: Some(partition),
-        timestamp_ms: world.now_ms(),
-        key: None,
-        value: Some(&value),
-        headers: Headers::NONE,
-    };
-    let accumulator = producer.accumulator();
-    let mut refusal = match accumulator.append(topic, &record, World::now) {
-        Ok(appended) => return Some(appended),
-        Err(refusal) => refusal,
-    };
-    loop {
-        let AppendRefusal::BufferExhausted(wait) = refusal else {
-            return None;
-        };
-        let reservation = wait.await.ok()?;
-        match accumulator.append_reserved(topic, &record, reservation, World::now) {
-            Ok(appended) => return Some(appended),
-            Err(again) => refusal = again,
-        }
-    }
-}
-
-struct Sink {
-    reads: History,
-    partition: i32,
-}
-
-impl RecordSink for Sink {
-    fn begin_batch(&mut self, batch: &BatchInfo<'_>) -> Offer {
-        self.partition = batch.partition.partition;
-        Offer::Taken
-    }
-
-    fn record(&mut self, record: &RecordRef<'_>) -> Offer {
-        let number = record
-            .value
-            .and_then(|value| value.try_into().ok())
-            .map(u64::from_be_bytes);
-        // A value that is no number is one that nobody sent.
-        self.reads
-            .read(self.partition, record.offset, number.unwrap_or(u64::MAX));
-        Offer::Taken
     }
 }

@@ -1,0 +1,149 @@
+//! Transactions of one transactional id through faults, deaths and takeovers; one reader of
+//! committed records.
+//!
+//! ```text
+//! transaction n: records, and offset n + 1 of a group ── commit ──▶ all of it, or
+//!                                                     ── abort, death, takeover ──▶ nothing
+//! a successor reads the group's offset: how the last one ended that nobody lived to know
+//! ```
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use thalweg_broker::options::BrokerOptions;
+use thalweg_consumer::{ConsumerConfig, IsolationLevel, OffsetReset};
+use thalweg_network::ClientConfig;
+use thalweg_producer::ProducerConfig;
+
+use crate::atomicity::Ledger;
+use crate::clients::{RUN_MAX, read_all};
+use crate::faults::FaultPlan;
+use crate::history::History;
+use crate::random::Random;
+use crate::scenario::Scenario;
+use crate::world::World;
+use crate::writers::Writers;
+
+/// One run. Everything else follows from the seed.
+#[derive(Debug, Clone)]
+pub struct TransactionalScenario {
+    pub seed: u64,
+    pub nodes: i32,
+    pub partitions: i32,
+    pub transactions: u64,
+    pub records_max: u64,
+    /// The faults last about this long (virtual).
+    pub takes: Duration,
+    pub faults: FaultPlan,
+    pub producer: ProducerConfig,
+    /// Of the protocol: 2 is KIP-890's.
+    pub version: u8,
+    /// The reader's.
+    pub isolation_level: IsolationLevel,
+    /// Of a thousand transactions so many end with the producer, or outlive their right to exist.
+    pub deaths: u64,
+}
+
+/// What a run left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransactionalReport {
+    pub ledger: Ledger,
+    pub reads: History,
+    /// Producers that the run took.
+    pub producers: u64,
+    pub disturbances: u64,
+    /// Of the consumer, and of calls that never ended, in words.
+    pub errors: Vec<String>,
+}
+
+impl TransactionalScenario {
+    pub fn new(seed: u64, version: u8) -> Self {
+        Self {
+            seed,
+            nodes: 3,
+            partitions: 4,
+            transactions: 60,
+            records_max: 30,
+            takes: Duration::from_secs(60),
+            faults: FaultPlan::default(),
+            producer: ProducerConfig::default(),
+            version,
+            isolation_level: IsolationLevel::ReadCommitted,
+            deaths: 0,
+        }
+    }
+
+    /// Everything drawn from the seed, as [`Scenario::drawn`].
+    pub fn drawn(seed: u64) -> Self {
+        let drawn = Scenario::drawn(seed);
+        let mut random = Random::new(seed ^ 0x7a);
+        let mut one_of = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
+        let producer = ProducerConfig {
+            transaction_timeout: Duration::from_secs(one_of(&[2, 10, 60])),
+            ..drawn.producer
+        };
+        Self {
+            nodes: drawn.nodes,
+            partitions: drawn.partitions,
+            records_max: one_of(&[1, 5, 60]),
+            takes: drawn.sending_takes,
+            faults: drawn.faults,
+            producer,
+            deaths: one_of(&[0, 50, 300]),
+            ..Self::new(seed, one_of(&[1, 2]) as u8)
+        }
+    }
+
+    pub fn run(&self) -> TransactionalReport {
+        World::run(self.play())
+    }
+
+    async fn play(&self) -> TransactionalReport {
+        let set = |name: &str, value: String| (name.to_owned(), value);
+        let options = BTreeMap::from([
+            set("num.partitions", self.partitions.to_string()),
+            set("default.replication.factor", self.nodes.to_string()),
+            set("thalweg.transaction.version", self.version.to_string()),
+        ]);
+        let options = BrokerOptions::parse(&options).expect("Kafka's own names");
+        let mut world = World::new(self.seed, self.nodes, options);
+        let random = world.random.fork();
+        let disturbance = world.random.fork();
+        let config = world.config();
+        let consumer_config = ConsumerConfig {
+            auto_offset_reset: OffsetReset::Earliest,
+            isolation_level: self.isolation_level,
+            ..ConsumerConfig::default()
+        };
+        let consumer = world.consumer(&config, consumer_config);
+        let config = ClientConfig {
+            request_timeout: self.producer.request_timeout,
+            ..config
+        };
+        let mut writers = Writers::new(self, &world, config, random);
+        let is_sent = Cell::new(false);
+        let writing = async {
+            let written = tokio::time::timeout(RUN_MAX, writers.write()).await;
+            is_sent.set(true);
+            written.is_err()
+        };
+        let end = World::now() + self.takes;
+        let disturbing = world.disturb(self.faults.clone(), disturbance, end);
+        let reading = read_all(&consumer, self.partitions, &is_sent);
+        let (is_stuck, (reads, mut errors), ()) = tokio::join!(writing, reading, disturbing);
+        if is_stuck {
+            errors.push("a call of the producer did not end".to_owned());
+        }
+        let (ledger, producers) = writers.finish();
+        let patience = World::now() + Duration::from_secs(60);
+        consumer.view().close_async(patience).await;
+        TransactionalReport {
+            ledger,
+            reads,
+            producers,
+            disturbances: world.disturbances(),
+            errors,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Transactional producers that live, die, and are taken over from.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use thalweg_network::producer::ProducerClient;
+use thalweg_network::{ClientConfig, ClientError, TransactionCall};
+use thalweg_producer::{ProducerConfig, ProducerError, TopicEntry};
+
+use crate::atomicity::{Broken, Ending, Ledger, TransactionId};
+use crate::clients::{RUN_MAX, append, known_topic};
+use crate::group_offset;
+use crate::random::Random;
+use crate::transactional::TransactionalScenario;
+use crate::world::World;
+
+/// A producer that has its id.
+struct Writer {
+    client: ProducerClient,
+    topic: Arc<TopicEntry>,
+}
+
+/// This producer cannot, or is not to, go on.
+struct Gone;
+
+/// How a transaction is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    Commit,
+    Abort,
+    /// The producer dies before it decides.
+    Die,
+    /// It dies while it commits.
+    DieCommitting,
+    /// It is fenced by its successor, does not know it, and goes on.
+    Outlive,
+}
+
+/// The producers of one run, one after the other, and what they did.
+pub(crate) struct Writers<'a> {
+    scenario: &'a TransactionalScenario,
+    world: &'a World,
+    config: ClientConfig,
+    random: Random,
+    ledger: Ledger,
+    producers: u64,
+}
+
+impl<'a> Writers<'a> {
+    pub(crate) fn new(
+        scenario: &'a TransactionalScenario,
+        world: &'a World,
+        config: ClientConfig,
+        random: Random,
+    ) -> Self {
+        Self {
+            scenario,
+            world,
+            config,
+            random,
+            ledger: Ledger::default(),
+            producers: 0,
+        }
+    }
+
+    /// What was done, and how many producers it took.
+    pub(crate) fn finish(self) -> (Ledger, u64) {
+        (self.ledger, self.producers)
+    }
+
+    /// All transactions of the scenario.
+    pub(crate) async fn write(&mut self) {
+        let mut writer = self.successor().await;
+        for _ in 0..self.scenario.transactions {
+            let plan = self.plan();
+            if plan == Plan::Outlive {
+                writer = self.outlive(writer).await;
+            } else if self.transact(&writer, plan).await.is_err() {
+                drop(writer);
+                writer = self.successor().await;
+            }
+        }
+        // The last word, whatever became of the last transaction.
+        drop(writer);
+        let last = self.successor().await;
+        let patience = World::now() + Duration::from_secs(60);
+        last.client.view().close_async(patience).await;
+    }
+
+    fn plan(&mut self) -> Plan {
+        if self.random.below(1000) < self.scenario.deaths {
+            let ends = [Plan::Die, Plan::DieCommitting, Plan::Outlive];
+            return ends[self.random.below(3) as usize];
+        }
+        if self.random.happens(200) {
+            Plan::Abort
+        } else {
+            Plan::Commit
+        }
+    }
+
+    /// A new producer, which takes over, and reads how its predecessor ended.
+    async fn successor(&mut self) -> Writer {
+        loop {
+            let writer = self.started().await;
+            if done(writer.client.init_transactions()).await.is_ok() {
+                let offset = group_offset::committed(&writer.client).await;
+                self.ledger.resolve(offset);
+                return writer;
+            }
+        }
+    }
+
+    async fn started(&mut self) -> Writer {
+        self.producers += 1;
+        let config = ProducerConfig {
+            seed: self.random.draw(),
+            transactional_id: Some("simulated".to_owned()),
+            ..self.scenario.producer.clone()
+        };
+        let client = self.world.producer(&self.config, config);
+        let topic = known_topic(&client).await;
+        Writer { client, topic }
+    }
+
+    async fn transact(&mut self, writer: &Writer, plan: Plan) -> Result<(), Gone> {
+        let transaction = self.ledger.begin();
+        if done(writer.client.begin_transaction()).await.is_err() {
+            self.ledger.end(transaction, Ending::Aborted);
+            return Err(Gone);
+        }
+        let is_whole = self.fill(writer, transaction).await;
+        if plan == Plan::Die {
+            self.ledger.end(transaction, Ending::Aborted);
+            return Err(Gone);
+        }
+        if is_whole && plan != Plan::Abort {
+            let ending = self.commit(writer, plan).await;
+            self.ledger.end(transaction, ending);
+            match ending {
+                Ending::Committed if plan == Plan::Commit => return Ok(()),
+                Ending::Aborted => {}
+                Ending::Committed | Ending::Unknown => return Err(Gone),
+            }
+        }
+        self.ledger.end(transaction, Ending::Aborted);
+        let aborted = done(writer.client.abort_transaction()).await;
+        aborted.map_err(|_| Gone)
+    }
+
+    /// Records, then the offset; false if some of it was refused.
+    async fn fill(&mut self, writer: &Writer, transaction: TransactionId) -> bool {
+        let count = 1 + self.random.below(self.scenario.records_max);
+        let per_transaction = self.scenario.takes.as_micros() as u64 / self.scenario.transactions;
+        for _ in 0..count {
+            let partition = self.random.below(self.scenario.partitions as u64) as i32;
+            let record = self.ledger.name(partition);
+            let appended = append(self.world, &writer.client, &writer.topic, record).await;
+            if appended.is_none() {
+                return false;
+            }
+            self.ledger.add(transaction, record);
+            let pause = self.random.below(2 * per_transaction / count + 1);
+            tokio::time::sleep(Duration::from_micros(pause)).await;
+        }
+        let call = writer.client.send_offsets_to_transaction(
+            group_offset::group(),
+            group_offset::offsets(transaction as i64 + 1),
+        );
+        done(call).await.is_ok()
+    }
+
+    /// `Aborted`: it failed, and is to be aborted.
+    async fn commit(&mut self, writer: &Writer, plan: Plan) -> Ending {
+        let call = writer.client.commit_transaction();
+        let limit = match plan {
+            Plan::DieCommitting => Duration::from_micros(self.random.below(20_000)),
+            _ => RUN_MAX,
+        };
+        match tokio::time::timeout(limit, done(call)).await {
+            Ok(Ok(())) => Ending::Committed,
+            Ok(Err(error)) if is_abortable(&error) => Ending::Aborted,
+            Ok(Err(_)) | Err(_) => Ending::Unknown,
+        }
+    }
+
+    /// A transaction whose producer is fenced half way through, and tries to commit all the same.
+    async fn outlive(&mut self, writer: Writer) -> Writer {
+        let transaction = self.ledger.begin();
+        let begun = done(writer.client.begin_transaction()).await;
+        let is_whole = begun.is_ok() && self.fill(&writer, transaction).await;
+        self.ledger.end(transaction, Ending::Aborted);
+        let successor = self.successor().await;
+        if is_whole {
+            let late = self.ledger.name(0);
+            let appended = append(self.world, &writer.client, &writer.topic, late).await;
+            if appended.is_some() {
+                self.ledger.add(transaction, late);
+            }
+            if done(writer.client.commit_transaction()).await.is_ok() {
+                let broken = Broken::ZombieCommitted { transaction };
+                self.ledger.break_promise(broken);
+            }
+        }
+        successor
+    }
+}
+
+async fn done(mut call: TransactionCall) -> Result<(), ClientError> {
+    poll_fn(|cx| call.poll(cx.waker()).map_or(Poll::Pending, Poll::Ready)).await
+}
+
+fn is_abortable(error: &ClientError) -> bool {
+    matches!(
+        error,
+        ClientError::Producer(ProducerError::TransactionAbortable(_))
+    )
+}
