@@ -329,6 +329,17 @@ class AsyncProducer(Generic[_K, _V]):
         """When it is done, all futures of what was sent before have their outcome."""
 
     def _partitions_for(self, topic: str) -> Coroutine[Any, Any, set[int]]: ...
+    def _init_transactions(self) -> Coroutine[Any, Any, None]:
+        """This and the next four are `Producer`'s; given up, what was begun goes on."""
+
+    def _begin_transaction(self) -> Coroutine[Any, Any, None]: ...
+    def _send_offsets(
+        self,
+        offsets: Sequence[tuple[str, int, int, str, int]],
+        group: tuple[str, int, str, str | None],
+    ) -> Coroutine[Any, Any, None]: ...
+    def _commit_transaction(self) -> Coroutine[Any, Any, None]: ...
+    def _abort_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _close(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """As `Producer.close`; given up, it goes on behind. After it, waits for the same."""
 

@@ -6,15 +6,6 @@ and nothing is listed that does not differ. docs/asyncio.md shows this to users.
 
 from typing import Final
 
-# Public members of AIOKafkaProducer that are not there.
-MEMBERS: Final = {
-    "abort_transaction": "transactions follow",
-    "begin_transaction": "transactions follow",
-    "commit_transaction": "transactions follow",
-    "send_offsets_to_transaction": "transactions follow",
-    "transaction": "transactions follow",
-}
-
 # Methods whose parameters differ.
 SIGNATURES: Final = {
     "flush": "takes a timeout, as KafkaProducer's",

@@ -48,10 +48,9 @@ def options() -> dict[str, Option]:
     return {name: row for row in rows for name in (*row.aliases, row.name)}
 
 
-def test_every_public_member_is_there_or_listed(theirs, ours):
+def test_every_public_member_is_there(theirs, ours):
     # `client` and the like are attributes of instances, and of aiokafka's inside.
-    missing = set(theirs["members"]) - set(ours["members"])
-    assert missing == set(differences.MEMBERS)
+    assert set(theirs["members"]) <= set(ours["members"])
 
 
 def test_methods_take_the_same_parameters_or_are_listed(theirs, ours):

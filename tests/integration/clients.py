@@ -97,6 +97,13 @@ def read_more(consumer: KafkaConsumer[Any, Any], for_s: float = 0.5) -> list[Any
     return found
 
 
+def committed(clients: Clients, broker: HasBootstrap, topic: str, count: int) -> list[bytes]:
+    """Values that a reader of committed records sees: `count`, and no more."""
+    consumer = clients.consumer(broker, topic, isolation_level="read_committed")
+    found = read(consumer, count) if count else []
+    return [record.value for record in [*found, *read_more(consumer)]]
+
+
 def by_partition(records: Iterable[Any]) -> dict[int, list[Any]]:
     """Records by partition, their order kept."""
     found: dict[int, list[Any]] = {}

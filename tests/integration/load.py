@@ -19,7 +19,7 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 
 FLUSH_LIMIT_S = 120
 # Enough to keep several batches in flight, without filling a small machine's memory.
-_PAUSE_EVERY, _PAUSE_S = 20, 0.002
+_PAUSE_EVERY, _PAUSE_S = 60, 0.002
 
 
 class Load:
@@ -56,6 +56,7 @@ class Load:
     def wait_for(self, more: int, limit: float = 60) -> None:
         """Waits until so many more records were acknowledged."""
         wanted = self.sent + more
+        limit += more / 2000
         wait_until(lambda: self._failed or self.sent >= wanted, limit, what="the load going on")
         if self._failed is None:
             last = self._futures[wanted - 1]
@@ -82,7 +83,8 @@ class Load:
         failed = [each.exception for each in self._futures if not each.succeeded()]
         assert not failed, f"{len(failed)} of {self.sent} failed: {failed[:3]}"
         consumer.assign([TopicPartition(self.topic, each) for each in range(self.partitions)])
-        records = [*read(consumer, self.sent), *read_more(consumer)]
+        limit = 60 + self.sent / 10_000
+        records = [*read(consumer, self.sent, limit), *read_more(consumer)]
         for partition in range(self.partitions):
             found = [int(r.value[:9]) for r in records if r.partition == partition]
             wanted = list(range(partition, self.sent, self.partitions))

@@ -8,13 +8,14 @@ import pytest
 
 from tests.integration.clients import Clients, read
 from tests.integration.load import Load
+from tests.integration.transactional_load import TransactionalLoad
 from tests.support.kafka import RealKafka
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
 
 PARTITIONS = 4
-BETWEEN = 200_000  # records between two kills, as in a full run
+BETWEEN = 500_000  # records between two kills, as in a full run: 2,000,000 in all
 KILLS = scaled(3, minimum=1)
 NODES_IN_TURN = (1, 2, 3)[: scaled(3, minimum=2)]
 
@@ -78,6 +79,52 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
             assert read(consumer, more // 2)  # reading goes on too
             wait_until(lambda: _in_sync(clients, kafka), 60)
     load.check(clients.consumer(kafka))
+
+
+def _coordinator_first(clients: Clients, kafka: RealKafka, transactional_id: str) -> list[int]:
+    """All nodes, that of the transaction coordinator before the others."""
+    with clients.admin(kafka) as admin:
+        found = admin.describe_transactions([transactional_id])
+    coordinator = found[transactional_id].coordinator_id
+    return sorted((1, 2, 3), key=lambda node: node != coordinator)
+
+
+def test_transactions_are_whole_whoever_is_killed(
+    start_kafka: Callable[..., RealKafka], clients: Clients
+) -> None:
+    """Leaders and coordinators are killed in turn, within transactions."""
+    kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
+    kafka.create_topic("t", PARTITIONS, replication_factor=3)
+    producer = clients.producer(kafka, transactional_id="killed", linger_ms=2)
+    producer.init_transactions()
+    more = scaled(BETWEEN)
+    with TransactionalLoad(producer, "t", PARTITIONS) as load:
+        load.wait_for(more)
+        for node in _coordinator_first(clients, kafka, "killed")[: scaled(3)]:
+            kafka.kill(node)
+            load.wait_for(more)
+            kafka.start_node(node)
+            wait_until(lambda: _in_sync(clients, kafka), 60)
+    load.check(clients.consumer(kafka, isolation_level="read_committed"))
+
+
+def test_a_rolling_restart_costs_no_transaction(
+    start_kafka: Callable[..., RealKafka], clients: Clients
+) -> None:
+    """Coordinators move; the application sees nothing of it."""
+    kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
+    kafka.create_topic("t", PARTITIONS, replication_factor=3)
+    producer = clients.producer(kafka, transactional_id="rolled", linger_ms=2)
+    producer.init_transactions()
+    more = scaled(BETWEEN)
+    with TransactionalLoad(producer, "t", PARTITIONS) as load:
+        for node in _coordinator_first(clients, kafka, "rolled")[: scaled(3)]:
+            kafka.stop_node(node)
+            load.wait_for(more)
+            kafka.start_node(node)
+            wait_until(lambda: _in_sync(clients, kafka), 60)
+    load.check(clients.consumer(kafka, isolation_level="read_committed"))
+    assert load.failed == 0
 
 
 def test_a_consumer_reads_on_where_it_was_when_its_broker_comes_back(

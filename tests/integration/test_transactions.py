@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.clients import Clients, read, read_more, within
+from tests.integration.clients import Clients, committed, read, read_more, within
 from tests.support.brokers import KINDS, Broker
 from tests.support.waiting import wait_until
 from thalweg import KafkaProducer, TopicPartition
@@ -44,13 +44,6 @@ def transactional(
     producer = clients.producer(broker, transactional_id=name, **options)
     producer.init_transactions()
     return producer
-
-
-def committed(clients: Clients, broker: Broker, topic: str, count: int) -> list[bytes]:
-    """Values that a reader of committed records sees: `count`, and no more."""
-    consumer = clients.consumer(broker, topic, isolation_level="read_committed")
-    found = read(consumer, count) if count else []
-    return [record.value for record in [*found, *read_more(consumer)]]
 
 
 def test_commits_are_seen_and_aborts_are_not(broker: Broker, clients: Clients) -> None:

@@ -48,3 +48,4 @@ pub use error::ClientError;
 pub use per_process::PerProcess;
 pub use runtime::Runtime;
 pub use signals::block_signals;
+pub use transactions::TransactionCall;

@@ -1,99 +1,119 @@
-//! A producer's calls on transactions: started on the actor, waited for in the caller's thread.
+//! A producer's calls on transactions: begun on the actor, polled by whoever waits for them.
 //!
-//! A call that runs out of time goes on in the background. Made again, it takes up the same
-//! operation and tells its outcome: see `thalweg_producer`.
+//! A call that is given up goes on in the background. Made again, it takes up the same operation
+//! and tells its outcome: see `thalweg_producer`.
 
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use thalweg_producer::{GroupMetadata, GroupOffsets, ProducerError, Sender, TransactionTicket};
 
+use crate::client::Ticket;
 use crate::error::ClientError;
 use crate::producer::ProducerClient;
-use crate::wait::{Blocked, block_until};
 
 /// How long the actor may take to hear of a call, whatever the caller's own deadline.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Interrupted<'a> = &'a mut dyn FnMut() -> bool;
+/// A call that was made.
+#[derive(Debug)]
+pub struct TransactionCall {
+    /// For whom runs out of time: what goes on, and how its outcome is learned.
+    late: &'static str,
+    step: Step,
+}
 
-fn call_again(name: &str) -> String {
-    format!(
-        "{name} did not end within max_block_ms and goes on; call it again to learn its outcome"
-    )
+#[derive(Debug)]
+enum Step {
+    /// The sender, on the actor's thread, is to take it or refuse it, until the deadline.
+    Asked(Ticket<Result<TransactionTicket, ProducerError>>, Instant),
+    /// It is under way.
+    Taken(TransactionTicket),
+}
+
+impl TransactionCall {
+    /// The outcome if it is there; else `waker` is woken when it is.
+    pub fn poll(&mut self, waker: &Waker) -> Option<Result<(), ClientError>> {
+        if let Step::Asked(asked, _) = &self.step {
+            match asked.poll(waker)? {
+                Ok(Ok(ticket)) => self.step = Step::Taken(ticket),
+                Ok(Err(refused)) => return Some(Err(refused.into())),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        match &self.step {
+            Step::Asked(..) => None,
+            Step::Taken(ticket) => ticket.poll(waker).map(|outcome| Ok(outcome?)),
+        }
+    }
+
+    /// Until when a caller with this deadline waits: in any case until the call is under way.
+    pub fn deadline(&self, of_caller: Instant) -> Instant {
+        match &self.step {
+            Step::Asked(_, heard) => of_caller.max(*heard),
+            Step::Taken(_) => of_caller,
+        }
+    }
+
+    /// What a caller is told whose deadline is over.
+    pub fn timed_out(&self) -> ClientError {
+        ClientError::TimedOut(self.late.to_owned())
+    }
 }
 
 impl ProducerClient {
-    pub fn init_transactions(
-        &self,
-        deadline: Instant,
-        interrupted: Interrupted<'_>,
-    ) -> Result<(), ClientError> {
-        let late = call_again("init_transactions");
-        self.complete(&late, Sender::init_transactions, deadline, interrupted)
+    pub fn init_transactions(&self) -> TransactionCall {
+        let late = "init_transactions did not end within max_block_ms and goes on; \
+                    call it again to learn its outcome";
+        self.ask_sender(late, Sender::init_transactions)
     }
 
     /// Does not wait for any broker.
-    pub fn begin_transaction(&self, interrupted: Interrupted<'_>) -> Result<(), ClientError> {
-        self.ask_sender(Sender::begin_transaction, interrupted)
+    pub fn begin_transaction(&self) -> TransactionCall {
+        let late = "begin_transaction was not taken up: the client's thread did not answer";
+        self.ask_sender(late, |sender| {
+            let begun = sender.begin_transaction();
+            begun.map(|()| TransactionTicket::done(Ok(())))
+        })
     }
 
     pub fn send_offsets_to_transaction(
         &self,
         group: GroupMetadata,
         offsets: GroupOffsets,
-        deadline: Instant,
-        interrupted: Interrupted<'_>,
-    ) -> Result<(), ClientError> {
-        let call = |sender: &mut Sender| sender.send_offsets_to_transaction(group, offsets);
+    ) -> TransactionCall {
         let late = "send_offsets_to_transaction did not end within max_block_ms and goes on; \
                     commit_transaction waits for it";
-        self.complete(late, call, deadline, interrupted)
+        self.ask_sender(late, |sender| {
+            sender.send_offsets_to_transaction(group, offsets)
+        })
     }
 
     /// Waits for everything that was sent in the transaction, and for the coordinator's word.
-    pub fn commit_transaction(
-        &self,
-        deadline: Instant,
-        interrupted: Interrupted<'_>,
-    ) -> Result<(), ClientError> {
-        let late = call_again("commit_transaction");
-        self.complete(&late, Sender::commit_transaction, deadline, interrupted)
+    pub fn commit_transaction(&self) -> TransactionCall {
+        let late = "commit_transaction did not end within max_block_ms and goes on; \
+                    call it again to learn its outcome";
+        self.ask_sender(late, Sender::commit_transaction)
     }
 
     /// Drops what was not sent yet, and waits for the rest and for the coordinator's word.
-    pub fn abort_transaction(
-        &self,
-        deadline: Instant,
-        interrupted: Interrupted<'_>,
-    ) -> Result<(), ClientError> {
-        let late = call_again("abort_transaction");
-        self.complete(&late, Sender::abort_transaction, deadline, interrupted)
+    pub fn abort_transaction(&self) -> TransactionCall {
+        let late = "abort_transaction did not end within max_block_ms and goes on; \
+                    call it again to learn its outcome";
+        self.ask_sender(late, Sender::abort_transaction)
     }
 
-    fn ask_sender<T: Send + 'static>(
+    fn ask_sender(
         &self,
-        call: impl FnOnce(&mut Sender) -> Result<T, ProducerError> + Send + 'static,
-        interrupted: Interrupted<'_>,
-    ) -> Result<T, ClientError> {
-        self.view().check()?;
-        let ticket = self.client.call(|sender, _, _| call(sender));
-        let heard = Instant::now() + START_TIMEOUT;
-        Ok(ticket.wait(Some(heard), interrupted)??)
-    }
-
-    fn complete(
-        &self,
-        late: &str,
+        late: &'static str,
         call: impl FnOnce(&mut Sender) -> Result<TransactionTicket, ProducerError> + Send + 'static,
-        deadline: Instant,
-        interrupted: Interrupted<'_>,
-    ) -> Result<(), ClientError> {
-        let ticket = self.ask_sender(call, interrupted)?;
-        let outcome = block_until(Some(deadline), interrupted, |waker| ticket.poll(waker));
-        match outcome {
-            Ok(outcome) => Ok(outcome?),
-            Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
-            Err(Blocked::TimedOut) => Err(ClientError::TimedOut(late.to_owned())),
-        }
+    ) -> TransactionCall {
+        let asked = match self.view().check() {
+            Ok(()) => self.client.call(|sender, _, _| call(sender)),
+            Err(error) => Ticket::done(Err(error)),
+        };
+        let heard = crate::clock::now() + START_TIMEOUT;
+        let step = Step::Asked(asked, heard);
+        TransactionCall { late, step }
     }
 }

@@ -17,6 +17,7 @@ use crate::operation::{Operation, is_over};
 use crate::producer::far_away;
 use crate::producer_core::{Bootstrap, Core, PartitionsFor};
 use crate::sending::{Given, Sending};
+use crate::transactions::{Group, Offset, Transacting};
 use crate::{errors, gil, send_many};
 
 /// After a close's deadline the client gets this long to fail what is left.
@@ -146,6 +147,27 @@ impl AsyncProducer {
     fn _partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Call> {
         let waiting = PartitionsFor::new(py, &self.opened(py)?.core, topic)?;
         self.call(py, Work::PartitionsFor(waiting))
+    }
+
+    fn _init_transactions(&self, py: Python<'_>) -> PyResult<Call> {
+        self.call(py, Work::Transacting(Transacting::Init))
+    }
+
+    fn _begin_transaction(&self, py: Python<'_>) -> PyResult<Call> {
+        self.call(py, Work::Transacting(Transacting::Begin))
+    }
+
+    fn _send_offsets(&self, py: Python<'_>, offsets: Vec<Offset>, group: Group) -> PyResult<Call> {
+        let sending = Transacting::send_offsets(offsets, group);
+        self.call(py, Work::Transacting(sending))
+    }
+
+    fn _commit_transaction(&self, py: Python<'_>) -> PyResult<Call> {
+        self.call(py, Work::Transacting(Transacting::Commit))
+    }
+
+    fn _abort_transaction(&self, py: Python<'_>) -> PyResult<Call> {
+        self.call(py, Work::Transacting(Transacting::Abort))
     }
 
     /// Seconds; `None` waits for all that is not acknowledged.

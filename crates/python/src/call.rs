@@ -24,6 +24,7 @@ use crate::operation::{Operation, is_over};
 use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
 use crate::send_many::SendMany;
 use crate::sending::{Outcome, Sending};
+use crate::transactions::Transacting;
 use crate::{callbacks, gil};
 
 /// What is called.
@@ -34,6 +35,7 @@ pub(crate) enum Work {
     /// The timeout in seconds; flushing begins when the call is awaited.
     Flush(Option<f64>),
     Flushing(Flush),
+    Transacting(Transacting),
     Start(Bootstrap, Py<AsyncProducer>),
     Close(Closing),
 }
@@ -220,6 +222,7 @@ impl Call {
                 Ok(py.None())
             }),
             Work::Flush(_) => unreachable!("the first step made it Flushing"),
+            Work::Transacting(call) => call.poll(py, core, waker)?.map(|()| Ok(py.None())),
             Work::Start(waiting, producer) => waiting.poll(py, core, waker)?.map(|()| {
                 AsyncProducer::opened_by(producer, py, &self.core, &self.completions)
                     .map(|()| py.None())
@@ -235,6 +238,7 @@ impl Call {
             Work::PartitionsFor(waiting) => waiting.deadline(),
             Work::Flushing(flush) => flush.deadline(),
             Work::Flush(_) => None,
+            Work::Transacting(call) => call.deadline(),
             Work::Start(waiting, _) => waiting.deadline(),
             Work::Close(closing) => closing.deadline(),
         };

@@ -18,7 +18,8 @@ use crate::hooks::topic_name;
 use crate::operation::run;
 use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
 use crate::sending::Given;
-use crate::{errors, gil, send_many, transactions};
+use crate::transactions::{Group, Offset, Transacting};
+use crate::{errors, gil, send_many};
 
 /// The producer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
@@ -140,28 +141,24 @@ impl Producer {
     }
 
     fn init_transactions(&self, py: Python<'_>) -> PyResult<()> {
-        transactions::init(py, self.core(py)?)
+        run(py, self.core(py)?, &mut Transacting::Init)
     }
 
     fn begin_transaction(&self, py: Python<'_>) -> PyResult<()> {
-        transactions::begin(py, self.core(py)?)
+        run(py, self.core(py)?, &mut Transacting::Begin)
     }
 
-    fn _send_offsets(
-        &self,
-        py: Python<'_>,
-        offsets: Vec<transactions::Offset>,
-        group: transactions::Group,
-    ) -> PyResult<()> {
-        transactions::send_offsets(py, self.core(py)?, offsets, group)
+    fn _send_offsets(&self, py: Python<'_>, offsets: Vec<Offset>, group: Group) -> PyResult<()> {
+        let mut sending = Transacting::send_offsets(offsets, group);
+        run(py, self.core(py)?, &mut sending)
     }
 
     fn commit_transaction(&self, py: Python<'_>) -> PyResult<()> {
-        transactions::commit(py, self.core(py)?)
+        run(py, self.core(py)?, &mut Transacting::Commit)
     }
 
     fn abort_transaction(&self, py: Python<'_>) -> PyResult<()> {
-        transactions::abort(py, self.core(py)?)
+        run(py, self.core(py)?, &mut Transacting::Abort)
     }
 
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<BTreeSet<i32>> {

@@ -1,10 +1,15 @@
-//! `Producer`'s calls on transactions: each waits without the GIL for at most `max_block_ms`.
+//! A producer's calls on transactions, which both APIs run: each waits for at most `max_block_ms`.
+
+use std::task::Waker;
+use std::time::Instant;
 
 use pyo3::prelude::*;
-use thalweg_producer::{GroupMetadata, OffsetToCommit};
+use thalweg_network::TransactionCall;
+use thalweg_producer::{GroupMetadata, GroupOffsets, OffsetToCommit, Timed};
 use thalweg_protocol::Str;
 
-use crate::gil;
+use crate::errors;
+use crate::operation::{Operation, is_over};
 use crate::producer_core::Core;
 
 /// Topic, partition, offset, metadata, leader epoch.
@@ -12,56 +17,91 @@ pub(crate) type Offset = (String, i32, i64, String, i32);
 /// Id, generation, member, instance.
 pub(crate) type Group = (String, i32, String, Option<String>);
 
-pub(crate) fn init(py: Python<'_>, core: &Core) -> PyResult<()> {
-    let deadline = core.appender.budget();
-    gil::client_call(py, |interrupted| {
-        core.client.init_transactions(deadline, interrupted)
-    })
+/// What is called.
+pub(crate) enum Transacting {
+    Init,
+    Begin,
+    SendOffsets(GroupMetadata, GroupOffsets),
+    Commit,
+    Abort,
+    /// It was polled once: the sender has been asked.
+    Made(Made),
 }
 
-pub(crate) fn begin(py: Python<'_>, core: &Core) -> PyResult<()> {
-    gil::client_call(py, |interrupted| core.client.begin_transaction(interrupted))
+pub(crate) struct Made {
+    call: TransactionCall,
+    timed: Timed,
+    began: Instant,
+    deadline: Instant,
 }
 
-pub(crate) fn send_offsets(
-    py: Python<'_>,
-    core: &Core,
-    offsets: Vec<Offset>,
-    group: Group,
-) -> PyResult<()> {
-    let (group_id, generation_id, member_id, group_instance_id) = group;
-    let group = GroupMetadata {
-        group_id: Str::from(group_id),
-        generation_id,
-        member_id: Str::from(member_id),
-        group_instance_id: group_instance_id.map(Str::from),
-    };
-    let offset = |(topic, partition, offset, metadata, leader_epoch): Offset| {
-        let at = OffsetToCommit {
-            offset,
-            leader_epoch,
-            metadata: Str::from(metadata),
+impl Transacting {
+    pub(crate) fn send_offsets(offsets: Vec<Offset>, group: Group) -> Self {
+        let (group_id, generation_id, member_id, group_instance_id) = group;
+        let group = GroupMetadata {
+            group_id: Str::from(group_id),
+            generation_id,
+            member_id: Str::from(member_id),
+            group_instance_id: group_instance_id.map(Str::from),
         };
-        ((Str::from(topic), partition), at)
-    };
-    let offsets = offsets.into_iter().map(offset).collect();
-    let deadline = core.appender.budget();
-    gil::client_call(py, |interrupted| {
-        core.client
-            .send_offsets_to_transaction(group, offsets, deadline, interrupted)
-    })
+        let offset = |(topic, partition, offset, metadata, leader_epoch): Offset| {
+            let at = OffsetToCommit {
+                offset,
+                leader_epoch,
+                metadata: Str::from(metadata),
+            };
+            ((Str::from(topic), partition), at)
+        };
+        Self::SendOffsets(group, offsets.into_iter().map(offset).collect())
+    }
+
+    /// Asks the sender, unless that was done.
+    fn made(&mut self, core: &Core) -> &mut Made {
+        let client = &core.client;
+        let (call, timed) = match self {
+            Self::Made(made) => return made,
+            Self::Init => (client.init_transactions(), Timed::TxnInit),
+            Self::Begin => (client.begin_transaction(), Timed::TxnBegin),
+            Self::SendOffsets(group, offsets) => {
+                let (group, offsets) = (group.clone(), std::mem::take(offsets));
+                let call = client.send_offsets_to_transaction(group, offsets);
+                (call, Timed::TxnSendOffsets)
+            }
+            Self::Commit => (client.commit_transaction(), Timed::TxnCommit),
+            Self::Abort => (client.abort_transaction(), Timed::TxnAbort),
+        };
+        *self = Self::Made(Made {
+            call,
+            timed,
+            began: Instant::now(),
+            deadline: core.appender.budget(),
+        });
+        self.made(core)
+    }
 }
 
-pub(crate) fn commit(py: Python<'_>, core: &Core) -> PyResult<()> {
-    let deadline = core.appender.budget();
-    gil::client_call(py, |interrupted| {
-        core.client.commit_transaction(deadline, interrupted)
-    })
-}
+impl Operation for Transacting {
+    type Output = ();
 
-pub(crate) fn abort(py: Python<'_>, core: &Core) -> PyResult<()> {
-    let deadline = core.appender.budget();
-    gil::client_call(py, |interrupted| {
-        core.client.abort_transaction(deadline, interrupted)
-    })
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
+        let made = self.made(core);
+        let failed = match made.call.poll(waker) {
+            Some(Ok(())) => {
+                let metrics = core.appender.accumulator.metrics();
+                metrics.took(made.timed, made.began.elapsed());
+                return Ok(Some(()));
+            }
+            Some(Err(error)) => error,
+            None if !is_over(Some(made.call.deadline(made.deadline))) => return Ok(None),
+            None => made.call.timed_out(),
+        };
+        Err(errors::client(py, &failed))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Made(made) => Some(made.call.deadline(made.deadline)),
+            _ => None,
+        }
+    }
 }

@@ -5,8 +5,6 @@
 
 `send` appends at once where it can; where it must wait (metadata, memory), the coroutine waits,
 never the loop. The core, the options and the Python steps are KafkaProducer's.
-
-What is deliberately absent: transactions, which follow; a transactional_id is refused.
 """
 
 import asyncio
@@ -17,15 +15,16 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging, metrics
+from thalweg import _closing, _core, _logging, _transactions, metrics
 from thalweg._core import BatchMetadata
 from thalweg._producing import Hooks, close_steps, configured, records_failed, watched
 from thalweg.aio import _completions
+from thalweg.aio._transactions import Transaction, offsets_given
 from thalweg.aio.batch import BatchBuilder
 from thalweg.config import Config
-from thalweg.errors import BatchSendError, IllegalStateError, KafkaConfigurationError
+from thalweg.errors import BatchSendError, IllegalStateError
 from thalweg.serializer import Serializer
-from thalweg.structs import RecordMetadata, TopicPartition
+from thalweg.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
@@ -117,9 +116,6 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             self._loop, self._completions = loop, None
             self._stopped = False
             self.config = configured("AIOKafkaProducer", configs)
-            if self.config["transactional_id"] is not None:
-                text = "transactional_id: transactions are not offered by this class yet"
-                raise KafkaConfigurationError(f"AIOKafkaProducer: {text}", problems=[text])
             self._hooks = Hooks.of(self.config)
 
     @classmethod
@@ -134,10 +130,16 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     async def start(self) -> None:
         """Connects; to be awaited once, before anything else.
 
+        With a transactional_id it also gets the producer id, which fences older producers of the
+        same transactional_id (KafkaProducer's `init_transactions`).
+
         Raises:
             NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. Then,
                 and when it is cancelled, it may be tried again.
             IllegalStateError: If it was started before.
+            KafkaTimeoutError: If the producer id of a transactional_id did not come within
+                max_block_ms; the producer is stopped then, as after the next.
+            FatalTransactionError: If the brokers refuse the transactional_id.
         """
         loop = asyncio.get_running_loop()
         if self._completions is not None:
@@ -155,6 +157,12 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         self._loop = loop
         self._watch = watched(self, self.config, self._client.watch_cluster_id)
         _closing.watch(self, _close_at_exit)
+        if self.config["transactional_id"] is not None:
+            try:
+                await self._init_transactions()
+            except BaseException:
+                await self.stop(timeout=0)
+                raise
 
     async def stop(self, timeout: float | None = None) -> None:
         """Sends what is buffered, then gives everything up; may be called again.
@@ -290,6 +298,76 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             KafkaTimeoutError: If it is not known within `max_block_ms`.
         """
         return await self._partitions_for(topic)
+
+    async def begin_transaction(self) -> None:
+        """Opens a transaction: what is sent from here on belongs to it. Asks no broker.
+
+        Raises:
+            IllegalStateError: If one is open already, or without transactional_id.
+            FatalTransactionError: If the producer cannot go on: a ProducerFencedError if a newer
+                one took over its transactional_id, or another. Every call from then on raises the
+                same; stop the producer.
+        """
+        await self._begin_transaction()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[Any, Any], group_id: str | ConsumerGroupMetadata
+    ) -> None:
+        """Commits a group's offsets if, and when, the transaction commits (KIP-98, KIP-447).
+
+        Args:
+            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, a number, or a
+                number and a metadata string.
+            group_id: The group; its metadata fences members that the group has left behind.
+
+        Raises:
+            IllegalStateError: Outside of a transaction.
+            KafkaTimeoutError: After max_block_ms. It goes on, and commit_transaction waits for it.
+            TransactionCommitFailedError: If the group has moved on: abort.
+            AbortableTransactionError: If the transaction can only be aborted.
+            FatalTransactionError: See `begin_transaction`.
+            TypeError: If the arguments are something else.
+            ValueError: If an offset is negative, or the group has no id.
+        """
+        rows = _transactions.offset_rows(offsets_given(offsets))
+        await self._send_offsets(rows, _transactions.group_fields(group_id, None))
+
+    async def commit_transaction(self) -> None:
+        """Waits for all that was sent in the transaction, then commits it.
+
+        Cancelled, it goes on: await it again to learn its outcome. Any other call raises
+        IllegalStateError until it is known.
+
+        Raises:
+            IllegalStateError: Outside of a transaction.
+            KafkaTimeoutError: After max_block_ms: the outcome is not known yet; await it again.
+            AbortableTransactionError: If a record or request of it failed (the `__cause__`):
+                nothing of it will be committed; await abort_transaction.
+            FatalTransactionError: See `begin_transaction`.
+        """
+        await self._commit_transaction()
+
+    async def abort_transaction(self) -> None:
+        """Gives the transaction up. Records not sent yet fail with a TransactionAbortedError.
+
+        Raises:
+            IllegalStateError: Outside of a transaction.
+            KafkaTimeoutError: After max_block_ms; as for `commit_transaction`.
+            FatalTransactionError: See `begin_transaction`.
+        """
+        await self._abort_transaction()
+
+    def transaction(self) -> Transaction:
+        """An `async with` block as one transaction.
+
+            async with producer.transaction():
+                await producer.send("topic", b"value")
+
+        Commits at its end. If the block raises or is cancelled, or something of the transaction
+        failed, it is aborted and the error raised. After a KafkaTimeoutError of the commit itself
+        the outcome is not known: await `commit_transaction` until it is.
+        """
+        return Transaction(self)
 
     def metrics(self, raw: bool = False) -> Any:
         """Figures of this producer, as `KafkaProducer.metrics`."""

@@ -56,11 +56,6 @@ def test_a_producer_that_was_never_started_goes_without_a_word():
         gc.collect()
 
 
-def test_transactions_are_refused_with_a_reason():
-    with pytest.raises(KafkaConfigurationError, match="transactions are not offered"):
-        AIOKafkaProducer(transactional_id="t")
-
-
 def test_batches_use_the_producers_serializers_and_limit():
     producer = AIOKafkaProducer(value_serializer=JsonSerializer(), max_batch_size=100)
     batch = producer.create_batch()

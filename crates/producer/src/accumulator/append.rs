@@ -57,8 +57,8 @@ pub enum AppendRefusal {
     },
     /// The topic has only this many partitions (0: it is not known yet): wait for metadata.
     UnknownPartition { partitions: u32 },
-    /// The partition's lock is taken: only from the `try_` functions. Release what others may need, then
-    /// `append`.
+    /// The partition's lock is taken: only from the `try_` functions. Release what others may need,
+    /// then `append`.
     Contended,
     /// A new batch would be opened: only from the `open_batch` functions.
     NewBatch,

@@ -20,7 +20,8 @@ struct Inner {
 pub struct TransactionTicket(Arc<Mutex<Inner>>);
 
 impl TransactionTicket {
-    pub(crate) fn done(outcome: Outcome) -> Self {
+    /// One that has its outcome from the start.
+    pub fn done(outcome: Outcome) -> Self {
         let ticket = Self::default();
         ticket.finish(outcome);
         ticket

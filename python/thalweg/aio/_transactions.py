@@ -1,0 +1,67 @@
+"""`async with producer.transaction():`, and offsets in the forms that aiokafka takes."""
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
+from thalweg.structs import OffsetAndMetadata
+
+__all__ = ["Transaction", "offsets_given"]
+
+
+def offsets_given(offsets: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Offsets of which some may be numbers, or pairs of a number and a metadata string."""
+    return {where: _offset(at) for where, at in offsets.items()}
+
+
+def _offset(at: Any) -> Any:
+    if isinstance(at, int):
+        return OffsetAndMetadata(at)
+    if isinstance(at, tuple) and len(at) == 2:
+        return OffsetAndMetadata(*at)
+    return at
+
+
+class _Transactional(Protocol):
+    async def begin_transaction(self) -> None: ...
+    async def commit_transaction(self) -> None: ...
+    async def abort_transaction(self) -> None: ...
+
+
+class Transaction:
+    """Commits at the end of the block, and aborts if the block raises or is cancelled."""
+
+    def __init__(self, producer: _Transactional) -> None:
+        self._producer = producer
+
+    async def __aenter__(self) -> Self:
+        await self._producer.begin_transaction()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if exc is None:
+            await self._commit()
+        else:
+            await self._abort_after(exc)
+
+    async def _commit(self) -> None:
+        try:
+            await self._producer.commit_transaction()
+        except AbortableTransactionError as error:
+            await self._abort_after(error)
+            raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Aborts; what made it necessary is what the caller hears of."""
+        if isinstance(error, FatalTransactionError):
+            return
+        try:
+            await self._producer.abort_transaction()
+        except KafkaError as failed:
+            error.add_note(f"abort_transaction() failed as well: {failed}")

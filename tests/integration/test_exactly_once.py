@@ -1,0 +1,86 @@
+"""Consume, transform, produce: each record once, however often the process is killed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+import uuid
+
+from tests.integration.clients import Clients, read, read_more
+from tests.support.brokers import Broker
+from tests.support.paths import ROOT
+from tests.support.scale import scaled
+
+PARTITIONS = 4
+RECORDS = scaled(500_000, minimum=20_000)
+LIMIT_S = 600
+# As a share of all records, and in seconds, whichever comes first: how long a process lives.
+LIFE_RECORDS, LIFE_S = RECORDS // 6, (2.0, 4.0)
+
+
+def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
+    broker: Broker, clients: Clients
+) -> None:
+    source = broker.create_topic("loop-in", PARTITIONS)
+    sink = broker.create_topic("loop-out", PARTITIONS)
+    fill(broker, clients, source)
+    kills = run_to_the_end(broker, source, sink)
+    assert kills >= 3, "the loop was too fast to be killed"
+    consumer = clients.consumer(broker, sink, range(PARTITIONS), isolation_level="read_committed")
+    records = [*read(consumer, RECORDS, limit=120), *read_more(consumer)]
+    for partition in range(PARTITIONS):
+        found = [int(record.value[:-1]) for record in records if record.partition == partition]
+        assert found == list(range(partition, RECORDS, PARTITIONS))
+
+
+def fill(broker: Broker, clients: Clients, source: str) -> None:
+    producer = clients.producer(broker, linger_ms=20)
+    for partition in range(PARTITIONS):
+        values = [b"%d" % number for number in range(partition, RECORDS, PARTITIONS)]
+        producer.send_many(source, values, partition=partition).get(120)
+
+
+def run_to_the_end(broker: Broker, source: str, sink: str) -> int:
+    """Starts the program until it ends by itself; kills it (-9) on the way. How often it did."""
+    name = uuid.uuid4().hex
+    program = [sys.executable, "-m", "tests.integration.transformer"]
+    command = [*program, broker.bootstrap_servers, source, sink, str(PARTITIONS), name]
+    chance = random.Random(4)
+    end = time.monotonic() + LIMIT_S
+    kills = 0
+    while time.monotonic() < end:
+        before = written(broker, sink)
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        try:
+            if not ends_within(process, chance.uniform(*LIFE_S), broker, sink, before):
+                kills += 1
+                continue
+            assert process.communicate(timeout=60)[0] == "done\n"
+            assert process.returncode == 0
+            return kills
+        finally:
+            process.kill()
+            process.communicate()
+    raise TimeoutError(f"not done within {LIMIT_S} s, {kills} kills")
+
+
+def ends_within(
+    process: subprocess.Popen[str], life_s: float, broker: Broker, sink: str, before: int
+) -> bool:
+    """False when its time is over: seconds since its first record, or records that it wrote."""
+    first = None
+    while process.poll() is None:
+        more = written(broker, sink) - before
+        if more and first is None:
+            first = time.monotonic()
+        if more >= LIFE_RECORDS or (first and time.monotonic() - first > life_s):
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def written(broker: Broker, sink: str) -> int:
+    """Offsets used so far, markers and aborted records among them."""
+    return sum(broker.wire.end_offsets(sink).values())

@@ -1,0 +1,115 @@
+"""A steady load of transactions, and the proof that each was written whole, once, or not at all.
+
+with TransactionalLoad(producer, "t", 4) as load:
+    broker.kill(1)
+    load.wait_for(1000)            records committed since
+load.check(consumer)               of read_committed
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from tests.integration.clients import read, read_more
+from tests.support.waiting import wait_until
+from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
+from thalweg.errors import AbortableTransactionError, KafkaTimeoutError
+
+# One in so many transactions is aborted on purpose.
+ABORT_EVERY = 5
+
+
+class TransactionalLoad:
+    """Runs transactions in a thread of its own while the block runs.
+
+    Attributes:
+        committed: numbers of the records of committed transactions, in the order sent.
+        failed: transactions that had to be aborted.
+    """
+
+    def __init__(
+        self, producer: KafkaProducer[Any, Any], topic: str, partitions: int, size: int = 200
+    ) -> None:
+        self.producer, self.topic, self.partitions = producer, topic, partitions
+        self.committed: list[int] = []
+        self.failed = 0
+        self._size = size
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._error: BaseException | None = None
+
+    def _run(self) -> None:
+        number = transactions = 0
+        try:
+            while not self._stopping.is_set():
+                transactions += 1
+                count = 10 + transactions * 37 % 200
+                numbers = range(number, number + count)
+                number += count
+                if self._transact(numbers, commit=transactions % ABORT_EVERY != 0):
+                    self.committed.extend(numbers)
+        except BaseException as error:
+            self._error = error
+
+    def _transact(self, numbers: range, *, commit: bool) -> bool:
+        """Whether it is committed."""
+        self.producer.begin_transaction()
+        try:
+            for number in numbers:
+                value = b"%09d" % number + bytes(self._size)
+                self.producer.send(self.topic, value, partition=number % self.partitions)
+            if commit:
+                until_known(self.producer.commit_transaction)
+                return True
+        except AbortableTransactionError:
+            self.failed += 1
+        until_known(self.producer.abort_transaction)
+        return False
+
+    def wait_for(self, more: int, limit: float = 120) -> None:
+        """Waits until so many more records are committed."""
+        wanted = len(self.committed) + more
+        wait_until(
+            lambda: self._error or len(self.committed) >= wanted,
+            limit + more / 2000,
+            what="the load going on",
+        )
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self) -> TransactionalLoad:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+        if error is None and self._error is not None:
+            raise self._error
+
+    def check(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        """A reader of committed records sees those of committed transactions, once, in order."""
+        consumer.assign([TopicPartition(self.topic, each) for each in range(self.partitions)])
+        count = len(self.committed)
+        records = [*read(consumer, count, limit=60 + count / 10_000), *read_more(consumer)]
+        for partition in range(self.partitions):
+            found = [int(each.value[:9]) for each in records if each.partition == partition]
+            wanted = [each for each in self.committed if each % self.partitions == partition]
+            assert found == wanted, (len(found), len(wanted))
+
+
+def until_known(call: Callable[[], None]) -> None:
+    """Makes a call again whose outcome was not known within max_block_ms."""
+    while True:
+        try:
+            return call()
+        except KafkaTimeoutError:
+            pass

@@ -1,0 +1,67 @@
+"""A program: reads a topic, writes it to another one, each record exactly once.
+
+python -m tests.integration.transformer BOOTSTRAP SOURCE SINK PARTITIONS TRANSACTIONAL_ID
+
+Works off what the source holds when it starts, and prints "done". It may be killed at any time and
+started again: its group's offsets are part of the transactions.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
+from thalweg.errors import AbortableTransactionError
+from thalweg.structs import OffsetAndMetadata
+
+GROUP = "transformers"
+
+
+def main(bootstrap: str, source: str, sink: str, partitions: str, name: str) -> None:
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        group_id=GROUP,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+    where = [TopicPartition(source, index) for index in range(int(partitions))]
+    with KafkaProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
+        # First the id: what a predecessor left open ends here, its offsets with it.
+        producer.init_transactions()
+        consumer.assign(where)
+        ends = consumer.end_offsets(where)
+        while any(consumer.position(each) < ends[each] for each in where):
+            batches = consumer.poll(1000, max_records=500)
+            if not batches:
+                continue
+            try:
+                with producer.transaction():
+                    transform(producer, consumer, batches, sink)
+            except AbortableTransactionError:
+                rewind(consumer, where)
+    consumer.close()
+    print("done", flush=True)
+
+
+def transform(producer: KafkaProducer, consumer: KafkaConsumer, batches: dict, sink: str) -> None:
+    """One transaction: the records, and how far they reach."""
+    for at, records in batches.items():
+        for record in records:
+            producer.send(sink, record.value + b"!", partition=at.partition)
+    reached = {at: OffsetAndMetadata(records[-1].offset + 1) for at, records in batches.items()}
+    producer.send_offsets_to_transaction(reached, consumer.group_metadata())
+
+
+def rewind(consumer: KafkaConsumer, where: list[TopicPartition]) -> None:
+    """Back to what is committed: the transaction was aborted."""
+    for each in where:
+        committed = consumer.committed(each)
+        if committed is None:
+            consumer.seek_to_beginning(each)
+        else:
+            consumer.seek(each, committed)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
