@@ -5,6 +5,7 @@
 --clients thalweg  only these clients (several: separated by commas), and the baseline
 --rounds 5         A B A B ...; the median counts
 --scale 0.5        of each case's number of records
+--spread           instead: 1, 4, 16 sending threads by 1, 100, 10,000 partitions
 --bootstrap H:P    a broker that runs already, instead of one started here
 """
 
@@ -21,7 +22,15 @@ from benches.broker import bench_broker
 from benches.peers.equal import check_written
 from benches.peers.report import Results, table, write_chart, write_json
 from benches.peers.runner import run
-from benches.peers.settings import BASELINE, CASES, ENTRANTS, PARTITIONS, Case, Entrant
+from benches.peers.settings import (
+    BASELINE,
+    CASES,
+    PARTITIONS,
+    SPREAD_CASES,
+    Case,
+    Entrant,
+    entrants_of,
+)
 from tests.support.paths import ROOT
 from tests.support.wire import Wire
 
@@ -33,7 +42,8 @@ _numbers = itertools.count(1)
 
 def main() -> None:
     options = parse()
-    cases = [each for each in CASES if chosen(each.name, options.cases)]
+    known = SPREAD_CASES if options.spread else CASES
+    cases = [each for each in known if chosen(each.name, options.cases)]
     with ExitStack() as stack:
         bootstrap = options.bootstrap
         if not bootstrap:
@@ -58,6 +68,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--clients", default="")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--scale", type=float)
+    parser.add_argument("--spread", action="store_true")
     parser.add_argument("--bootstrap", default="")
     name = time.strftime("peers-%Y%m%d-%H%M%S")
     parser.add_argument("--out", type=Path, default=ROOT / "artifacts" / "benches" / name)
@@ -94,7 +105,7 @@ def measure(case: Case, bootstrap: str, options: argparse.Namespace) -> Results:
     results = Results(case)
     entrants = [
         each
-        for each in ENTRANTS[case.role]
+        for each in entrants_of(case)
         if each == BASELINE or not options.clients or each.client in options.clients.split(",")
     ]
     filled = fill(case, bootstrap) if case.role == "consume" else ""
@@ -124,7 +135,7 @@ def one(results: Results, entrant: Entrant, bootstrap: str, filled: str) -> None
     records = case.records
     if case.role in ("produce", "consume"):
         records = max(min(RECORDS_MIN, case.records), int(case.records * entrant.factor))
-    topic = filled or fresh_topic(bootstrap, case.name)
+    topic = filled or fresh_topic(bootstrap, case.name, case.partitions)
     here = case.at(bootstrap, topic, entrant.variant, records)
     found = run(entrant, here)
     if case.role == "produce":
@@ -143,9 +154,9 @@ def fill(case: Case, bootstrap: str) -> str:
     return topic
 
 
-def fresh_topic(bootstrap: str, name: str) -> str:
+def fresh_topic(bootstrap: str, name: str, partitions: int = PARTITIONS) -> str:
     topic = f"bench-{name}-{next(_numbers)}-{time.time_ns() % 10**9}"
-    Wire(bootstrap).create_topic(topic, PARTITIONS)
+    Wire(bootstrap).create_topic(topic, partitions)
     return topic
 
 

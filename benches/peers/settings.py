@@ -25,6 +25,8 @@ class Case:
         records: how many a fast client handles; slower ones get a share (`Entrant.factor`).
         size: bytes of a value; there are no keys and headers.
         codec: and `level` where the codec has one that all clients can set.
+        threads: that send; each sends its share through the same producer.
+        partitions: of the topic. Records of a spread case go to each in turn.
     """
 
     role: str
@@ -38,6 +40,8 @@ class Case:
     idempotence: bool = True
     check_crcs: bool = True
     isolation: str = "read_uncommitted"
+    threads: int = 1
+    partitions: int = PARTITIONS
     bootstrap: str = ""
     topic: str = ""
     variant: str = ""
@@ -45,7 +49,14 @@ class Case:
     @property
     def name(self) -> str:
         parts = [self.role, f"{self.size}B"] + ([self.codec] if self.codec != "none" else [])
+        if self.is_spread:
+            parts += [f"{self.threads}-threads", f"{self.partitions}-partitions"]
         return self.role if self.role == "start" else "-".join(parts)
+
+    @property
+    def is_spread(self) -> bool:
+        """It is about threads and partitions: for the fast clients only."""
+        return (self.threads, self.partitions) != (1, PARTITIONS)
 
     def at(self, bootstrap: str, topic: str, variant: str, records: int) -> Case:
         """The case as one client is to run it."""
@@ -124,6 +135,14 @@ ENTRANTS = {
     ],
 }
 
+SPREAD_ENTRANTS = [BASELINE, Entrant("thalweg", "send"), Entrant("thalweg", "send_many")]
+
+
+def entrants_of(case: Case) -> list[Entrant]:
+    """Who takes part in a case."""
+    return SPREAD_ENTRANTS if case.is_spread else ENTRANTS[case.role]
+
+
 # The settings of performance figures: linger 5 ms, batches of 128 KiB, acks=all, idempotent.
 CASES = [
     Case("produce", 2_000_000, 100),
@@ -138,4 +157,11 @@ CASES = [
     Case("consume", 800_000, 1000),
     Case("latency", 20_000, 100, linger_ms=0),
     Case("start", 1, 100, linger_ms=0),
+]
+
+# `--spread`: from one thread and partition to many.
+SPREAD_CASES = [
+    Case("produce", 1_000_000, 100, threads=threads, partitions=partitions)
+    for partitions in (1, 100, 10_000)
+    for threads in (1, 4, 16)
 ]

@@ -17,7 +17,17 @@ Conventions of the whole module:
 """
 
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextvars import Context
 from types import GenericAlias, TracebackType
 from typing import (
     Any,
@@ -60,6 +70,7 @@ __all__ = [
     "PartitionReader",
     "PendingRequest",
     "Producer",
+    "RecordFuture",
     "RecordTable",
     "Timer",
     "__version__",
@@ -300,8 +311,8 @@ class AsyncProducer(Generic[_K, _V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: _Headers | None = None,
-    ) -> Coroutine[Any, Any, Future[RecordMetadata]]:
-        """aiokafka's send: awaited, it gives an asyncio future of the record's outcome.
+    ) -> Coroutine[Any, Any, RecordFuture]:
+        """aiokafka's send: awaited, it gives a future of the record's outcome.
 
         Where nothing is to be waited for, the record is appended without a task switch; after
         some hundred such sends the loop gets a turn. Order, checks and errors are those of
@@ -366,6 +377,41 @@ class Call:
     def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any: ...
     def close(self) -> None: ...
 
+# ---------------------------------------------------------------- record_future.rs
+
+@final
+class RecordFuture(Awaitable[RecordMetadata]):
+    """The outcome of one send for asyncio: what `asyncio.Future` has for whoever awaits it, for
+    `gather`, `wait`, `shield` and `wait_for`. Its batch tells it; cancelling it takes no record
+    back. An error that nobody asks for goes to the loop's exception handler.
+    """
+
+    _asyncio_future_blocking: bool
+    @property
+    def _cancel_message(self) -> Any | None: ...
+    def done(self) -> bool: ...
+    def cancelled(self) -> bool: ...
+    def result(self) -> RecordMetadata:
+        """asyncio.InvalidStateError before it is done; the record's error; CancelledError."""
+
+    def exception(self) -> BaseException | None:
+        """As `result`; None if the record was written."""
+
+    def get_loop(self) -> AbstractEventLoop: ...
+    def cancel(self, msg: Any | None = None) -> bool:
+        """False if it is done. The record is sent all the same."""
+
+    def add_done_callback(
+        self, function: Callable[[RecordFuture], object], *, context: Context | None = None
+    ) -> None:
+        """Called soon after it is done, in the loop's thread."""
+
+    def remove_done_callback(self, function: Callable[[RecordFuture], object]) -> int: ...
+    def _make_cancelled_error(self) -> BaseException: ...
+    def __await__(self) -> Generator[Any, None, RecordMetadata]: ...
+    def __iter__(self) -> Generator[Any, None, RecordMetadata]: ...
+    def __next__(self) -> RecordFuture: ...
+
 # ---------------------------------------------------------------- completions.rs
 
 @final
@@ -382,13 +428,13 @@ class Completions:
         """OSError if there is no descriptor."""
 
     def drain(self) -> None:
-        """Sets the outcomes of what is done, in the loop's thread; some thousand at once."""
+        """Calls back for what is done, in the loop's thread; for some thousand at once."""
 
     def wake(self, key: int) -> None:
         """The time of the call that waits under this key is over."""
 
     def __len__(self) -> int:
-        """Futures without an outcome, and calls that wait."""
+        """Futures that somebody waits for, and calls that wait."""
 
 # ---------------------------------------------------------------- futures.rs
 

@@ -18,7 +18,16 @@ from benches.peers.equal import (
 )
 from benches.peers.report import Results, table, write_chart, write_json
 from benches.peers.runner import Run, run
-from benches.peers.settings import BASELINE, CASES, ENTRANTS, Case, Entrant, from_json, payloads
+from benches.peers.settings import (
+    BASELINE,
+    CASES,
+    ENTRANTS,
+    SPREAD_ENTRANTS,
+    Case,
+    Entrant,
+    from_json,
+    payloads,
+)
 
 
 @pytest.mark.parametrize("client", SPELLINGS)
@@ -90,6 +99,16 @@ def test_what_a_client_wrote_is_read_back_and_checked(kafka, client):
         check_written(replace(case, records=9000), idempotent=True)
     with pytest.raises(ValueError, match="producer id"):
         check_written(replace(case, idempotence=False), idempotent=True)
+
+
+@pytest.mark.parametrize("entrant", SPREAD_ENTRANTS, ids=lambda entrant: entrant.name)
+def test_threads_share_a_spread_case_out(kafka, entrant):
+    topic = kafka.create_topic("bench", 10)
+    case = Case("produce", 1, threads=4, partitions=10)
+    here = case.at(kafka.bootstrap_servers, topic, entrant.variant, 10_000)
+    assert run(entrant, here).records == 8_000  # without those that warm up
+    check_written(here, idempotent=True)
+    assert min(kafka.wire.end_offsets(topic).values()) > 0
 
 
 def test_the_report_has_medians_and_ratios_within_a_round(tmp_path):

@@ -98,7 +98,7 @@ def test_records_arrive_in_order_and_futures_tell_where(broker: Broker, clients:
     async def program() -> list[Any]:
         async with made(broker) as producer:
             futures = [await producer.send(topic, value) for value in values]
-            assert all(isinstance(each, asyncio.Future) for each in futures)
+            assert all(asyncio.isfuture(each) for each in futures)
             return [await each for each in futures]
 
     found = run(program())
@@ -485,6 +485,110 @@ def test_a_cancelled_future_leaves_its_record(broker: Broker, clients: Clients) 
     assert found == [b"cancelled", b"waiting", b"last"]
 
 
+def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
+    broker = start_embedded()
+    broker.create_topic("t")
+    broker.faults.on("Produce").then_delay(100, times=None)
+
+    async def program() -> None:
+        called: list[Any] = []
+
+        def never(future: Any) -> None:
+            called.append("never")
+
+        async with made(broker) as producer:
+            sent: list[Any] = [await producer.send("t", b"v") for _ in range(4)]
+            first, second, third, fourth = sent
+            assert asyncio.isfuture(first)
+            assert first.get_loop() is asyncio.get_running_loop()
+            assert not first.done()
+            assert "pending" in repr(first)
+            with pytest.raises(asyncio.InvalidStateError):
+                first.result()
+            first.add_done_callback(called.append)
+            for _ in range(2):
+                first.add_done_callback(never)
+            assert first.remove_done_callback(never) == 2
+            assert fourth.cancel("enough")
+            assert not fourth.cancel()
+            assert fourth.cancelled()
+            with pytest.raises(asyncio.CancelledError, match="enough"):
+                await fourth
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(third), 0.01)
+            done, pending = await asyncio.wait([first, second], timeout=20)
+            assert done == {first, second}
+            assert not pending
+            found: list[Any] = await asyncio.gather(*sent, return_exceptions=True)
+            assert [each.offset for each in found[:3]] == [0, 1, 2]
+            assert isinstance(found[3], asyncio.CancelledError)
+            assert first.exception() is None
+            assert "finished" in repr(first)
+            assert called == [first]
+            # Late ones are called soon, too, and may await it again.
+            first.add_done_callback(called.append)
+            assert len(called) == 1
+            await asyncio.sleep(0)
+            assert called == [first, first]
+            assert await first == first.result()
+
+    run(program())
+
+
+def test_a_future_may_be_awaited_by_many_tasks(start_embedded: Any) -> None:
+    broker = start_embedded()
+    broker.create_topic("t")
+    broker.faults.on("Produce").then_delay(100, times=None)
+
+    async def program() -> None:
+        async with made(broker) as producer:
+            future = await producer.send("t", b"v")
+
+            async def wait() -> Any:
+                return await future
+
+            tasks = [asyncio.create_task(wait()) for _ in range(5)]
+            await asyncio.sleep(0)
+            tasks[0].cancel()
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+            # As with asyncio's own: who cancels a task that awaits it cancels the future.
+            assert all(isinstance(each, asyncio.CancelledError) for each in found)
+            future = await producer.send("t", b"v")
+            found = await asyncio.gather(*(wait() for _ in range(5)))
+            assert [each.offset for each in found] == [1] * 5
+
+    run(program())
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_errors_that_nobody_asks_for_are_told_to_the_loop(start_embedded: Any, kept: bool) -> None:
+    broker = start_embedded()
+    broker.create_topic("t")
+    broker.faults.on("Produce").then_fail(29)  # TOPIC_AUTHORIZATION_FAILED
+
+    async def program() -> list[Any]:
+        told: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what))
+        async with made(broker, linger_ms=50) as producer:
+            futures = [await producer.send("t", b"v") for _ in range(3)]
+            if not kept:
+                futures.clear()
+            await producer.flush()
+            futures.clear()
+            # What is asked for, or went well, is not told.
+            future = await producer.send("t", b"v")
+            await future
+            await producer.send("t", b"v")
+            await producer.flush()
+        return told
+
+    told = run(program())
+    assert len(told) == (3 if kept else 1)
+    assert "nobody asked" in told[0]["message"]
+    assert "3 records" in told[0]["message"] or kept
+    assert "authori" in str(told[0]["exception"]).lower()
+
+
 def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("aio-stop")
 
@@ -577,7 +681,7 @@ def test_stop_ends_sends_that_wait(silent: EmbeddedBroker) -> None:
         assert isinstance(found[-1], IllegalStateError)
         # A late one may have fitted into an open batch; that one's future fails.
         refused = [each for each in found if isinstance(each, IllegalStateError)]
-        accepted = [each for each in found if isinstance(each, asyncio.Future)]
+        accepted = [each for each in found if not isinstance(each, BaseException)]
         assert len(refused) > 50
         assert len(refused) + len(accepted) == len(found)
         assert all(isinstance(each.exception(), KafkaTimeoutError) for each in accepted)
@@ -624,8 +728,8 @@ def test_a_loop_that_closes_first_does_no_harm(
             loop.close()
             wait_until(partial(acknowledged, producer), what="the record being written")
             producer._close_blocking(5)
-        assert not future.done()
-    wait_until(lambda: "not delivered" in caplog.text, 5, what="a word in the log")
+        # Its batch tells it, whatever became of the loop.
+        assert future.result().topic == "late"
 
 
 def acknowledged(producer: Any) -> bool:

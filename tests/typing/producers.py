@@ -1,6 +1,5 @@
 """What a type checker knows of producers; never run."""
 
-from asyncio import Future
 from collections.abc import Callable
 from typing import Any, assert_type
 
@@ -14,7 +13,7 @@ from thalweg import (
     Serializer,
     TopicPartition,
 )
-from thalweg.aio import AIOKafkaProducer
+from thalweg.aio import AIOKafkaProducer, RecordFuture
 
 
 def encode(text: str) -> bytes:
@@ -73,7 +72,7 @@ def mappings() -> None:
 async def asynchronous() -> None:
     producer = AIOKafkaProducer(bootstrap_servers="h:1", max_batch_size=5)
     assert_type(producer, AIOKafkaProducer[bytes, bytes])
-    assert_type(await producer.send("t", b"v", key=b"k"), Future[RecordMetadata])
+    assert_type(await producer.send("t", b"v", key=b"k"), RecordFuture)
     assert_type(await (await producer.send("t", b"v")), RecordMetadata)
     assert_type(await producer.send_and_wait("t", b"v"), RecordMetadata)
     assert_type(await (await producer.send_many("t", [b"v"])), BatchMetadata)

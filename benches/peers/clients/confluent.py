@@ -15,6 +15,7 @@ from benches.peers.clients.program import (  # noqa: E402
     WARM_UP_RECORDS,
     Stopwatch,
     Waiting,
+    in_threads,
     main,
     percentiles,
 )
@@ -43,7 +44,7 @@ def produce(case: Case) -> dict[str, Any]:
         if error:
             failed.append(error)
 
-    def send(count: int) -> None:
+    def send_some(count: int) -> None:
         topic, mask, send_one, poll = case.topic, len(values) - 1, producer.produce, producer.poll
         for number in range(count):
             try:
@@ -53,6 +54,23 @@ def produce(case: Case) -> dict[str, Any]:
                 send_one(topic, values[number & mask], on_delivery=done)
             if not number & 8191:
                 poll(0)
+
+    def spread_some(count: int) -> None:
+        topic, mask, send_one, poll = case.topic, len(values) - 1, producer.produce, producer.poll
+        partitions = case.partitions
+        for number in range(count):
+            where = number % partitions
+            while True:
+                try:
+                    send_one(topic, values[number & mask], partition=where, on_delivery=done)
+                    break
+                except BufferError:  # another thread may take the room that this one waited for
+                    poll(0.05)
+            if not number & 8191:
+                poll(0)
+
+    def send(count: int) -> None:
+        in_threads(case.threads, count, spread_some if case.is_spread else send_some)
         producer.flush()
 
     send(WARM_UP_RECORDS)

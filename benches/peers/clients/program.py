@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -44,6 +45,19 @@ def main(**roles: Callable[[Case], dict[str, Any]]) -> None:
     """Runs the role that the case on the command line names, and prints its result."""
     case = from_json(sys.argv[1])
     print(json.dumps(roles[case.role](case)))
+
+
+def in_threads(threads: int, count: int, send: Callable[[int], None]) -> None:
+    """`send(count)`, shared out to threads."""
+    if threads == 1:
+        return send(count)
+    shares = [count // threads + (number < count % threads) for number in range(threads)]
+    running = [threading.Thread(target=send, args=(share,)) for share in shares]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return None
 
 
 class Waiting:

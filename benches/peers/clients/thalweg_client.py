@@ -9,12 +9,14 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition  # noqa: E402
 
 _import_s = time.perf_counter() - _started
 
+from functools import partial  # noqa: E402
 from typing import Any  # noqa: E402
 
 from benches.peers.clients.program import (  # noqa: E402
     WARM_UP_RECORDS,
     Stopwatch,
     Waiting,
+    in_threads,
     main,
     percentiles,
 )
@@ -31,6 +33,8 @@ def producer_of(case: Case) -> Any:
 
 def produce(case: Case) -> dict[str, Any]:
     values, producer = payloads(case.size), producer_of(case)
+    if case.is_spread:
+        return _produce_spread(case, producer, values)
     send = {"send": _send, "send_many": _send_many, "send_arrow": _send_arrow}[case.variant]
     send(producer, case.topic, values, WARM_UP_RECORDS)
     count = case.records - WARM_UP_RECORDS
@@ -39,6 +43,40 @@ def produce(case: Case) -> dict[str, Any]:
         prepared(producer)
     producer.close()
     return watch.result(count)
+
+
+def _produce_spread(case: Case, producer: Any, values: list[bytes]) -> dict[str, Any]:
+    send = {"send": _spread, "send_many": _spread_many}[case.variant]
+
+    def run(count: int) -> None:
+        in_threads(case.threads, count, partial(send, producer, case, values))
+        producer.flush()
+
+    run(WARM_UP_RECORDS)
+    count = case.records - WARM_UP_RECORDS
+    with Stopwatch() as watch:
+        run(count)
+    failed = producer.metrics()["producer-metrics"]["record-error-total"]
+    if failed:
+        raise SystemExit(f"{failed} failed")
+    producer.close()
+    return watch.result(count)
+
+
+def _spread(producer: Any, case: Case, values: list[bytes], count: int) -> None:
+    send, topic, partitions, mask = producer.send, case.topic, case.partitions, len(values) - 1
+    for number in range(count):
+        send(topic, values[number & mask], partition=number % partitions)
+
+
+def _spread_many(producer: Any, case: Case, values: list[bytes], count: int) -> None:
+    piece = (values * (PIECE // len(values)))[:PIECE]
+    where = [number % case.partitions for number in range(PIECE)]
+    for _ in range(count // PIECE):
+        producer.send_many(case.topic, piece, partition=where)
+    left = count % PIECE
+    if left:
+        producer.send_many(case.topic, piece[:left], partition=where[:left])
 
 
 def _send(producer: Any, topic: str, values: list[bytes], count: int) -> Any:

@@ -19,9 +19,10 @@ use pyo3::types::PySet;
 
 use crate::async_producer::{AsyncProducer, Closing};
 use crate::batch_futures::{Batch, Rows};
-use crate::completions::{Completions, settle};
+use crate::completions::Completions;
 use crate::operation::{Operation, is_over};
 use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
+use crate::record_future::RecordFuture;
 use crate::send_many::SendMany;
 use crate::sending::{Outcome, Sending};
 use crate::transactions::Transacting;
@@ -181,7 +182,7 @@ impl Call {
                 let Some(outcome) = sending.attempt(py, &self.core, None)? else {
                     return Ok(None);
                 };
-                let future = future_of(py, completions, outcome)?;
+                let future = future_of(py, &self.completions, outcome)?;
                 self.work = None;
                 if completions.is_turn_due() {
                     self.result = Some(future);
@@ -209,7 +210,7 @@ impl Call {
         let result = match work {
             Work::Send(sending) => sending
                 .poll(py, core, waker)?
-                .map(|outcome| future_of(py, completions, outcome)),
+                .map(|outcome| future_of(py, &self.completions, outcome)),
             Work::SendMany(sending) => sending
                 .poll(py, core, waker)?
                 .map(|rows| future_of_many(py, completions, rows)),
@@ -306,15 +307,13 @@ fn cancel(py: Python<'_>, timer: Option<(Instant, Py<PyAny>)>) {
 }
 
 #[inline]
-fn future_of(py: Python<'_>, completions: &Completions, outcome: Outcome) -> PyResult<Py<PyAny>> {
-    match outcome {
-        Ok(sent) => completions.future_of(py, sent).map(Bound::unbind),
-        Err(error) => {
-            let future = completions.new_future(py)?;
-            settle(&future, Err(error.into_bound(py)));
-            Ok(future.unbind())
-        }
-    }
+fn future_of(
+    py: Python<'_>,
+    completions: &Py<Completions>,
+    outcome: Outcome,
+) -> PyResult<Py<PyAny>> {
+    let future = RecordFuture::new(completions.clone_ref(py), outcome);
+    Ok(Py::new(py, future)?.into_any())
 }
 
 fn future_of_many(

@@ -2,31 +2,33 @@
 //!
 //! ```text
 //! I/O thread, no GIL                                        the loop's thread
-//! batch done ── item ──▶ queue ── was empty: ring ──▶ drain ──▶ results into asyncio futures
+//! batch done ── item ──▶ queue ── was empty: ring ──▶ drain ──▶ callbacks of `RecordFuture`s
 //! a wait is over ─ item ─┘    │                                 and coroutines resumed
 //!                             ├─ a descriptor that the loop watches (add_reader)
 //!                             └─ else the callback thread: one call_soon_threadsafe a drain
 //! ```
-//! One of these a loop, shared by its producers. Items are keys of tables that only the loop's
-//! thread touches: no Python object is reachable from a waker, so none is dropped on the I/O thread.
+//! One of these a loop, shared by its producers; the queue itself is in `loop_queue`.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Wake, Waker};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::gc::PyVisit;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use thalweg_network::PerProcess;
-use thalweg_network::wait::Doorbell;
 use thalweg_producer::BatchCompletion;
+use thalweg_protocol::Str;
 
 use crate::batch_futures::Batch;
 use crate::futures::{Awaited, Outcome, Sent};
-use crate::types::{RecordMetadataOf, Sizes};
+use crate::loop_queue::{Item, Queue, locked};
+use crate::record_future::{RecordFuture, tell_lost};
+use crate::types::RecordMetadataOf;
 use crate::{callbacks, errors};
 
 /// After so many futures a drain lets other callbacks of the loop run.
@@ -35,97 +37,19 @@ const FUTURES_PER_DRAIN: usize = 4_096;
 /// After so many sends in a row the loop gets a turn, as none of them may have had to wait.
 const SENDS_PER_TURN: u32 = 512;
 
-/// What came in; a key of one of the tables.
-#[derive(Clone, Copy)]
-enum Item {
-    Batch(usize),
-    Waiter(u64),
-    Column(u64),
-}
-
-enum Bell {
-    Descriptor(Doorbell),
-    /// The key of a Python function among the `NOTIFIERS`.
-    Notifier(u64),
-}
-
-struct Queue {
-    items: Mutex<VecDeque<Item>>,
-    bell: Bell,
-}
-
-/// Functions that have a loop drain its queue, called by the callback thread.
-static NOTIFIERS: PerProcess<Mutex<BTreeMap<u64, Py<PyAny>>>> = PerProcess::new();
-static NEXT_NOTIFIER: AtomicU64 = AtomicU64::new(1);
-
-fn notifiers() -> MutexGuard<'static, BTreeMap<u64, Py<PyAny>>> {
-    locked(NOTIFIERS.get_or_make(Mutex::default))
-}
-
-/// A lock whose holder panicked guards plain tables, which stay usable.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Queue {
-    fn push(&self, item: Item) {
-        let mut items = locked(&self.items);
-        let first = items.is_empty();
-        items.push_back(item);
-        drop(items);
-        if first {
-            self.ring();
-        }
-    }
-
-    fn pop(&self) -> Option<Item> {
-        locked(&self.items).pop_front()
-    }
-
-    fn ring(&self) {
-        match &self.bell {
-            Bell::Descriptor(bell) => bell.ring(),
-            &Bell::Notifier(key) => callbacks::current().run(Box::new(move |py| notify(py, key))),
-        }
-    }
-}
-
-fn notify(py: Python<'_>, key: u64) {
-    let function = notifiers().get(&key).map(|function| function.clone_ref(py));
-    if let Some(function) = function
-        && let Err(error) = function.call0(py)
-    {
-        callbacks::report(py, "wake-up of an event loop", error);
-    }
-}
-
-/// Puts its item into the queue.
-struct Ring {
-    queue: Arc<Queue>,
-    item: Item,
-}
-
-impl Wake for Ring {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.queue.push(self.item);
-    }
-}
-
-/// Where the futures of one batch wait.
+/// Who waits for records of one batch.
 struct Waiting {
     completion: Arc<BatchCompletion>,
-    records: Vec<RecordFuture>,
+    callbacks: Vec<Callback>,
+    /// Records whose futures are gone: if they fail, the loop hears of it.
+    unwatched: Vec<u32>,
 }
 
-struct RecordFuture {
-    future: Py<PyAny>,
-    index: u32,
-    timestamp_ms: i64,
-    sizes: Sizes,
+/// A function to be called with a future that is done.
+pub(crate) struct Callback {
+    pub(crate) future: Py<RecordFuture>,
+    pub(crate) function: Py<PyAny>,
+    pub(crate) context: Py<PyAny>,
 }
 
 struct Column {
@@ -156,6 +80,8 @@ pub(crate) struct Completions {
     running_loop: Py<PyAny>,
     make_future: MakeFuture,
     tables: Mutex<Tables>,
+    /// What records of a partition have in common: futures are asked for one batch after another.
+    metadata: Mutex<Option<(Str, i32, RecordMetadataOf)>>,
     sends: AtomicU32,
 }
 
@@ -165,19 +91,7 @@ impl Completions {
     #[pyo3(signature = (event_loop, notify = None))]
     fn new(event_loop: &Bound<'_, PyAny>, notify: Option<Py<PyAny>>) -> PyResult<Self> {
         let py = event_loop.py();
-        let bell = match notify {
-            None => Bell::Descriptor(Doorbell::new().map_err(PyOSError::new_err)?),
-            Some(function) => {
-                callbacks::current().start()?;
-                let key = NEXT_NOTIFIER.fetch_add(1, Ordering::Relaxed);
-                notifiers().insert(key, function);
-                Bell::Notifier(key)
-            }
-        };
-        let queue = Arc::new(Queue {
-            items: Mutex::default(),
-            bell,
-        });
+        let queue = Arc::new(Queue::new(notify)?);
         let running_loop = py.import("asyncio")?.getattr("_get_running_loop")?;
         Ok(Self {
             queue,
@@ -185,31 +99,25 @@ impl Completions {
             running_loop: running_loop.unbind(),
             make_future: make_future(event_loop)?,
             tables: Mutex::default(),
+            metadata: Mutex::default(),
             sends: AtomicU32::new(0),
         })
     }
 
     /// The descriptor to watch for being readable.
     fn fileno(&self) -> PyResult<i32> {
-        let found = match &self.queue.bell {
-            Bell::Descriptor(bell) => Some(bell.descriptor()),
-            Bell::Notifier(_) => None,
-        };
+        let found = self.queue.descriptor();
         found.ok_or_else(|| PyOSError::new_err("there is no descriptor to watch"))
     }
 
     /// Delivers what came in, and lets the loop go on in between if it is much.
     fn drain(&self, py: Python<'_>) {
-        if let Bell::Descriptor(bell) = &self.queue.bell {
-            bell.silence();
-        }
+        self.queue.silence();
         let mut delivered = 0;
         while let Some(item) = self.queue.pop() {
             delivered += self.deliver(py, item);
             if delivered >= FUTURES_PER_DRAIN {
-                if !locked(&self.queue.items).is_empty() {
-                    self.queue.ring();
-                }
+                self.queue.ring_if_any();
                 return;
             }
         }
@@ -220,19 +128,21 @@ impl Completions {
         self.deliver(py, Item::Waiter(key));
     }
 
-    /// Futures without an outcome, and calls that wait.
+    /// Futures that somebody waits for, and calls that wait.
     fn __len__(&self) -> usize {
         let tables = locked(&self.tables);
-        let records = tables.batches.values().map(|batch| batch.records.len());
-        records.sum::<usize>() + tables.columns.len() + tables.waiters.len()
+        let callbacks = tables.batches.values().map(|batch| batch.callbacks.len());
+        callbacks.sum::<usize>() + tables.columns.len() + tables.waiters.len()
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.event_loop)?;
         if let Ok(tables) = self.tables.try_lock() {
             for batch in tables.batches.values() {
-                for record in &batch.records {
-                    visit.call(&record.future)?;
+                for callback in &batch.callbacks {
+                    visit.call(&callback.future)?;
+                    visit.call(&callback.function)?;
+                    visit.call(&callback.context)?;
                 }
             }
             for future in tables.waiters.values() {
@@ -283,38 +193,126 @@ impl Completions {
         }
     }
 
-    /// The future of a record that was appended.
-    #[inline]
-    pub(crate) fn future_of<'py>(
+    /// The outcome of a record whose batch is done.
+    pub(crate) fn outcome_of<'py>(&self, py: Python<'py>, sent: &Sent) -> PyResult<Outcome<'py>> {
+        let completion = &sent.completion;
+        let outcome = completion.outcome(sent.index);
+        let written = match outcome.expect("asked for once it is done") {
+            Ok(written) => written,
+            Err(error) => return errors::producer(py, &error).map(Err),
+        };
+        let (topic, partition) = (completion.topic(), completion.partition());
+        // Taken out meanwhile: what is made could have the interpreter collect cycles, and run code
+        // that asks another future.
+        let known = locked(&self.metadata).take();
+        let mut metadata = match known {
+            Some(known) if known.1 == partition && known.0 == *topic => known.2,
+            _ => RecordMetadataOf::new(py, topic, partition)?,
+        };
+        let timestamp_ms = written.log_append_time_ms.unwrap_or(sent.timestamp_ms);
+        let made = metadata.make(py, written.offset, timestamp_ms, sent.sizes)?;
+        let before = locked(&self.metadata).replace((topic.clone(), partition, metadata));
+        drop(before);
+        Ok(Ok(made))
+    }
+
+    /// Calls back once the record's batch is done: soon, if it is.
+    pub(crate) fn call_when_done(
         &self,
-        py: Python<'py>,
-        sent: Sent,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let future = self.new_future(py)?;
-        let record = RecordFuture {
-            future: future.clone().unbind(),
-            index: sent.index,
-            timestamp_ms: sent.timestamp_ms,
-            sizes: sent.sizes,
-        };
-        let key = Arc::as_ptr(&sent.completion) as usize;
+        py: Python<'_>,
+        sent: &Sent,
+        callback: Callback,
+    ) -> PyResult<()> {
         let mut tables = locked(&self.tables);
-        if let Some(batch) = tables.batches.get_mut(&key) {
-            batch.records.push(record);
-            return Ok(future);
-        }
-        let registered = sent.completion.register(&self.waker(Item::Batch(key)));
-        let batch = Waiting {
-            completion: sent.completion,
-            records: vec![record],
-        };
-        if registered {
-            tables.batches.insert(key, batch);
-            return Ok(future);
+        if let Some(batch) = self.waiting(&mut tables, sent) {
+            batch.callbacks.push(callback);
+            return Ok(());
         }
         drop(tables);
-        deliver_batch(py, &batch);
-        Ok(future)
+        self.call_soon(py, &callback)
+    }
+
+    pub(crate) fn call_soon(&self, py: Python<'_>, callback: &Callback) -> PyResult<()> {
+        let kwargs = PyDict::new(py);
+        kwargs.set_item(intern!(py, "context"), &callback.context)?;
+        let arguments = (&callback.function, &callback.future);
+        let event_loop = self.event_loop.bind(py);
+        event_loop.call_method(intern!(py, "call_soon"), arguments, Some(&kwargs))?;
+        Ok(())
+    }
+
+    /// Calls all back now that wait for this future.
+    pub(crate) fn call_all_of(&self, py: Python<'_>, sent: &Sent, future: &Bound<'_, PyAny>) {
+        let mut tables = locked(&self.tables);
+        let of = |callback: &mut Callback| callback.future.is(future);
+        let called: Vec<Callback> = match tables.batches.get_mut(&key_of(sent)) {
+            Some(batch) => batch.callbacks.extract_if(.., of).collect(),
+            None => return,
+        };
+        drop(tables);
+        for callback in called {
+            self.call_or_tell(py, &callback);
+        }
+    }
+
+    /// Takes a function back; how often it was there.
+    pub(crate) fn forget_callback(
+        &self,
+        sent: &Sent,
+        future: &Bound<'_, PyAny>,
+        function: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let mut tables = locked(&self.tables);
+        let Some(batch) = tables.batches.get_mut(&key_of(sent)) else {
+            return Ok(0);
+        };
+        let of = |callback: &mut Callback| callback.future.is(future);
+        let mut kept: Vec<Callback> = batch.callbacks.extract_if(.., of).collect();
+        drop(tables);
+        // Comparing and dropping may run Python code, so not under the lock.
+        let before = kept.len();
+        let mut error = None;
+        kept.retain(|callback| match function.eq(&callback.function) {
+            Ok(equal) => !equal,
+            Err(raised) => {
+                error = Some(raised);
+                true
+            }
+        });
+        let removed = before - kept.len();
+        for callback in kept {
+            self.call_when_done(future.py(), sent, callback)?;
+        }
+        error.map_or(Ok(removed), Err)
+    }
+
+    /// The future of a record is gone before its batch is done: should it fail, somebody is told.
+    pub(crate) fn watch(&self, sent: &Sent) {
+        let mut tables = locked(&self.tables);
+        if let Some(batch) = self.waiting(&mut tables, sent) {
+            batch.unwatched.push(sent.index);
+        }
+    }
+
+    /// The entry of a record's batch; `None` if it is done.
+    fn waiting<'a>(&self, tables: &'a mut Tables, sent: &Sent) -> Option<&'a mut Waiting> {
+        let key = key_of(sent);
+        match tables.batches.entry(key) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(free) => {
+                if !sent
+                    .completion
+                    .register(&self.queue.waker(Item::Batch(key)))
+                {
+                    return None;
+                }
+                Some(free.insert(Waiting {
+                    completion: Arc::clone(&sent.completion),
+                    callbacks: Vec::new(),
+                    unwatched: Vec::new(),
+                }))
+            }
+        }
     }
 
     /// The future of many records that were appended.
@@ -339,7 +337,7 @@ impl Completions {
     /// A key for a call that waits, and what wakes it.
     pub(crate) fn new_waiter(&self) -> (u64, Waker) {
         let key = locked(&self.tables).new_key();
-        (key, self.waker(Item::Waiter(key)))
+        (key, self.queue.waker(Item::Waiter(key)))
     }
 
     /// A future that is done once the key's waker is used. Whoever has a waker may use it before.
@@ -369,11 +367,6 @@ impl Completions {
         }
     }
 
-    fn waker(&self, item: Item) -> Waker {
-        let queue = Arc::clone(&self.queue);
-        Waker::from(Arc::new(Ring { queue, item }))
-    }
-
     /// Delivers one item; how many futures it was. The tables are not locked while Python runs.
     fn deliver(&self, py: Python<'_>, item: Item) -> usize {
         match item {
@@ -387,7 +380,7 @@ impl Completions {
                     None
                 };
                 drop(tables);
-                batch.map_or(0, |batch| deliver_batch(py, &batch))
+                batch.map_or(0, |batch| self.deliver_batch(py, &batch))
             }
             Item::Waiter(key) => {
                 let waiter = locked(&self.tables).waiters.remove(&key);
@@ -400,12 +393,37 @@ impl Completions {
         }
     }
 
+    /// Calls back who waits for records of a done batch; how many.
+    fn deliver_batch(&self, py: Python<'_>, batch: &Waiting) -> usize {
+        for callback in &batch.callbacks {
+            // Of a cancelled one all were called.
+            self.call_or_tell(py, callback);
+        }
+        let completion = &batch.completion;
+        let outcomes = batch.unwatched.iter().map(|&at| completion.outcome(at));
+        let mut failed = outcomes.filter_map(|outcome| outcome?.err());
+        if let Some(error) = failed.next() {
+            let count = 1 + failed.count();
+            match errors::producer(py, &error) {
+                Ok(error) => tell_lost(py, self.event_loop.bind(py), count, &error),
+                Err(error) => callbacks::report(py, "outcome of a record", error),
+            }
+        }
+        batch.callbacks.len()
+    }
+
+    fn call_or_tell(&self, py: Python<'_>, callback: &Callback) {
+        if let Err(error) = self.call_soon(py, callback) {
+            undelivered(py, &error);
+        }
+    }
+
     fn deliver_column(&self, py: Python<'_>, key: u64) -> usize {
         let batch = match locked(&self.tables).columns.get(&key) {
             Some(column) => Arc::clone(&column.batch),
             None => return 0,
         };
-        if !batch.poll_done(&self.waker(Item::Column(key))) {
+        if !batch.poll_done(&self.queue.waker(Item::Column(key))) {
             return 0;
         }
         let column = locked(&self.tables).columns.remove(&key);
@@ -413,15 +431,6 @@ impl Completions {
             settle_with(column.future.bind(py), batch.outcome(py));
         }
         1
-    }
-}
-
-impl Drop for Completions {
-    fn drop(&mut self) {
-        if let Bell::Notifier(key) = &self.queue.bell {
-            let notifier = notifiers().remove(key);
-            drop(notifier);
-        }
     }
 }
 
@@ -447,45 +456,9 @@ fn make_future(event_loop: &Bound<'_, PyAny>) -> PyResult<MakeFuture> {
     Ok(MakeFuture::Method(method.unbind()))
 }
 
-/// Gives each future of a done batch its outcome.
-fn deliver_batch(py: Python<'_>, batch: &Waiting) -> usize {
-    let completion = &batch.completion;
-    let made = RecordMetadataOf::new(py, completion.topic(), completion.partition());
-    let mut metadata = match made {
-        Ok(metadata) => metadata,
-        Err(error) => {
-            callbacks::report(py, "outcome of a batch", error);
-            return 0;
-        }
-    };
-    for record in &batch.records {
-        let outcome = completion
-            .outcome(record.index)
-            .expect("delivered once it is done");
-        let outcome = match outcome {
-            // A future that only this table knows: nobody will ask for what would be made for it.
-            Ok(_) if is_abandoned(record.future.bind(py)) => continue,
-            Ok(written) => {
-                let timestamp_ms = written.log_append_time_ms.unwrap_or(record.timestamp_ms);
-                metadata
-                    .make(py, written.offset, timestamp_ms, record.sizes)
-                    .map(Ok)
-            }
-            Err(error) => errors::producer(py, &error).map(Err),
-        };
-        settle_with(record.future.bind(py), outcome);
-    }
-    batch.records.len()
-}
-
-/// Nobody else has the future (so nobody can come to have it), or wants to be called back.
-fn is_abandoned(future: &Bound<'_, PyAny>) -> bool {
-    // SAFETY: the object is alive and the interpreter attached.
-    if unsafe { pyo3::ffi::Py_REFCNT(future.as_ptr()) } > 1 {
-        return false;
-    }
-    let callbacks = future.getattr(pyo3::intern!(future.py(), "_callbacks"));
-    callbacks.is_ok_and(|callbacks| callbacks.is_none())
+/// Of the entry of a record's batch: the address of the completion, which the entry keeps alive.
+fn key_of(sent: &Sent) -> usize {
+    Arc::as_ptr(&sent.completion) as usize
 }
 
 fn settle_with(future: &Bound<'_, PyAny>, outcome: PyResult<Outcome<'_>>) {

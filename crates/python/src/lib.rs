@@ -30,6 +30,7 @@ mod futures;
 mod gil;
 mod hooks;
 mod list_source;
+mod loop_queue;
 mod metrics;
 mod operation;
 mod outgoing;
@@ -37,6 +38,7 @@ mod polling;
 mod producer;
 mod producer_core;
 mod reader;
+mod record_future;
 mod records;
 mod runtime;
 mod send_many;
@@ -75,6 +77,8 @@ mod _core {
     use crate::producer::Producer;
     #[pymodule_export]
     use crate::reader::PartitionReader;
+    #[pymodule_export]
+    use crate::record_future::RecordFuture;
     #[pymodule_export]
     use crate::records::ConsumerRecord;
     #[pymodule_export]

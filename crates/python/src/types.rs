@@ -52,30 +52,28 @@ pub(crate) fn record_metadata<'py>(
 }
 
 /// Makes the metadata of records of one partition: what they share is made once.
-pub(crate) struct RecordMetadataOf<'py> {
-    class: &'py Bound<'py, PyAny>,
-    topic: Bound<'py, PyString>,
-    partition: Bound<'py, PyInt>,
-    both: Bound<'py, PyAny>,
+pub(crate) struct RecordMetadataOf {
+    topic: Py<PyString>,
+    partition: Py<PyInt>,
+    both: Py<PyAny>,
     /// The last timestamp: many records have the same.
-    timestamp: Option<(i64, Bound<'py, PyInt>)>,
+    timestamp: Option<(i64, Py<PyInt>)>,
 }
 
-impl<'py> RecordMetadataOf<'py> {
-    pub(crate) fn new(py: Python<'py>, topic: &str, partition: i32) -> PyResult<Self> {
+impl RecordMetadataOf {
+    pub(crate) fn new(py: Python<'_>, topic: &str, partition: i32) -> PyResult<Self> {
         let topic = PyString::new(py, topic);
         let partition = partition.into_pyobject(py)?;
         let both = class(py, &TOPIC_PARTITION, "TopicPartition")?.call1((&topic, &partition))?;
         Ok(Self {
-            class: class(py, &RECORD_METADATA, "RecordMetadata")?,
-            topic,
-            partition,
-            both,
+            topic: topic.unbind(),
+            partition: partition.unbind(),
+            both: both.unbind(),
             timestamp: None,
         })
     }
 
-    pub(crate) fn make(
+    pub(crate) fn make<'py>(
         &mut self,
         py: Python<'py>,
         offset: i64,
@@ -83,10 +81,10 @@ impl<'py> RecordMetadataOf<'py> {
         sizes: Sizes,
     ) -> PyResult<Bound<'py, PyAny>> {
         let timestamp = match &self.timestamp {
-            Some((known, timestamp)) if *known == timestamp_ms => timestamp.clone(),
+            Some((known, timestamp)) if *known == timestamp_ms => timestamp.clone_ref(py),
             _ => {
-                let timestamp = timestamp_ms.into_pyobject(py)?;
-                self.timestamp = Some((timestamp_ms, timestamp.clone()));
+                let timestamp = timestamp_ms.into_pyobject(py)?.unbind();
+                self.timestamp = Some((timestamp_ms, timestamp.clone_ref(py)));
                 timestamp
             }
         };
@@ -102,7 +100,8 @@ impl<'py> RecordMetadataOf<'py> {
             sizes.headers,
         );
         // What a named tuple's own constructor does, without its Python frame.
-        new_tuple(py)?.call1((self.class, fields))
+        let class = class(py, &RECORD_METADATA, "RecordMetadata")?;
+        new_tuple(py)?.call1((class, fields))
     }
 }
 

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from thalweg.aio.batch import BatchBuilder
-    from thalweg.aio.producer import AIOKafkaProducer
+    from thalweg.aio.producer import AIOKafkaProducer, RecordFuture
 
-__all__ = ["AIOKafkaProducer", "BatchBuilder"]
+__all__ = ["AIOKafkaProducer", "BatchBuilder", "RecordFuture"]
 
 # Where each name lives; read by __getattr__ at its first use.
-_HOMES = {"AIOKafkaProducer": "producer", "BatchBuilder": "batch"}
+_HOMES = {"AIOKafkaProducer": "producer", "BatchBuilder": "batch", "RecordFuture": "producer"}
 _MODULES = ("batch", "producer")
 
 

@@ -1,7 +1,7 @@
 """AIOKafkaProducer: sends records from asyncio; aiokafka's class on the native core.
 
     await send() ──> accumulator ──> batches ──> brokers                        (Rust, as ever)
-       └─> asyncio.Future <── the loop, woken once for all batches that are done
+       └─> RecordFuture <── its batch; the loop is woken once for all batches that are done
 
 `send` appends at once where it can; where it must wait (metadata, memory), the coroutine waits,
 never the loop. The core, the options and the Python steps are KafkaProducer's.
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from thalweg import _closing, _core, _logging, _transactions, metrics
-from thalweg._core import BatchMetadata
+from thalweg._core import BatchMetadata, RecordFuture
 from thalweg._producing import Hooks, close_steps, configured, records_failed, watched
 from thalweg.aio import _completions
 from thalweg.aio._transactions import Transaction, offsets_given
@@ -45,7 +45,7 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
-__all__ = ["AIOKafkaProducer", "BatchMetadata", "RecordMetadata"]
+__all__ = ["AIOKafkaProducer", "BatchMetadata", "RecordFuture", "RecordMetadata"]
 
 log = logging.getLogger("thalweg.producer")
 

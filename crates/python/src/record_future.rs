@@ -1,0 +1,270 @@
+//! `RecordFuture`: the outcome of one send for asyncio, with the methods of `asyncio.Future`.
+//!
+//! Like `FutureRecordMetadata` it is a batch's completion and an index, and its batch alone tells
+//! it: what nobody awaits is never set, nor is its metadata made. Only who waits is written down,
+//! at the loop's `Completions`. The interpreter's cycle collector does not follow it, as hundreds of
+//! thousands may be alive: what it could be part of a cycle with, its callbacks, is kept there, too.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::exceptions::PyStopIteration;
+use pyo3::exceptions::asyncio::{CancelledError, InvalidStateError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::completions::{Callback, Completions};
+use crate::futures::{Awaited, Outcome, Sent};
+use crate::{callbacks, errors};
+
+/// An awaitable outcome of a record.
+#[pyclass(frozen, weakref, module = "thalweg._core")]
+pub(crate) struct RecordFuture {
+    state: State,
+    completions: Py<Completions>,
+    /// What a task looks for in what its coroutine yields (`asyncio.Future.__await__`).
+    blocking: AtomicBool,
+    cancelled: AtomicBool,
+    /// Somebody asked for the outcome, or will be called with it.
+    retrieved: AtomicBool,
+    cancel_message: OnceLock<Py<PyAny>>,
+}
+
+enum State {
+    Sent(Sent),
+    /// It was refused before it was part of a batch.
+    Failed(Py<PyAny>),
+}
+
+impl RecordFuture {
+    #[inline]
+    pub(crate) fn new(completions: Py<Completions>, sent: Result<Sent, Py<PyAny>>) -> Self {
+        let state = match sent {
+            Ok(sent) => State::Sent(sent),
+            Err(error) => State::Failed(error),
+        };
+        Self {
+            state,
+            completions,
+            blocking: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
+            retrieved: AtomicBool::new(false),
+            cancel_message: OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
+        self.retrieved.store(true, Ordering::Relaxed);
+        if self.is_cancelled() {
+            return Err(self.cancelled_error(py));
+        }
+        match &self.state {
+            State::Failed(error) => Ok(Err(error.bind(py).clone())),
+            State::Sent(sent) if sent.is_done() => self.completions.get().outcome_of(py, sent),
+            State::Sent(_) => Err(InvalidStateError::new_err("Result is not set.")),
+        }
+    }
+
+    /// The error that nobody will have asked for, if it is known by now.
+    fn lost_error<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        match &self.state {
+            State::Failed(error) => Some(error.bind(py).clone()),
+            State::Sent(sent) => {
+                let failed = sent.completion.outcome(sent.index)?.err()?;
+                errors::producer(py, &failed).ok()
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl RecordFuture {
+    fn done(&self) -> bool {
+        self.is_cancelled()
+            || match &self.state {
+                State::Sent(sent) => sent.is_done(),
+                State::Failed(_) => true,
+            }
+    }
+
+    fn cancelled(&self) -> bool {
+        self.is_cancelled()
+    }
+
+    fn result<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.outcome(py)?.map_err(PyErr::from_value)
+    }
+
+    fn exception<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        Ok(self.outcome(py)?.err())
+    }
+
+    fn get_loop<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.completions.get().event_loop(py).clone()
+    }
+
+    /// The record goes its way all the same.
+    #[pyo3(signature = (msg = None))]
+    fn cancel(slf: &Bound<'_, Self>, msg: Option<Py<PyAny>>) -> bool {
+        let this = slf.get();
+        if this.done() {
+            return false;
+        }
+        if let Some(message) = msg {
+            // Not cancelled before, so there is none yet.
+            let _ = this.cancel_message.set(message);
+        }
+        this.cancelled.store(true, Ordering::Relaxed);
+        if let State::Sent(sent) = &this.state {
+            this.completions
+                .get()
+                .call_all_of(slf.py(), sent, slf.as_any());
+        }
+        true
+    }
+
+    #[pyo3(signature = (function, *, context = None))]
+    fn add_done_callback(
+        slf: &Bound<'_, Self>,
+        function: Py<PyAny>,
+        context: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let (py, this) = (slf.py(), slf.get());
+        let context = match context {
+            Some(context) => context,
+            None => py
+                .import(intern!(py, "contextvars"))?
+                .call_method0(intern!(py, "copy_context"))?
+                .unbind(),
+        };
+        this.retrieved.store(true, Ordering::Relaxed);
+        let callback = Callback {
+            future: slf.clone().unbind(),
+            function,
+            context,
+        };
+        let completions = this.completions.get();
+        match &this.state {
+            State::Sent(sent) if !this.done() => completions.call_when_done(py, sent, callback),
+            _ => completions.call_soon(py, &callback),
+        }
+    }
+
+    /// How many there were of it.
+    fn remove_done_callback(slf: &Bound<'_, Self>, function: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let this = slf.get();
+        match &this.state {
+            State::Sent(sent) => {
+                this.completions
+                    .get()
+                    .forget_callback(sent, slf.as_any(), function)
+            }
+            State::Failed(_) => Ok(0),
+        }
+    }
+
+    #[getter(_asyncio_future_blocking)]
+    fn blocking(&self) -> bool {
+        self.blocking.load(Ordering::Relaxed)
+    }
+
+    #[setter(_asyncio_future_blocking)]
+    fn set_blocking(&self, blocking: bool) {
+        self.blocking.store(blocking, Ordering::Relaxed);
+    }
+
+    /// This and the next are what `asyncio.gather` asks a cancelled future for.
+    #[getter(_cancel_message)]
+    fn cancel_message(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let message = self.cancel_message.get();
+        message.map(|message| message.clone_ref(py))
+    }
+
+    #[pyo3(name = "_make_cancelled_error")]
+    fn cancelled_error(&self, py: Python<'_>) -> PyErr {
+        match self.cancel_message.get() {
+            Some(message) => CancelledError::new_err((message.clone_ref(py),)),
+            None => CancelledError::new_err(()),
+        }
+    }
+
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// A task that awaits it: sleeps, or has the outcome.
+    fn __next__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        let this = slf.get();
+        if !this.done() {
+            this.blocking.store(true, Ordering::Relaxed);
+            return Ok(slf);
+        }
+        // In a tuple, as the outcome is one itself.
+        let outcome = this.result(slf.py())?.unbind();
+        Err(PyStopIteration::new_err((outcome,)))
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match &self.state {
+            _ if self.is_cancelled() => "cancelled",
+            _ if !self.done() => "pending",
+            _ => "finished",
+        };
+        format!("<RecordFuture {state}>")
+    }
+}
+
+impl Drop for RecordFuture {
+    fn drop(&mut self) {
+        if *self.retrieved.get_mut() || *self.cancelled.get_mut() {
+            return;
+        }
+        if let State::Sent(sent) = &self.state {
+            match sent.completion.pieces() {
+                // Nearly always: nothing went wrong.
+                Some(pieces) if pieces.iter().all(|piece| piece.result.is_ok()) => return,
+                Some(_) => {}
+                None => return self.completions.get().watch(sent),
+            }
+        }
+        Python::try_attach(|py| {
+            let raised = PyErr::take(py);
+            if let Some(error) = self.lost_error(py) {
+                tell_lost(py, self.completions.get().event_loop(py), 1, &error);
+            }
+            if let Some(raised) = raised {
+                raised.restore(py);
+            }
+        });
+    }
+}
+
+/// As asyncio does with an exception that nobody asked a future for.
+pub(crate) fn tell_lost(
+    py: Python<'_>,
+    event_loop: &Bound<'_, PyAny>,
+    count: usize,
+    error: &Bound<'_, PyAny>,
+) {
+    let text = match count {
+        1 => "a record was not written, and nobody asked its future".to_owned(),
+        _ => format!("{count} records were not written, and nobody asked their futures"),
+    };
+    let context = PyDict::new(py);
+    let told = context
+        .set_item("message", text)
+        .and_then(|()| context.set_item("exception", error))
+        .and_then(|()| event_loop.call_method1("call_exception_handler", (context,)));
+    if let Err(error) = told {
+        callbacks::report(py, "exception handler of an event loop", error);
+    }
+}
