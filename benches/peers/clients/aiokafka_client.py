@@ -12,15 +12,10 @@ _import_s = time.perf_counter() - _started
 import asyncio  # noqa: E402
 from typing import Any  # noqa: E402
 
-from benches.peers.clients.program import (  # noqa: E402
-    WARM_UP_RECORDS,
-    Stopwatch,
-    Waiting,
-    main,
-    percentiles,
-)
+from benches.peers.clients.asyncio_program import latency, produce  # noqa: E402
+from benches.peers.clients.program import Stopwatch, Waiting, main  # noqa: E402
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
-from benches.peers.settings import PARTITIONS, Case, payloads  # noqa: E402
+from benches.peers.settings import PARTITIONS, Case  # noqa: E402
 
 
 async def producer_of(case: Case) -> Any:
@@ -28,32 +23,6 @@ async def producer_of(case: Case) -> Any:
     producer = aiokafka.AIOKafkaProducer(bootstrap_servers=case.bootstrap, **options)
     await producer.start()
     return producer
-
-
-async def all_of(waiting: list[Any]) -> None:
-    """Each in turn: asyncio.gather costs more than either client does."""
-    for future in waiting:
-        await future
-
-
-async def produce(case: Case) -> dict[str, Any]:
-    values, producer = payloads(case.size), await producer_of(case)
-    mask = len(values) - 1
-
-    async def send(count: int) -> None:
-        waiting = []
-        for number in range(count):
-            waiting.append(await producer.send(case.topic, values[number & mask]))
-            if len(waiting) == 20_000:
-                await all_of(waiting)
-                waiting.clear()
-        await all_of(waiting)
-
-    await send(WARM_UP_RECORDS)
-    with Stopwatch() as watch:
-        await send(case.records - WARM_UP_RECORDS)
-    await producer.stop()
-    return watch.result(case.records - WARM_UP_RECORDS)
 
 
 async def consume(case: Case) -> dict[str, Any]:
@@ -77,18 +46,6 @@ async def consume(case: Case) -> dict[str, Any]:
     return watch.result(count, value_bytes=size)
 
 
-async def latency(case: Case) -> dict[str, Any]:
-    producer, value = await producer_of(case), payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
-        begin = time.perf_counter()
-        await producer.send_and_wait(case.topic, value)
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
-    await producer.stop()
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
-
-
 async def start(case: Case) -> dict[str, Any]:
     begin = time.perf_counter()
     producer = await producer_of(case)
@@ -100,8 +57,8 @@ async def start(case: Case) -> dict[str, Any]:
 
 if __name__ == "__main__":
     main(
-        produce=lambda case: asyncio.run(produce(case)),
+        produce=lambda case: asyncio.run(produce(producer_of, case)),
         consume=lambda case: asyncio.run(consume(case)),
-        latency=lambda case: asyncio.run(latency(case)),
+        latency=lambda case: asyncio.run(latency(producer_of, case)),
         start=lambda case: asyncio.run(start(case)),
     )
