@@ -1,0 +1,51 @@
+"""What the asyncio clients do, which have the same API: record by record, as programs of theirs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from benches.peers.clients.program import WARM_UP_RECORDS, Stopwatch, percentiles
+from benches.peers.settings import Case, payloads
+
+# Makes a producer of a case and starts it.
+ProducerOf = Callable[[Case], Awaitable[Any]]
+
+
+async def all_of(waiting: list[Any]) -> None:
+    """Each in turn: asyncio.gather costs more than either client does."""
+    for future in waiting:
+        await future
+
+
+async def produce(producer_of: ProducerOf, case: Case) -> dict[str, Any]:
+    values, producer = payloads(case.size), await producer_of(case)
+    mask = len(values) - 1
+
+    async def send(count: int) -> None:
+        waiting = []
+        for number in range(count):
+            waiting.append(await producer.send(case.topic, values[number & mask]))
+            if len(waiting) == 20_000:
+                await all_of(waiting)
+                waiting.clear()
+        await all_of(waiting)
+
+    await send(WARM_UP_RECORDS)
+    with Stopwatch() as watch:
+        await send(case.records - WARM_UP_RECORDS)
+    await producer.stop()
+    return watch.result(case.records - WARM_UP_RECORDS)
+
+
+async def latency(producer_of: ProducerOf, case: Case) -> dict[str, Any]:
+    producer, value = await producer_of(case), payloads(case.size)[0]
+    took: list[float] = []
+    for number in range(case.records + 500):
+        begin = time.perf_counter()
+        await producer.send_and_wait(case.topic, value)
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    await producer.stop()
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
