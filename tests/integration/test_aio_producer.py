@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import random
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
@@ -31,6 +33,7 @@ from thalweg.errors import (
     KafkaTimeoutError,
     NoBrokersAvailable,
     RecordTooLargeError,
+    TopicAuthorizationFailedError,
 )
 
 T = TypeVar("T")
@@ -485,10 +488,8 @@ def test_a_cancelled_future_leaves_its_record(broker: Broker, clients: Clients) 
     assert found == [b"cancelled", b"waiting", b"last"]
 
 
-def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
-    broker = start_embedded()
-    broker.create_topic("t")
-    broker.faults.on("Produce").then_delay(100, times=None)
+def test_a_future_is_used_as_asyncios_are(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-futures")
 
     async def program() -> None:
         called: list[Any] = []
@@ -496,8 +497,9 @@ def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
         def never(future: Any) -> None:
             called.append("never")
 
-        async with made(broker) as producer:
-            sent: list[Any] = [await producer.send("t", b"v") for _ in range(4)]
+        # Nothing is sent before the flush.
+        async with made(embedded, linger_ms=60_000) as producer:
+            sent: list[Any] = [await producer.send(topic, b"v") for _ in range(4)]
             first, second, third, fourth = sent
             assert asyncio.isfuture(first)
             assert first.get_loop() is asyncio.get_running_loop()
@@ -516,7 +518,10 @@ def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
                 await fourth
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(third), 0.01)
-            done, pending = await asyncio.wait([first, second], timeout=20)
+            waiting = asyncio.create_task(asyncio.wait([first, second]))
+            await asyncio.sleep(0)
+            await producer.flush()
+            done, pending = await waiting
             assert done == {first, second}
             assert not pending
             found: list[Any] = await asyncio.gather(*sent, return_exceptions=True)
@@ -535,14 +540,32 @@ def test_a_future_is_used_as_asyncios_are(start_embedded: Any) -> None:
     run(program())
 
 
-def test_a_future_may_be_awaited_by_many_tasks(start_embedded: Any) -> None:
-    broker = start_embedded()
-    broker.create_topic("t")
-    broker.faults.on("Produce").then_delay(100, times=None)
+def test_callbacks_of_a_future_come_in_the_order_of_their_adding(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-order-of-callbacks")
+
+    async def program() -> list[int]:
+        called: list[int] = []
+        async with made(embedded, linger_ms=60_000) as producer:
+            future = await producer.send(topic, b"v")
+            future.add_done_callback(lambda _: called.append(1))
+            # It is sent, and its batch done, while the loop has no turn to call anybody back.
+            flushing = asyncio.create_task(producer.flush())
+            await asyncio.sleep(0)
+            wait_until(future.done, LIMIT_S / 2)
+            future.add_done_callback(lambda _: called.append(2))
+            await flushing
+            await asyncio.sleep(0)
+        return called
+
+    assert run(program()) == [1, 2]
+
+
+def test_a_future_may_be_awaited_by_many_tasks(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-awaited")
 
     async def program() -> None:
-        async with made(broker) as producer:
-            future = await producer.send("t", b"v")
+        async with made(embedded, linger_ms=60_000) as producer:
+            future = await producer.send(topic, b"v")
 
             async def wait() -> Any:
                 return await future
@@ -553,15 +576,17 @@ def test_a_future_may_be_awaited_by_many_tasks(start_embedded: Any) -> None:
             found = await asyncio.gather(*tasks, return_exceptions=True)
             # As with asyncio's own: who cancels a task that awaits it cancels the future.
             assert all(isinstance(each, asyncio.CancelledError) for each in found)
-            future = await producer.send("t", b"v")
-            found = await asyncio.gather(*(wait() for _ in range(5)))
-            assert [each.offset for each in found] == [1] * 5
+            future = await producer.send(topic, b"v")
+            waiting = asyncio.gather(*(wait() for _ in range(5)))
+            await asyncio.sleep(0)
+            await producer.flush()
+            assert [each.offset for each in await waiting] == [1] * 5
 
     run(program())
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_errors_that_nobody_asks_for_are_told_to_the_loop(start_embedded: Any, kept: bool) -> None:
+@pytest.mark.parametrize("how", ["dropped", "kept", "called", "asked too early"])
+def test_errors_that_nobody_asks_for_are_told_to_the_loop(start_embedded: Any, how: str) -> None:
     broker = start_embedded()
     broker.create_topic("t")
     broker.faults.on("Produce").then_fail(29)  # TOPIC_AUTHORIZATION_FAILED
@@ -569,24 +594,86 @@ def test_errors_that_nobody_asks_for_are_told_to_the_loop(start_embedded: Any, k
     async def program() -> list[Any]:
         told: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what))
-        async with made(broker, linger_ms=50) as producer:
-            futures = [await producer.send("t", b"v") for _ in range(3)]
-            if not kept:
+        async with made(broker, linger_ms=60_000) as producer:
+            futures: list[Any] = [await producer.send("t", b"v") for _ in range(3)]
+            if how == "dropped":
                 futures.clear()
+            for each in futures:
+                if how == "called":
+                    each.add_done_callback(lambda _: None)
+                if how == "asked too early":
+                    with pytest.raises(asyncio.InvalidStateError):
+                        each.result()
             await producer.flush()
+            await asyncio.sleep(0)
+            each = None
             futures.clear()
+            await asyncio.sleep(0)
             # What is asked for, or went well, is not told.
-            future = await producer.send("t", b"v")
-            await future
+            asked = await producer.send("t", b"v")
             await producer.send("t", b"v")
             await producer.flush()
+            await asked
         return told
 
     told = run(program())
-    assert len(told) == (3 if kept else 1)
+    assert len(told) == (1 if how == "dropped" else 3)
     assert "nobody asked" in told[0]["message"]
-    assert "3 records" in told[0]["message"] or kept
+    assert ("3 records" in told[0]["message"]) == (how == "dropped")
     assert "authori" in str(told[0]["exception"]).lower()
+
+
+def test_a_refused_record_keeps_no_frames(start_embedded: Any) -> None:
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("forbidden")
+
+    class Held:
+        """Something local to who awaits."""
+
+    async def program() -> weakref.ref[Held]:
+        async with made(broker) as producer:
+            broker.faults.on("Metadata").then_fail(29, times=None)  # TOPIC_AUTHORIZATION_FAILED
+
+            async def waits() -> weakref.ref[Held]:
+                held = Held()
+                future = await producer.send("forbidden", b"v")
+                for _ in range(2):
+                    with pytest.raises(TopicAuthorizationFailedError):
+                        await future
+                return weakref.ref(held)
+
+            return await waits()
+
+    gone = run(program())
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_loop_with_futures_that_nobody_completes_is_collected(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-collected")
+
+    async def program(producer: Any) -> None:
+        await producer.start()
+        future = await producer.send(topic, b"v")
+        future.add_done_callback(lambda _: future)
+
+        async def waits() -> None:
+            await future
+
+        asyncio.get_running_loop().never_done = asyncio.create_task(waits())  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+
+    producer = made(embedded, linger_ms=60_000)
+    loop = asyncio.SelectorEventLoop()
+    loop.run_until_complete(program(producer))
+    completions = producer._completions
+    assert completions is not None
+    gone = weakref.ref(loop), weakref.ref(completions)
+    loop.close()
+    producer._close_blocking(0)
+    del loop, completions, producer
+    gc.collect()
+    assert [each() for each in gone] == [None, None]
 
 
 def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Clients) -> None:

@@ -247,6 +247,28 @@ def test_a_commit_that_is_cancelled_goes_on_and_is_awaited_again(
     assert committed(clients, broker, "t", 2) == [b"a", b"b"]
 
 
+def test_a_begin_that_is_cancelled_leaves_no_transaction_open(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-begin")
+
+    async def program() -> int:
+        cancelled = 0
+        async with made(embedded) as producer:
+            for _ in range(50):
+                task = asyncio.create_task(producer.begin_transaction())
+                await asyncio.sleep(0)  # up to its wait for the client's thread
+                task.cancel()
+                try:
+                    await task
+                    await producer.abort_transaction()
+                except asyncio.CancelledError:
+                    cancelled += 1
+                async with producer.transaction():
+                    await producer.send(topic, b"v", partition=0)
+        return cancelled
+
+    assert run(program()) > 0
+
+
 def test_the_loop_goes_on_while_a_commit_waits(start_embedded: Any) -> None:
     broker: EmbeddedBroker = start_embedded()
     broker.create_topic("t")

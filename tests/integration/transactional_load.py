@@ -9,6 +9,7 @@ load.check(consumer)               of read_committed
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -20,6 +21,8 @@ from thalweg.errors import AbortableTransactionError, KafkaTimeoutError
 
 # One in so many transactions is aborted on purpose.
 ABORT_EVERY = 5
+# Longer than any broker is away; max_block_ms is a minute.
+CALL_LIMIT_S = 180
 
 
 class TransactionalLoad:
@@ -38,7 +41,7 @@ class TransactionalLoad:
         self.failed = 0
         self._size = size
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._error: BaseException | None = None
 
     def _run(self) -> None:
@@ -91,7 +94,9 @@ class TransactionalLoad:
         trace: TracebackType | None,
     ) -> None:
         self._stopping.set()
-        self._thread.join()
+        self._thread.join(CALL_LIMIT_S)
+        if error is None and self._thread.is_alive():
+            raise TimeoutError("the load did not end")
         if error is None and self._error is not None:
             raise self._error
 
@@ -108,8 +113,10 @@ class TransactionalLoad:
 
 def until_known(call: Callable[[], None]) -> None:
     """Makes a call again whose outcome was not known within max_block_ms."""
+    end = time.monotonic() + CALL_LIMIT_S
     while True:
         try:
             return call()
         except KafkaTimeoutError:
-            pass
+            if time.monotonic() > end:
+                raise

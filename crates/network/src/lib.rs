@@ -46,6 +46,6 @@ pub use clock::WallClock;
 pub use config::{ClientConfig, SecurityProtocol};
 pub use error::ClientError;
 pub use per_process::PerProcess;
-pub use runtime::Runtime;
+pub use runtime::{Generation, Runtime};
 pub use signals::block_signals;
 pub use transactions::TransactionCall;

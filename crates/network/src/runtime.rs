@@ -41,15 +41,15 @@ struct IoThread {
 
 /// Which process, counted by forks, a handle belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Generation(u64);
+pub struct Generation(u64);
 
 impl Generation {
-    pub(crate) fn current() -> Self {
+    pub fn current() -> Self {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
     /// The handle was made by a parent process.
-    pub(crate) fn is_inherited(self) -> bool {
+    pub fn is_inherited(self) -> bool {
         self != Self::current()
     }
 }

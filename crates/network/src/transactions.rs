@@ -3,6 +3,8 @@
 //! A call that is given up goes on in the background. Made again, it takes up the same operation
 //! and tells its outcome: see `thalweg_producer`.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,8 @@ pub struct TransactionCall {
     /// For whom runs out of time: what goes on, and how its outcome is learned.
     late: &'static str,
     step: Step,
+    /// Of a begin: whether the sender has begun it.
+    is_begun: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -71,10 +75,28 @@ impl ProducerClient {
     /// Does not wait for any broker.
     pub fn begin_transaction(&self) -> TransactionCall {
         let late = "begin_transaction was not taken up: the client's thread did not answer";
-        self.ask_sender(late, |sender| {
-            let begun = sender.begin_transaction();
-            begun.map(|()| TransactionTicket::done(Ok(())))
-        })
+        let is_begun = Arc::new(AtomicBool::new(false));
+        let begun = Arc::clone(&is_begun);
+        let call = self.ask_sender(late, move |sender| {
+            sender.begin_transaction()?;
+            begun.store(true, Ordering::Relaxed);
+            Ok(TransactionTicket::done(Ok(())))
+        });
+        TransactionCall { is_begun, ..call }
+    }
+
+    /// Nobody will ask how the call ended. A begin is undone: its transaction would be nobody's, and
+    /// records of other threads would join it.
+    pub fn give_up(&self, call: &TransactionCall) {
+        let is_begun = Arc::clone(&call.is_begun);
+        if self.view().check().is_ok() {
+            // Behind the begin itself.
+            drop(self.client.call(move |sender, cluster, now| {
+                if is_begun.load(Ordering::Relaxed) {
+                    sender.take_back_begin(cluster, now);
+                }
+            }));
+        }
     }
 
     pub fn send_offsets_to_transaction(
@@ -114,6 +136,10 @@ impl ProducerClient {
         };
         let heard = crate::clock::now() + START_TIMEOUT;
         let step = Step::Asked(asked, heard);
-        TransactionCall { late, step }
+        TransactionCall {
+            late,
+            step,
+            is_begun: Arc::default(),
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyRuntimeWarning, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PySet;
@@ -108,17 +108,12 @@ impl Call {
             Some(value) => PyErr::from_value(kind.call1((value,))?),
             None => PyErr::from_value(kind),
         };
-        match &self.work {
-            Some(Work::Send(sending)) => sending.given_up(py, &self.core, &error),
-            Some(Work::SendMany(sending)) => sending.given_up(py, &self.core, &error),
-            _ => {}
-        }
-        self.end(py);
+        self.give_up(py, &error);
         Err(error)
     }
 
     fn close(&mut self, py: Python<'_>) {
-        self.end(py);
+        self.give_up(py, &PyGeneratorExit::new_err(()));
     }
 }
 
@@ -182,7 +177,7 @@ impl Call {
                 let Some(outcome) = sending.attempt(py, &self.core, None)? else {
                     return Ok(None);
                 };
-                let future = future_of(py, &self.completions, outcome)?;
+                let future = future_of(py, completions, outcome)?;
                 self.work = None;
                 if completions.is_turn_due() {
                     self.result = Some(future);
@@ -210,7 +205,7 @@ impl Call {
         let result = match work {
             Work::Send(sending) => sending
                 .poll(py, core, waker)?
-                .map(|outcome| future_of(py, &self.completions, outcome)),
+                .map(|outcome| future_of(py, completions, outcome)),
             Work::SendMany(sending) => sending
                 .poll(py, core, waker)?
                 .map(|rows| future_of_many(py, completions, rows)),
@@ -266,6 +261,17 @@ impl Call {
         Ok(future.unbind())
     }
 
+    /// The caller's exception ends it.
+    fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
+        match &self.work {
+            Some(Work::Send(sending)) => sending.given_up(py, &self.core, error),
+            Some(Work::SendMany(sending)) => sending.given_up(py, &self.core, error),
+            Some(Work::Transacting(call)) => call.given_up(py, &self.core, error),
+            _ => {}
+        }
+        self.end(py);
+    }
+
     /// Gives up what is waited for.
     fn end(&mut self, py: Python<'_>) {
         self.started = true;
@@ -307,12 +313,8 @@ fn cancel(py: Python<'_>, timer: Option<(Instant, Py<PyAny>)>) {
 }
 
 #[inline]
-fn future_of(
-    py: Python<'_>,
-    completions: &Py<Completions>,
-    outcome: Outcome,
-) -> PyResult<Py<PyAny>> {
-    let future = RecordFuture::new(completions.clone_ref(py), outcome);
+fn future_of(py: Python<'_>, completions: &Completions, outcome: Outcome) -> PyResult<Py<PyAny>> {
+    let future = RecordFuture::new(Arc::clone(completions.records()), outcome);
     Ok(Py::new(py, future)?.into_any())
 }
 

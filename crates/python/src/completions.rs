@@ -10,7 +10,6 @@
 //! One of these a loop, shared by its producers; the queue itself is in `loop_queue`.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
@@ -18,17 +17,13 @@ use std::task::Waker;
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::gc::PyVisit;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use thalweg_producer::BatchCompletion;
-use thalweg_protocol::Str;
 
 use crate::batch_futures::Batch;
-use crate::futures::{Awaited, Outcome, Sent};
+use crate::futures::{Awaited, Outcome};
 use crate::loop_queue::{Item, Queue, locked};
-use crate::record_future::{RecordFuture, tell_lost};
-use crate::types::RecordMetadataOf;
+use crate::record_waits::RecordWaits;
 use crate::{callbacks, errors};
 
 /// After so many futures a drain lets other callbacks of the loop run.
@@ -36,21 +31,6 @@ const FUTURES_PER_DRAIN: usize = 4_096;
 
 /// After so many sends in a row the loop gets a turn, as none of them may have had to wait.
 const SENDS_PER_TURN: u32 = 512;
-
-/// Who waits for records of one batch.
-struct Waiting {
-    completion: Arc<BatchCompletion>,
-    callbacks: Vec<Callback>,
-    /// Records whose futures are gone: if they fail, the loop hears of it.
-    unwatched: Vec<u32>,
-}
-
-/// A function to be called with a future that is done.
-pub(crate) struct Callback {
-    pub(crate) future: Py<RecordFuture>,
-    pub(crate) function: Py<PyAny>,
-    pub(crate) context: Py<PyAny>,
-}
 
 struct Column {
     future: Py<PyAny>,
@@ -60,8 +40,6 @@ struct Column {
 #[derive(Default)]
 struct Tables {
     next_key: u64,
-    /// By the address of the completion, which the entry keeps alive.
-    batches: BTreeMap<usize, Waiting>,
     waiters: BTreeMap<u64, Py<PyAny>>,
     columns: BTreeMap<u64, Column>,
 }
@@ -80,8 +58,7 @@ pub(crate) struct Completions {
     running_loop: Py<PyAny>,
     make_future: MakeFuture,
     tables: Mutex<Tables>,
-    /// What records of a partition have in common: futures are asked for one batch after another.
-    metadata: Mutex<Option<(Str, i32, RecordMetadataOf)>>,
+    records: Arc<RecordWaits>,
     sends: AtomicU32,
 }
 
@@ -92,6 +69,7 @@ impl Completions {
     fn new(event_loop: &Bound<'_, PyAny>, notify: Option<Py<PyAny>>) -> PyResult<Self> {
         let py = event_loop.py();
         let queue = Arc::new(Queue::new(notify)?);
+        let records = Arc::new(RecordWaits::new(event_loop, Arc::clone(&queue))?);
         let running_loop = py.import("asyncio")?.getattr("_get_running_loop")?;
         Ok(Self {
             queue,
@@ -99,7 +77,7 @@ impl Completions {
             running_loop: running_loop.unbind(),
             make_future: make_future(event_loop)?,
             tables: Mutex::default(),
-            metadata: Mutex::default(),
+            records,
             sends: AtomicU32::new(0),
         })
     }
@@ -130,21 +108,15 @@ impl Completions {
 
     /// Futures that somebody waits for, and calls that wait.
     fn __len__(&self) -> usize {
+        let records = self.records.len();
         let tables = locked(&self.tables);
-        let callbacks = tables.batches.values().map(|batch| batch.callbacks.len());
-        callbacks.sum::<usize>() + tables.columns.len() + tables.waiters.len()
+        records + tables.columns.len() + tables.waiters.len()
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.event_loop)?;
+        self.records.traverse(&visit)?;
         if let Ok(tables) = self.tables.try_lock() {
-            for batch in tables.batches.values() {
-                for callback in &batch.callbacks {
-                    visit.call(&callback.future)?;
-                    visit.call(&callback.function)?;
-                    visit.call(&callback.context)?;
-                }
-            }
             for future in tables.waiters.values() {
                 visit.call(future)?;
             }
@@ -153,6 +125,13 @@ impl Completions {
             }
         }
         Ok(())
+    }
+
+    /// Of a cycle that nobody reaches any more: nobody is left to be told either.
+    fn __clear__(&self) {
+        self.records.clear();
+        let tables = std::mem::take(&mut *locked(&self.tables));
+        drop(tables);
     }
 }
 
@@ -193,126 +172,10 @@ impl Completions {
         }
     }
 
-    /// The outcome of a record whose batch is done.
-    pub(crate) fn outcome_of<'py>(&self, py: Python<'py>, sent: &Sent) -> PyResult<Outcome<'py>> {
-        let completion = &sent.completion;
-        let outcome = completion.outcome(sent.index);
-        let written = match outcome.expect("asked for once it is done") {
-            Ok(written) => written,
-            Err(error) => return errors::producer(py, &error).map(Err),
-        };
-        let (topic, partition) = (completion.topic(), completion.partition());
-        // Taken out meanwhile: what is made could have the interpreter collect cycles, and run code
-        // that asks another future.
-        let known = locked(&self.metadata).take();
-        let mut metadata = match known {
-            Some(known) if known.1 == partition && known.0 == *topic => known.2,
-            _ => RecordMetadataOf::new(py, topic, partition)?,
-        };
-        let timestamp_ms = written.log_append_time_ms.unwrap_or(sent.timestamp_ms);
-        let made = metadata.make(py, written.offset, timestamp_ms, sent.sizes)?;
-        let before = locked(&self.metadata).replace((topic.clone(), partition, metadata));
-        drop(before);
-        Ok(Ok(made))
-    }
-
-    /// Calls back once the record's batch is done: soon, if it is.
-    pub(crate) fn call_when_done(
-        &self,
-        py: Python<'_>,
-        sent: &Sent,
-        callback: Callback,
-    ) -> PyResult<()> {
-        let mut tables = locked(&self.tables);
-        if let Some(batch) = self.waiting(&mut tables, sent) {
-            batch.callbacks.push(callback);
-            return Ok(());
-        }
-        drop(tables);
-        self.call_soon(py, &callback)
-    }
-
-    pub(crate) fn call_soon(&self, py: Python<'_>, callback: &Callback) -> PyResult<()> {
-        let kwargs = PyDict::new(py);
-        kwargs.set_item(intern!(py, "context"), &callback.context)?;
-        let arguments = (&callback.function, &callback.future);
-        let event_loop = self.event_loop.bind(py);
-        event_loop.call_method(intern!(py, "call_soon"), arguments, Some(&kwargs))?;
-        Ok(())
-    }
-
-    /// Calls all back now that wait for this future.
-    pub(crate) fn call_all_of(&self, py: Python<'_>, sent: &Sent, future: &Bound<'_, PyAny>) {
-        let mut tables = locked(&self.tables);
-        let of = |callback: &mut Callback| callback.future.is(future);
-        let called: Vec<Callback> = match tables.batches.get_mut(&key_of(sent)) {
-            Some(batch) => batch.callbacks.extract_if(.., of).collect(),
-            None => return,
-        };
-        drop(tables);
-        for callback in called {
-            self.call_or_tell(py, &callback);
-        }
-    }
-
-    /// Takes a function back; how often it was there.
-    pub(crate) fn forget_callback(
-        &self,
-        sent: &Sent,
-        future: &Bound<'_, PyAny>,
-        function: &Bound<'_, PyAny>,
-    ) -> PyResult<usize> {
-        let mut tables = locked(&self.tables);
-        let Some(batch) = tables.batches.get_mut(&key_of(sent)) else {
-            return Ok(0);
-        };
-        let of = |callback: &mut Callback| callback.future.is(future);
-        let mut kept: Vec<Callback> = batch.callbacks.extract_if(.., of).collect();
-        drop(tables);
-        // Comparing and dropping may run Python code, so not under the lock.
-        let before = kept.len();
-        let mut error = None;
-        kept.retain(|callback| match function.eq(&callback.function) {
-            Ok(equal) => !equal,
-            Err(raised) => {
-                error = Some(raised);
-                true
-            }
-        });
-        let removed = before - kept.len();
-        for callback in kept {
-            self.call_when_done(future.py(), sent, callback)?;
-        }
-        error.map_or(Ok(removed), Err)
-    }
-
-    /// The future of a record is gone before its batch is done: should it fail, somebody is told.
-    pub(crate) fn watch(&self, sent: &Sent) {
-        let mut tables = locked(&self.tables);
-        if let Some(batch) = self.waiting(&mut tables, sent) {
-            batch.unwatched.push(sent.index);
-        }
-    }
-
-    /// The entry of a record's batch; `None` if it is done.
-    fn waiting<'a>(&self, tables: &'a mut Tables, sent: &Sent) -> Option<&'a mut Waiting> {
-        let key = key_of(sent);
-        match tables.batches.entry(key) {
-            Entry::Occupied(known) => Some(known.into_mut()),
-            Entry::Vacant(free) => {
-                if !sent
-                    .completion
-                    .register(&self.queue.waker(Item::Batch(key)))
-                {
-                    return None;
-                }
-                Some(free.insert(Waiting {
-                    completion: Arc::clone(&sent.completion),
-                    callbacks: Vec::new(),
-                    unwatched: Vec::new(),
-                }))
-            }
-        }
+    /// Where its records' futures have their callers back.
+    #[inline]
+    pub(crate) fn records(&self) -> &Arc<RecordWaits> {
+        &self.records
     }
 
     /// The future of many records that were appended.
@@ -370,18 +233,7 @@ impl Completions {
     /// Delivers one item; how many futures it was. The tables are not locked while Python runs.
     fn deliver(&self, py: Python<'_>, item: Item) -> usize {
         match item {
-            Item::Batch(key) => {
-                let mut tables = locked(&self.tables);
-                // A late ring for an address that another batch has by now is none of its news.
-                let done = |batch: &Waiting| batch.completion.is_done();
-                let batch = if tables.batches.get(&key).is_some_and(done) {
-                    tables.batches.remove(&key)
-                } else {
-                    None
-                };
-                drop(tables);
-                batch.map_or(0, |batch| self.deliver_batch(py, &batch))
-            }
+            Item::Batch(key) => self.records.deliver(py, key),
             Item::Waiter(key) => {
                 let waiter = locked(&self.tables).waiters.remove(&key);
                 if let Some(future) = waiter {
@@ -390,31 +242,6 @@ impl Completions {
                 1
             }
             Item::Column(key) => self.deliver_column(py, key),
-        }
-    }
-
-    /// Calls back who waits for records of a done batch; how many.
-    fn deliver_batch(&self, py: Python<'_>, batch: &Waiting) -> usize {
-        for callback in &batch.callbacks {
-            // Of a cancelled one all were called.
-            self.call_or_tell(py, callback);
-        }
-        let completion = &batch.completion;
-        let outcomes = batch.unwatched.iter().map(|&at| completion.outcome(at));
-        let mut failed = outcomes.filter_map(|outcome| outcome?.err());
-        if let Some(error) = failed.next() {
-            let count = 1 + failed.count();
-            match errors::producer(py, &error) {
-                Ok(error) => tell_lost(py, self.event_loop.bind(py), count, &error),
-                Err(error) => callbacks::report(py, "outcome of a record", error),
-            }
-        }
-        batch.callbacks.len()
-    }
-
-    fn call_or_tell(&self, py: Python<'_>, callback: &Callback) {
-        if let Err(error) = self.call_soon(py, callback) {
-            undelivered(py, &error);
         }
     }
 
@@ -431,6 +258,15 @@ impl Completions {
             settle_with(column.future.bind(py), batch.outcome(py));
         }
         1
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        // Here, with the interpreter: the queue itself may go on any thread.
+        self.queue.forget_notifier();
+        // Nobody will call them back; a future among them would keep all of it alive.
+        self.records.clear();
     }
 }
 
@@ -454,11 +290,6 @@ fn make_future(event_loop: &Bound<'_, PyAny>) -> PyResult<MakeFuture> {
     }
     let method = event_loop.getattr("create_future")?;
     Ok(MakeFuture::Method(method.unbind()))
-}
-
-/// Of the entry of a record's batch: the address of the completion, which the entry keeps alive.
-fn key_of(sent: &Sent) -> usize {
-    Arc::as_ptr(&sent.completion) as usize
 }
 
 fn settle_with(future: &Bound<'_, PyAny>, outcome: PyResult<Outcome<'_>>) {
@@ -486,7 +317,7 @@ pub(crate) fn settle(future: &Bound<'_, PyAny>, outcome: Outcome<'_>) {
     }
 }
 
-fn undelivered(py: Python<'_>, error: &PyErr) {
+pub(crate) fn undelivered(py: Python<'_>, error: &PyErr) {
     let logged = py
         .import("thalweg._logging")
         .and_then(|module| module.call_method1("undelivered", (error.value(py),)));

@@ -39,6 +39,7 @@ mod producer;
 mod producer_core;
 mod reader;
 mod record_future;
+mod record_waits;
 mod records;
 mod runtime;
 mod send_many;

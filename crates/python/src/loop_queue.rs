@@ -85,6 +85,14 @@ impl Queue {
         }
     }
 
+    /// The loop is gone: nobody is notified any more.
+    pub(crate) fn forget_notifier(&self) {
+        if let Bell::Notifier(key) = &self.bell {
+            let notifier = notifiers().remove(key);
+            drop(notifier);
+        }
+    }
+
     /// Puts the item into the queue.
     pub(crate) fn waker(self: &Arc<Self>, item: Item) -> Waker {
         let queue = Arc::clone(self);
@@ -135,14 +143,5 @@ impl Wake for Ring {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.queue.push(self.item);
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        if let Bell::Notifier(key) = &self.bell {
-            let notifier = notifiers().remove(key);
-            drop(notifier);
-        }
     }
 }

@@ -2,31 +2,31 @@
 //!
 //! Like `FutureRecordMetadata` it is a batch's completion and an index, and its batch alone tells
 //! it: what nobody awaits is never set, nor is its metadata made. Only who waits is written down,
-//! at the loop's `Completions`. The interpreter's cycle collector does not follow it, as hundreds of
-//! thousands may be alive: what it could be part of a cycle with, its callbacks, is kept there, too.
+//! in the loop's `RecordWaits`. The interpreter's cycle collector does not follow it, as hundreds of
+//! thousands may be alive, so it must hold no object that could lead back to it.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::PyStopIteration;
 use pyo3::exceptions::asyncio::{CancelledError, InvalidStateError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use thalweg_network::ClientError;
 
-use crate::completions::{Callback, Completions};
+use crate::errors;
 use crate::futures::{Awaited, Outcome, Sent};
-use crate::{callbacks, errors};
+use crate::record_waits::{Callback, RecordWaits, all_written};
 
 /// An awaitable outcome of a record.
 #[pyclass(frozen, weakref, module = "thalweg._core")]
 pub(crate) struct RecordFuture {
     state: State,
-    completions: Py<Completions>,
+    waits: Arc<RecordWaits>,
     /// What a task looks for in what its coroutine yields (`asyncio.Future.__await__`).
     blocking: AtomicBool,
     cancelled: AtomicBool,
-    /// Somebody asked for the outcome, or will be called with it.
+    /// Somebody was given the outcome.
     retrieved: AtomicBool,
     cancel_message: OnceLock<Py<PyAny>>,
 }
@@ -39,14 +39,14 @@ enum State {
 
 impl RecordFuture {
     #[inline]
-    pub(crate) fn new(completions: Py<Completions>, sent: Result<Sent, Py<PyAny>>) -> Self {
+    pub(crate) fn new(waits: Arc<RecordWaits>, sent: Result<Sent, Py<PyAny>>) -> Self {
         let state = match sent {
             Ok(sent) => State::Sent(sent),
             Err(error) => State::Failed(error),
         };
         Self {
             state,
-            completions,
+            waits,
             blocking: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
             retrieved: AtomicBool::new(false),
@@ -59,15 +59,24 @@ impl RecordFuture {
     }
 
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
-        self.retrieved.store(true, Ordering::Relaxed);
         if self.is_cancelled() {
             return Err(self.cancelled_error(py));
         }
-        match &self.state {
-            State::Failed(error) => Ok(Err(error.bind(py).clone())),
-            State::Sent(sent) if sent.is_done() => self.completions.get().outcome_of(py, sent),
-            State::Sent(_) => Err(InvalidStateError::new_err("Result is not set.")),
+        let outcome = match &self.state {
+            State::Failed(error) => Err(copy_of(error.bind(py))),
+            State::Sent(sent) if sent.is_done() => self.waits.outcome_of(py, sent)?,
+            State::Sent(_) => return Err(InvalidStateError::new_err("Result is not set.")),
+        };
+        self.retrieved.store(true, Ordering::Relaxed);
+        Ok(outcome)
+    }
+
+    /// An error in a forked child, where nobody completes a batch any more.
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        if self.waits.is_inherited() {
+            return Err(errors::client(py, &ClientError::Forked));
         }
+        Ok(())
     }
 
     /// The error that nobody will have asked for, if it is known by now.
@@ -104,15 +113,15 @@ impl RecordFuture {
         Ok(self.outcome(py)?.err())
     }
 
-    fn get_loop<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
-        self.completions.get().event_loop(py).clone()
+    fn get_loop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.waits.event_loop(py)
     }
 
     /// The record goes its way all the same.
     #[pyo3(signature = (msg = None))]
     fn cancel(slf: &Bound<'_, Self>, msg: Option<Py<PyAny>>) -> bool {
         let this = slf.get();
-        if this.done() {
+        if this.done() || this.waits.is_inherited() {
             return false;
         }
         if let Some(message) = msg {
@@ -121,9 +130,7 @@ impl RecordFuture {
         }
         this.cancelled.store(true, Ordering::Relaxed);
         if let State::Sent(sent) = &this.state {
-            this.completions
-                .get()
-                .call_all_of(slf.py(), sent, slf.as_any());
+            this.waits.call_all_of(slf.py(), sent, slf.as_any());
         }
         true
     }
@@ -135,6 +142,7 @@ impl RecordFuture {
         context: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         let (py, this) = (slf.py(), slf.get());
+        this.check_process(py)?;
         let context = match context {
             Some(context) => context,
             None => py
@@ -142,28 +150,25 @@ impl RecordFuture {
                 .call_method0(intern!(py, "copy_context"))?
                 .unbind(),
         };
-        this.retrieved.store(true, Ordering::Relaxed);
         let callback = Callback {
             future: slf.clone().unbind(),
             function,
             context,
         };
-        let completions = this.completions.get();
         match &this.state {
-            State::Sent(sent) if !this.done() => completions.call_when_done(py, sent, callback),
-            _ => completions.call_soon(py, &callback),
+            State::Sent(sent) if !this.is_cancelled() => {
+                this.waits.call_when_done(py, sent, callback)
+            }
+            _ => this.waits.call_soon(py, &callback),
         }
     }
 
     /// How many there were of it.
     fn remove_done_callback(slf: &Bound<'_, Self>, function: &Bound<'_, PyAny>) -> PyResult<usize> {
         let this = slf.get();
+        this.check_process(slf.py())?;
         match &this.state {
-            State::Sent(sent) => {
-                this.completions
-                    .get()
-                    .forget_callback(sent, slf.as_any(), function)
-            }
+            State::Sent(sent) => this.waits.forget_callback(sent, slf.as_any(), function),
             State::Failed(_) => Ok(0),
         }
     }
@@ -225,21 +230,23 @@ impl RecordFuture {
 
 impl Drop for RecordFuture {
     fn drop(&mut self) {
-        if *self.retrieved.get_mut() || *self.cancelled.get_mut() {
+        let is_told = *self.retrieved.get_mut() || *self.cancelled.get_mut();
+        // In a forked child the parent tells it.
+        if is_told || self.waits.is_inherited() {
             return;
         }
         if let State::Sent(sent) = &self.state {
-            match sent.completion.pieces() {
-                // Nearly always: nothing went wrong.
-                Some(pieces) if pieces.iter().all(|piece| piece.result.is_ok()) => return,
-                Some(_) => {}
-                None => return self.completions.get().watch(sent),
+            if all_written(&sent.completion) {
+                return;
+            }
+            if !sent.is_done() {
+                return self.waits.watch(sent);
             }
         }
         Python::try_attach(|py| {
             let raised = PyErr::take(py);
             if let Some(error) = self.lost_error(py) {
-                tell_lost(py, self.completions.get().event_loop(py), 1, &error);
+                self.waits.tell_lost(py, 1, &error);
             }
             if let Some(raised) = raised {
                 raised.restore(py);
@@ -248,23 +255,11 @@ impl Drop for RecordFuture {
     }
 }
 
-/// As asyncio does with an exception that nobody asked a future for.
-pub(crate) fn tell_lost(
-    py: Python<'_>,
-    event_loop: &Bound<'_, PyAny>,
-    count: usize,
-    error: &Bound<'_, PyAny>,
-) {
-    let text = match count {
-        1 => "a record was not written, and nobody asked its future".to_owned(),
-        _ => format!("{count} records were not written, and nobody asked their futures"),
-    };
-    let context = PyDict::new(py);
-    let told = context
-        .set_item("message", text)
-        .and_then(|()| context.set_item("exception", error))
-        .and_then(|()| event_loop.call_method1("call_exception_handler", (context,)));
-    if let Err(error) = told {
-        callbacks::report(py, "exception handler of an event loop", error);
-    }
+/// Another one like it: raised, an error holds the frames that it passed, and they the future.
+fn copy_of<'py>(error: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
+    let py = error.py();
+    let copied = py
+        .import(intern!(py, "copy"))
+        .and_then(|copy| copy.call_method1(intern!(py, "copy"), (error,)));
+    copied.unwrap_or_else(|_| error.clone())
 }

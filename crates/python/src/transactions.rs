@@ -93,7 +93,10 @@ impl Operation for Transacting {
             }
             Some(Err(error)) => error,
             None if !is_over(Some(made.call.deadline(made.deadline))) => return Ok(None),
-            None => made.call.timed_out(),
+            None => {
+                core.client.give_up(&made.call);
+                made.call.timed_out()
+            }
         };
         Err(errors::client(py, &failed))
     }
@@ -102,6 +105,12 @@ impl Operation for Transacting {
         match self {
             Self::Made(made) => Some(made.call.deadline(made.deadline)),
             _ => None,
+        }
+    }
+
+    fn given_up(&self, _: Python<'_>, core: &Core, _: &PyErr) {
+        if let Self::Made(made) = self {
+            core.client.give_up(&made.call);
         }
     }
 }

@@ -65,6 +65,10 @@ fn a_storm_tears_no_transaction() {
             let report = check(&scenario);
             let committed = report.ledger.count(Ending::Committed);
             assert!(committed > 30, "seed {seed}: only {committed} commits");
+            assert_eq!(
+                report.producers, 2,
+                "seed {seed}: none fails for good, so the one, and the one that looks"
+            );
             let disturbances = report.disturbances;
             assert!(disturbances > 10, "seed {seed}: {disturbances}");
         }

@@ -135,7 +135,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
         Raises:
             NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. Then,
-                and when it is cancelled, it may be tried again.
+                and when it is cancelled up to there, it may be tried again.
             IllegalStateError: If it was started before.
             KafkaTimeoutError: If the producer id of a transactional_id did not come within
                 max_block_ms; the producer is stopped then, as after the next.
@@ -302,8 +302,11 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     async def begin_transaction(self) -> None:
         """Opens a transaction: what is sent from here on belongs to it. Asks no broker.
 
+        Cancelled, none is open.
+
         Raises:
             IllegalStateError: If one is open already, or without transactional_id.
+            KafkaTimeoutError: If the client's own thread does not answer; none is open then.
             FatalTransactionError: If the producer cannot go on: a ProducerFencedError if a newer
                 one took over its transactional_id, or another. Every call from then on raises the
                 same; stop the producer.
@@ -364,8 +367,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
                 await producer.send("topic", b"value")
 
         Commits at its end. If the block raises or is cancelled, or something of the transaction
-        failed, it is aborted and the error raised. After a KafkaTimeoutError of the commit itself
-        the outcome is not known: await `commit_transaction` until it is.
+        failed, it is aborted and the error raised. After a KafkaTimeoutError of the commit itself,
+        or a cancellation, the outcome is not known: await `commit_transaction` until it is.
         """
         return Transaction(self)
 

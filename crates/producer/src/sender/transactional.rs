@@ -28,6 +28,15 @@ impl Sender {
         self.manager()?.begin()
     }
 
+    /// Undoes a begin of which its caller did not learn: at once, unless records of others have
+    /// joined since.
+    pub fn take_back_begin(&mut self, cluster: &mut Cluster, now: Instant) {
+        if let Ok(ticket) = self.abort_transaction() {
+            ticket.dismiss();
+            self.poll_transactions(cluster, now);
+        }
+    }
+
     pub fn commit_transaction(&mut self) -> Result<TransactionTicket, ProducerError> {
         self.take_failures();
         self.manager()?.commit()

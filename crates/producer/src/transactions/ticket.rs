@@ -49,7 +49,12 @@ impl TransactionTicket {
         inner.outcome.clone()
     }
 
-    /// The application has learned the outcome.
+    /// Nobody will ask for the outcome.
+    pub(crate) fn dismiss(&self) {
+        lock(&self.0).seen = true;
+    }
+
+    /// The application has learned the outcome, or does not want to.
     pub(crate) fn was_seen(&self) -> bool {
         lock(&self.0).seen
     }

@@ -1,0 +1,286 @@
+//! Who waits for records of one event loop, batch by batch, and what their futures make of it.
+//!
+//! Shared by the loop's `Completions` and its `RecordFuture`s. The references to Python objects in
+//! here are the `Completions`' for the cycle collector; a future, which it does not follow, has none
+//! but the loop's, which is weak. Nothing of Python runs, and no object is dropped, under a lock.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex};
+
+use pyo3::PyTraverseError;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::PyVisit;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyWeakrefMethods, PyWeakrefReference};
+use thalweg_network::Generation;
+use thalweg_producer::BatchCompletion;
+use thalweg_protocol::Str;
+
+use crate::completions::undelivered;
+use crate::futures::{Awaited, Outcome, Sent};
+use crate::loop_queue::{Item, Queue, locked};
+use crate::record_future::RecordFuture;
+use crate::types::RecordMetadataOf;
+use crate::{callbacks, errors};
+
+/// A function to be called with a future that is done.
+pub(crate) struct Callback {
+    pub(crate) future: Py<RecordFuture>,
+    pub(crate) function: Py<PyAny>,
+    pub(crate) context: Py<PyAny>,
+}
+
+/// Who waits for records of one batch.
+struct Waiting {
+    completion: Arc<BatchCompletion>,
+    callbacks: Vec<Callback>,
+    /// Records whose futures are gone: if they fail, the loop hears of it.
+    unwatched: Vec<u32>,
+}
+
+pub(crate) struct RecordWaits {
+    queue: Arc<Queue>,
+    event_loop: Py<PyWeakrefReference>,
+    generation: Generation,
+    /// By the address of the completion, which the entry keeps alive.
+    batches: Mutex<BTreeMap<usize, Waiting>>,
+    /// What records of a partition have in common: futures are asked for one batch after another.
+    metadata: Mutex<Option<(Str, i32, RecordMetadataOf)>>,
+}
+
+/// Of the entry of a record's batch.
+fn key_of(sent: &Sent) -> usize {
+    Arc::as_ptr(&sent.completion) as usize
+}
+
+impl RecordWaits {
+    pub(crate) fn new(event_loop: &Bound<'_, PyAny>, queue: Arc<Queue>) -> PyResult<Self> {
+        Ok(Self {
+            queue,
+            event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
+            generation: Generation::current(),
+            batches: Mutex::default(),
+            metadata: Mutex::default(),
+        })
+    }
+
+    /// The process was forked since: the locks may be held by threads that are not here.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.generation.is_inherited()
+    }
+
+    pub(crate) fn event_loop<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let found = self.event_loop.bind(py).upgrade();
+        found.ok_or_else(|| PyRuntimeError::new_err("the event loop of this future is gone"))
+    }
+
+    /// Callbacks that wait.
+    pub(crate) fn len(&self) -> usize {
+        let batches = locked(&self.batches);
+        batches.values().map(|batch| batch.callbacks.len()).sum()
+    }
+
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Ok(batches) = self.batches.try_lock() {
+            for callback in batches.values().flat_map(|batch| &batch.callbacks) {
+                visit.call(&callback.future)?;
+                visit.call(&callback.function)?;
+                visit.call(&callback.context)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn clear(&self) {
+        let batches = std::mem::take(&mut *locked(&self.batches));
+        drop(batches);
+    }
+
+    /// The outcome of a record whose batch is done.
+    pub(crate) fn outcome_of<'py>(&self, py: Python<'py>, sent: &Sent) -> PyResult<Outcome<'py>> {
+        if self.is_inherited() {
+            return sent.outcome(py);
+        }
+        let completion = &sent.completion;
+        let outcome = completion.outcome(sent.index);
+        let written = match outcome.expect("asked for once it is done") {
+            Ok(written) => written,
+            Err(error) => return errors::producer(py, &error).map(Err),
+        };
+        let (topic, partition) = (completion.topic(), completion.partition());
+        // Taken out meanwhile: what is made could have the interpreter collect cycles, and run code
+        // that asks another future.
+        let known = locked(&self.metadata).take();
+        let mut metadata = match known {
+            Some(known) if known.1 == partition && known.0 == *topic => known.2,
+            _ => RecordMetadataOf::new(py, topic, partition)?,
+        };
+        let timestamp_ms = written.log_append_time_ms.unwrap_or(sent.timestamp_ms);
+        let made = metadata.make(py, written.offset, timestamp_ms, sent.sizes)?;
+        let before = locked(&self.metadata).replace((topic.clone(), partition, metadata));
+        drop(before);
+        Ok(Ok(made))
+    }
+
+    /// Calls back once the record's batch is done. If it is, behind those who waited before: they
+    /// may not have been called yet.
+    pub(crate) fn call_when_done(
+        &self,
+        py: Python<'_>,
+        sent: &Sent,
+        callback: Callback,
+    ) -> PyResult<()> {
+        let mut batches = locked(&self.batches);
+        if let Some(batch) = self.waiting(&mut batches, sent) {
+            batch.callbacks.push(callback);
+            return Ok(());
+        }
+        drop(batches);
+        self.call_soon(py, &callback)
+    }
+
+    pub(crate) fn call_soon(&self, py: Python<'_>, callback: &Callback) -> PyResult<()> {
+        let kwargs = PyDict::new(py);
+        kwargs.set_item(intern!(py, "context"), &callback.context)?;
+        let arguments = (&callback.function, &callback.future);
+        let event_loop = self.event_loop(py)?;
+        event_loop.call_method(intern!(py, "call_soon"), arguments, Some(&kwargs))?;
+        Ok(())
+    }
+
+    /// Calls all back now that wait for this future.
+    pub(crate) fn call_all_of(&self, py: Python<'_>, sent: &Sent, future: &Bound<'_, PyAny>) {
+        for callback in self.taken(sent, future) {
+            self.call_or_tell(py, &callback);
+        }
+    }
+
+    /// Takes a function back; how often it was there.
+    pub(crate) fn forget_callback(
+        &self,
+        sent: &Sent,
+        future: &Bound<'_, PyAny>,
+        function: &Bound<'_, PyAny>,
+    ) -> PyResult<usize> {
+        let mut kept = self.taken(sent, future);
+        let before = kept.len();
+        let mut error = None;
+        kept.retain(|callback| match function.eq(&callback.function) {
+            Ok(equal) => !equal,
+            Err(raised) => {
+                error = Some(raised);
+                true
+            }
+        });
+        let removed = before - kept.len();
+        for callback in kept {
+            self.call_when_done(future.py(), sent, callback)?;
+        }
+        error.map_or(Ok(removed), Err)
+    }
+
+    /// The callbacks of a future, out of the table.
+    fn taken(&self, sent: &Sent, future: &Bound<'_, PyAny>) -> Vec<Callback> {
+        let of = |callback: &mut Callback| callback.future.is(future);
+        match locked(&self.batches).get_mut(&key_of(sent)) {
+            Some(batch) => batch.callbacks.extract_if(.., of).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The future of a record is gone before its batch is done: should it fail, somebody is told.
+    pub(crate) fn watch(&self, sent: &Sent) {
+        let mut batches = locked(&self.batches);
+        if let Some(batch) = self.waiting(&mut batches, sent) {
+            batch.unwatched.push(sent.index);
+        }
+    }
+
+    /// The entry of a record's batch; `None` if it is done and all were called.
+    fn waiting<'a>(
+        &self,
+        batches: &'a mut BTreeMap<usize, Waiting>,
+        sent: &Sent,
+    ) -> Option<&'a mut Waiting> {
+        let key = key_of(sent);
+        match batches.entry(key) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(free) => {
+                let waker = self.queue.waker(Item::Batch(key));
+                if !sent.completion.register(&waker) {
+                    return None;
+                }
+                Some(free.insert(Waiting {
+                    completion: Arc::clone(&sent.completion),
+                    callbacks: Vec::new(),
+                    unwatched: Vec::new(),
+                }))
+            }
+        }
+    }
+
+    /// A batch has rung; how much there was to do.
+    pub(crate) fn deliver(&self, py: Python<'_>, key: usize) -> usize {
+        let mut batches = locked(&self.batches);
+        // A late ring for an address that another batch has by now is none of its news.
+        let done = |batch: &Waiting| batch.completion.is_done();
+        let batch = match batches.get(&key) {
+            Some(batch) if done(batch) => batches.remove(&key),
+            _ => None,
+        };
+        drop(batches);
+        let Some(batch) = batch else { return 0 };
+        for callback in &batch.callbacks {
+            self.call_or_tell(py, callback);
+        }
+        self.tell_unwatched(py, &batch);
+        batch.callbacks.len()
+    }
+
+    fn tell_unwatched(&self, py: Python<'_>, batch: &Waiting) {
+        if all_written(&batch.completion) {
+            return;
+        }
+        let outcomes = batch.unwatched.iter();
+        let mut failed = outcomes.filter_map(|&at| batch.completion.outcome(at)?.err());
+        if let Some(error) = failed.next() {
+            let count = 1 + failed.count();
+            match errors::producer(py, &error) {
+                Ok(error) => self.tell_lost(py, count, &error),
+                Err(error) => callbacks::report(py, "outcome of a record", error),
+            }
+        }
+    }
+
+    fn call_or_tell(&self, py: Python<'_>, callback: &Callback) {
+        if let Err(error) = self.call_soon(py, callback) {
+            undelivered(py, &error);
+        }
+    }
+
+    /// As asyncio does with an exception that nobody asked a future for.
+    pub(crate) fn tell_lost(&self, py: Python<'_>, count: usize, error: &Bound<'_, PyAny>) {
+        let text = match count {
+            1 => "a record was not written, and nobody asked its future".to_owned(),
+            _ => format!("{count} records were not written, and nobody asked their futures"),
+        };
+        let tell = || {
+            let context = PyDict::new(py);
+            context.set_item("message", text)?;
+            context.set_item("exception", error)?;
+            let event_loop = self.event_loop(py)?;
+            event_loop.call_method1("call_exception_handler", (context,))
+        };
+        if let Err(error) = tell() {
+            callbacks::report(py, "exception handler of an event loop", error);
+        }
+    }
+}
+
+/// The batch is done, and nothing of it failed.
+pub(crate) fn all_written(completion: &BatchCompletion) -> bool {
+    let pieces = completion.pieces();
+    pieces.is_some_and(|pieces| pieces.iter().all(|piece| piece.result.is_ok()))
+}
