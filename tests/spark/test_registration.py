@@ -55,6 +55,28 @@ def test_importing_loads_no_native_code(module: str) -> None:
     assert answer.returncode == 0, answer.stderr.decode()
 
 
+def test_register_names_an_interpreter_without_pyarrow(java: Path, tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
+    code = (
+        SESSION
+        + f"""
+os.environ["PYSPARK_PYTHON"] = {str(bare / "bin" / "python")!r}
+spark = session()
+from thalweg.spark import register
+try:
+    register(spark)
+except ImportError as error:
+    print(error)
+spark.stop()
+"""
+    )
+    text = printed(code, environment(java), tmp_path)
+    assert str(bare / "bin" / "python") in text
+    assert "pyarrow" in text
+    assert "PYSPARK_PYTHON" in text
+
+
 def test_register_names_an_interpreter_that_cannot_import_thalweg(
     java: Path, tmp_path: Path
 ) -> None:

@@ -337,6 +337,14 @@ impl BatchMetadata {
 
 #[pymethods]
 impl BatchMetadata {
+    fn __repr__(&self) -> String {
+        let Settled {
+            count, partitions, ..
+        } = &self.settled;
+        let partitions = partitions.len();
+        format!("BatchMetadata(count={count}, partitions={partitions})")
+    }
+
     #[getter]
     fn count(&self) -> usize {
         self.settled.count

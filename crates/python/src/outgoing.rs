@@ -36,7 +36,7 @@ impl<'a> Data<'a> {
         }
         let kind = object.get_type();
         let serializer = match what {
-            "key" | "value" => format!("; set {what}_serializer to send other types"),
+            "key" | "value" => format!("; a {what}_serializer makes bytes of other types"),
             _ => String::new(),
         };
         Err(PyTypeError::new_err(format!(

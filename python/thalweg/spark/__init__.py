@@ -7,6 +7,9 @@ Importing this package loads no native code; the first read or write does.
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,7 +63,18 @@ def _check_workers(spark: SparkSession) -> None:
         )
 
     schema = "interpreter string, version string, error string"
-    row = spark.range(1).coalesce(1).mapInArrow(probe, schema).collect()[0]
+    try:
+        row = spark.range(1).coalesce(1).mapInArrow(probe, schema).collect()[0]
+    except Exception as error:
+        # Spark's own Python code on the worker could not be loaded: no pyarrow, say.
+        missing = re.search(r"(ModuleNotFoundError|ImportError): .*", str(error))
+        if missing is None:
+            raise
+        raise ImportError(
+            f"Spark's workers run {_interpreter(spark)}, which cannot run Spark's Arrow functions "
+            f"({missing[0]}). Install thalweg[spark] there, or set PYSPARK_PYTHON (or "
+            "spark.pyspark.python) to a Python that has it."
+        ) from error
     if row.error:
         raise ImportError(
             f"Spark's workers run {row.interpreter}, which cannot import thalweg ({row.error}). "
@@ -72,3 +86,9 @@ def _check_workers(spark: SparkSession) -> None:
             f"Spark's workers run {row.interpreter} with thalweg {row.version}, the driver has "
             f"{thalweg.__version__}. Install the same version on both."
         )
+
+
+def _interpreter(spark: SparkSession) -> str:
+    """What Spark starts its workers with, as far as the driver can tell."""
+    configured = spark.conf.get("spark.pyspark.python", None) or os.environ.get("PYSPARK_PYTHON")
+    return configured or shutil.which("python3") or "python3"
