@@ -1,9 +1,10 @@
 """A program: reads a topic, writes it to another one, each record exactly once.
 
-python -m tests.integration.transformer BOOTSTRAP SOURCE SINK PARTITIONS TRANSACTIONAL_ID
+python -m tests.integration.transformer BOOTSTRAP SOURCE SINK PARTITIONS TRANSACTIONAL_ID RECORDS
 
-Works off what the source holds when it starts, and prints "done". It may be killed at any time and
-started again: its group's offsets are part of the transactions.
+RECORDS are those of a transaction at most. Works off what the source holds when it starts, and
+prints "done". It may be killed at any time and started again: its group's offsets are part of the
+transactions.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from thalweg.structs import OffsetAndMetadata
 GROUP = "transformers"
 
 
-def main(bootstrap: str, source: str, sink: str, partitions: str, name: str) -> None:
+def main(bootstrap: str, source: str, sink: str, partitions: str, name: str, records: str) -> None:
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=GROUP,
@@ -32,7 +33,7 @@ def main(bootstrap: str, source: str, sink: str, partitions: str, name: str) -> 
         consumer.assign(where)
         ends = consumer.end_offsets(where)
         while any(consumer.position(each) < ends[each] for each in where):
-            batches = consumer.poll(1000, max_records=500)
+            batches = consumer.poll(1000, max_records=int(records))
             if not batches:
                 continue
             try:
