@@ -33,10 +33,13 @@ from benches.peers.settings import (
 )
 from tests.support.paths import ROOT
 from tests.support.wire import Wire
+from thalweg import KafkaAdminClient
+from thalweg.admin import NewPartitions
 
 QUICK_SCALE = 0.05
 RECORDS_MIN = 10_000
 LATENCY_RECORDS_MIN = 500
+PARTITIONS_AT_ONCE = 5_000
 _numbers = itertools.count(1)
 
 
@@ -156,7 +159,11 @@ def fill(case: Case, bootstrap: str) -> str:
 
 def fresh_topic(bootstrap: str, name: str, partitions: int = PARTITIONS) -> str:
     topic = f"bench-{name}-{next(_numbers)}-{time.time_ns() % 10**9}"
-    Wire(bootstrap).create_topic(topic, partitions)
+    # Kafka makes no more at once.
+    Wire(bootstrap).create_topic(topic, min(partitions, PARTITIONS_AT_ONCE))
+    if partitions > PARTITIONS_AT_ONCE:
+        with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+            admin.create_partitions({topic: NewPartitions(partitions)})
     return topic
 
 
