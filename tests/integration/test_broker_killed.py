@@ -42,8 +42,7 @@ def test_leaders_killed_in_turn_lose_and_double_nothing(
     start_kafka: Callable[..., RealKafka], clients: Clients
 ) -> None:
     """Scenario 1."""
-    kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
-    kafka.create_topic("t", PARTITIONS, replication_factor=3)
+    kafka = _three_nodes(start_kafka)
     producer = clients.producer(kafka, acks="all", linger_ms=2)
     more = scaled(BETWEEN)
     with Load(producer, "t", PARTITIONS) as load:
@@ -56,6 +55,13 @@ def test_leaders_killed_in_turn_lose_and_double_nothing(
     load.check(clients.consumer(kafka))
 
 
+def _three_nodes(start_kafka: Callable[..., RealKafka]) -> RealKafka:
+    """A cluster that takes writes with two nodes of three, and its topic t."""
+    kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
+    kafka.create_topic("t", PARTITIONS, replication_factor=3)
+    return kafka
+
+
 def _in_sync(clients: Clients, kafka: RealKafka) -> bool:
     with clients.admin(kafka) as admin:
         (topic,) = admin.describe_topics(["t"])
@@ -66,8 +72,7 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
     start_kafka: Callable[..., RealKafka], clients: Clients
 ) -> None:
     """Operators' way: each node hands its leaderships over first."""
-    kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
-    kafka.create_topic("t", PARTITIONS, replication_factor=3)
+    kafka = _three_nodes(start_kafka)
     producer = clients.producer(kafka, acks="all", linger_ms=2)
     consumer = clients.consumer(kafka, "t", range(PARTITIONS))
     more = scaled(BETWEEN)
@@ -93,8 +98,7 @@ def test_transactions_are_whole_whoever_is_killed(
     start_kafka: Callable[..., RealKafka], clients: Clients
 ) -> None:
     """Leaders and coordinators are killed in turn, within transactions."""
-    kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
-    kafka.create_topic("t", PARTITIONS, replication_factor=3)
+    kafka = _three_nodes(start_kafka)
     producer = clients.producer(kafka, transactional_id="killed", linger_ms=2)
     producer.init_transactions()
     more = scaled(BETWEEN)
@@ -112,8 +116,7 @@ def test_a_rolling_restart_costs_no_transaction(
     start_kafka: Callable[..., RealKafka], clients: Clients
 ) -> None:
     """Coordinators move; the application sees nothing of it."""
-    kafka = start_kafka("4.3", nodes=3, configs={"min.insync.replicas": "2"})
-    kafka.create_topic("t", PARTITIONS, replication_factor=3)
+    kafka = _three_nodes(start_kafka)
     producer = clients.producer(kafka, transactional_id="rolled", linger_ms=2)
     producer.init_transactions()
     more = scaled(BETWEEN)
