@@ -1,0 +1,320 @@
+"""The words that state machines and what drives them say to each other. Pure data.
+
+    driver.py ── member events ──> member.py, consumer_member.py ── member actions ──> driver.py
+    broker.py ── group events ───> groups.py, group.py, ...      ── group actions ───> broker.py
+
+A machine is `step(event, now) -> [action]`, the actions to be done in their order, and
+`next_deadline() -> float | None`, the time at which it wants a `Ticked`. `now` is in ms of a
+monotonic clock. Bodies are dicts with the field names of Kafka's schema; where the forms of
+versions differ, a list of (least version, body).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from thalweg.errors import KafkaError
+from thalweg.structs import TopicPartition
+
+__all__ = [
+    "Answered",
+    "Arrived",
+    "Assign",
+    "AutoCommit",
+    "Body",
+    "CallbacksDone",
+    "Closed",
+    "CommitAnswered",
+    "Deleted",
+    "Fail",
+    "Forget",
+    "ForgetCoordinator",
+    "GroupAction",
+    "GroupEvent",
+    "HeartbeatAnswered",
+    "Heartbeats",
+    "Lose",
+    "MemberAction",
+    "MemberEvent",
+    "PollExpired",
+    "Polled",
+    "Publish",
+    "Raise",
+    "Reply",
+    "Revoke",
+    "Send",
+    "SessionExpired",
+    "StopHeartbeats",
+    "Subscribed",
+    "Ticked",
+    "TopicsChanged",
+    "Unsubscribed",
+    "View",
+    "WatchTopics",
+]
+
+Body = Mapping[str, Any] | Sequence[tuple[int, Mapping[str, Any]]]
+View = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """A deadline has come; for members and groups."""
+
+
+# ---------------------------------------------------------------------- what a member is told
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The topics subscribed to, by name or as what a pattern matches; whenever they change."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribed:
+    """The application gave its subscription up."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsChanged:
+    """What is known of all topics subscribed to or watched; given once, then at each change.
+
+    Attributes:
+        partitions: Each existing topic's number of partitions.
+        racks: The racks of each partition's replicas, where known.
+    """
+
+    partitions: Mapping[str, int]
+    racks: Mapping[TopicPartition, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """The application called poll, in its own thread: callbacks may run now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to a Send, or the transport's error (a timeout among them)."""
+
+    token: int
+    body: Mapping[str, Any] | None
+    error: KafkaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAnswered:
+    """A notable answer to the heartbeats now in force; never one to replaced or stopped ones."""
+
+    body: Mapping[str, Any] | None
+    error: KafkaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAnswered:
+    """An OffsetCommit of this member was refused by the group.
+
+    Attributes:
+        code: Kafka's error code.
+        generation: The generation (or member epoch) that the commit was sent with.
+    """
+
+    code: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class PollExpired:
+    """max_poll_interval_ms ran out: the leave request is sent, the heartbeats are stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbacksDone:
+    """The AutoCommit, Revoke, Lose and Assign actions of the last step were done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The consumer closes; `leave`: whether to tell the group."""
+
+    leave: bool
+
+
+MemberEvent = (
+    Subscribed
+    | Unsubscribed
+    | TopicsChanged
+    | Polled
+    | Answered
+    | HeartbeatAnswered
+    | CommitAnswered
+    | PollExpired
+    | CallbacksDone
+    | Ticked
+    | Closed
+)
+
+# ---------------------------------------------------------------------- what a member wants done
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Sends a request to the group's coordinator; its answer comes back as Answered(token)."""
+
+    token: int
+    api: str
+    body: Body
+    timeout_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetCoordinator:
+    """The coordinator is to be looked for again before the next Send or heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTopics:
+    """From now on TopicsChanged is to tell of these topics too; at once, if all is known."""
+
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """Starts or replaces what is repeated to the coordinator.
+
+    Attributes:
+        api: "Heartbeat" or "ConsumerGroupHeartbeat".
+        body: What is sent each time.
+        interval_ms: How often.
+        leave: The request that is sent once if max_poll_interval_ms runs out, if any.
+        max_poll_interval_ms: How long the application may take between two polls.
+    """
+
+    api: str
+    body: Body
+    interval_ms: float
+    leave: tuple[str, Body] | None
+    max_poll_interval_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopHeartbeats:
+    """Ends them, and the watch on max_poll_interval_ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class AutoCommit:
+    """Commits what was consumed, if auto-commit is on, before partitions are given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Tells the listener (on_partitions_revoked), then takes the partitions away."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """Tells the listener (on_partitions_lost), and takes the partitions away."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """The partitions are now `assigned`; tells the listener of the `added` ones, none included."""
+
+    assigned: tuple[TopicPartition, ...]
+    added: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """Raises an error to the application's poll, once; the member goes on."""
+
+    error: KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """The member is done for: each poll raises this error."""
+
+    error: KafkaError
+
+
+MemberAction = (
+    Send
+    | ForgetCoordinator
+    | WatchTopics
+    | Heartbeats
+    | StopHeartbeats
+    | AutoCommit
+    | Revoke
+    | Lose
+    | Assign
+    | Raise
+    | Fail
+)
+
+# ---------------------------------------------------------------------- what a group is told
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A request; `token` names it in its Reply."""
+
+    token: int
+    api: str
+    version: int
+    body: Mapping[str, Any]
+    client_id: str
+    client_host: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionExpired:
+    """A watched member was not heard of for its session timeout."""
+
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The group was deleted (DeleteGroups): it is empty."""
+
+
+GroupEvent = Arrived | SessionExpired | Deleted | Ticked
+
+# ---------------------------------------------------------------------- what a group wants done
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answers a request."""
+
+    token: int
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """What plain heartbeats and commits are judged by from now on.
+
+    The view: {"group_id", "kind": "classic" | "consumer", "protocol_type", "state", "epoch",
+    "topics": [sorted], "members": {member id: {"instance_id", "session_timeout_ms", "epoch",
+    "heartbeat": error code, "watched": whether the session deadline runs}}}.
+    """
+
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The group is dead: drop it."""
+
+
+GroupAction = Reply | Publish | Forget
