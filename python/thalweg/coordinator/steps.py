@@ -265,7 +265,12 @@ MemberAction = (
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A request; `token` names it in its Reply."""
+    """A request; `token` names it in its Reply.
+
+    Attributes:
+        draft: For DescribeGroups and ConsumerGroupDescribe: the answer as far as it is known
+            elsewhere; rows of groups that have a machine are replaced.
+    """
 
     token: int
     api: str
@@ -273,6 +278,7 @@ class Arrived:
     body: Mapping[str, Any]
     client_id: str
     client_host: str
+    draft: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,11 +286,14 @@ class SessionExpired:
     """A watched member was not heard of for its session timeout."""
 
     member_id: str
+    group_id: str = ""  # what groups.py routes by
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
     """The group was deleted (DeleteGroups): it is empty."""
+
+    group_id: str = ""  # what groups.py routes by
 
 
 GroupEvent = Arrived | SessionExpired | Deleted | Ticked
@@ -315,6 +324,8 @@ class Publish:
 @dataclass(frozen=True, slots=True)
 class Forget:
     """The group is dead: drop it."""
+
+    group_id: str = ""  # groups.py fills it in
 
 
 GroupAction = Reply | Publish | Forget
