@@ -1,11 +1,14 @@
 """What an application hears of changes to a consumer's partitions (ConsumerRebalanceListener)."""
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from thalweg.structs import TopicPartition
 
-__all__ = ["AsyncConsumerRebalanceListener", "ConsumerRebalanceListener"]
+__all__ = ["AsyncConsumerRebalanceListener", "ConsumerRebalanceListener", "tell"]
+
+log = logging.getLogger("thalweg.coordinator")
 
 
 class ConsumerRebalanceListener(ABC):
@@ -41,3 +44,21 @@ class AsyncConsumerRebalanceListener(ABC):
     async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
         """Partitions are someone else's already; too late to commit (KIP-429)."""
         await self.on_partitions_revoked(lost)
+
+
+def tell(
+    listener: ConsumerRebalanceListener | None, what: str, partitions: Iterable[TopicPartition]
+) -> None:
+    """Calls a listener; what it raises is logged, as the rebalance goes on without it.
+
+    Args:
+        listener: Whom to tell, if anybody.
+        what: The method's name.
+        partitions: What it is told.
+    """
+    if listener is None:
+        return
+    try:
+        getattr(listener, what)(list(partitions))
+    except Exception:
+        log.exception("%s of %r raised", what, listener)

@@ -1,0 +1,216 @@
+"""What a consumer asks the cluster and its group: the only I/O of this package.
+
+    poll() ── before_poll(ms) ──> _topics.py      partitions of the subscribed topics
+                              ├─> _membership.py  the group: a member's state machine, its requests,
+                              │                   heartbeats (Rust), the listener
+                              ├─> _offsets.py     committed offsets, auto-commit, commits' outcomes
+                              └─> the core: assign, set_committed
+
+`before_poll` never waits: it sends what is to be asked, and has the core call it again when the
+answer is there. `commit`, `fetch`, `unsubscribe` and `close` wait, within their limits. A listener
+runs within the application's own poll (or close, or unsubscribe), and may itself commit and seek.
+"""
+
+import contextlib
+import logging
+import re
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from thalweg.coordinator.commit_future import CommitFuture
+from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._membership import Membership
+from thalweg.coordinator.driver._offsets import CommittedOffsets
+from thalweg.coordinator.driver._topics import Found, Topics
+from thalweg.coordinator.listener import ConsumerRebalanceListener, tell
+from thalweg.errors import BrokerResponseError, IllegalStateError, KafkaError
+from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = ["Driver"]
+
+log = logging.getLogger("thalweg.coordinator")
+
+_ONE_WAY: Final = (
+    "You must choose only one way to configure your consumer: (1) subscribe to specific topics by"
+    " name, (2) subscribe to topics matching a regex pattern, (3) assign itself specific"
+    " topic-partitions."
+)
+
+
+class Driver:
+    """The coordinator's side of one consumer."""
+
+    def __init__(self, consumer: Any, config: Mapping[str, Any]) -> None:
+        # The core keeps before_poll, so a strong reference here would be a cycle through it.
+        self._consumer = weakref.proxy(consumer)
+        self._config = config
+        self._assigned_by_user = False
+        self._listener: ConsumerRebalanceListener | None = None
+        self._topics = Topics(self._consumer, config, self.reenter)
+        self._membership: Membership | None = None
+        self._offsets = CommittedOffsets(self._consumer, config, self)
+
+    # ------------------------------------------------------------------ from poll
+
+    def before_poll(self, left_ms: int | None) -> int | None:
+        """See `_core.ConsumerHooks.before_poll`."""
+        found = self._topics.poll()
+        if found is not None:
+            self._take(found)
+        due = [
+            self._topics.due_ms,
+            self._membership.poll() if self._membership is not None else None,
+            self._offsets.poll(),
+        ]
+        at = soonest(due)
+        return None if at is None else max(0, int(at - now_ms()) + 1)
+
+    def _take(self, found: Found) -> None:
+        if self._membership is not None:
+            self._membership.take(found)
+            return
+        assigned = self._consumer.assignment()
+        wanted = found.partitions_of(found.names)
+        gone, new = sorted(assigned - wanted), sorted(wanted - assigned)
+        if not gone and not new:
+            return
+        if gone:
+            tell(self._listener, "on_partitions_revoked", gone)
+        self._consumer._assign_native(sorted(wanted))
+        tell(self._listener, "on_partitions_assigned", new)
+
+    def reenter(self, _: object = None) -> None:
+        """Has the core call `before_poll` soon; from any thread."""
+        with contextlib.suppress(ReferenceError):  # the consumer may be gone
+            self._consumer.reenter()
+
+    # ------------------------------------------------------------------ what is read
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Takes the user's own choice of partitions."""
+        if self._topics.subscribed:
+            raise IllegalStateError(_ONE_WAY)
+        self._offsets.commit_what_moved()
+        self._assigned_by_user = bool(partitions)
+        self._consumer._assign_native(partitions)
+        self._consumer.reenter()  # new partitions may wait for their committed offsets
+
+    def subscribe(
+        self, topics: list[str], pattern: str | re.Pattern[str] | None, listener: Any
+    ) -> None:
+        """Takes the user's choice of topics."""
+        if self._assigned_by_user or (topics and pattern is not None):
+            raise IllegalStateError(_ONE_WAY)
+        if not topics and pattern is None:
+            raise ValueError("Must provide topics or pattern")
+        if not all(isinstance(each, str) for each in topics):
+            raise TypeError("All topics must be strings")
+        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+            raise TypeError("listener must be a ConsumerRebalanceListener")
+        compiled = re.compile(pattern) if pattern is not None else None
+        self._listener = listener
+        self._topics.subscribe(topics, compiled)
+        if self._config["group_id"] is not None and self._membership is None:
+            self._membership = Membership(
+                self._consumer, self._config, self._topics, self._offsets, self.reenter
+            )
+        if self._membership is not None:
+            self._membership.listener = listener
+            if compiled is None:
+                self._membership.subscribe(frozenset(topics))
+        self._consumer.reenter()
+
+    def subscription(self) -> set[str] | None:
+        """The topics subscribed to, or those that match the pattern."""
+        return self._topics.names()
+
+    def unsubscribe(self) -> None:
+        """Gives all partitions up, and leaves the group."""
+        self._topics.clear()
+        self._assigned_by_user = False
+        membership, self._membership = self._membership, None
+        if membership is not None:
+            deadline = now_ms() + float(self._config["default_api_timeout_ms"])
+            membership.leave(deadline, commit=self._config["enable_auto_commit"])
+        else:
+            self._offsets.commit_what_moved()
+        self._consumer._assign_native([])
+
+    # ------------------------------------------------------------------ the group
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Of the member; outside of a group: generation -1, no member id."""
+        if self._membership is not None:
+            return self._membership.group_metadata()
+        instance = self._config["group_instance_id"]
+        return ConsumerGroupMetadata(self._config["group_id"], group_instance_id=instance)
+
+    def commit_refusal(self) -> KafkaError | None:
+        """Why the member cannot commit now, if it cannot."""
+        return self._membership and self._membership.commit_refusal()
+
+    def commit_answered(self, code: int, generation: int) -> None:
+        """The group refused a commit of the member."""
+        if self._membership is not None:
+            self._membership.commit_answered(code, generation)
+
+    def keep_up(self) -> None:
+        """Takes in what the group has said while a call waits; runs no callback."""
+        if self._membership is not None:
+            self._membership.keep_up()
+
+    # ------------------------------------------------------------------ offsets
+
+    def fetch(
+        self, partitions: list[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Committed offsets; waits and retries within the limit."""
+        return self._offsets.fetch(partitions, timeout_ms)
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int
+    ) -> None:
+        """Commits and waits; asynchronous commits made before are finished first."""
+        self._offsets.commit(offsets, timeout_ms)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        callback: Callable[[Any, Any], object] | None,
+    ) -> CommitFuture:
+        """Commits without waiting; the outcome is told from within a later call."""
+        return self._offsets.commit_async(offsets, callback)
+
+    # ------------------------------------------------------------------ the end
+
+    def close(self, autocommit: bool, timeout_ms: int) -> None:
+        """Last commit and callbacks, leaving, then the user's own objects; errors are logged."""
+        deadline = now_ms() + timeout_ms
+        commit = autocommit and self._config["enable_auto_commit"]
+        group_id = self._config["group_id"]
+        try:
+            if self._membership is not None:
+                self._membership.leave(deadline, commit=commit)
+            elif commit and group_id is not None:
+                self.commit(None, timeout_ms)
+            self._offsets.finish(deadline)
+        except (KafkaError, BrokerResponseError) as error:
+            log.warning("the last commit of group %s failed: %s", group_id, error)
+        config = self._config
+        _close_all(
+            [config["key_deserializer"], config["value_deserializer"]],
+            config["interceptor_classes"],
+        )
+
+
+def _close_all(*objects: Iterable[Any]) -> None:
+    for group in objects:
+        for each in group:
+            close = getattr(each, "close", None)
+            if close is None:
+                continue
+            try:
+                close()
+            except Exception:
+                log.exception("close() of %r raised", each)

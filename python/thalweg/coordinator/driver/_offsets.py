@@ -1,0 +1,348 @@
+"""Committed offsets: looked for when partitions want them, written by commits.
+
+    poll() ──> OffsetFetch for partitions that wait ──> set_committed
+           ├─> auto-commit, when due
+           └─> outcomes of asynchronous commits, told in order
+    commit(), fetch() wait; each try is a request of its own
+
+A commit carries the membership of the moment it is sent. What the group answers to it is told to
+the member, too.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+from thalweg.coordinator import offsets as wire
+from thalweg.coordinator.commit_future import CommitFuture
+from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.errors import (
+    CommitFailedError,
+    CoordinatorNotAvailableError,
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    RebalanceInProgressError,
+    RetriableError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+from thalweg.interceptor import notify
+from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+__all__ = ["CommittedOffsets"]
+
+_T = TypeVar("_T")
+
+log = logging.getLogger("thalweg.coordinator")
+
+_MOVED: Final = (NotCoordinatorError, CoordinatorNotAvailableError)
+_STALE_MEMBER: Final = (
+    FencedInstanceIdError,
+    IllegalGenerationError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
+
+
+class _Member(Protocol):
+    """What commits need of the membership."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata: ...
+    def commit_refusal(self) -> KafkaError | None: ...
+    def commit_answered(self, code: int, generation: int) -> None: ...
+    def keep_up(self) -> None: ...
+    def reenter(self, _: object = None) -> None: ...
+
+
+class _MovedOnError(RetriableError):
+    """The member's epoch has changed since the commit was sent: it is sent again with the new."""
+
+
+class CommittedOffsets:
+    """The offsets that a consumer's group keeps."""
+
+    def __init__(self, consumer: Any, config: Mapping[str, Any], member: _Member) -> None:
+        self._consumer = consumer
+        self._config = config
+        self._member = member
+        self._group_id: str | None = config["group_id"]
+        self._auto = config["enable_auto_commit"] and self._group_id is not None
+        self._fetch: tuple[Any, list[TopicPartition]] | None = None
+        self._fetch_due_ms = 0.0
+        self._auto_commit_due_ms: float = now_ms() + config["auto_commit_interval_ms"]
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._commits: deque[tuple[Any, Any, CommitFuture, Any]] = deque()
+        self._on_commit = notify(config["interceptor_classes"], "on_commit")
+
+    # ------------------------------------------------------------------ from poll
+
+    def poll(self) -> float | None:
+        """Does what is due, without waiting; the time of the next call."""
+        due = [self._look_for_committed(), self._auto_commit()]
+        self._finish_commits()
+        return soonest(due)
+
+    def _look_for_committed(self) -> float | None:
+        """Gives committed offsets to partitions that wait for them; the time of the next try."""
+        if self._group_id is None:
+            return None
+        if self._fetch is None:
+            waiting = self._consumer.awaiting_committed()
+            if not waiting:
+                return None
+            if now_ms() < self._fetch_due_ms:
+                return self._fetch_due_ms
+            request = self._submit_fetch(waiting)
+            self._fetch = request, waiting
+            request.add_done_callback(self._member.reenter)
+        request, waiting = self._fetch
+        if not request.is_done:
+            return None
+        self._fetch = None
+        try:
+            self._consumer.set_committed(self._read_fetch(request, waiting, 0))
+        except (RetriableError, *_STALE_MEMBER) as error:
+            # Of a stale member: what it is now is on its way, and the next try says so.
+            log.debug("looking for committed offsets: %s", error)
+            self._fetch_due_ms = now_ms() + float(self._config["retry_backoff_ms"])
+            return self._fetch_due_ms
+        return None
+
+    def _auto_commit(self) -> float | None:
+        if not self._auto:
+            return None
+        if now_ms() >= self._auto_commit_due_ms:
+            self._auto_commit_due_ms = now_ms() + self._config["auto_commit_interval_ms"]
+            if self._member.commit_refusal() is None:
+                self.commit_what_moved()
+        return self._auto_commit_due_ms
+
+    def commit_what_moved(self) -> CommitFuture | None:
+        """Begins to commit, if auto-commit is on, the positions that moved since."""
+        if not self._auto:
+            return None
+        moved = {
+            where: at
+            for where, at in self._consumer.positions().items()
+            if self._committed.get(where) != at
+        }
+        return self.commit_async(moved, None) if moved else None
+
+    # ------------------------------------------------------------------ finding
+
+    def _where(self) -> tuple[str, str, str]:
+        if self._group_id is None:
+            raise IllegalStateError("Requires group_id")
+        return ("coordinator", "group", self._group_id)
+
+    def _submit_fetch(self, partitions: Iterable[TopicPartition]) -> Any:
+        bodies = wire.fetch_bodies(self._member.group_metadata(), partitions)
+        return self._consumer.client.submit(
+            "OffsetFetch", bodies, self._where(), max_version=wire.FETCH_VERSION_MAX
+        )
+
+    def _read_fetch(
+        self, request: Any, partitions: list[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The answer; raises its most important error, and forgets a coordinator that moved."""
+        try:
+            offsets, errors = wire.fetched(request.result(timeout_ms), partitions)
+            if errors:
+                where, kind = min(errors.items(), key=lambda each: each[0])
+                raise kind(f"the committed offset of {where.topic}-{where.partition}")
+        except _MOVED:
+            self._forget_coordinator()
+            raise
+        return offsets
+
+    def _forget_coordinator(self) -> None:
+        self._consumer.client.forget_coordinator("group", self._group_id)
+
+    def fetch(
+        self, partitions: list[TopicPartition], timeout_ms: int
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Committed offsets; waits and retries within the limit."""
+        self._where()
+
+        def once(left_ms: int) -> dict[TopicPartition, OffsetAndMetadata | None]:
+            try:
+                return self._read_fetch(self._submit_fetch(partitions), partitions, left_ms)
+            except StaleMemberEpochError as error:
+                raise _MovedOnError(str(error)) from error
+
+        return self._retry(once, timeout_ms, "finding committed offsets")
+
+    # ------------------------------------------------------------------ committing
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int
+    ) -> None:
+        """Commits and waits; asynchronous commits made before are finished first."""
+        self._where()
+        chosen = self._chosen(offsets)
+        deadline = now_ms() + timeout_ms
+        self.finish(deadline)
+        if not chosen:
+            return
+
+        def once(left_ms: int) -> None:
+            self._refuse()
+            group = self._member.group_metadata()
+            answer = self._submit_commit(group, chosen).result(left_ms)
+            error = self._judged(answer, group)
+            if error is not None:
+                raise error
+
+        self._retry(once, max(0, int(deadline - now_ms())), "committing offsets")
+        self._note_committed(chosen)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        callback: Callable[[Any, Any], object] | None,
+    ) -> CommitFuture:
+        """Commits without waiting; the outcome is told from within a later call."""
+        self._where()
+        chosen = self._chosen(offsets)
+        callback = callback or self._config["default_offset_commit_callback"]
+        future = CommitFuture()
+        request: Any = None
+        if chosen:
+            group = self._member.group_metadata()
+            request = self._member.commit_refusal()
+            if request is None:
+                request = self._submit_commit(group, chosen)
+                request.add_done_callback(self._member.reenter)
+            request = request, group
+        self._commits.append((request, chosen, future, callback))
+        return future
+
+    def _refuse(self) -> None:
+        error = self._member.commit_refusal()
+        if error is not None:
+            raise error
+
+    def _chosen(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        chosen = self._consumer.positions() if offsets is None else dict(offsets)
+        for where, at in chosen.items():
+            if not isinstance(where, TopicPartition) or not isinstance(at, OffsetAndMetadata):
+                raise TypeError("offsets must be {TopicPartition: OffsetAndMetadata}")
+            if at.offset < 0:
+                raise ValueError(f"Invalid negative offset of {where}: {at.offset}")
+        return chosen
+
+    def _submit_commit(
+        self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> Any:
+        return self._consumer.client.submit(
+            "OffsetCommit",
+            wire.commit_body(group, offsets),
+            self._where(),
+            max_version=wire.COMMIT_VERSION_MAX,
+        )
+
+    def _judged(
+        self, answer: Mapping[str, Any], group: ConsumerGroupMetadata
+    ) -> KafkaError | None:
+        """The error that decides what becomes of a commit; the group's own go to the member."""
+        errors = wire.commit_errors(answer)
+        if not errors:
+            return None
+        where, kind = min(
+            errors.items(), key=lambda each: (issubclass(each[1], RetriableError), each[0])
+        )
+        if issubclass(kind, _MOVED):
+            self._forget_coordinator()
+        if issubclass(kind, (*_STALE_MEMBER, RebalanceInProgressError)):
+            self._member.commit_answered(kind.errno, group.generation_id)
+        if issubclass(kind, StaleMemberEpochError) and group.member_id:
+            return _MovedOnError("the member's epoch has moved on")
+        if issubclass(kind, _STALE_MEMBER):
+            return _commit_failed(kind, member=bool(group.member_id))
+        return kind(f"committing the offset of {where.topic}-{where.partition}: {kind.description}")
+
+    def _note_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._committed.update(offsets)
+        if self._on_commit is not None:
+            self._on_commit(dict(offsets))
+
+    def finish(self, deadline_ms: float) -> None:
+        """Waits for the outcomes of asynchronous commits, and tells them."""
+        self._finish_commits(deadline_ms)
+
+    def _finish_commits(self, wait_until_ms: float | None = None) -> None:
+        """Tells outcomes in the order of the calls; waits for them if there is a limit."""
+        while self._commits:
+            request, offsets, future, callback = self._commits[0]
+            waits = request is not None and not isinstance(request[0], KafkaError)
+            if waits and not request[0].is_done and wait_until_ms is None:
+                return
+            self._commits.popleft()
+            answer, error = self._outcome(request, wait_until_ms)
+            if error is None:
+                self._note_committed(offsets)
+            else:
+                log.warning("an asynchronous commit of group %s failed: %s", self._group_id, error)
+            future.complete(answer, error)
+            if callback is not None:
+                try:
+                    callback(offsets, answer if error is None else error)
+                except Exception:
+                    log.exception("the callback of a commit raised")
+
+    def _outcome(self, request: Any, wait_until_ms: float | None) -> tuple[Any, KafkaError | None]:
+        if request is None:
+            return {"Topics": []}, None
+        pending, group = request
+        if isinstance(pending, KafkaError):
+            return None, pending
+        left_ms = 0 if wait_until_ms is None else max(0, int(wait_until_ms - now_ms()))
+        try:
+            answer = pending.result(left_ms)
+        except KafkaError as failed:
+            return None, failed
+        return answer, self._judged(answer, group)
+
+    def _retry(self, once: Callable[[int], _T], timeout_ms: int, doing: str) -> _T:
+        """Calls `once(ms left)` until it does not raise a retriable error, within the limit."""
+        deadline = now_ms() + timeout_ms
+        backoff_ms = float(self._config["retry_backoff_ms"])
+        while True:
+            self._member.keep_up()
+            try:
+                return once(max(0, int(deadline - now_ms())))
+            except RebalanceInProgressError:
+                raise  # only the application's own poll can end a rebalance
+            except RetriableError as error:
+                if now_ms() + backoff_ms >= deadline:
+                    raise KafkaTimeoutError(
+                        f"{doing} for group {self._group_id} took longer than {timeout_ms} ms;"
+                        f" the last error: {error}"
+                    ) from error
+                log.debug("%s: %s; trying again", doing, error)
+            time.sleep(backoff_ms / 1000)
+            backoff_ms = min(2 * backoff_ms, self._config["retry_backoff_max_ms"])
+
+
+def _commit_failed(kind: type[Any], *, member: bool) -> CommitFailedError:
+    """Says why a commit was refused for good, and what to do."""
+    if member:
+        return CommitFailedError(
+            f"the group has gone on without this consumer ({kind.message}): its partitions are"
+            " another member's, which reads on from the last offsets committed. It joins again in"
+            " the next poll(). If polls were too far apart, raise max_poll_interval_ms or lower"
+            " max_poll_records."
+        )
+    return CommitFailedError(
+        f"the group does not know this consumer as a member ({kind.message}): it has active"
+        " members, so that only they may commit. Use another group_id with assign(), or"
+        " commit while no other consumer is subscribed in the group."
+    )

@@ -1,0 +1,172 @@
+"""The subscribed topics: which there are, of how many partitions, where their replicas are.
+
+    subscribe(names | pattern), watch(names) ──> Metadata ──> Found, whenever something is new
+
+One request at a time, again after metadata_max_age_ms, and sooner while a topic is missing.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from thalweg.coordinator.driver._clock import now_ms
+from thalweg.errors import RetriableError
+from thalweg.structs import TopicPartition
+
+__all__ = ["Found", "Topics"]
+
+log = logging.getLogger("thalweg.coordinator")
+
+# How soon a subscribed topic that does not exist is looked for again.
+_MISSING_TOPIC_MS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look at the cluster has shown.
+
+    Attributes:
+        names: The topics of the subscription that exist.
+        partitions: The number of partitions of each topic subscribed to or watched.
+        ids: Their topic ids, as Kafka's url-safe base64 text.
+        racks: The racks of each partition's replicas; empty where brokers have none.
+    """
+
+    names: frozenset[str]
+    partitions: Mapping[str, int]
+    ids: Mapping[str, str]
+    racks: Mapping[TopicPartition, frozenset[str]]
+
+    def partitions_of(self, names: Iterable[str]) -> set[TopicPartition]:
+        """All partitions of topics."""
+        return {
+            TopicPartition(name, number)
+            for name in names
+            for number in range(self.partitions.get(name, 0))
+        }
+
+
+class Topics:
+    """Looks for what is subscribed to.
+
+    Attributes:
+        subscribed: Whether there is a subscription.
+        due_ms: When to look next; None: nothing to look for, or a look is under way.
+    """
+
+    def __init__(
+        self, consumer: Any, config: Mapping[str, Any], on_answer: Callable[[Any], object]
+    ) -> None:
+        self._consumer = consumer
+        self._config = config
+        self._on_answer = on_answer
+        self._pattern: re.Pattern[str] | None = None
+        self._named: frozenset[str] = frozenset()
+        self._watched: frozenset[str] = frozenset()
+        self._request: Any = None
+        self._found: Found | None = None
+        self.subscribed = False
+        self.due_ms: float | None = None
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether the subscription is a pattern: which topics it means is known once found."""
+        return self._pattern is not None
+
+    def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
+        """Looks for other topics from now on."""
+        self._named, self._pattern = frozenset(topics), pattern
+        self.subscribed = True
+        self._look_anew()
+
+    def watch(self, topics: frozenset[str]) -> None:
+        """Also looks for these, which the subscription need not name."""
+        if topics != self._watched:
+            self._watched = topics
+            self._look_anew()
+
+    def clear(self) -> None:
+        """Looks for nothing any more."""
+        self._named = self._watched = frozenset()
+        self._pattern = self._request = self._found = self.due_ms = None
+        self.subscribed = False
+
+    def _look_anew(self) -> None:
+        self._request = self._found = None
+        self.due_ms = now_ms()
+
+    def names(self) -> set[str] | None:
+        """The topics subscribed to, or those that match the pattern; None without subscription."""
+        if not self.subscribed:
+            return None
+        if self._pattern is None:
+            return set(self._named)
+        return set() if self._found is None else set(self._found.names)
+
+    def poll(self) -> Found | None:
+        """Asks if it is time to; what was found, if it differs from what was known."""
+        if self.due_ms is not None and now_ms() >= self.due_ms:
+            self.due_ms = None
+            self._request = self._ask()
+            self._request.add_done_callback(self._on_answer)
+        if self._request is None or not self._request.is_done:
+            return None
+        request, self._request = self._request, None
+        try:
+            answer = request.result(0)
+        except RetriableError as error:
+            log.debug("looking for the subscribed topics: %s", error)
+            self.due_ms = now_ms() + float(self._config["retry_backoff_ms"])
+            return None
+        return self._taken(answer)
+
+    def _ask(self) -> Any:
+        everything = self._pattern is not None
+        topics = None if everything else [{"Name": n} for n in sorted(self._named | self._watched)]
+        create = not everything and self._config["allow_auto_create_topics"]
+        return self._consumer.client.submit(
+            "Metadata", {"Topics": topics, "AllowAutoTopicCreation": create}
+        )
+
+    def _taken(self, answer: Mapping[str, Any]) -> Found | None:
+        rows = [row for row in answer["Topics"] if row["ErrorCode"] == 0]
+        names = frozenset(row["Name"] for row in rows if self._wants(row))
+        rows = [row for row in rows if row["Name"] in names | self._watched]
+        missing = self._pattern is None and len(names) < len(self._named)
+        wait_ms = _MISSING_TOPIC_MS if missing else self._config["metadata_max_age_ms"]
+        self.due_ms = now_ms() + wait_ms
+        found = Found(
+            names,
+            {row["Name"]: len(row["Partitions"]) for row in rows},
+            {row["Name"]: row["TopicId"] for row in rows if "TopicId" in row},
+            _racks(answer["Brokers"] if rows else (), rows),
+        )
+        if found == self._found:
+            return None
+        self._found = found
+        return found
+
+    def _wants(self, row: Mapping[str, Any]) -> bool:
+        """Whether a topic of an answer is subscribed to."""
+        name = row["Name"]
+        if self._pattern is None:
+            return name in self._named
+        hidden = self._config["exclude_internal_topics"] and row["IsInternal"]
+        return not hidden and self._pattern.match(name) is not None
+
+
+def _racks(
+    brokers: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]
+) -> dict[TopicPartition, frozenset[str]]:
+    rack_of = {each["NodeId"]: each["Rack"] for each in brokers if each.get("Rack")}
+    if not rack_of:
+        return {}
+    return {
+        TopicPartition(row["Name"], each["PartitionIndex"]): frozenset(
+            rack_of[node] for node in each["ReplicaNodes"] if node in rack_of
+        )
+        for row in rows
+        for each in row["Partitions"]
+    }
