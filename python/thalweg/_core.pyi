@@ -718,13 +718,52 @@ class Consumer(Generic[_K_co, _V_co]):
     def reenter(self) -> None:
         """Makes a waiting call run `before_poll` now; from any thread."""
 
+    def _heartbeat(
+        self,
+        api: str,
+        body: _Body,
+        node: _Node,
+        interval_ms: int,
+        leave: tuple[str, _Body] | None,
+        max_poll_interval_ms: int,
+    ) -> None:
+        """Has the I/O thread send this every `interval_ms`, whatever Python does, in place of what
+        it sent before; the first goes out after an interval, or an interval after the last of
+        those. At most one is in flight, for `request_timeout_ms`.
+
+        Answers without news are swallowed: ErrorCode 0, MemberEpoch (where there is one) as sent,
+        Assignment null. An answer's HeartbeatIntervalMs becomes the interval, a higher MemberEpoch
+        goes into the heartbeats that follow. Everything else is for `_notable_heartbeats`:
+        REBALANCE_IN_PROGRESS lets heartbeats go on at the interval (the group keeps only members
+        that do); after COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
+        lost connections and timeouts they go on after a growing retry_backoff_ms, with the
+        coordinator looked up again; any other error code, or an error that no retry cures, pauses
+        them until the next call of this.
+
+        If no poll, poll_arrow or iteration is entered or left for `max_poll_interval_ms` (being
+        inside of one counts as polling), `leave` (API, body) is sent once, heartbeats stop, and
+        `_poll_expired` says so. Who sends the same API by `client` stops heartbeats before.
+        ValueError as `Client.request`, and for intervals below 1."""
+
+    def _stop_heartbeat(self) -> None:
+        """Ends heartbeats and the watch over polls. The answer to one in flight is told only if
+        it is good and has news; so it is if another `_heartbeat` replaced it."""
+
+    def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, Exception | None]]:
+        """Takes the answers with news, and the errors in their place; the newest 16. A waiting
+        call runs `before_poll` as each of them comes, as after `reenter`."""
+
+    def _poll_expired(self) -> bool:
+        """Takes the flag that max_poll_interval_ms passed without a poll."""
+
     def wakeup(self) -> None:
         """The waiting (or next) call raises WakeupError; from any thread."""
 
     def bootstrap_connected(self) -> bool: ...
     def metrics(self) -> dict[str, dict[str, float]]: ...
     def shutdown(self, timeout_ms: int | None = None) -> None:
-        """Closes sockets and buffers; commits nothing (`KafkaConsumer.close` does). Idempotent."""
+        """Closes sockets and buffers; commits nothing (`KafkaConsumer.close` does) and leaves no
+        group: heartbeats just end. Idempotent."""
 
     @property
     def client(self) -> Client: ...
@@ -785,7 +824,8 @@ class Client:
         coordinator: ("coordinator", "group" | "transaction", key), looked up and cached;
         `forget_coordinator` drops it.
 
-        Requests to a coordinator go by the group connection, all others by the general one.
+        Requests to a coordinator go by the group connection, but JoinGroup and SyncGroup, which
+        wait there, by one of their own; all others by the general one.
         version None: the highest that both sides speak, up to `max_version`;
         IncompatibleBrokerVersion if there is none.
         timeout_ms None: request_timeout_ms. KafkaTimeoutError, KafkaConnectionError; no

@@ -14,6 +14,8 @@ pub enum Purpose {
     Produce,
     Fetch,
     Group,
+    /// `JoinGroup` and `SyncGroup`, which wait at the coordinator for the other members.
+    Rebalance,
     General,
 }
 

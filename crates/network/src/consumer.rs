@@ -1,61 +1,106 @@
 //! A consumer's client: the consumer core's two halves, put on an actor.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
 use thalweg_cluster::metrics::{ClientMetrics, MetricGroup};
-use thalweg_consumer::{Consumer, ConsumerConfig, Fetcher};
+use thalweg_consumer::{Consumer, ConsumerConfig};
 
 use crate::client::{Client, ClientView, Parts};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
+use crate::heartbeats::{ConsumerRole, HeartbeatOutcome, HeartbeatPlan, Heartbeats, PollWatch};
 use crate::metrics::merged;
 
 /// The application's half is [`Consumer`]: assign, seek, drain. Everything else is the view's.
 pub struct ConsumerClient {
-    client: Client<Fetcher>,
+    client: Client<ConsumerRole>,
     consumer: Arc<Consumer>,
+    heartbeats: Heartbeats,
     connections: Arc<ClientMetrics>,
 }
 
 impl ConsumerClient {
     /// Starts connecting in the background; [`ClientView::wait_bootstrapped`] waits for it.
     pub fn start(config: &ClientConfig, consumer: ConsumerConfig) -> Result<Self, ClientError> {
-        let parts = Parts::new(config)?;
-        let connections = Arc::clone(parts.cluster.metrics());
-        let (consumer, fetcher) = Consumer::new(consumer, Arc::clone(&parts.notifier));
-        let client = Client::start(parts, fetcher)?;
-        Ok(Self {
-            client,
-            consumer,
-            connections,
-        })
+        Self::build(Parts::new(config)?, consumer, Client::start)
     }
 
     /// On the caller's own tokio runtime, with the transport of `parts`: tests and the simulation.
     pub fn start_here(parts: Parts, consumer: ConsumerConfig) -> Self {
+        let start = |parts, role| Ok::<_, Infallible>(Client::start_here(parts, role));
+        let Ok(made) = Self::build(parts, consumer, start);
+        made
+    }
+
+    fn build<E>(
+        parts: Parts,
+        consumer: ConsumerConfig,
+        start: impl FnOnce(Parts, ConsumerRole) -> Result<Client<ConsumerRole>, E>,
+    ) -> Result<Self, E> {
         let connections = Arc::clone(parts.cluster.metrics());
         let (consumer, fetcher) = Consumer::new(consumer, Arc::clone(&parts.notifier));
-        let client = Client::start_here(parts, fetcher);
-        Self {
-            client,
+        let (heartbeats, manager) = Heartbeats::new(&consumer);
+        let role = ConsumerRole {
+            fetcher,
+            heartbeats: manager,
+        };
+        Ok(Self {
+            client: start(parts, role)?,
             consumer,
+            heartbeats,
             connections,
-        }
+        })
     }
 
     pub fn consumer(&self) -> &Arc<Consumer> {
         &self.consumer
     }
 
-    /// All figures under Kafka's names; also of a client that is closed.
+    /// Makes a waiting poll look after its coordinator's affairs: an answer has come.
+    pub fn reenter(&self) {
+        self.heartbeats.reentry().ask();
+    }
+
+    /// How often that was asked for, by [`Self::reenter`] or by heartbeats. Never 0.
+    pub fn reentries(&self) -> u64 {
+        self.heartbeats.reentry().count()
+    }
+
+    /// Entered by who polls, for as long as that takes.
+    pub fn poll_watch(&self) -> &PollWatch {
+        self.heartbeats.poll_watch()
+    }
+
+    /// Repeats a heartbeat from now on, in place of the one before, and watches the polls.
+    pub fn start_heartbeats(&self, plan: HeartbeatPlan) {
+        self.heartbeats.start(&self.client, plan);
+    }
+
+    /// Ends both. One that is under way may still bring good news.
+    pub fn stop_heartbeats(&self) {
+        self.heartbeats.stop(&self.client);
+    }
+
+    /// Takes what heartbeats brought that was new.
+    pub fn take_notable_heartbeats(&self) -> Vec<HeartbeatOutcome> {
+        self.heartbeats.take_notable()
+    }
+
+    /// Whether the application was away from poll too long since the last call of this.
+    pub fn take_poll_expired(&self) -> bool {
+        self.heartbeats.take_expired()
+    }
+
+    /// All figures under Kafka's names; also of a client that is closed. Those of heartbeats only
+    /// if there is a group.
     pub fn metrics(&self, now: Instant) -> Vec<MetricGroup> {
+        let in_group = self.consumer.config().group_id.is_some();
         let connections = self.connections.snapshot("consumer", now);
-        merged(
-            connections
-                .into_iter()
-                .chain(self.consumer.metrics_snapshot(now)),
-        )
+        let fetched = self.consumer.metrics_snapshot(now);
+        let heartbeats = in_group.then(|| self.heartbeats.metrics(now));
+        merged(connections.into_iter().chain(fetched).chain(heartbeats))
     }
 
     pub fn view(&self) -> &ClientView {

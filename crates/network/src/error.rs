@@ -52,6 +52,18 @@ pub enum ClientError {
     Interrupted,
 }
 
+impl ClientError {
+    /// The same again may succeed without anybody's doing.
+    pub fn is_retriable(&self) -> bool {
+        match self {
+            Self::TimedOut(_) => true,
+            Self::Request(error) => error.is_retriable(),
+            Self::Broker { code, .. } => code.is_retriable(),
+            _ => false,
+        }
+    }
+}
+
 fn causes(causes: &[(Address, String)]) -> String {
     let mut text = String::new();
     for (address, cause) in causes {

@@ -24,6 +24,7 @@ mod codec_pool;
 mod config;
 mod connection;
 mod error;
+mod heartbeats;
 pub mod log;
 mod metrics;
 mod per_process;
@@ -40,11 +41,12 @@ pub mod consumer;
 pub mod producer;
 
 pub use client::{
-    Client, ClientView, EncodeBody, Parts, Request, RequestTarget, Response, Ticket, VersionChoice,
+    Client, ClientView, EncodeBody, NamedRequest, Parts, Request, RequestTarget, Response, Ticket, VersionChoice,
 };
 pub use clock::WallClock;
 pub use config::{ClientConfig, SecurityProtocol};
 pub use error::ClientError;
+pub use heartbeats::{HeartbeatOutcome, HeartbeatPlan, PollWatch, Polling};
 pub use per_process::PerProcess;
 pub use runtime::{Generation, Runtime};
 pub use signals::block_signals;

@@ -12,9 +12,9 @@ use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{
-    ClientError, ClientView, Request, RequestTarget, Response, Ticket, VersionChoice,
+    ClientError, ClientView, NamedRequest, Request, RequestTarget, Response, Ticket, VersionChoice,
 };
-use thalweg_protocol::dynamic::{self, StructSchema, Value};
+use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, EncodeError, Str};
 
 use crate::cluster::ClusterMetadata;
@@ -58,7 +58,6 @@ impl Client {
 
 /// What a request needs besides its body.
 struct Asked {
-    key: ApiKey,
     target: RequestTarget,
     version: VersionChoice,
     timeout: Option<Duration>,
@@ -110,23 +109,18 @@ impl Client {
         max_version: Option<i16>,
     ) -> PyResult<PendingRequest> {
         let asked = Asked {
-            key: api_key(api)?,
             target: target(node)?,
             version: version_choice(version, max_version),
             timeout: timeout_ms.map(crate::config::duration_ms),
         };
-        let schema = dynamic::schema(asked.key).ok_or_else(|| unknown_api(api))?;
-        let bodies = bodies(schema.request.root, body)?;
+        let named = named_request(api, body)?;
         // A body that no version can carry should fail here and now, with the field's name.
         if let Some(version) = version {
-            encode(asked.key, version, &bodies).map_err(|error| {
+            named.encode(version).map_err(|error| {
                 errors::raise(py, "UnsupportedVersionError", &format!("{api}: {error}"))
             })?;
         }
-        let key = asked.key;
-        let mut request = Request::new(asked.target, key, move |version| {
-            encode(key, version, &bodies)
-        });
+        let mut request = named.into_request(asked.target);
         request.version = asked.version;
         request.timeout = asked.timeout;
         let ticket = self.view().request(request);
@@ -272,30 +266,20 @@ pub(crate) fn is_connected(py: Python<'_>, view: &ClientView) -> PyResult<bool> 
     })
 }
 
-/// A body for each span of versions, by the least of the span, the highest first.
-type Bodies = Vec<(i16, Value)>;
-
-/// One body for all versions, or a sequence of (least version, body).
-fn bodies(schema: &'static StructSchema, given: &Bound<'_, PyAny>) -> PyResult<Bodies> {
-    if !given.is_instance_of::<PyList>() {
-        return Ok(vec![(i16::MIN, values::struct_from_py(schema, given)?)]);
+/// An API with one body for all versions, or with a sequence of (least version, body).
+pub(crate) fn named_request(api: &str, body: &Bound<'_, PyAny>) -> PyResult<NamedRequest> {
+    let key = api_key(api)?;
+    let schema = dynamic::schema(key).ok_or_else(|| unknown_api(api))?;
+    let mut bodies = Vec::new();
+    if body.is_instance_of::<PyList>() {
+        for pair in body.try_iter()? {
+            let (least, fields): (i16, Bound<'_, PyAny>) = pair?.extract()?;
+            bodies.push((least, values::struct_from_py(schema.request.root, &fields)?));
+        }
+    } else {
+        bodies.push((i16::MIN, values::struct_from_py(schema.request.root, body)?));
     }
-    let mut bodies = Bodies::new();
-    for pair in given.try_iter()? {
-        let (least, body): (i16, Bound<'_, PyAny>) = pair?.extract()?;
-        bodies.push((least, values::struct_from_py(schema, &body)?));
-    }
-    bodies.sort_by_key(|(least, _)| std::cmp::Reverse(*least));
-    Ok(bodies)
-}
-
-fn encode(key: ApiKey, version: i16, bodies: &Bodies) -> Result<Vec<u8>, EncodeError> {
-    let fitting = bodies.iter().find(|(least, _)| *least <= version);
-    let (_, body) = fitting.ok_or(EncodeError::UnsupportedVersion {
-        message: "a body for it",
-        version,
-    })?;
-    dynamic::encode_request_body(key, version, body)
+    Ok(NamedRequest::new(key, bodies))
 }
 
 fn api_key(name: &str) -> PyResult<ApiKey> {
@@ -325,7 +309,7 @@ fn coordinator_type(kind: &str) -> PyResult<CoordinatorType> {
 }
 
 /// A node id, "any", "controller", or ("coordinator", kind, key).
-fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
+pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
     let Some(node) = node else {
         return Ok(RequestTarget::LeastLoaded);
     };
@@ -365,14 +349,7 @@ impl Pending {
     }
 
     fn keep(&self, outcome: Result<Response, ClientError>) -> &Result<Value, ClientError> {
-        self.answer.get_or_init(|| {
-            let mut response = outcome?;
-            Ok(dynamic::decode_response_body(
-                response.api_key,
-                response.version,
-                &mut response.reader,
-            )?)
-        })
+        self.answer.get_or_init(|| outcome?.decode_by_name())
     }
 
     fn is_done(&self) -> bool {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyStopIteration, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PySet, PyTuple};
+use pyo3::types::{PyDict, PyList, PySet, PyTuple};
 use thalweg_consumer::{FetchPosition, OffsetReset, OffsetSpec, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 
@@ -14,7 +14,7 @@ use crate::config::{Options, duration_ms};
 use crate::metrics::groups_dict;
 use crate::polling::{ConsumerHooks, Core, forked, not_open, offset_object};
 use crate::tables::RecordTable;
-use crate::{errors, gil, settings, types};
+use crate::{errors, gil, heartbeats, settings, types};
 
 /// `poll_arrow_max_bytes` where the option is absent.
 const ARROW_BYTES: usize = 64 * 1024 * 1024;
@@ -338,8 +338,49 @@ impl Consumer {
     }
 
     fn reenter(&self, py: Python<'_>) -> PyResult<()> {
-        self.core(py)?.reenter();
+        self.core(py)?.client.reenter();
         Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn _heartbeat(
+        &self,
+        py: Python<'_>,
+        api: String,
+        body: Bound<'_, PyAny>,
+        node: &Bound<'_, PyAny>,
+        interval_ms: u64,
+        leave: Option<(String, Bound<'_, PyAny>)>,
+        max_poll_interval_ms: u64,
+    ) -> PyResult<()> {
+        let core = self.core(py)?;
+        let plan = heartbeats::plan(
+            (api, body),
+            node,
+            interval_ms,
+            leave,
+            max_poll_interval_ms,
+        )?;
+        core.client.start_heartbeats(plan);
+        Ok(())
+    }
+
+    fn _stop_heartbeat(&self, py: Python<'_>) -> PyResult<()> {
+        self.core(py)?.client.stop_heartbeats();
+        Ok(())
+    }
+
+    fn _notable_heartbeats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let taken = self.core(py)?.client.take_notable_heartbeats();
+        let list = PyList::empty(py);
+        for outcome in taken {
+            list.append(heartbeats::notable(py, outcome)?)?;
+        }
+        Ok(list)
+    }
+
+    fn _poll_expired(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.core(py)?.client.take_poll_expired())
     }
 
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {

@@ -28,6 +28,7 @@ mod consumer;
 mod errors;
 mod futures;
 mod gil;
+mod heartbeats;
 mod hooks;
 mod list_source;
 mod loop_queue;

@@ -4,7 +4,7 @@
 //! loop: before_poll hook if due -> register the waker -> drain -> wait until woken or due
 //! ```
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -90,7 +90,6 @@ pub(crate) struct Core {
     pub(crate) consumer_timeout: Option<Duration>,
     state: Mutex<PollState>,
     woken: AtomicBool,
-    reentries: AtomicU64,
 }
 
 impl Core {
@@ -106,6 +105,7 @@ impl Core {
             arrow: None,
             failure: None,
             hook_due: None,
+            // The first poll calls the hook: there is always one reentry at least.
             hook_seen: 0,
         };
         Self {
@@ -116,8 +116,6 @@ impl Core {
             consumer_timeout,
             state: Mutex::new(state),
             woken: AtomicBool::new(false),
-            // One ahead of what was seen: the first poll calls the hook.
-            reentries: AtomicU64::new(1),
         }
     }
 
@@ -144,11 +142,6 @@ impl Core {
         self.consumer().wake();
     }
 
-    pub(crate) fn reenter(&self) {
-        self.reentries.fetch_add(1, Ordering::AcqRel);
-        self.consumer().wake();
-    }
-
     /// Raises what must end any waiting call.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         self.client
@@ -172,7 +165,7 @@ impl Core {
         let Some(hook) = &self.hooks.before_poll else {
             return Ok(state);
         };
-        let seen = self.reentries.load(Ordering::Acquire);
+        let seen = self.client.reentries();
         let due = state.hook_due.is_some_and(|at| at <= Instant::now());
         if !due && seen == state.hook_seen {
             return Ok(state);
@@ -227,6 +220,7 @@ impl Core {
         deadline: Option<Instant>,
         records_max: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let _polling = self.client.poll_watch().enter();
         let polled = self.poll_with(py, deadline, |state| self.drain(py, state, records_max))?;
         let records = polled.unwrap_or_else(|| PyDict::new(py));
         match &self.hooks.on_consume {
@@ -274,6 +268,7 @@ impl Core {
         py: Python<'py>,
         deadline: Option<Instant>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let _polling = self.client.poll_watch().enter();
         loop {
             match self.next_offered(py, deadline)? {
                 Offered::Record(record) => return Ok(Some(record)),
@@ -316,6 +311,7 @@ impl Core {
         records_max: usize,
         bytes_max: usize,
     ) -> PyResult<arrow_array::RecordBatch> {
+        let _polling = self.client.poll_watch().enter();
         let limits = TableLimits {
             rows_max: records_max,
             bytes_max,

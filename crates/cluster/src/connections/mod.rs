@@ -336,6 +336,7 @@ impl Connections {
         for purpose in [
             Purpose::General,
             Purpose::Group,
+            Purpose::Rebalance,
             Purpose::Fetch,
             Purpose::Produce,
         ] {

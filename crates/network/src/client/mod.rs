@@ -1,6 +1,7 @@
 //! A client: one actor on the I/O thread, and handles for all other threads.
 
 mod actor;
+mod by_name;
 mod inbox;
 mod pending;
 mod request;
@@ -20,8 +21,11 @@ use crate::transport::{Tcp, Transport};
 use actor::Actor;
 use inbox::{Calls, Inbox};
 
+pub use by_name::NamedRequest;
+pub(crate) use pending::{Pending, Sent, Step};
 pub use request::{EncodeBody, Request, RequestTarget, Response, VersionChoice};
 pub use ticket::Ticket;
+pub(crate) use ticket::ticket;
 pub use view::ClientView;
 
 /// The parts of a client that exist before its actor runs: a role core is built around them.

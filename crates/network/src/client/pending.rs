@@ -20,6 +20,7 @@ use super::ticket::Reply;
 use crate::error::ClientError;
 
 /// A request that is not sent yet.
+#[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) request: Request,
     pub(crate) reply: Reply<Response>,
@@ -29,6 +30,7 @@ pub(crate) struct Pending {
 }
 
 /// A request that is sent. Kept whole: a read may have to be sent again.
+#[derive(Debug)]
 pub(crate) struct Sent {
     pending: Pending,
     node: NodeId,

@@ -64,6 +64,10 @@ const READS: [ApiKey; 26] = [
     ApiKey::STREAMS_GROUP_DESCRIBE,
 ];
 
+/// What a coordinator answers only when the other members have come, too. A broker reads no further
+/// request of a connection before it has answered the last: heartbeats must not stand behind these.
+const WAITS: [ApiKey; 2] = [ApiKey::JOIN_GROUP, ApiKey::SYNC_GROUP];
+
 /// Writes the body in the version that was agreed; may be called again after a lost connection.
 pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
 
@@ -75,7 +79,7 @@ pub struct Request {
     pub encode: EncodeBody,
     /// Over all: finding the broker, connecting, the answer. None = `request_timeout` of the client.
     pub timeout: Option<Duration>,
-    /// None = `Group` for coordinators, else `General`.
+    /// None = `Group` for coordinators (`Rebalance` for what waits there), else `General`.
     pub purpose: Option<Purpose>,
 }
 
@@ -112,6 +116,9 @@ impl Request {
 
     pub(crate) fn purpose(&self) -> Purpose {
         self.purpose.unwrap_or(match self.target {
+            RequestTarget::Coordinator { .. } if WAITS.contains(&self.api_key) => {
+                Purpose::Rebalance
+            }
             RequestTarget::Coordinator { .. } => Purpose::Group,
             _ => Purpose::General,
         })

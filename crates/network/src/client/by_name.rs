@@ -1,0 +1,68 @@
+//! A request by Kafka's own names: what Python and the heartbeats speak.
+
+use thalweg_protocol::dynamic::{self, Value};
+use thalweg_protocol::{ApiKey, EncodeError};
+
+use super::request::{Request, RequestTarget, Response};
+use crate::error::ClientError;
+
+/// An API and its fields: one body for all versions, or one for each span of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedRequest {
+    api_key: ApiKey,
+    /// By the least version of each span, the highest first.
+    bodies: Vec<(i16, Value)>,
+}
+
+impl NamedRequest {
+    /// Each body serves from its version on, up to where the next one begins.
+    pub fn new(api_key: ApiKey, mut bodies: Vec<(i16, Value)>) -> Self {
+        bodies.sort_by_key(|(least, _)| std::cmp::Reverse(*least));
+        Self { api_key, bodies }
+    }
+
+    pub fn api_key(&self) -> ApiKey {
+        self.api_key
+    }
+
+    /// The body in this version; fails if none serves it or it has a field that the version lacks.
+    pub fn encode(&self, version: i16) -> Result<Vec<u8>, EncodeError> {
+        let fitting = self.bodies.iter().find(|(least, _)| *least <= version);
+        let (_, body) = fitting.ok_or(EncodeError::UnsupportedVersion {
+            message: "a body for it",
+            version,
+        })?;
+        dynamic::encode_request_body(self.api_key, version, body)
+    }
+
+    pub fn into_request(self, target: RequestTarget) -> Request {
+        Request::new(target, self.api_key, move |version| self.encode(version))
+    }
+
+    /// A field of the top level, from the newest body that has it.
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+        self.bodies
+            .iter()
+            .find_map(|(_, body)| body.get(name)?.as_int())
+    }
+
+    /// Changes a field of the top level wherever it is.
+    pub(crate) fn set_int(&mut self, name: &str, value: i64) {
+        for (_, body) in &mut self.bodies {
+            if let Value::Struct(fields) = body
+                && let Some((_, field)) = fields.iter_mut().find(|(known, _)| *known == name)
+            {
+                *field = Value::Int(value);
+            }
+        }
+    }
+}
+
+impl Response {
+    /// Its fields by Kafka's names.
+    pub fn decode_by_name(mut self) -> Result<Value, ClientError> {
+        let found =
+            dynamic::decode_response_body(self.api_key, self.version, &mut self.reader)?;
+        Ok(found)
+    }
+}

@@ -1,0 +1,121 @@
+//! What the answer to a heartbeat says, of whichever API: `Heartbeat`, `ConsumerGroupHeartbeat`.
+
+use std::time::Duration;
+
+use thalweg_protocol::ErrorCode;
+use thalweg_protocol::dynamic::Value;
+
+/// The fields of the answer that tell of the heartbeats themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) code: ErrorCode,
+    /// The member's, where the API has one.
+    pub(crate) epoch: Option<i64>,
+    pub(crate) interval: Option<Duration>,
+    has_assignment: bool,
+}
+
+/// What becomes of the heartbeats after an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum After {
+    /// At the interval, as ever.
+    GoOn,
+    /// Nobody was there to take it: soon again.
+    TryAgain {
+        /// The coordinator is another one now.
+        look_up: bool,
+    },
+    /// This member or this generation is no more; what to do is not for us to decide.
+    Pause,
+}
+
+impl Answer {
+    pub(crate) fn read(body: &Value) -> Self {
+        let int = |name| body.get(name).and_then(Value::as_int);
+        let code = int("ErrorCode").and_then(|code| i16::try_from(code).ok());
+        let interval = int("HeartbeatIntervalMs").and_then(|ms| u64::try_from(ms).ok());
+        Self {
+            code: code.map_or(ErrorCode::UNKNOWN_SERVER_ERROR, ErrorCode),
+            epoch: int("MemberEpoch"),
+            interval: interval.filter(|&ms| ms > 0).map(Duration::from_millis),
+            has_assignment: !matches!(body.get("Assignment"), None | Some(Value::Null)),
+        }
+    }
+
+    /// Nothing that Python does not know, if the heartbeat had this epoch.
+    pub(crate) fn is_quiet(&self, epoch: Option<i64>) -> bool {
+        self.code == ErrorCode::NONE && self.epoch == epoch && !self.has_assignment
+    }
+
+    pub(crate) fn after(&self) -> After {
+        match self.code {
+            // A group that rebalances keeps who heartbeats until the rebalance timeout is over; who
+            // falls silent is out after the session timeout, though his application may only be
+            // busy with its records.
+            ErrorCode::NONE | ErrorCode::REBALANCE_IN_PROGRESS => After::GoOn,
+            ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
+                After::TryAgain { look_up: true }
+            }
+            ErrorCode::COORDINATOR_LOAD_IN_PROGRESS => After::TryAgain { look_up: false },
+            _ => After::Pause,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classic(code: i16) -> Answer {
+        let fields = vec![("ThrottleTimeMs", 0_i32.into()), ("ErrorCode", code.into())];
+        Answer::read(&Value::Struct(fields))
+    }
+
+    fn consumer(epoch: i32, assignment: Value) -> Answer {
+        Answer::read(&Value::Struct(vec![
+            ("ErrorCode", 0_i16.into()),
+            ("MemberEpoch", epoch.into()),
+            ("HeartbeatIntervalMs", 5_000_i32.into()),
+            ("Assignment", assignment),
+        ]))
+    }
+
+    #[test]
+    fn a_plain_answer_is_quiet() {
+        assert!(classic(0).is_quiet(None));
+        assert_eq!(classic(0).after(), After::GoOn);
+        assert!(consumer(7, Value::Null).is_quiet(Some(7)));
+        assert_eq!(consumer(7, Value::Null).interval, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn another_epoch_or_an_assignment_is_news() {
+        assert!(!consumer(8, Value::Null).is_quiet(Some(7)));
+        let assignment = Value::Struct(vec![("TopicPartitions", Value::Array(Vec::new()))]);
+        assert!(!consumer(7, assignment).is_quiet(Some(7)), "an empty one is one, too");
+    }
+
+    #[test]
+    fn every_error_is_news_and_only_some_let_heartbeats_go_on() {
+        let after = |code: ErrorCode| {
+            let answer = classic(code.0);
+            assert!(!answer.is_quiet(None), "{}", code.name());
+            answer.after()
+        };
+        assert_eq!(after(ErrorCode::REBALANCE_IN_PROGRESS), After::GoOn);
+        for moved in [ErrorCode::NOT_COORDINATOR, ErrorCode::COORDINATOR_NOT_AVAILABLE] {
+            assert_eq!(after(moved), After::TryAgain { look_up: true });
+        }
+        let loads = after(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);
+        assert_eq!(loads, After::TryAgain { look_up: false });
+        for lost in [
+            ErrorCode::UNKNOWN_MEMBER_ID,
+            ErrorCode::ILLEGAL_GENERATION,
+            ErrorCode::FENCED_INSTANCE_ID,
+            ErrorCode::FENCED_MEMBER_EPOCH,
+            ErrorCode::GROUP_AUTHORIZATION_FAILED,
+        ] {
+            assert_eq!(after(lost), After::Pause);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! One request of the I/O thread's own: from the search for its broker to its answer.
+
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::{Cluster, RequestError, RequestId, ResponseBody};
+
+use crate::client::{Pending, Request, Response, Sent, Step, Ticket, ticket};
+use crate::error::ClientError;
+
+#[derive(Debug)]
+pub(super) struct Call {
+    ticket: Ticket<Response>,
+    stage: Stage,
+    pub(super) sent_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// For its coordinator to be named and connected.
+    Waiting(Box<Pending>),
+    /// The connection ends it at its own timeout.
+    Sent(RequestId, Box<Sent>),
+    Done,
+}
+
+impl Call {
+    /// `timeout` holds for reaching the broker, and then anew for its answer.
+    pub(super) fn new(request: Request, timeout: Duration, now: Instant) -> Self {
+        let (reply, ticket) = ticket();
+        let pending = Pending {
+            request,
+            reply,
+            deadline: now + timeout,
+            wire_timeout: timeout,
+        };
+        Self {
+            ticket,
+            stage: Stage::Waiting(Box::new(pending)),
+            sent_at: None,
+        }
+    }
+
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent_at.is_some()
+    }
+
+    pub(super) fn owns(&self, id: RequestId) -> bool {
+        matches!(self.stage, Stage::Sent(sent, _) if sent == id)
+    }
+
+    /// Sends it if that is possible now; gives up when its time is over.
+    pub(super) fn advance(&mut self, cluster: &mut Cluster, now: Instant) {
+        match std::mem::replace(&mut self.stage, Stage::Done) {
+            Stage::Waiting(pending) => match pending.advance(cluster, now) {
+                Step::Wait(pending) => self.stage = Stage::Waiting(Box::new(pending)),
+                Step::Sent(id, sent) => {
+                    self.sent_at = Some(now);
+                    self.stage = Stage::Sent(id, Box::new(sent));
+                }
+                Step::Done => {}
+            },
+            other => self.stage = other,
+        }
+    }
+
+    pub(super) fn answered(&mut self, result: Result<ResponseBody, RequestError>, now: Instant) {
+        if let Stage::Sent(_, sent) = std::mem::replace(&mut self.stage, Stage::Done) {
+            // Only reads come back to be sent again.
+            drop(sent.answered(result, now));
+        }
+    }
+
+    /// What became of it, once.
+    pub(super) fn outcome(&self) -> Option<Result<Response, ClientError>> {
+        self.ticket.try_take()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        match &self.stage {
+            Stage::Waiting(pending) => Some(pending.deadline),
+            Stage::Sent(..) | Stage::Done => None,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The I/O thread's half: sends what is due, reads what comes, watches the polls.
+//!
+//! ```text
+//!   poll:  is the application away too long? ─▶ leave, stop
+//!          is a heartbeat due? ─▶ find the coordinator ─▶ send
+//!   on_response:  quiet ─▶ the schedule alone      notable ─▶ Notable, and the schedule
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::{Backoff, Cluster, RequestError, RequestId, ResponseBody};
+use thalweg_protocol::dynamic::Value;
+
+use super::answer::{After, Answer};
+use super::call::Call;
+use super::metrics::HeartbeatMetrics;
+use super::notable::Notable;
+use super::poll_watch::PollWatch;
+use super::schedule::Schedule;
+use crate::client::{NamedRequest, RequestTarget};
+use crate::error::ClientError;
+use crate::log::{self, Level, Logger};
+
+/// The field that says for which epoch of the member a heartbeat speaks, in the APIs that have it.
+const EPOCH: &str = "MemberEpoch";
+
+/// What is repeated, and what is done when nobody polls.
+#[derive(Debug, Clone)]
+pub struct HeartbeatPlan {
+    pub target: RequestTarget,
+    pub request: NamedRequest,
+    pub interval: Duration,
+    /// Sent once if the application does not poll; None: it only falls silent.
+    pub leave: Option<NamedRequest>,
+    pub max_poll_interval: Duration,
+}
+
+/// What both threads of a consumer share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) notable: Notable,
+    pub(super) poll_watch: PollWatch,
+    pub(super) metrics: HeartbeatMetrics,
+}
+
+#[derive(Debug)]
+pub(crate) struct HeartbeatManager {
+    shared: Arc<Shared>,
+    request_timeout: Duration,
+    backoff: Backoff,
+    order: Option<Order>,
+    heartbeat: Option<Heartbeat>,
+    leave: Option<Call>,
+    closed: bool,
+}
+
+/// What Python said last.
+#[derive(Debug)]
+struct Order {
+    generation: u64,
+    plan: HeartbeatPlan,
+    schedule: Schedule,
+}
+
+/// The one that is under way; its order may have been replaced since.
+#[derive(Debug)]
+struct Heartbeat {
+    generation: u64,
+    epoch: Option<i64>,
+    call: Call,
+}
+
+impl HeartbeatManager {
+    pub(super) fn new(shared: Arc<Shared>, request_timeout: Duration, backoff: Backoff) -> Self {
+        Self {
+            shared,
+            request_timeout,
+            backoff,
+            order: None,
+            heartbeat: None,
+            leave: None,
+            closed: false,
+        }
+    }
+
+    /// Starts heartbeats, or replaces those that run.
+    pub(super) fn start(&mut self, generation: u64, plan: HeartbeatPlan, now: Instant) {
+        if self.closed {
+            return;
+        }
+        let replaced = self.order.as_ref().map(|order| &order.schedule);
+        let schedule = Schedule::start(plan.interval, replaced, now);
+        self.order = Some(Order {
+            generation,
+            plan,
+            schedule,
+        });
+        self.drop_unsent();
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.order = None;
+        self.drop_unsent();
+    }
+
+    /// What was not sent is of no use any more; whoever joins anew must not be made to leave.
+    fn drop_unsent(&mut self) {
+        self.heartbeat.take_if(|heartbeat| !heartbeat.call.is_sent());
+        self.leave.take_if(|leave| !leave.is_sent());
+    }
+
+    /// Sends nothing any more: whether to leave the group is for Python to say.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.order = None;
+        self.drop_unsent();
+    }
+
+    pub(crate) fn poll(&mut self, cluster: &mut Cluster, now: Instant) {
+        if self.overdue_at(now).is_some_and(|at| at <= now) {
+            self.expire(now);
+        }
+        if let Some(leave) = &mut self.leave {
+            leave.advance(cluster, now);
+            // Nobody waits for how it ended: the broker finds out by itself if it got lost.
+            if leave.outcome().is_some() {
+                self.leave = None;
+            }
+        }
+        self.begin(now);
+        self.advance(cluster, now);
+    }
+
+    /// When the application will be away from poll too long.
+    fn overdue_at(&self, now: Instant) -> Option<Instant> {
+        let limit = self.order.as_ref()?.plan.max_poll_interval;
+        Some(self.shared.poll_watch.overdue_at(limit, now))
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let Some(order) = self.order.take() else {
+            return;
+        };
+        if !self.shared.notable.expire(order.generation) {
+            // The application is here, with an order that is still to come; this one is over.
+            return;
+        }
+        self.shared.poll_watch.unwatch();
+        self.drop_unsent();
+        let HeartbeatPlan {
+            target,
+            leave,
+            max_poll_interval,
+            ..
+        } = order.plan;
+        log::emit(Logger::Consumer, Level::Warning, || {
+            expired(max_poll_interval, leave.is_some())
+        });
+        self.leave =
+            leave.map(|leave| Call::new(leave.into_request(target), self.request_timeout, now));
+    }
+
+    /// Makes the next heartbeat if it is due and none is under way.
+    fn begin(&mut self, now: Instant) {
+        let Some(order) = &mut self.order else { return };
+        if self.heartbeat.is_some() || !order.schedule.is_due(now) {
+            return;
+        }
+        order.schedule.asked();
+        let request = order.plan.request.clone();
+        self.heartbeat = Some(Heartbeat {
+            generation: order.generation,
+            epoch: request.int(EPOCH),
+            call: Call::new(
+                request.into_request(order.plan.target.clone()),
+                self.request_timeout,
+                now,
+            ),
+        });
+    }
+
+    fn advance(&mut self, cluster: &mut Cluster, now: Instant) {
+        let Some(heartbeat) = &mut self.heartbeat else {
+            return;
+        };
+        if !heartbeat.call.is_sent() {
+            heartbeat.call.advance(cluster, now);
+            if heartbeat.call.is_sent() {
+                self.shared.metrics.sent(now);
+                if let Some(order) = &mut self.order {
+                    order.schedule.sent(now);
+                }
+            }
+        }
+        self.conclude(cluster, now);
+    }
+
+    pub(crate) fn owns(&self, id: RequestId) -> bool {
+        let heartbeat = self.heartbeat.iter().map(|heartbeat| &heartbeat.call);
+        heartbeat.chain(&self.leave).any(|call| call.owns(id))
+    }
+
+    /// The answer to a request that it [owns](Self::owns).
+    pub(crate) fn on_response(
+        &mut self,
+        id: RequestId,
+        result: Result<ResponseBody, RequestError>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        if self.leave.take_if(|leave| leave.owns(id)).is_some() {
+            return;
+        }
+        if let Some(heartbeat) = &mut self.heartbeat {
+            heartbeat.call.answered(result, now);
+        }
+        self.conclude(cluster, now);
+    }
+
+    /// Takes the outcome of the heartbeat under way, if it is there.
+    fn conclude(&mut self, cluster: &mut Cluster, now: Instant) {
+        let Some(outcome) = self.heartbeat.as_ref().and_then(|it| it.call.outcome()) else {
+            return;
+        };
+        let Some(heartbeat) = self.heartbeat.take() else {
+            return;
+        };
+        if self.closed {
+            return;
+        }
+        let outcome = outcome.and_then(|response| {
+            let sent_at = heartbeat.call.sent_at.unwrap_or(now);
+            let took = now.saturating_duration_since(sent_at);
+            self.shared.metrics.answered(took, now);
+            response.decode_by_name()
+        });
+        match outcome {
+            Ok(body) => self.answered(&heartbeat, body, cluster, now),
+            Err(error) => self.failed(&heartbeat, error, now),
+        }
+    }
+
+    fn answered(
+        &mut self,
+        heartbeat: &Heartbeat,
+        body: Value,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
+        let answer = Answer::read(&body);
+        let after = answer.after();
+        if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
+            match after {
+                After::GoOn => {
+                    order.schedule.answered(answer.interval, now);
+                    order.adopt(&answer);
+                }
+                After::TryAgain { look_up } => {
+                    order.schedule.retry(&mut self.backoff, now);
+                    if let (true, RequestTarget::Coordinator { kind, key }) =
+                        (look_up, &order.plan.target)
+                    {
+                        cluster.invalidate_coordinator(*kind, key, now);
+                    }
+                }
+                After::Pause => order.schedule.pause(),
+            }
+        }
+        if !answer.is_quiet(heartbeat.epoch) {
+            self.shared.notable.tell(heartbeat.generation, Ok(body));
+        }
+    }
+
+    fn failed(&mut self, heartbeat: &Heartbeat, error: ClientError, now: Instant) {
+        if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
+            // A node that is not reachable is no coordinator to the cluster any more.
+            if error.is_retriable() {
+                order.schedule.retry(&mut self.backoff, now);
+            } else {
+                order.schedule.pause();
+            }
+        }
+        self.shared.notable.tell(heartbeat.generation, Err(error));
+    }
+
+    pub(crate) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let due = match &self.heartbeat {
+            None => self.order.as_ref().and_then(|it| it.schedule.due_at()),
+            Some(heartbeat) => heartbeat.call.deadline(),
+        };
+        let leave = self.leave.as_ref().and_then(Call::deadline);
+        let overdue = self.overdue_at(now);
+        [due, leave, overdue].into_iter().flatten().min()
+    }
+}
+
+impl Order {
+    /// The coordinator has moved the member on: a heartbeat of the epoch before would be refused,
+    /// and Python may be too busy to say so for long.
+    fn adopt(&mut self, answer: &Answer) {
+        if let (Some(epoch), Some(old)) = (answer.epoch, self.plan.request.int(EPOCH))
+            && epoch > old
+        {
+            self.plan.request.set_int(EPOCH, epoch);
+        }
+    }
+}
+
+fn of_generation(order: &mut Option<Order>, generation: u64) -> Option<&mut Order> {
+    order
+        .as_mut()
+        .filter(|order| order.generation == generation)
+}
+
+fn expired(limit: Duration, leaves: bool) -> String {
+    let consequence = if leaves {
+        "so it leaves the group, and its partitions go to other members"
+    } else {
+        "so its heartbeats stop, and once its session times out its partitions go to other members"
+    };
+    format!(
+        "the application has not called poll for max_poll_interval_ms ({} ms), {consequence}; the \
+         next poll joins again. If processing takes that long, raise max_poll_interval_ms, or have \
+         poll return less at once by lowering max_poll_records",
+        limit.as_millis()
+    )
+}

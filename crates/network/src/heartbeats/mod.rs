@@ -1,0 +1,107 @@
+//! Heartbeats of a group's member, and the watch over its polls: both on the I/O thread, so that
+//! they go on whatever Python does.
+//!
+//! ```text
+//!   Python                          shared                    the I/O thread
+//!   ──────                          ──────                    ──────────────
+//!   start, stop ───────────── calls, by generation ────────▶ HeartbeatManager ──▶ coordinator
+//!   poll: enter ... return ──▶ PollWatch (one atomic) ─────▶   │ Schedule: when the next is due
+//!   take_notable ◀──────────── Notable ◀───────────────────────┘ Answer: what it says
+//! ```
+//!
+//! It knows when to send what it was given, and which answers say nothing new. What news mean for
+//! the membership, and what to send then, is for the coordinator's member in Python.
+
+mod answer;
+mod call;
+mod manager;
+mod metrics;
+mod notable;
+mod poll_watch;
+mod role;
+mod schedule;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use thalweg_cluster::Backoff;
+use thalweg_cluster::metrics::MetricGroup;
+use thalweg_consumer::{Consumer, ConsumerConfig};
+
+pub use manager::HeartbeatPlan;
+pub use notable::HeartbeatOutcome;
+pub use poll_watch::{PollWatch, Polling};
+pub(crate) use role::ConsumerRole;
+
+use manager::{HeartbeatManager, Shared};
+use metrics::HeartbeatMetrics;
+use notable::{Notable, Reentry};
+
+use crate::client::Client;
+use crate::clock;
+
+/// Another salt than those of the fetcher's backoffs, of the same seed.
+const SEED_SALT: u64 = 0x4845_4152_5442;
+
+/// The application's half.
+#[derive(Debug)]
+pub(crate) struct Heartbeats {
+    shared: Arc<Shared>,
+    reentry: Reentry,
+}
+
+impl Heartbeats {
+    /// Both halves.
+    pub(crate) fn new(consumer: &Arc<Consumer>) -> (Self, HeartbeatManager) {
+        let reentry = Reentry::new(Arc::clone(consumer));
+        let ConsumerConfig {
+            metrics,
+            request_timeout,
+            retry_backoff,
+            retry_backoff_max,
+            seed,
+            ..
+        } = *consumer.config();
+        let shared = Arc::new(Shared {
+            notable: Notable::new(reentry.clone()),
+            poll_watch: PollWatch::new(),
+            metrics: HeartbeatMetrics::new(metrics),
+        });
+        let backoff = Backoff::new(retry_backoff, retry_backoff_max, seed ^ SEED_SALT);
+        let manager = HeartbeatManager::new(Arc::clone(&shared), request_timeout, backoff);
+        (Self { shared, reentry }, manager)
+    }
+
+    pub(crate) fn reentry(&self) -> &Reentry {
+        &self.reentry
+    }
+
+    pub(crate) fn poll_watch(&self) -> &PollWatch {
+        &self.shared.poll_watch
+    }
+
+    pub(crate) fn start(&self, client: &Client<ConsumerRole>, plan: HeartbeatPlan) {
+        self.shared.poll_watch.watch(clock::now());
+        let generation = self.shared.notable.renew();
+        // Nobody waits for it: a client that is closed has no heart.
+        drop(client.call(move |role, _, now| role.heartbeats.start(generation, plan, now)));
+    }
+
+    pub(crate) fn stop(&self, client: &Client<ConsumerRole>) {
+        self.shared.poll_watch.unwatch();
+        self.shared.notable.renew();
+        drop(client.call(|role, _, _| role.heartbeats.stop()));
+    }
+
+    pub(crate) fn take_notable(&self) -> Vec<HeartbeatOutcome> {
+        self.shared.notable.take()
+    }
+
+    pub(crate) fn take_expired(&self) -> bool {
+        self.shared.notable.take_expired()
+    }
+
+    pub(crate) fn metrics(&self, now: Instant) -> MetricGroup {
+        self.shared.metrics.snapshot(now)
+    }
+}
