@@ -21,13 +21,11 @@ class Spread:
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Assignment]:
         given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
-        turn = 0
-        for partition in all_partitions(cluster, members):
+        for turn, partition in enumerate(all_partitions(cluster, members)):
             takers = sorted(
                 each.member_id for each in members if partition.topic in each.metadata.topics
             )
             given[takers[turn % len(takers)]].append(partition)
-            turn += 1
         return {each: Assignment(3, sorted(mine)) for each, mine in given.items()}
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
@@ -64,9 +62,7 @@ class Sticky(Spread):
             takers = [each for each in given if partition.topic in topics[each]]
             taker = min(takers, key=lambda each: (len(given[each]), each))
             claimed = {
-                each.member_id
-                for each in members
-                if partition in each.metadata.owned_partitions
+                each.member_id for each in members if partition in each.metadata.owned_partitions
             }
             if claimed <= {taker}:
                 given[taker].append(partition)

@@ -33,8 +33,8 @@ from thalweg.coordinator.steps import (
     HeartbeatAnswered,
     Heartbeats,
     Lose,
-    PollExpired,
     Polled,
+    PollExpired,
     Publish,
     Raise,
     Reply,
@@ -231,7 +231,9 @@ class Broker:
         for member_id in list(self._deadlines):
             if member_id not in view["members"]:
                 del self._deadlines[member_id]
-        if view["state"] == "Stable" and (not self.generations or self.generations[-1] != view["epoch"]):
+        if view["state"] == "Stable" and (
+            not self.generations or self.generations[-1] != view["epoch"]
+        ):
             self.generations.append(view["epoch"])
 
     def _wind_up(self) -> None:
@@ -288,7 +290,7 @@ class Client:
         self.closing = False
         self.errors: list[KafkaError] = []
         self.log: list[Any] = []  # Revoke, Lose, Assign
-        self.sent: list[Send] = []
+        self.sent: list[Any] = []
         self.forgot_coordinator = 0
         self.stalled_until = 0.0
         self._inbox: list[Any] = []
@@ -409,9 +411,9 @@ class Client:
 
     def _send(self, action: Send) -> None:
         self.sent.append(action)
-        body = action.body
+        body: Any = action.body
         if isinstance(body, list):
-            body = body[0][1]
+            body = body[0][1]  # the newest form
 
         def answer(got: dict[str, Any]) -> None:
             self.world.deliver(lambda: self.tell(Answered(action.token, got)), broken)
@@ -453,8 +455,9 @@ class Client:
         if self.world.now - self._polled_at > beats.max_poll_interval_ms:
             self._beats = None
             if beats.leave is not None:
-                api, body = beats.leave
-                self._deliver(api, body[0][1], lambda _: None, lambda: None)
+                api, forms = beats.leave
+                newest: Any = forms[0]
+                self._deliver(api, newest[1], lambda _: None, lambda: None)
             self.tell(PollExpired())
             return
 
