@@ -9,8 +9,9 @@ JoinGroup waits for all known members, at most the longest rebalance timeout, th
 `initial_rebalance_delay_ms`. Only the leader hears who the members are; it sends the assignment
 with its SyncGroup, for which all others wait.
 
-What is elsewhere: the members and their vote are roster.py, bodies of answers and the view are
-group_answers.py. Heartbeats, session deadlines and commits are answered by what the view says.
+What is elsewhere: the members and their vote are roster.py, who is refused is group_rules.py,
+bodies of answers and the view are group_answers.py. Heartbeats, session deadlines and commits are
+answered by what the view says.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from thalweg.coordinator import group_answers as answers
+from thalweg.coordinator import group_rules as rules
+from thalweg.coordinator.group_rules import GroupSettings
 from thalweg.coordinator.roster import GroupMember, Roster
 from thalweg.coordinator.states import CLASSIC_GROUP, GroupState, move
 from thalweg.coordinator.steps import (
@@ -35,9 +38,6 @@ from thalweg.errors import (
     CoordinatorNotAvailableError,
     FencedInstanceIdError,
     GroupMaxSizeReachedError,
-    IllegalGenerationError,
-    InconsistentGroupProtocolError,
-    InvalidSessionTimeoutError,
     MemberIdRequiredError,
     NoError,
     RebalanceInProgressError,
@@ -49,27 +49,6 @@ __all__ = ["ClassicGroup", "GroupSettings"]
 
 _MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup that has new members join twice
 _SKIP_ASSIGNMENT_FROM = 9  # ... that can tell a leader to leave the assignment alone
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
-    """The broker's options, under Kafka's names (group.*), with Kafka's defaults.
-
-    Attributes:
-        initial_rebalance_delay_ms: How long an empty group waits for more members.
-        min_session_timeout_ms: Less is refused.
-        max_session_timeout_ms: More is refused.
-        max_size: Members of one group.
-        new_member_join_timeout_ms: How long a member without an id waits at most.
-        empty_retention_ms: When an empty group is dropped here; its offsets are kept elsewhere.
-    """
-
-    initial_rebalance_delay_ms: int = 3000
-    min_session_timeout_ms: int = 6000
-    max_session_timeout_ms: int = 1_800_000
-    max_size: int = 2**31 - 1
-    new_member_join_timeout_ms: int = 300_000
-    empty_retention_ms: int = 600_000
 
 
 @dataclass(slots=True)
@@ -173,7 +152,7 @@ class ClassicGroup:
 
     def _join(self, event: Arrived, now: float) -> None:
         member_id = event.body["MemberId"]
-        error = self._join_error(event.body)
+        error = rules.join_error(self, self._settings, event.body)
         if error == GroupMaxSizeReachedError.errno:
             self._remove([member_id], now)
             member_id = ""
@@ -185,36 +164,6 @@ class ClassicGroup:
             self._admit(event, member_id, now)
         else:
             self._join_known(event, self.roster.members[member_id], now)
-
-    def _join_error(self, body: Mapping[str, Any]) -> int:
-        """Why somebody may not join; 0 if they may."""
-        bounds = self._settings
-        least, most = bounds.min_session_timeout_ms, bounds.max_session_timeout_ms
-        member_id, instance_id = body["MemberId"], body.get("GroupInstanceId")
-        if not least <= body["SessionTimeoutMs"] <= most:
-            return InvalidSessionTimeoutError.errno
-        if not self._has_room(member_id, instance_id):
-            return GroupMaxSizeReachedError.errno
-        if not self.roster.supports(body["ProtocolType"], dict(answers.protocols(body))):
-            return InconsistentGroupProtocolError.errno
-        if not member_id or (member_id in self.roster.pending_ids and instance_id is None):
-            return NoError.errno
-        return self.roster.check(member_id, instance_id)
-
-    def _has_room(self, member_id: str, instance_id: str | None) -> bool:
-        """Whether group.max.size lets this one in; known members always stay in.
-
-        While preparing, those who wait are counted: so a group that is too large, as the limit
-        was lowered, loses the last ones that rejoin.
-        """
-        member = self.roster.members.get(member_id)
-        if self.state is GroupState.EMPTY:
-            return True
-        if self.state is GroupState.PREPARING_REBALANCE:
-            waits = member is not None and member.join_token is not None
-            return waits or self.roster.joining() < self._settings.max_size
-        returns = self.roster.static_id(instance_id) is not None
-        return member is not None or returns or len(self.roster) < self._settings.max_size
 
     def _join_new(self, event: Arrived, now: float) -> None:
         """Somebody without a member id: a newcomer, or a static member that is back."""
@@ -382,7 +331,7 @@ class ClassicGroup:
     # ------------------------------------------------------------------ SyncGroup
 
     def _sync(self, event: Arrived, now: float) -> None:
-        error = self._sync_error(event.body)
+        error = rules.sync_error(self, event.body)
         if error != NoError.errno:
             self._reply(event.token, answers.sync_error(error))
             return
@@ -397,20 +346,6 @@ class ClassicGroup:
         if self.roster.leader_id == member.member_id:
             self._take_assignment(event.body)
 
-    def _sync_error(self, body: Mapping[str, Any]) -> int:
-        error = self.roster.check(body["MemberId"], body.get("GroupInstanceId"))
-        if error != NoError.errno:
-            return error
-        if body["GenerationId"] != self.generation:
-            return IllegalGenerationError.errno
-        said = body.get("ProtocolType"), body.get("ProtocolName")
-        ours = self.roster.protocol_type, self.protocol
-        if any(one is not None and one != other for one, other in zip(said, ours, strict=True)):
-            return InconsistentGroupProtocolError.errno
-        if self.state is GroupState.PREPARING_REBALANCE:
-            return RebalanceInProgressError.errno
-        return NoError.errno
-
     def _take_assignment(self, body: Mapping[str, Any]) -> None:
         """The leader's assignment: everyone who waits gets theirs, empty if it has none."""
         given = {each["MemberId"]: bytes(each["Assignment"]) for each in body["Assignments"]}
@@ -424,19 +359,10 @@ class ClassicGroup:
 
     def _leave(self, event: Arrived, now: float) -> None:
         rows = answers.leaving(event.version, event.body)
-        found = [self._leaving(row["MemberId"], row.get("GroupInstanceId")) for row in rows]
+        found = [rules.leaving(self.roster, row) for row in rows]
         codes = [code for _, code in found]
         self._reply(event.token, answers.left(event.version, rows, codes))
         self._remove([member_id for member_id, code in found if code == NoError.errno], now)
-
-    def _leaving(self, member_id: str, instance_id: str | None) -> tuple[str, int]:
-        """Who leaves; an administrator names a static member by its instance id alone."""
-        if not member_id:
-            current = self.roster.static_id(instance_id)
-            return (current, NoError.errno) if current else ("", UnknownMemberIdError.errno)
-        if member_id in self.roster.pending_ids:
-            return member_id, NoError.errno
-        return member_id, self.roster.check(member_id, instance_id)
 
     def _remove(self, member_ids: Iterable[str], now: float) -> None:
         """Removes members and pending ids, and rebalances if members are among them."""
@@ -467,6 +393,7 @@ class ClassicGroup:
             gone = CoordinatorNotAvailableError.errno
             self._reply(member.join_token, answers.join_error(gone, member.member_id))
             self._reply(member.sync_token, answers.sync_error(gone))
+        self.roster, self._timers = Roster(), _Timers()
         self.state = move(CLASSIC_GROUP, self.state, GroupState.DEAD)
 
     # ------------------------------------------------------------------ time

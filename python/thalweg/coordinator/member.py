@@ -22,13 +22,14 @@ max_poll_interval_ms (the driver's, which is told what to repeat), and commits.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from thalweg.coordinator import member_requests as requests
-from thalweg.coordinator.assigning import Assignor, Assignors, GroupTopics, JoinedMember
+from thalweg.coordinator.assigning import Assignor, Assignors, GroupTopics
 from thalweg.coordinator.backoff import Backoff
+from thalweg.coordinator.leader import Leader
 from thalweg.coordinator.member_requests import MemberSettings
-from thalweg.coordinator.protocol import Assignment, Subscription
+from thalweg.coordinator.protocol import Assignment
 from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, move
 from thalweg.coordinator.steps import (
     Answered,
@@ -107,9 +108,7 @@ class ClassicMember:
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = itertools.count(1)
         self._actions: list[MemberAction] = []
-        # What the application wants, and what is known of its topics.
         self._topics: frozenset[str] | None = None
-        self._known = GroupTopics({}, {})
         # The request whose answer is waited for; answers to any other are ignored.
         self._token: int | None = None
         self._retry_at: float | None = None
@@ -119,10 +118,7 @@ class ClassicMember:
         self._prepared = False  # what comes before JoinGroup is done
         self._joined_topics: frozenset[str] = frozenset()
         self._protocol = ""
-        self._to_lead: _Leading | None = None  # until the group's topics are known
-        # What the leader's assignment was made of: the group's topics, and those that existed.
-        self._led: tuple[frozenset[str], GroupTopics] | None = None
-        self._watched: frozenset[str] = frozenset()
+        self._leader = Leader()
         self._synced: Assignment | None = None  # to be told at the next Polled
         # What goes on once the callbacks of the last step are done.
         self._after_callbacks: Callable[[float], None] | None = None
@@ -144,7 +140,8 @@ class ClassicMember:
             case Unsubscribed():
                 self._unsubscribe(now)
             case TopicsChanged(partitions, racks):
-                self._topics_changed(GroupTopics(partitions, racks))
+                self._leader.known = GroupTopics(partitions, racks)
+                self._lead()
             case Polled():
                 self._waits_for_poll = False
                 self._advance(now)
@@ -238,7 +235,7 @@ class ClassicMember:
             return "the consumer joins"
         if self._topics != self._joined_topics:
             return "the subscription has changed"
-        if self._led is not None and self._led[1] != self._known.only(self._led[0]):
+        if self._leader.is_outdated():
             return "topics of the group have changed"
         return None
 
@@ -305,7 +302,8 @@ class ClassicMember:
     def _send_join(self) -> None:
         self._stop_heartbeats()  # a JoinGroup that waits keeps the session alive by itself
         topics = self._topics or frozenset()
-        self._joined_topics, self._led = topics, None
+        self._joined_topics = topics
+        self._leader.resign()
         rack = self._settings.client_rack
         said = self._assignors.said(topics, self.assignment, self.generation, rack)
         body = requests.join(self._settings, self.member_id, said, self._rejoin_reason or "")
@@ -344,55 +342,35 @@ class ClassicMember:
         self.state = move(CLASSIC_MEMBER, self.state, MemberState.COMPLETING_REBALANCE)
         self._start_heartbeats()
         if body["Leader"] != self.member_id:
-            self._watch(frozenset())
-            self._send_sync([])
+            self._follow()
             return
         try:
-            members = [
-                JoinedMember(
-                    each["MemberId"],
-                    Subscription.decode(each["Metadata"]),
-                    each.get("GroupInstanceId"),
-                )
-                for each in body["Members"]
-            ]
-        except (KafkaProtocolError, UnicodeDecodeError) as error:
-            self._tell(KafkaProtocolError(f"a member's subscription: {error}"))
-            return
-        self._to_lead = _Leading(members, bool(body.get("SkipAssignment")))
-        self._lead()
+            self._leader.elected(body)
+        except KafkaProtocolError as error:
+            self._tell(error)
+        else:
+            self._lead()
+
+    def _follow(self) -> None:
+        if self._leader.watched:
+            self._leader.watched = frozenset()
+            self._actions.append(WatchTopics(frozenset()))
+        self._send_sync([])
 
     def _lead(self) -> None:
         """Decides for the group, once its topics are known."""
-        leading = self._to_lead
-        if leading is None:
+        leader = self._leader
+        if not leader.is_deciding:
             return
-        topics = leading.topics()
-        if any(each not in self._known for each in topics) and topics != self._watched:
-            self._watch(topics)  # what is still unknown after that does not exist
-            return
-        self._to_lead = None
-        self._led = topics, self._known.only(topics)
-        if leading.skip:  # a static leader that is back: the assignment stays as it is
-            self._send_sync([])
+        if leader.watch():
+            self._actions.append(WatchTopics(leader.watched))
             return
         try:
-            rows = self._assignors.decide(self._protocol, self._led[1], leading.members)
-        except Exception as error:
-            failed = KafkaError(f"the assignor {self._protocol!r} raised {error!r}")
-            failed.__cause__ = error
-            self._tell(failed)
+            rows = leader.decide(self._assignors, self._protocol)
+        except KafkaError as error:
+            self._tell(error)
         else:
             self._send_sync(rows)
-
-    def _watch(self, topics: frozenset[str]) -> None:
-        if topics != self._watched:
-            self._watched = topics
-            self._actions.append(WatchTopics(topics))
-
-    def _topics_changed(self, known: GroupTopics) -> None:
-        self._known = known
-        self._lead()
 
     def _send_sync(self, rows: Sequence[dict[str, Any]]) -> None:
         body = requests.sync(self._settings, self.member_id, self.generation, self._protocol, rows)
@@ -463,7 +441,8 @@ class ClassicMember:
         self.generation = _NO_GENERATION
         if not keep_id:
             self.member_id = ""
-        self._token = self._to_lead = self._led = self._synced = None
+        self._token = self._synced = None
+        self._leader.resign()
         self._prepared = self._prepared and not self.assignment
         self._rejoin_reason = reason
         self._stop_heartbeats()
@@ -582,17 +561,3 @@ class ClassicMember:
             body = requests.leave(settings, member_id, reason)
             token = next(self._tokens)
             self._actions.append(Send(token, "LeaveGroup", body, settings.request_timeout_ms))
-
-
-class _Leading(NamedTuple):
-    """The members that the leader has heard of.
-
-    Attributes:
-        skip: The assignment is there already.
-    """
-
-    members: list[JoinedMember]
-    skip: bool
-
-    def topics(self) -> frozenset[str]:
-        return frozenset(topic for each in self.members for topic in each.metadata.topics)
