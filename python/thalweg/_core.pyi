@@ -756,6 +756,9 @@ class Consumer(Generic[_K_co, _V_co]):
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms passed without a poll."""
 
+    def _hold(self, held: bool) -> None:
+        """While held, polls hand nothing out: positions stay where a commit took them."""
+
     def wakeup(self) -> None:
         """The waiting (or next) call raises WakeupError; from any thread."""
 

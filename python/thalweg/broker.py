@@ -11,11 +11,13 @@ broker itself is native; this module is its Python face.
 What is deliberately absent: replication. Several nodes share one log each partition.
 """
 
+import weakref
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from thalweg import _core
+from thalweg._group_server import GroupServer
 from thalweg.errors import BrokerResponseError, kafka_errors
 
 if TYPE_CHECKING:
@@ -172,6 +174,8 @@ class EmbeddedBroker:
     ) -> None:
         options = {name: str(value) for name, value in (configs or {}).items()}
         self._native = _core.EmbeddedBroker(nodes, port, host, data_dir, options)
+        self._groups = GroupServer(self._native, options)
+        self._end: weakref.finalize[Any, Any] | None = None
         self.faults = Faults(self._native)
 
     def start(self) -> Self:
@@ -184,11 +188,18 @@ class EmbeddedBroker:
             IllegalStateError: After close().
         """
         self._native.start()
+        if self._end is None:
+            self._groups.start()
+            # The thread keeps the native broker: one that nobody closed ends with this object.
+            self._end = weakref.finalize(self, _end, self._native, self._groups)
         return self
 
     def close(self) -> None:
         """Stops all nodes; a second call does nothing."""
-        self._native.close()
+        if self._end is None:
+            self._native.close()
+        else:
+            self._end()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -307,3 +318,8 @@ class EmbeddedBroker:
     def __repr__(self) -> str:
         where = self.bootstrap_servers if self.running else "not running"
         return f"<EmbeddedBroker of {len(self.nodes)} nodes, {where}>"
+
+
+def _end(native: _core.EmbeddedBroker, groups: GroupServer) -> None:
+    native.close()
+    groups.join()

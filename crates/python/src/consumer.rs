@@ -383,6 +383,11 @@ impl Consumer {
         Ok(self.core(py)?.client.take_poll_expired())
     }
 
+    fn _hold(&self, py: Python<'_>, held: bool) -> PyResult<()> {
+        self.core(py)?.hold(held);
+        Ok(())
+    }
+
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.wakeup();
         Ok(())

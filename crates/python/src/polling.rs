@@ -90,6 +90,8 @@ pub(crate) struct Core {
     pub(crate) consumer_timeout: Option<Duration>,
     state: Mutex<PollState>,
     woken: AtomicBool,
+    /// Nothing is handed out: the positions are being committed before partitions go.
+    held: AtomicBool,
 }
 
 impl Core {
@@ -116,7 +118,16 @@ impl Core {
             consumer_timeout,
             state: Mutex::new(state),
             woken: AtomicBool::new(false),
+            held: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn hold(&self, held: bool) {
+        self.held.store(held, Ordering::Relaxed);
+    }
+
+    fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
     }
 
     pub(crate) fn consumer(&self) -> &Arc<ConsumerCore> {
@@ -252,6 +263,9 @@ impl Core {
         state: &mut PollState,
         records_max: usize,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if self.is_held() {
+            return Ok(None);
+        }
         let mut sink = DictSink::new(py, &mut state.maker, &self.hooks.deserializers);
         let drained = self.consumer().drain(records_max, &mut sink);
         let (dict, mut ended) = (sink.dict, sink.ended);
@@ -284,6 +298,9 @@ impl Core {
         deadline: Option<Instant>,
     ) -> PyResult<Offered<'py>> {
         let offered = self.poll_with(py, deadline, |state| {
+            if self.is_held() {
+                return Ok(None);
+            }
             let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
             let drained = self.consumer().drain(1, &mut sink);
             let (record, ended) = (sink.record, sink.ended);
@@ -317,6 +334,9 @@ impl Core {
             bytes_max,
         };
         let filled = self.poll_with(py, deadline, |state| {
+            if self.is_held() {
+                return Ok(None);
+            }
             let sink = self.arrow_sink(state, limits);
             let consumer = self.consumer();
             let drained = py
