@@ -46,7 +46,9 @@ class GroupServer:
 
     def __init__(self, native: Any, configs: Mapping[str, str]) -> None:
         self._native = native
-        given = {name: int(configs[dotted]) for name, dotted in _OPTIONS.items() if dotted in configs}
+        given = {
+            name: int(configs[dotted]) for name, dotted in _OPTIONS.items() if dotted in configs
+        }
         self._groups = Groups(GroupSettings(**given), lambda: str(uuid.uuid4()))
         # A daemon: a broker that nobody closed is closed at exit, when threads that are none would
         # have been waited for already.

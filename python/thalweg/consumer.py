@@ -1,17 +1,17 @@
 """KafkaConsumer: reads records; kafka-python's class on the native core.
 
     poll(), poll_arrow(), for record in consumer ──> fetch buffer <── brokers            (Rust)
-      └─ before each: Driver.before_poll: topics' partitions, committed offsets,
-         auto-commit (later the group's membership)                                      (Python)
+      └─ before each: Driver.before_poll: topics' partitions, the group's membership,
+         committed offsets, auto-commit                                                  (Python)
 
 Reading is the native core's own. This module turns kafka-python's calls into the core's, and
 keeps what a group needs: `coordinator/driver.py`.
 
 One thread at a time may use a consumer; `wakeup` may be called from any.
 
-What is deliberately absent: joining a group, which follows. `assign` with a group_id commits and
-finds committed offsets; topics without a group_id are read whole by this consumer, as in
-kafka-python.
+`subscribe` with a group_id joins the group, within `poll`; heartbeats go on in Rust. `assign` with a
+group_id commits and finds committed offsets; topics without a group_id are read whole by this
+consumer, as in kafka-python.
 """
 
 import re
@@ -150,8 +150,6 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
 
     def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
         config = resolve("c", given)
-        if topics and config["group_id"] is not None:
-            Driver.refuse_groups()
         if config["client_id"] is None:
             config["client_id"] = f"thalweg-consumer-{_closing.next_number('consumer')}"
         self.config = config
@@ -205,8 +203,8 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
     ) -> None:
         """Reads topics by name or pattern, in place of those subscribed to before.
 
-        Without a group_id this consumer reads all their partitions, and new ones once it hears
-        of them.
+        With a group_id it joins the group with the next poll, and reads the partitions that the
+        group gives it. Without one it reads all partitions, and new ones once it hears of them.
 
         Args:
             topics: Names.
@@ -217,7 +215,6 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             IllegalStateError: If partitions are assigned, or both kinds are given.
             ValueError: If neither is given.
             TypeError: If topics is a str, or the listener is none.
-            UnsupportedOperationError: With a group_id: joining groups follows.
         """
         if isinstance(topics, str):
             raise TypeError("topics must be a list of str, not one str")
@@ -228,7 +225,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         return self._driver.subscription()
 
     def unsubscribe(self) -> None:
-        """Reads nothing any more; commits first, if auto-commit is on."""
+        """Reads nothing any more, and leaves the group; commits first, if auto-commit is on."""
         self._driver.unsubscribe()
 
     # ------------------------------------------------------------------ records
@@ -514,6 +511,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             IllegalStateError: Without group_id.
             CommitFailedError: If the group has moved on.
+            RebalanceInProgressError: While the group rebalances: poll, then commit again.
             KafkaTimeoutError: When the time is over.
         """
         self._driver.commit(offsets, self._limit(timeout_ms))
@@ -592,7 +590,10 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         return metrics.figures(super().metrics(), self.config, raw)
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """Commits, if auto-commit is on, and gives everything up; a second call does nothing.
+        """Gives everything up: commits, if auto-commit is on, and leaves the group.
+
+        A static member (group_instance_id) stays in the group until its session ends. A second
+        call does nothing.
 
         Args:
             autocommit: False leaves the commit out.

@@ -193,6 +193,8 @@ class Consumer(_Opened, Generic[K, V]):
         self.waiting: list[TopicPartition] = []
         self.found: dict[TopicPartition, OffsetAndMetadata | None] = {}
         self.offsets: dict[Any, Any] = {}
+        self.heard: list[tuple[Any, Any]] = []
+        self.expired = False
 
     def assign(self, partitions: Any) -> None:
         self.assigned = [TopicPartition(*each) for each in partitions]
@@ -213,6 +215,23 @@ class Consumer(_Opened, Generic[K, V]):
 
     def reenter(self) -> None:
         self.calls.append("reenter")
+
+    def _heartbeat(self, *args: Any) -> None:
+        self.calls.append(("heartbeat", *args))
+
+    def _stop_heartbeat(self) -> None:
+        self.calls.append("stop_heartbeat")
+
+    def _notable_heartbeats(self) -> list[tuple[Any, Any]]:
+        told, self.heard = self.heard, []
+        return told
+
+    def _poll_expired(self) -> bool:
+        expired, self.expired = self.expired, False
+        return expired
+
+    def _hold(self, held: bool) -> None:
+        self.calls.append(("hold", held))
 
     def shutdown(self, timeout_ms: int | None = None) -> None:
         self.calls.append(("shutdown", timeout_ms))

@@ -211,13 +211,6 @@ def test_topics_and_partitions_are_asked_of_the_cluster(consumer):
 # ---------------------------------------------------------------- subscriptions
 
 
-def test_joining_a_group_is_refused_before_anything_is_opened(fake, make):
-    with pytest.raises(UnsupportedOperationError, match="not yet in this version"):
-        fake.consumer.KafkaConsumer("t", group_id="g")
-    with pytest.raises(UnsupportedOperationError, match="group membership"):
-        make(group_id="g").subscribe(["t"])
-
-
 def test_topics_and_partitions_do_not_mix(consumer, make):
     with pytest.raises(IllegalStateError, match="only one way"):
         consumer.subscribe(["t"])

@@ -64,7 +64,9 @@ class GeneralAssignment:
         topics = sorted(
             self._group.topics, key=lambda each: (len(self._wanting[each]), text_order(each))
         )
-        return [each for topic in topics for each in partitions_of(topic, self._group.topics[topic])]
+        return [
+            each for topic in topics for each in partitions_of(topic, self._group.topics[topic])
+        ]
 
     def _fill(self, holdings: Holdings, partitions: Sequence[TopicPartition]) -> None:
         """Gives each partition to whoever has least of those that want it, if it can be near."""

@@ -1,8 +1,8 @@
 """Which assignors a consumer has: `partition_assignment_strategy` as objects.
 
-    "range"                                               the names by which groups know them
-    "org.apache.kafka.clients.consumer.RangeAssignor"     Java's names
-    "package.module.Class", a class, an instance          of the user's own
+"range"                                               the names by which groups know them
+"org.apache.kafka.clients.consumer.RangeAssignor"     Java's names
+"package.module.Class", a class, an instance          of the user's own
 """
 
 import importlib

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from thalweg.coordinator.assignors import assignors_of
+from thalweg.coordinator.assignors.registry import resolved
 from thalweg.coordinator.member import ClassicMember
 from thalweg.coordinator.member_requests import MemberSettings
 
@@ -17,7 +17,7 @@ def make_member(config: Mapping[str, Any]) -> ClassicMember:
     """A member that has not joined yet."""
     settings = MemberSettings(**{name: config[name] for name in _FIELDS})
     strategy = config["partition_assignment_strategy"]
-    return ClassicMember(settings, assignors_of(strategy), _jitter)
+    return ClassicMember(settings, resolved(strategy), _jitter)
 
 
 def _jitter() -> float:

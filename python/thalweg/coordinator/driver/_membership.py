@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._members import make_member
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
-from thalweg.coordinator.driver._members import make_member
 from thalweg.coordinator.listener import ConsumerRebalanceListener, tell
 from thalweg.coordinator.steps import (
     Answered,
@@ -33,8 +33,8 @@ from thalweg.coordinator.steps import (
     Lose,
     MemberAction,
     MemberEvent,
-    PollExpired,
     Polled,
+    PollExpired,
     Raise,
     Revoke,
     Send,

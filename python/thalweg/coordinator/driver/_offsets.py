@@ -249,9 +249,7 @@ class CommittedOffsets:
             max_version=wire.COMMIT_VERSION_MAX,
         )
 
-    def _judged(
-        self, answer: Mapping[str, Any], group: ConsumerGroupMetadata
-    ) -> KafkaError | None:
+    def _judged(self, answer: Mapping[str, Any], group: ConsumerGroupMetadata) -> KafkaError | None:
         """The error that decides what becomes of a commit; the group's own go to the member."""
         errors = wire.commit_errors(answer)
         if not errors:

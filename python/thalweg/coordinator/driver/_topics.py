@@ -141,7 +141,7 @@ class Topics:
             names,
             {row["Name"]: len(row["Partitions"]) for row in rows},
             {row["Name"]: row["TopicId"] for row in rows if "TopicId" in row},
-            _racks(answer["Brokers"] if rows else (), rows),
+            _racks(answer.get("Brokers", ()), rows),
         )
         if found == self._found:
             return None

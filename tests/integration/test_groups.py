@@ -1,0 +1,346 @@
+"""Members of consumer groups share partitions, on every broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients
+from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
+from thalweg import (
+    CommitFailedError,
+    ConsumerRebalanceListener,
+    KafkaConsumer,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+
+PARTITIONS = 4
+STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
+
+
+class Heard(ConsumerRebalanceListener):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, list[int]]] = []
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        self.events.append(("revoked", sorted(each.partition for each in revoked)))
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        self.events.append(("assigned", sorted(each.partition for each in assigned)))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        self.events.append(("lost", sorted(each.partition for each in lost)))
+
+
+class Group:
+    """Consumers of one group and topic, polled in turn by the test's thread."""
+
+    def __init__(self, broker: Broker, clients: Clients, partitions: int = PARTITIONS) -> None:
+        self.broker, self.clients = broker, clients
+        self.topic = broker.create_topic("grouped", partitions)
+        self.members: list[KafkaConsumer[Any, Any]] = []
+        self.records: list[Any] = []
+
+    def join(self, listener: Any = None, **configs: Any) -> KafkaConsumer[Any, Any]:
+        given = {"auto_offset_reset": "earliest", "group_id": self.topic, **configs}
+        member = self.clients.consumer(self.broker, **given)
+        member.subscribe([self.topic], listener=listener)
+        self.members.append(member)
+        return member
+
+    def leave(self, member: KafkaConsumer[Any, Any]) -> None:
+        self.members.remove(member)
+        member.close()
+
+    def poll(self) -> None:
+        for member in self.members:
+            for batch in member.poll(20).values():
+                self.records += batch
+
+    def poll_until(self, condition: Callable[[], object], limit: float = 40) -> None:
+        end = time.monotonic() + limit
+        while not condition():
+            assert time.monotonic() < end, [each.assignment() for each in self.members]
+            self.poll()
+
+    def settle(self) -> list[set[int]]:
+        """Polls until every partition has one owner; what each member has."""
+        self.poll_until(self.is_settled)
+        return [{each.partition for each in member.assignment()} for member in self.members]
+
+    def is_settled(self) -> bool:
+        owned = [each for member in self.members for each in member.assignment()]
+        everyone = all(member.assignment() for member in self.members)
+        return everyone and sorted(each.partition for each in owned) == list(range(PARTITIONS))
+
+    def send(self, numbers: Iterable[int]) -> None:
+        producer = self.clients.producer(self.broker)
+        for number in numbers:
+            producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
+        producer.flush(30)
+
+    def values(self) -> list[int]:
+        return sorted(int(each.value) for each in self.records)
+
+
+@pytest.fixture
+def group(broker: Broker, clients: Clients) -> Group:
+    return Group(broker, clients)
+
+
+@pytest.fixture
+def embedded_group(embedded: Broker, clients: Clients) -> Group:
+    return Group(embedded, clients)
+
+
+def test_a_member_reads_all_and_the_next_one_reads_on(group: Group) -> None:
+    group.send(range(100))
+    first = group.join()
+    group.poll_until(lambda: len(group.records) == 100)
+    assert group.values() == list(range(100))
+    group.leave(first)
+    group.send(range(100, 200))
+    group.join()
+    group.poll_until(lambda: len(group.records) == 200)
+    assert group.values() == list(range(200))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_partitions_are_shared_and_taken_over(group: Group, strategy: str) -> None:
+    first = group.join(partition_assignment_strategy=strategy)
+    assert group.settle() == [{0, 1, 2, 3}]
+    second = group.join(partition_assignment_strategy=strategy)
+    shares = group.settle()
+    assert [len(each) for each in shares] == [2, 2]
+    assert first.group_metadata().generation_id == second.group_metadata().generation_id
+    group.send(range(100))
+    group.poll_until(lambda: len(group.records) == 100)
+    group.leave(first)
+    assert group.settle() == [{0, 1, 2, 3}]
+    group.send(range(100, 200))
+    group.poll_until(lambda: len(group.records) == 200)
+    assert group.values() == list(range(200))
+
+
+def test_an_eager_member_gives_all_up_and_hears_of_it(group: Group) -> None:
+    heard = Heard()
+    group.join(heard, partition_assignment_strategy="range")
+    group.settle()
+    assert heard.events == [("assigned", [0, 1, 2, 3])]
+    second = group.join(partition_assignment_strategy="range")
+    [mine, _] = group.settle()
+    assert heard.events[1:] == [("revoked", [0, 1, 2, 3]), ("assigned", sorted(mine))]
+    group.leave(second)
+    group.settle()
+    assert heard.events[3:] == [("revoked", sorted(mine)), ("assigned", [0, 1, 2, 3])]
+
+
+def test_a_cooperative_member_keeps_what_does_not_move(group: Group) -> None:
+    heard = Heard()
+    group.join(heard, partition_assignment_strategy="cooperative-sticky")
+    group.settle()
+    second = group.join(partition_assignment_strategy="cooperative-sticky")
+    [mine, theirs] = group.settle()
+    assert ("revoked", sorted(theirs)) in heard.events
+    assert ("revoked", [0, 1, 2, 3]) not in heard.events
+    assert {each for kind, gone in heard.events if kind == "revoked" for each in gone} == theirs
+    before = len(heard.events)
+    group.leave(second)
+    group.settle()
+    assert not [each for each in heard.events[before:] if each[0] == "revoked"]
+    assert [each for each in heard.events[before:] if each[1]] == [("assigned", sorted(theirs))]
+    assert mine | theirs == {0, 1, 2, 3}
+
+
+def test_nothing_is_read_twice_when_members_come_and_go(group: Group) -> None:
+    """Auto-commit writes down what was handed out before partitions move."""
+    group.join(max_poll_records=7)
+    group.settle()
+    group.send(range(2000))
+    group.poll_until(lambda: len(group.records) > 300)
+    second = group.join(max_poll_records=7)
+    group.settle()
+    group.poll_until(lambda: len(group.records) > 1000)
+    group.leave(second)
+    group.settle()
+    group.poll_until(lambda: len(group.records) >= 2000)
+    assert group.values() == list(range(2000))
+
+
+def test_a_listener_may_commit_seek_and_ask_for_positions(group: Group) -> None:
+    group.send(range(40))
+    seen: list[Any] = []
+
+    class Busy(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+            offsets = {
+                each: OffsetAndMetadata(member.position(each), "mine", -1) for each in revoked
+            }
+            member.commit(offsets)
+            seen.append(len(offsets))
+
+        def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            for each in assigned:
+                member.seek(each, 5)
+
+    member = group.join(Busy(), enable_auto_commit=False)
+    group.poll_until(lambda: len(group.records) == 20)
+    assert min(each.offset for each in group.records) == 5
+    group.leave(member)
+    assert seen == [PARTITIONS]
+    again = group.join()
+    assert again.committed(TopicPartition(group.topic, 0), metadata=True) == OffsetAndMetadata(
+        10, "mine", -1
+    )
+
+
+def test_a_listener_that_raises_does_not_stop_the_rebalance(embedded_group: Group) -> None:
+    class Broken(Heard):
+        def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            raise ValueError("on purpose")
+
+    embedded_group.join(Broken())
+    embedded_group.settle()
+    embedded_group.send(range(10))
+    embedded_group.poll_until(lambda: len(embedded_group.records) == 10)
+
+
+def test_leaving_is_at_once(group: Group) -> None:
+    """By close and by unsubscribe: nobody waits for the session timeout."""
+    first, second = group.join(), group.join()
+    group.settle()
+    first.unsubscribe()
+    assert first.assignment() == set()
+    assert first.subscription() is None
+    start = time.monotonic()
+    group.members.remove(first)
+    assert group.settle() == [{0, 1, 2, 3}]
+    group.leave(second)
+    group.join()
+    assert group.settle() == [{0, 1, 2, 3}]
+    assert time.monotonic() - start < 15
+
+
+def test_a_static_member_returns_without_a_rebalance(group: Group) -> None:
+    heard = Heard()
+    group.join(heard, group_instance_id="a")
+    static = group.join(group_instance_id="b")
+    shares = group.settle()
+    generation = static.group_metadata().generation_id
+    before = list(heard.events)
+    group.leave(static)
+    group.join(group_instance_id="b")
+    assert group.settle() == shares
+    assert group.members[1].group_metadata().generation_id == generation
+    assert heard.events == before
+
+
+def test_a_pattern_takes_new_topics_in(group: Group) -> None:
+    member = group.clients.consumer(
+        group.broker,
+        group_id=f"pattern-{group.topic}",
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=300,
+    )
+    member.subscribe(pattern=f"^{group.topic}.*")
+    group.members.append(member)
+    group.settle()
+    wire = group.broker.wire
+    wire.create_topic(f"{group.topic}-more", 1)
+    group.poll_until(lambda: TopicPartition(f"{group.topic}-more", 0) in member.assignment())
+    assert member.subscription() == {group.topic, f"{group.topic}-more"}
+
+
+def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> None:
+    """Scenario 35."""
+    heard = Heard()
+    slow = group.join(
+        heard,
+        max_poll_interval_ms=1500,
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=300,
+        enable_auto_commit=False,
+    )
+    group.settle()
+    group.send(range(8))
+    group.poll_until(lambda: len(group.records) == 8)
+    generation = slow.group_metadata().generation_id
+    time.sleep(2.5)
+    with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
+        slow.commit()
+    group.settle()
+    assert ("lost", [0, 1, 2, 3]) in heard.events
+    assert not [each for each in heard.events if each[0] == "revoked"]
+    assert slow.group_metadata().generation_id > generation
+    slow.commit()
+    group.poll_until(lambda: len(group.records) == 16)  # nothing was committed: read again
+
+
+def test_a_member_that_is_silent_loses_its_partitions(group: Group) -> None:
+    """Its process dies: nobody says that it has left."""
+    options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    group.join(**options)
+    silent = group.join(**options)
+    group.settle()
+    group.members.remove(silent)
+    silent.shutdown(0)  # sockets only: what the death of its process would do
+    assert group.settle() == [{0, 1, 2, 3}]
+
+
+def test_a_coordinator_that_moves_costs_no_rebalance(start_embedded: Any, clients: Clients) -> None:
+    """Scenario 4."""
+    started = start_embedded(nodes=3)
+    broker = Broker("embedded", started.bootstrap_servers)
+    group = Group(broker, clients)
+    heard = Heard()
+    member = group.join(heard, heartbeat_interval_ms=100)
+    group.settle()
+    generation = member.group_metadata().generation_id
+    for node in started.nodes:
+        started.move_coordinator(group.topic, node)
+        group.send(range(20))
+        count = len(group.records)
+        group.poll_until(lambda count=count: len(group.records) == count + 20)
+        member.commit()
+    assert member.group_metadata().generation_id == generation
+    assert heard.events == [("assigned", [0, 1, 2, 3])]
+
+
+def test_a_subscription_that_changes_changes_what_is_read(group: Group) -> None:
+    other = group.broker.create_topic("other", 1)
+    member = group.join()
+    group.settle()
+    member.subscribe([other])
+    group.poll_until(lambda: member.assignment() == {TopicPartition(other, 0)})
+    member.subscribe([group.topic, other])
+    group.poll_until(lambda: len(member.assignment()) == PARTITIONS + 1)
+
+
+def test_a_topic_that_comes_later_is_read(group: Group) -> None:
+    member = group.clients.consumer(
+        group.broker, group_id=group.topic, allow_auto_create_topics=False
+    )
+    missing = f"{group.topic}-later"
+    member.subscribe([missing])
+    group.members.append(member)
+    for _ in range(10):
+        group.poll()
+    assert member.assignment() == set()
+    group.broker.wire.create_topic(missing, 2)
+    wait_until(lambda: member.poll(50) or len(member.assignment()) == 2, 30)
+
+
+def test_interrupted_members_leave_their_group_when_they_close(embedded_group: Group) -> None:
+    group = embedded_group
+    member = group.join()
+    member.wakeup()
+    with pytest.raises(Exception, match="wakeup"):
+        member.poll(1000)
+    assert group.settle() == [{0, 1, 2, 3}]
