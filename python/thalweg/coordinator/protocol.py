@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from thalweg.errors import KafkaProtocolError
 from thalweg.structs import TopicPartition
 
-__all__ = ["Assignment", "Subscription"]
+__all__ = ["Assignment", "Subscription", "read_partitions", "write_partitions"]
 
 VERSION_MAX: Final = 3
 
@@ -50,6 +50,10 @@ class _Reader:
         size = self.number("i")
         return None if size < 0 else self._take(size)
 
+    def rest(self) -> bytes:
+        """What was not read yet."""
+        return self._data[self._at :]
+
     def partitions(self) -> list[TopicPartition]:
         found = []
         for _ in range(self.count(6)):
@@ -69,7 +73,18 @@ def _data(raw: bytes | None) -> bytes:
     return struct.pack(">i", -1) if raw is None else struct.pack(">i", len(raw)) + raw
 
 
-def _partitions(partitions: Sequence[TopicPartition]) -> bytes:
+def read_partitions(data: bytes) -> tuple[list[TopicPartition], bytes]:
+    """The partitions that stand at the beginning of some bytes, and the rest of them.
+
+    Raises:
+        KafkaProtocolError: If there are none.
+    """
+    reader = _Reader(data)
+    return reader.partitions(), reader.rest()
+
+
+def write_partitions(partitions: Sequence[TopicPartition]) -> bytes:
+    """The bytes of partitions, by topic; topics in the order in which they first appear."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
@@ -106,12 +121,16 @@ class Subscription(NamedTuple):
         return cls(version, topics, user_data, owned, generation, rack)
 
     def encode(self) -> bytes:
-        """The bytes that Java would send."""
+        """The bytes that Java would send: topics and partitions are sorted.
+
+        So a member that joins again without news sends the same bytes, and the coordinator need
+        not rebalance.
+        """
         parts = [struct.pack(">hi", self.version, len(self.topics))]
-        parts += [_string(topic) for topic in self.topics]
+        parts += [_string(topic) for topic in sorted(self.topics)]
         parts.append(_data(self.user_data))
         if self.version >= 1:
-            parts.append(_partitions(self.owned_partitions))
+            parts.append(write_partitions(sorted(self.owned_partitions)))
         if self.version >= 2:
             parts.append(struct.pack(">i", self.generation_id))
         if self.version >= 3:
@@ -139,4 +158,4 @@ class Assignment(NamedTuple):
     def encode(self) -> bytes:
         """The bytes that Java would send."""
         head = struct.pack(">h", self.version)
-        return head + _partitions(self.assigned_partitions) + _data(self.user_data)
+        return head + write_partitions(self.assigned_partitions) + _data(self.user_data)

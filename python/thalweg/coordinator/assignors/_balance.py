@@ -1,0 +1,98 @@
+"""Moves partitions from members with more to members with less, until that helps no more."""
+
+from collections.abc import Mapping, Sequence
+
+from thalweg.coordinator.assignors._group import partitions_of
+from thalweg.coordinator.assignors._holdings import Holdings
+from thalweg.coordinator.assignors._movements import Movements
+from thalweg.structs import TopicPartition
+
+
+class Balance:
+    """The balancing of one assignment.
+
+    Args:
+        holdings: Of the members among whom partitions may move.
+        topics: {topic: its partition count}.
+        wanted: {member id: topics it wants}.
+        wanting: {topic: members that want it}.
+        before: {partition: who had it before its present owner}.
+    """
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        topics: Mapping[str, int],
+        wanted: Mapping[str, Sequence[str]],
+        wanting: Mapping[str, Sequence[str]],
+        before: Mapping[TopicPartition, str],
+    ) -> None:
+        self._holdings = holdings
+        self._topics = topics
+        self._wanted = wanted
+        self._wanting = wanting
+        self._before = before
+        self._movements = Movements()
+        self._balanced: bool | None = None  # None: to be found out, as something moved
+
+    def run(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Moves what helps among these partitions, again and again; whether anything moved."""
+        moved_ever = False
+        moved = True
+        while moved:
+            moved = False
+            for partition in partitions:
+                if self._is_balanced():
+                    break
+                target = self._better_owner(partition)
+                if target is not None:
+                    self._move(partition, target)
+                    moved = moved_ever = True
+        return moved_ever
+
+    def _better_owner(self, partition: TopicPartition) -> str | None:
+        """Who should rather have a partition: its owner before, or the one with least."""
+        limit = self._holdings.size(self._holdings.owner[partition]) - 1
+        wanting = self._wanting[partition.topic]
+        before = self._before.get(partition)
+        if before is not None and before in wanting and self._has_below(before, limit):
+            return before
+        if any(self._has_below(each, limit) for each in wanting):
+            return next(each for each in self._holdings.by_size() if each in wanting)
+        return None
+
+    def _has_below(self, member: str, limit: int) -> bool:
+        return member in self._holdings.assigned and self._holdings.size(member) < limit
+
+    def _move(self, partition: TopicPartition, target: str) -> None:
+        owner = self._holdings.owner
+        moving = self._movements.to_move(partition, owner[partition], target)
+        self._movements.note(moving, owner[moving], target)
+        self._holdings.give(moving, target)
+        self._balanced = None
+
+    def _is_balanced(self) -> bool:
+        if self._balanced is None:
+            self._balanced = self._find_balanced()
+        return self._balanced
+
+    def _find_balanced(self) -> bool:
+        """Whether nobody has two partitions less than the owner of one that it wants."""
+        holdings = self._holdings
+        if holdings.least() >= holdings.most() - 1:
+            return True
+        sizes: dict[str, int] = {}
+        for member in holdings.by_size():
+            for topic in self._wanted[member]:
+                if topic not in sizes:
+                    sizes[topic] = self._most_of_owners(topic)
+                if holdings.size(member) + 1 < sizes[topic]:
+                    return False
+        return True
+
+    def _most_of_owners(self, topic: str) -> int:
+        """How much the one with most of a topic's owners has."""
+        owners = {
+            self._holdings.owner.get(each) for each in partitions_of(topic, self._topics[topic])
+        }
+        return max(self._holdings.size(each) for each in owners if each is not None)

@@ -1,0 +1,74 @@
+"""The eager sticky assignor (`StickyAssignor`, KIP-54, KIP-341).
+
+Members give everything up before they join, so what they had is in their user data:
+
+    version 0   [topic, [partition]]
+    version 1   [topic, [partition]], generation
+
+It has no version field: a reader tries the longer form, then the shorter one.
+"""
+
+import struct
+
+from thalweg.coordinator.assignors._claims import NO_GENERATION, Claim
+from thalweg.coordinator.assignors._group import Assigned, Group
+from thalweg.coordinator.assignors._java_order import texts_in_hash_order
+from thalweg.coordinator.assignors._sticky import AbstractStickyAssignor
+from thalweg.coordinator.assignors.abstract import Member
+from thalweg.coordinator.protocol import Assignment, read_partitions, write_partitions
+from thalweg.errors import KafkaProtocolError
+from thalweg.structs import TopicPartition
+
+__all__ = ["StickyPartitionAssignor"]
+
+
+def encode_user_data(claim: Claim) -> bytes:
+    """The bytes that Java would send: topics in the order of its hash table.
+
+    Java fills this table by `computeIfAbsent`, which puts a key before those of the same bucket,
+    where `put` puts it behind them.
+    """
+    numbers: dict[str, list[int]] = {}
+    for topic, number in claim.partitions:
+        numbers.setdefault(topic, []).append(number)
+    topics = texts_in_hash_order(reversed(numbers))
+    ordered = [TopicPartition(topic, each) for topic in topics for each in numbers[topic]]
+    generation = b"" if claim.generation is None else struct.pack(">i", claim.generation)
+    return write_partitions(ordered) + generation
+
+
+def decode_user_data(data: bytes | None) -> Claim:
+    """What a member had; nothing if it says nothing, or what nobody understands."""
+    if not data:
+        return Claim([])
+    try:
+        partitions, rest = read_partitions(data)
+    except (KafkaProtocolError, UnicodeDecodeError):
+        return Claim([], NO_GENERATION)
+    generation = struct.unpack(">i", rest[:4])[0] if len(rest) >= 4 else None
+    return Claim(partitions, generation)
+
+
+class StickyPartitionAssignor(AbstractStickyAssignor):
+    """As balanced as can be, then as much as possible as it was before."""
+
+    name = "sticky"
+
+    def __init__(self) -> None:
+        self._mine: Claim | None = None
+
+    def claim(self, member: Member) -> Claim:
+        """What the user data say."""
+        return decode_user_data(member.metadata.user_data)
+
+    def assign_group(self, group: Group) -> Assigned:
+        """{member id: its partitions}."""
+        return self.assign_sticky(group).assigned
+
+    def user_data(self) -> bytes | None:
+        """What this member had last."""
+        return None if self._mine is None else encode_user_data(self._mine)
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        """Remembers what this member has."""
+        self._mine = Claim(list(assignment.assigned_partitions), generation)
