@@ -62,12 +62,16 @@ class _Previous(NamedTuple):
 
 
 def make_case(assignor: str, seed: str) -> Case:
-    """The case of a seed: 1 to 12 members, 1 to 8 topics of 0 to 12 partitions."""
+    """The case of a seed: 1 to 12 members, 1 to 8 topics of 0 to 12 partitions.
+
+    One in 25 is larger, as hash tables grow from 13 entries on.
+    """
     rng = random.Random(seed)
+    size = 4 if rng.random() < 0.04 else 1
     with_racks = rng.random() < 0.4
     racks = [f"rack-{each}" for each in range(rng.randint(1, 4))] if with_racks else []
-    topics = _topics(rng, racks)
-    ids = _member_ids(rng)
+    topics = _topics(rng, racks, size)
+    ids = _member_ids(rng, size)
     wishes = _wishes(rng, ids, list(topics))
     generation = rng.randint(1, 40)
     previous = _previous(rng, topics, wishes, generation)
@@ -80,13 +84,13 @@ def make_case(assignor: str, seed: str) -> Case:
     return Case(seed, assignor, topics, members, generation + 1)
 
 
-def _topics(rng: random.Random, racks: list[str]) -> dict[str, list[Racks]]:
-    names = rng.sample(["orders", "a", "b.c", "Z_9", "payments-eu", *(f"t{n}" for n in range(30))], 8)
-    most = rng.choice([2, 4, 12])
-    same = rng.choice([None, None, rng.randint(1, 12)])
+def _topics(rng: random.Random, racks: list[str], size: int) -> dict[str, list[Racks]]:
+    names = ["orders", "a", "b.c", "Z_9", "payments-eu", *(f"t{each}" for each in range(30))]
+    most = rng.choice([2, 4, 12]) * size
+    same = rng.choice([None, None, rng.randint(1, most)])
     found: dict[str, list[Racks]] = {}
     replicas = rng.randint(1, 3)
-    for name in names[: rng.randint(1, 8)]:
+    for name in rng.sample(names, rng.randint(1, 8 * size)):
         count = rng.randint(0, most) if same is None else same
         rows: list[Racks] = []
         for _ in range(count):
@@ -96,10 +100,10 @@ def _topics(rng: random.Random, racks: list[str]) -> dict[str, list[Racks]]:
     return found
 
 
-def _member_ids(rng: random.Random) -> list[str]:
+def _member_ids(rng: random.Random, size: int) -> list[str]:
     client = rng.choice(["consumer-g-1", "app", "c", "größe", "\U0001f40d", "\uffe5"])
     found = []
-    for number in range(rng.randint(1, 12)):
+    for number in range(rng.randint(1, 12 * size)):
         tail = f"{rng.getrandbits(128):032x}" if rng.random() < 0.7 else str(number)
         found.append(f"{client}-{tail}")
     rng.shuffle(found)
@@ -136,7 +140,8 @@ def _previous(
     if kind == "wild":
         partitions = [each for found in had.values() for each in found]
         for each in ids:
-            generations[each] = rng.choice([generation, generation, generation - 1, generation - 2, -1])
+            age = rng.choice([0, 0, 1, 2, None])
+            generations[each] = -1 if age is None else generation - age
             if partitions and rng.random() < 0.5:
                 had[each] += rng.sample(partitions, rng.randint(1, min(6, len(partitions))))
             if rng.random() < 0.1:

@@ -3,8 +3,11 @@
 //
 // in   {"assignor", "topics": {topic: [[rack or null of each replica] of each partition]},
 //       "generation", "members": [[id, instance id or null, subscription in hex]]}
-// out  {"assigned": {id: [[topic, partition]]}, "assignments": {id: hex}, "subscriptions": {id: hex},
-//       "user_data": {id: hex or null}}, or {"failed": what was thrown}; all hex is Java's encoding
+// out  {"assigned": {id: [[topic, partition]]},
+//       "subscriptions": {id: hex}       written again, in the version that came in
+//       "assignments": {id: [hex]}       in versions 0 to 3
+//       "user_data": {id: hex or null}}  of a member that was given this in the generation
+//   or {"failed": what was thrown}
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -58,9 +61,7 @@ public final class Assignors {
         ObjectNode found = JSON.createObjectNode();
         try {
             Map<String, Subscription> members = members(given);
-            ObjectNode subscriptions = found.putObject("subscriptions");
-            members.forEach((id, each) ->
-                subscriptions.put(id, hex(ConsumerProtocol.serializeSubscription(each))));
+            writeAgain(given, members, found.putObject("subscriptions"));
             Map<String, Assignment> assigned = assignor(given)
                 .assign(cluster(given.get("topics")), new GroupSubscription(members))
                 .groupAssignment();
@@ -71,6 +72,17 @@ public final class Assignors {
         return found;
     }
 
+    private static void writeAgain(
+        JsonNode given, Map<String, Subscription> members, ObjectNode subscriptions) {
+        for (JsonNode member : given.get("members")) {
+            short version = ByteBuffer.wrap(HEX.parseHex(member.get(2).asText())).getShort();
+            String id = member.get(0).asText();
+            ByteBuffer bytes = ConsumerProtocol.serializeSubscription(members.get(id), version);
+            subscriptions.put(id, hex(bytes));
+        }
+    }
+
+    @SuppressWarnings("removal") // only a consumer makes this object in any other way
     private static void describe(JsonNode given, Map<String, Assignment> assigned, ObjectNode found) {
         ObjectNode partitions = found.putObject("assigned");
         ObjectNode assignments = found.putObject("assignments");
@@ -80,7 +92,10 @@ public final class Assignors {
         assigned.forEach((id, each) -> {
             ArrayNode rows = partitions.putArray(id);
             each.partitions().forEach(p -> rows.addArray().add(p.topic()).add(p.partition()));
-            assignments.put(id, hex(ConsumerProtocol.serializeAssignment(each)));
+            ArrayNode versions = assignments.putArray(id);
+            for (short version = 0; version <= 3; version++) {
+                versions.add(hex(ConsumerProtocol.serializeAssignment(each, version)));
+            }
             ConsumerPartitionAssignor fresh = assignor(given);
             fresh.onAssignment(each, group);
             ByteBuffer data = fresh.subscriptionUserData(Set.of());

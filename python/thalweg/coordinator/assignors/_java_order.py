@@ -8,12 +8,11 @@ One thing is not followed: from eight keys of one bucket on Java may turn the bu
 Ids that are random do not get there (less than once in ten million buckets).
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Iterable
+from typing import Final
 
 from thalweg.structs import TopicPartition
 
-_Key = TypeVar("_Key")
 _MASK: Final = 0xFFFFFFFF
 _LEAST_BUCKETS: Final = 16
 
@@ -55,13 +54,21 @@ def bucket(code: int, buckets: int) -> int:
     return (code ^ code >> 16) & (buckets - 1)
 
 
-def hash_ordered(keys: Iterable[_Key], code: Callable[[_Key], int]) -> list[_Key]:
-    """Distinct keys in the order of a `HashMap` into which they were put one after the other."""
-    distinct = list(dict.fromkeys(keys))
-    buckets = bucket_count(len(distinct))
-    return sorted(distinct, key=lambda key: bucket(code(key), buckets))
-
-
 def texts_in_hash_order(texts: Iterable[str]) -> list[str]:
-    """`hash_ordered` for strings."""
-    return hash_ordered(texts, text_hash)
+    """Distinct strings in the order of a `HashMap` into which they were `put` in turn."""
+    distinct = list(dict.fromkeys(texts))
+    return _by_bucket(distinct, bucket_count(len(distinct)))
+
+
+def computed_texts_in_hash_order(texts: Iterable[str]) -> list[str]:
+    """Distinct strings in the order of a `HashMap` that they entered by `computeIfAbsent`.
+
+    That sets a key before those of its bucket, where `put` sets it behind them, and lets the
+    table grow one key later.
+    """
+    distinct = list(dict.fromkeys(texts))
+    return _by_bucket(reversed(distinct), bucket_count(len(distinct) - 1))
+
+
+def _by_bucket(texts: Iterable[str], buckets: int) -> list[str]:
+    return sorted(texts, key=lambda text: bucket(text_hash(text), buckets))

@@ -12,7 +12,7 @@ import struct
 
 from thalweg.coordinator.assignors._claims import NO_GENERATION, Claim
 from thalweg.coordinator.assignors._group import Assigned, Group
-from thalweg.coordinator.assignors._java_order import texts_in_hash_order
+from thalweg.coordinator.assignors._java_order import computed_texts_in_hash_order
 from thalweg.coordinator.assignors._sticky import AbstractStickyAssignor
 from thalweg.coordinator.assignors.abstract import Member
 from thalweg.coordinator.protocol import Assignment, read_partitions, write_partitions
@@ -23,15 +23,11 @@ __all__ = ["StickyPartitionAssignor"]
 
 
 def encode_user_data(claim: Claim) -> bytes:
-    """The bytes that Java would send: topics in the order of its hash table.
-
-    Java fills this table by `computeIfAbsent`, which puts a key before those of the same bucket,
-    where `put` puts it behind them.
-    """
+    """The bytes that Java would send: topics in the order of its hash table."""
     numbers: dict[str, list[int]] = {}
     for topic, number in claim.partitions:
         numbers.setdefault(topic, []).append(number)
-    topics = texts_in_hash_order(reversed(numbers))
+    topics = computed_texts_in_hash_order(numbers)
     ordered = [TopicPartition(topic, each) for topic in topics for each in numbers[topic]]
     generation = b"" if claim.generation is None else struct.pack(">i", claim.generation)
     return write_partitions(ordered) + generation

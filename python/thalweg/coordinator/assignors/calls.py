@@ -1,0 +1,133 @@
+"""The consumer's calls of its assignors: objects on their side, the group's bytes on the other.
+
+    joining     what this member sends in JoinGroup for one assignor
+    assigning   the leader: JoinGroup's members in, SyncGroup's assignments out
+    assigned    what SyncGroup answered, told to the assignor
+
+All that a custom assignor need not know is done here.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from thalweg.coordinator.assignors.abstract import (
+    AbstractPartitionAssignor,
+    Cluster,
+    Member,
+    RebalanceProtocol,
+)
+from thalweg.coordinator.protocol import VERSION_MAX, Assignment, Subscription
+from thalweg.errors import IllegalStateError
+from thalweg.structs import TopicPartition
+
+
+def joining(
+    assignor: AbstractPartitionAssignor,
+    topics: Collection[str],
+    owned: Iterable[TopicPartition] = (),
+    generation: int = -1,
+    rack: str | None = None,
+) -> bytes:
+    """This member's subscription.
+
+    Args:
+        assignor: Adds its user data.
+        topics: What this member is subscribed to.
+        owned: What it keeps while it joins (nothing under the eager protocol).
+        generation: Of which `owned` is; -1 for none.
+        rack: `client_rack`; empty for none.
+    """
+    said = assignor.metadata(set(topics))
+    subscription = Subscription(
+        VERSION_MAX, list(said.topics), said.user_data, list(owned), generation, rack or None
+    )
+    return subscription.encode()
+
+
+def assigning(
+    assignor: AbstractPartitionAssignor,
+    cluster: Cluster,
+    members: Sequence[Mapping[str, Any]],
+    protocol: RebalanceProtocol,
+) -> list[dict[str, Any]]:
+    """The leader's decision, as the rows of SyncGroup's `Assignments`.
+
+    Args:
+        assignor: The one that the group agreed on.
+        cluster: The topics that `wanted_topics` finds.
+        members: The rows of JoinGroup's answer.
+        protocol: How this group rebalances.
+
+    Raises:
+        KafkaProtocolError: If a member's subscription cannot be read.
+        IllegalStateError: If the assignor moves partitions at once under the cooperative protocol.
+    """
+    read = _members(members)
+    made = assignor.assign(cluster, read)
+    found = {each.member_id: _partitions(made.get(each.member_id)) for each in read}
+    if protocol is RebalanceProtocol.COOPERATIVE:
+        _check_moves(assignor.name, read, found)
+    return [
+        {"MemberId": member, "Assignment": _encoded(partitions, made.get(member))}
+        for member, partitions in found.items()
+    ]
+
+
+def assigned(
+    assignor: AbstractPartitionAssignor, data: bytes, generation: int
+) -> list[TopicPartition]:
+    """Tells an assignor what its member was given; returns that. No bytes are no partitions.
+
+    Raises:
+        KafkaProtocolError: If the bytes are no assignment.
+    """
+    assignment = Assignment.decode(data) if data else Assignment(VERSION_MAX, [])
+    assignor.on_assignment(assignment, generation)
+    return list(assignment.assigned_partitions)
+
+
+def wanted_topics(members: Sequence[Mapping[str, Any]]) -> list[str]:
+    """All topics to which members of a JoinGroup answer are subscribed, sorted.
+
+    Raises:
+        KafkaProtocolError: If a member's subscription cannot be read.
+    """
+    return sorted({topic for each in _members(members) for topic in each.metadata.topics})
+
+
+def _members(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
+    return [
+        Member(row["MemberId"], Subscription.decode(row["Metadata"]), row.get("GroupInstanceId"))
+        for row in rows
+    ]
+
+
+def _partitions(made: Any) -> list[TopicPartition]:
+    """The partitions of an assignment; kafka-python's rows (topic, [numbers]) as well."""
+    found: list[TopicPartition] = []
+    for topic, numbers in () if made is None else made.assigned_partitions:
+        several = [numbers] if isinstance(numbers, int) else numbers
+        found += [TopicPartition(topic, each) for each in several]
+    return found
+
+
+def _encoded(partitions: list[TopicPartition], made: Any) -> bytes:
+    return Assignment(VERSION_MAX, partitions, getattr(made, "user_data", None)).encode()
+
+
+def _check_moves(
+    name: str, members: Sequence[Member], found: Mapping[str, Sequence[TopicPartition]]
+) -> None:
+    """A partition may go to a member only if no other one still has it (KIP-429)."""
+    added: set[TopicPartition] = set()
+    given_up: set[TopicPartition] = set()
+    for each in members:
+        owned = set(each.metadata.owned_partitions)
+        added.update(set(found[each.member_id]) - owned)
+        given_up.update(owned.difference(found[each.member_id]))
+    if added & given_up:
+        moved = ", ".join(f"{topic}-{number}" for topic, number in sorted(added & given_up))
+        raise IllegalStateError(
+            f"the assignor {name!r} moves {moved} before their owners gave them up, which the"
+            " cooperative protocol does not allow"
+        )

@@ -1,0 +1,102 @@
+"""Which assignors a consumer has: `partition_assignment_strategy` as objects.
+
+    "range"                                               the names by which groups know them
+    "org.apache.kafka.clients.consumer.RangeAssignor"     Java's names
+    "package.module.Class", a class, an instance          of the user's own
+"""
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
+from thalweg.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from thalweg.coordinator.assignors.range import RangePartitionAssignor
+from thalweg.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from thalweg.coordinator.assignors.sticky import StickyPartitionAssignor
+from thalweg.errors import KafkaConfigurationError
+
+_BUILT_IN: Final[Mapping[str, type[AbstractPartitionAssignor]]] = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+_JAVA_PACKAGE: Final = "org.apache.kafka.clients.consumer."
+_JAVA: Final[Mapping[str, str]] = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+_OPTION: Final = "partition_assignment_strategy"
+
+
+def by_name(name: str) -> AbstractPartitionAssignor:
+    """A new assignor.
+
+    Args:
+        name: A built-in's name, Java's class name of one, or the path of a class to import.
+
+    Raises:
+        KafkaConfigurationError: If there is none of that name.
+    """
+    short = _JAVA.get(name.removeprefix(_JAVA_PACKAGE), name)
+    if short in _BUILT_IN:
+        return _BUILT_IN[short]()
+    module, _, attribute = name.rpartition(".")
+    if not module:
+        known = ", ".join(map(repr, _BUILT_IN))
+        raise _wrong(f"has no assignor {name!r} to name; there are {known}")
+    try:
+        return _checked(getattr(importlib.import_module(module), attribute))
+    except (ImportError, AttributeError) as wrong:
+        raise _wrong(f"names {name!r}, which cannot be imported: {wrong}") from wrong
+
+
+def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
+    """The assignors that an option's values stand for, the preferred one first.
+
+    Args:
+        strategy: Names, classes and instances.
+
+    Raises:
+        KafkaConfigurationError: If one is no assignor, or two have the same name, or all are
+            missing.
+    """
+    found = tuple(by_name(each) if isinstance(each, str) else _checked(each) for each in strategy)
+    names = [each.name for each in found]
+    if not found:
+        raise _wrong("is empty: a member needs at least one assignor")
+    if len(set(names)) < len(names):
+        raise _wrong(f"has two assignors of one name: {', '.join(names)}")
+    return found
+
+
+def _checked(given: Any) -> AbstractPartitionAssignor:
+    made = given() if isinstance(given, type) else given
+    if isinstance(made, AbstractPartitionAssignor):
+        return made
+    raise _wrong(f"has {given!r}, which is no AbstractPartitionAssignor, nor the name of one")
+
+
+def _wrong(rest: str) -> KafkaConfigurationError:
+    problem = f"{_OPTION} {rest}"
+    return KafkaConfigurationError(problem, problems=[problem])
+
+
+def common_protocol(assignors: Sequence[AbstractPartitionAssignor]) -> RebalanceProtocol:
+    """The most advanced way of rebalancing that all of a consumer's assignors can do.
+
+    So `range, cooperative-sticky` is eager: a group changes over by dropping the first one.
+
+    Raises:
+        KafkaConfigurationError: If they have none in common.
+    """
+    common = set(RebalanceProtocol)
+    for each in assignors:
+        common.intersection_update(each.supported_protocols())
+    if not common:
+        names = ", ".join(each.name for each in assignors)
+        raise _wrong(f"has assignors with no rebalance protocol in common: {names}")
+    return max(common)
