@@ -32,6 +32,9 @@ class Balance:
         self._wanted = wanted
         self._wanting = wanting
         self._before = before
+        self._most_possible = {
+            each: sum(topics[topic] for topic in found) for each, found in wanted.items()
+        }
         self._movements = Movements()
         self._balanced: bool | None = None  # None: to be found out, as something moved
 
@@ -52,17 +55,19 @@ class Balance:
 
     def _better_owner(self, partition: TopicPartition) -> str | None:
         """Who should rather have a partition: its owner before, or the one with least."""
-        limit = self._holdings.size(self._holdings.owner[partition]) - 1
+        size = self._holdings.size
+        limit = size(self._holdings.owner[partition]) - 1
         wanting = self._wanting[partition.topic]
         before = self._before.get(partition)
-        if before is not None and before in wanting and self._has_below(before, limit):
+        if before is not None and self._may_have(before, partition) and size(before) < limit:
             return before
-        if any(self._has_below(each, limit) for each in wanting):
+        if any(size(each) < limit for each in wanting):
             return next(each for each in self._holdings.by_size() if each in wanting)
         return None
 
-    def _has_below(self, member: str, limit: int) -> bool:
-        return member in self._holdings.assigned and self._holdings.size(member) < limit
+    def _may_have(self, member: str, partition: TopicPartition) -> bool:
+        """Java does not ask this of a member that had the partition before, and goes astray."""
+        return member in self._wanting[partition.topic]
 
     def _move(self, partition: TopicPartition, target: str) -> None:
         owner = self._holdings.owner
@@ -83,6 +88,8 @@ class Balance:
             return True
         sizes: dict[str, int] = {}
         for member in holdings.by_size():
+            if holdings.size(member) == self._most_possible[member]:
+                continue
             for topic in self._wanted[member]:
                 if topic not in sizes:
                     sizes[topic] = self._most_of_owners(topic)

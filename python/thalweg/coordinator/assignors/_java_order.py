@@ -8,7 +8,7 @@ One thing is not followed: from eight keys of one bucket on Java may turn the bu
 Ids that are random do not get there (less than once in ten million buckets).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from thalweg.structs import TopicPartition
@@ -60,14 +60,14 @@ def texts_in_hash_order(texts: Iterable[str]) -> list[str]:
     return _by_bucket(distinct, bucket_count(len(distinct)))
 
 
-def computed_texts_in_hash_order(texts: Iterable[str]) -> list[str]:
-    """Distinct strings in the order of a `HashMap` that they entered by `computeIfAbsent`.
+def computed_texts_in_hash_order(texts: Sequence[str]) -> list[str]:
+    """Distinct strings in the order of a `HashMap` that took each by `computeIfAbsent` in turn.
 
-    That sets a key before those of its bucket, where `put` sets it behind them, and lets the
-    table grow one key later.
+    That sets a key before those of its bucket, where `put` sets it behind them. And the table
+    grows at the call after the one that filled it, be that for a key that is there already.
     """
-    distinct = list(dict.fromkeys(texts))
-    return _by_bucket(reversed(distinct), bucket_count(len(distinct) - 1))
+    before_last = dict.fromkeys(texts[:-1])
+    return _by_bucket(reversed(dict.fromkeys(texts)), bucket_count(len(before_last)))
 
 
 def _by_bucket(texts: Iterable[str], buckets: int) -> list[str]:

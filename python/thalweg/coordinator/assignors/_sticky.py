@@ -41,8 +41,11 @@ class AbstractStickyAssignor(BuiltInAssignor):
         """Assigns a group's partitions."""
         claims = claims_of(group, self.claim)
         racks = Racks(group.members.values(), group.racks)
-        wishes = {frozenset(each.metadata.topics) for each in group.members.values()}
-        if len(wishes) > 1:
+        if not self._want_the_same(group):
             return StickyResult(GeneralAssignment(group, racks, claims).build(), None)
         constrained = ConstrainedAssignment(group, racks, claims)
         return StickyResult(constrained.build(), constrained.moving)
+
+    def _want_the_same(self, group: Group) -> bool:
+        """Java overlooks members that want nothing if it comes to them first, and goes astray."""
+        return len({frozenset(each.metadata.topics) for each in group.members.values()}) == 1

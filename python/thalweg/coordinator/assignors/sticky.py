@@ -27,7 +27,7 @@ def encode_user_data(claim: Claim) -> bytes:
     numbers: dict[str, list[int]] = {}
     for topic, number in claim.partitions:
         numbers.setdefault(topic, []).append(number)
-    topics = computed_texts_in_hash_order(numbers)
+    topics = computed_texts_in_hash_order([topic for topic, _ in claim.partitions])
     ordered = [TopicPartition(topic, each) for topic in topics for each in numbers[topic]]
     generation = b"" if claim.generation is None else struct.pack(">i", claim.generation)
     return write_partitions(ordered) + generation
