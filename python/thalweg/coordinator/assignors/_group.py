@@ -70,7 +70,9 @@ class Group(NamedTuple):
             topic: len(cluster.partitions_for_topic(topic) or ())
             for topic in texts_in_hash_order(wanted)
         }
-        topics = {topic: counts[topic] for topic in texts_in_hash_order(t for t in counts if counts[t])}
+        topics = {
+            topic: counts[topic] for topic in texts_in_hash_order(t for t in counts if counts[t])
+        }
         racks_of = getattr(cluster, "replica_racks", None)
         racks = {
             each: _NOWHERE if racks_of is None else frozenset(racks_of(each))
@@ -107,6 +109,8 @@ class BuiltInAssignor(AbstractPartitionAssignor):
 
     def assign(self, cluster: Cluster, members: Sequence[Member]) -> dict[str, Assignment]:
         """{member id: its assignment}."""
+        if not members:
+            return {}
         assigned = self.assign_group(Group.of(cluster, members))
         return {each: Assignment(VERSION_MAX, found) for each, found in assigned.items()}
 

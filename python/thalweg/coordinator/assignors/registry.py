@@ -1,8 +1,8 @@
 """Which assignors a consumer has: `partition_assignment_strategy` as objects.
 
-    "range"                                               the names by which groups know them
-    "org.apache.kafka.clients.consumer.RangeAssignor"     Java's names
-    "package.module.Class", a class, an instance          of the user's own
+"range"                                               the names by which groups know them
+"org.apache.kafka.clients.consumer.RangeAssignor"     Java's names
+"package.module.Class", a class, an instance          of the user's own
 """
 
 import importlib
@@ -74,9 +74,10 @@ def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
 
 
 def _checked(given: Any) -> AbstractPartitionAssignor:
-    made = given() if isinstance(given, type) else given
-    if isinstance(made, AbstractPartitionAssignor):
-        return made
+    if isinstance(given, type) and issubclass(given, AbstractPartitionAssignor):
+        given = given()
+    if isinstance(given, AbstractPartitionAssignor):
+        return given
     raise _wrong(f"has {given!r}, which is no AbstractPartitionAssignor, nor the name of one")
 
 
