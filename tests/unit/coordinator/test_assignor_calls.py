@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from thalweg.coordinator.assignors import AbstractPartitionAssignor, RebalanceProtocol
-from thalweg.coordinator.assignors._group import TopicsOfGroup
 from thalweg.coordinator.assignors.calls import assigned, assigning, joining, wanted_topics
 from thalweg.coordinator.assignors.registry import by_name
+from thalweg.coordinator.assignors.topics import TopicsOfGroup
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import IllegalStateError, KafkaProtocolError
 from thalweg.structs import TopicPartition

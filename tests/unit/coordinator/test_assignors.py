@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from thalweg.coordinator.assignors import Member, RebalanceProtocol, _java_order
 from thalweg.coordinator.assignors._claims import Claim
-from thalweg.coordinator.assignors._group import TopicsOfGroup
 from thalweg.coordinator.assignors.calls import assigned, joining
 from thalweg.coordinator.assignors.registry import by_name
 from thalweg.coordinator.assignors.sticky import decode_user_data, encode_user_data
+from thalweg.coordinator.assignors.topics import TopicsOfGroup
 from thalweg.coordinator.protocol import Subscription
 from thalweg.structs import TopicPartition
 
