@@ -830,7 +830,8 @@ _CONSUMER: tuple[Option, ...] = (
         clients="c",
         core=False,
         doc="Assignors that this member supports, the preferred one first: 'range',"
-        " 'roundrobin', 'sticky', 'cooperative-sticky', or classes.",
+        " 'roundrobin', 'sticky', 'cooperative-sticky', Java's names of these, or classes and"
+        " instances of AbstractPartitionAssignor.",
         annotation="str | Sequence[Any]",
         differs="The same two assignors, by their short names.",
     ),

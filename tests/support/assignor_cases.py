@@ -6,8 +6,8 @@ import random
 import struct
 from typing import NamedTuple
 
-from thalweg.coordinator.assignors._group import TopicsOfGroup
 from thalweg.coordinator.assignors.abstract import Member
+from thalweg.coordinator.assignors.topics import TopicsOfGroup
 from thalweg.coordinator.protocol import Subscription, write_partitions
 from thalweg.structs import TopicPartition
 

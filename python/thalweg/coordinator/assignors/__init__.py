@@ -14,6 +14,7 @@
     abstract.py                       what an assignor is; custom ones derive from it
     registry.py                       the option's values as assignors
     calls.py                          the consumer's calls of them, with the group's bytes
+    topics.py                         the topics that they are told of
 
 A group's leader decides for all, and leaders of any client should decide alike: the built-in
 ones give what the Java client gives, partition for partition, and what they send is what it

@@ -1,6 +1,6 @@
 """Moves partitions from members with more to members with less, until that helps no more."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from thalweg.coordinator.assignors._group import partitions_of
 from thalweg.coordinator.assignors._holdings import Holdings
@@ -23,8 +23,8 @@ class Balance:
         self,
         holdings: Holdings,
         topics: Mapping[str, int],
-        wanted: Mapping[str, Sequence[str]],
-        wanting: Mapping[str, Sequence[str]],
+        wanted: Mapping[str, Set[str]],
+        wanting: Mapping[str, Set[str]],
         before: Mapping[TopicPartition, str],
     ) -> None:
         self._holdings = holdings

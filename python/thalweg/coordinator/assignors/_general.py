@@ -27,13 +27,13 @@ class GeneralAssignment:
         self._racks = racks
         self._claims = claims
         self._wanted = {
-            each: [topic for topic in member.metadata.topics if topic in group.topics]
+            each: group.topics.keys() & member.metadata.topics
             for each, member in group.members.items()
         }
-        self._wanting: dict[str, list[str]] = {topic: [] for topic in group.topics}
+        self._wanting: dict[str, set[str]] = {topic: set() for topic in group.topics}
         for member, topics in self._wanted.items():
             for topic in topics:
-                self._wanting[topic].append(member)
+                self._wanting[topic].add(member)
 
     def build(self) -> Assigned:
         """Assigns every partition that somebody wants."""

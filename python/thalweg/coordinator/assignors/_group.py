@@ -1,7 +1,7 @@
 """What built-in assignors work on: topics and members, in the order in which Java sees them."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from thalweg.coordinator.assignors._java_order import text_order, texts_in_hash_order
@@ -10,41 +10,6 @@ from thalweg.coordinator.protocol import VERSION_MAX, Assignment, Subscription
 from thalweg.structs import TopicPartition
 
 Assigned = dict[str, list[TopicPartition]]
-_NOWHERE: frozenset[str] = frozenset()
-
-
-class TopicsOfGroup:
-    """Partition counts and racks of topics: the cluster that assignors are given.
-
-    Args:
-        partitions: {topic: how many partitions it has}.
-        racks: The racks of each partition's replicas, as far as brokers have racks.
-    """
-
-    def __init__(
-        self,
-        partitions: Mapping[str, int],
-        racks: Mapping[TopicPartition, frozenset[str]] | None = None,
-    ) -> None:
-        self._partitions = dict(partitions)
-        self._racks = dict(racks or {})
-
-    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """All topics of the group."""
-        return set(self._partitions)
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """All partition ids; None if the topic is not known."""
-        count = self._partitions.get(topic)
-        return None if count is None else set(range(count))
-
-    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The same: leaders do not matter to assignments."""
-        return self.partitions_for_topic(topic)
-
-    def replica_racks(self, partition: TopicPartition) -> frozenset[str]:
-        """The racks where replicas of a partition are."""
-        return self._racks.get(partition, _NOWHERE)
 
 
 class Group(NamedTuple):
@@ -75,7 +40,7 @@ class Group(NamedTuple):
         }
         racks_of = getattr(cluster, "replica_racks", None)
         racks = {
-            each: _NOWHERE if racks_of is None else frozenset(racks_of(each))
+            each: frozenset(() if racks_of is None else racks_of(each))
             for topic, count in topics.items()
             for each in partitions_of(topic, count)
         }
@@ -109,6 +74,8 @@ class BuiltInAssignor(AbstractPartitionAssignor):
 
     def assign(self, cluster: Cluster, members: Sequence[Member]) -> dict[str, Assignment]:
         """{member id: its assignment}."""
+        if not members:
+            return {}
         assigned = self.assign_group(Group.of(cluster, members))
         return {each: Assignment(VERSION_MAX, found) for each, found in assigned.items()}
 

@@ -16,6 +16,7 @@ from thalweg.coordinator.assignors.abstract import (
     Member,
     RebalanceProtocol,
 )
+from thalweg.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from thalweg.coordinator.protocol import VERSION_MAX, Assignment, Subscription
 from thalweg.errors import IllegalStateError
 from thalweg.structs import TopicPartition
@@ -54,18 +55,23 @@ def assigning(
 
     Args:
         assignor: The one that the group agreed on.
-        cluster: The topics that `wanted_topics` finds.
+        cluster: The topics that `wanted_topics` finds; a `TopicsOfGroup`, with racks.
         members: The rows of JoinGroup's answer.
         protocol: How this group rebalances.
 
     Raises:
         KafkaProtocolError: If a member's subscription cannot be read.
-        IllegalStateError: If the assignor moves partitions at once under the cooperative protocol.
+        IllegalStateError: If a custom assignor moves partitions at once under the cooperative
+            protocol.
     """
     read = _members(members)
     made = assignor.assign(cluster, read)
     found = {each.member_id: _partitions(made.get(each.member_id)) for each in read}
-    if protocol is RebalanceProtocol.COOPERATIVE:
+    # Java trusts its own one as well: of claims that contradict each other it ignores some.
+    if (
+        protocol is RebalanceProtocol.COOPERATIVE
+        and assignor.name != CooperativeStickyAssignor.name
+    ):
         _check_moves(assignor.name, read, found)
     return [
         {"MemberId": member, "Assignment": _encoded(partitions, made.get(member))}

@@ -2,9 +2,10 @@
 
 Members keep reading while they join, so a partition may not go straight from one to another:
 
-    first assignment    A: p0 p1 (p2)    B: (p2)      p2 should move: A is not given it, nor is B
+    A has p0 p1 p2, and B joins
+    first assignment     A: p0 p1    B:       p2 should move: A is not given it, nor is B yet
     A revokes p2, which makes it join again
-    second assignment   A: p0 p1         B: p2
+    second assignment    A: p0 p1    B: p2
 """
 
 import struct

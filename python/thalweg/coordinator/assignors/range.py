@@ -77,13 +77,12 @@ class RangePartitionAssignor(BuiltInAssignor):
 
 def _topics(group: Group) -> list[_Topic]:
     racks = member_racks(group.members.values())
-    order = group.sorted_members()
-    found = []
-    for name, count in group.topics.items():
-        ids = [each.member_id for each in order if name in each.metadata.topics]
-        members = {each: racks.get(each) for each in ids}
-        found.append(_Topic(name, count, members, group.racks))
-    return found
+    members: dict[str, dict[str, str | None]] = {name: {} for name in group.topics}
+    for each in group.sorted_members():
+        for name in each.metadata.topics:
+            if name in members:
+                members[name][each.member_id] = racks.get(each.member_id)
+    return [_Topic(name, count, members[name], group.racks) for name, count in group.topics.items()]
 
 
 def _assign_near(topics: Sequence[_Topic], assigned: Assigned) -> None:

@@ -74,9 +74,10 @@ def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
 
 
 def _checked(given: Any) -> AbstractPartitionAssignor:
-    made = given() if isinstance(given, type) else given
-    if isinstance(made, AbstractPartitionAssignor):
-        return made
+    if isinstance(given, type) and issubclass(given, AbstractPartitionAssignor):
+        given = given()
+    if isinstance(given, AbstractPartitionAssignor):
+        return given
     raise _wrong(f"has {given!r}, which is no AbstractPartitionAssignor, nor the name of one")
 
 

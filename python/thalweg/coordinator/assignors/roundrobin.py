@@ -18,13 +18,13 @@ class RoundRobinPartitionAssignor(BuiltInAssignor):
     def assign_group(self, group: Group) -> Assigned:
         """{member id: its partitions}."""
         assigned: Assigned = {each: [] for each in group.members}
-        order = group.sorted_members()
+        order = [(each.member_id, {*each.metadata.topics}) for each in group.sorted_members()]
         turn = 0
         for topic in sorted(group.topics, key=text_order):
             for partition in partitions_of(topic, group.topics[topic]):
                 # Ends, as somebody is subscribed to every topic of the group.
-                while topic not in order[turn % len(order)].metadata.topics:
-                    turn += 1
-                assigned[order[turn % len(order)].member_id].append(partition)
-                turn += 1
+                while topic not in order[turn][1]:
+                    turn = (turn + 1) % len(order)
+                assigned[order[turn][0]].append(partition)
+                turn = (turn + 1) % len(order)
         return assigned
