@@ -352,6 +352,23 @@ def test_a_follower_leaves_changed_topics_to_the_leader():
     assert bench.poll() == []
 
 
+def test_a_leader_that_has_become_a_follower_leaves_changed_topics_to_the_next_leader():
+    bench = Bench()
+    rows = members(("m", "t"), ("n", "u"))
+    actions = bench.joined(bench.join(), Leader="m", Members=rows)
+    assert actions[-1] == WatchTopics(frozenset("tu"))
+    sync = sent(bench.tell(TopicsChanged({"t": 4}, {})), "SyncGroup")
+    bench.synced(sync, *parts(0))
+    bench.poll()
+    bench.beat(REBALANCING)
+    _, no_more, sync = bench.joined(bench.join(), 2)
+    assert no_more == WatchTopics(frozenset())
+    bench.synced(sync, *parts(0))
+    bench.poll()
+    bench.tell(TopicsChanged({"t": 9, "u": 1}, {}))
+    assert bench.poll() == []
+
+
 def test_a_changed_subscription_makes_any_member_join_again():
     bench = Bench(Sticky())
     bench.stable(*parts(0), *parts(0, topic="u"))
