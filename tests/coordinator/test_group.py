@@ -695,6 +695,17 @@ def test_a_group_of_absent_static_members_waits_for_one_to_come():
     assert bench.answers[token]["Leader"] == ids[1]
 
 
+def test_a_static_member_that_comes_back_before_it_had_synced_is_waited_for_under_its_new_id():
+    bench, ids = stable_static(2)
+    bench.join(ids[0], instance="i0")
+    bench.join(ids[1], instance="i1")
+    bench.sync(ids[0], 2, {}, instance="i0")
+    back = bench.answers[bench.join(instance="i1")]["MemberId"]
+    bench.sync(back, 2, instance="i1")
+    bench.tick(2 * REBALANCE)
+    assert bench.state == "Stable"
+
+
 def test_an_instance_id_must_be_that_of_the_member():
     bench, ids = stable(1)
     assert bench.code(bench.join(ids[0], instance="i1")) == UNKNOWN

@@ -455,9 +455,9 @@ class Client:
         if self.world.now - self._polled_at > beats.max_poll_interval_ms:
             self._beats = None
             if beats.leave is not None:
-                api, forms = beats.leave
-                newest: Any = forms[0]
-                self._deliver(api, newest[1], lambda _: None, lambda: None)
+                leave: Any = beats.leave
+                api, forms = leave
+                self._deliver(api, forms[0][1], lambda _: None, lambda: None)
             self.tell(PollExpired())
             return
 

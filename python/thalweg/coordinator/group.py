@@ -276,7 +276,6 @@ class ClassicGroup:
         """Those who wait for an assignment are to join again."""
         for member in self.roster:
             token, member.sync_token = member.sync_token, None
-            member.assignment = b""
             self._reply(token, answers.sync_error(RebalanceInProgressError.errno))
 
     def _complete_if_all_joined(self, now: float) -> None:

@@ -9,9 +9,9 @@
                                   └─ Polled: callbacks for the new assignment
 
 Nothing that concerns partitions happens outside of Polled (and the CallbacksDone that follows
-it), as callbacks run in the application's thread. Requests are sent in any step. An eager member
-gives all partitions up before it joins again; a cooperative one (KIP-429) those that the new
-assignment lacks, and then joins once more.
+it), as callbacks run in the application's thread. Requests are sent in any step. What the
+application is told is ownership.py's; what the leader does, leader.py's; what error codes mean,
+verdict.py's.
 
 A membership that was lost (`generation` -1) while partitions are still owned makes them lost:
 they may be somebody else's, so nothing is committed any more.
@@ -29,20 +29,17 @@ from thalweg.coordinator.assigning import Assignor, Assignors, GroupTopics
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.leader import Leader
 from thalweg.coordinator.member_requests import MemberSettings
+from thalweg.coordinator.ownership import Ownership
 from thalweg.coordinator.protocol import Assignment
 from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, move
 from thalweg.coordinator.steps import (
     Answered,
-    Assign,
-    AutoCommit,
     CallbacksDone,
     Closed,
     CommitAnswered,
     Fail,
     ForgetCoordinator,
     HeartbeatAnswered,
-    Heartbeats,
-    Lose,
     MemberAction,
     MemberEvent,
     Polled,
@@ -57,21 +54,17 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
+from thalweg.coordinator.verdict import Verdict, verdict
 from thalweg.errors import (
     CommitFailedError,
-    CoordinatorLoadInProgressError,
-    CoordinatorNotAvailableError,
     FencedInstanceIdError,
-    IllegalGenerationError,
     InconsistentGroupProtocolError,
     KafkaError,
     KafkaProtocolError,
     MemberIdRequiredError,
     NoError,
-    NotCoordinatorError,
     RebalanceInProgressError,
     RetriableError,
-    UnknownMemberIdError,
     for_code,
 )
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
@@ -81,8 +74,6 @@ __all__ = ["ClassicMember", "MemberSettings"]
 
 _NO_GENERATION: Final = -1
 _AT_ONCE_MAX: Final = 3  # failures in a row after which even a plain rejoin waits
-_MOVED: Final = (NotCoordinatorError.errno, CoordinatorNotAvailableError.errno)
-_STALE: Final = (UnknownMemberIdError.errno, IllegalGenerationError.errno)
 
 
 class ClassicMember:
@@ -92,7 +83,6 @@ class ClassicMember:
         state: See states.CLASSIC_MEMBER.
         member_id: "" until the coordinator gave one.
         generation: -1 outside of the group.
-        assignment: The partitions that the application was told are its own.
     """
 
     def __init__(
@@ -102,9 +92,9 @@ class ClassicMember:
         self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = _NO_GENERATION
-        self.assignment: tuple[TopicPartition, ...] = ()
         self._settings = settings
         self._assignors = Assignors(assignors)
+        self._owned = Ownership(self._assignors.cooperative)
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = itertools.count(1)
         self._actions: list[MemberAction] = []
@@ -165,6 +155,11 @@ class ClassicMember:
         return self._retry_at if self._may_join() else None
 
     @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that the application was told are its own."""
+        return self._owned.partitions
+
+    @property
     def wants_poll(self) -> bool:
         """Whether Polled would lead to callbacks or a rebalance: poll should not sleep long."""
         if self._after_callbacks is not None or self._topics is None:
@@ -216,8 +211,7 @@ class ClassicMember:
         if self._after_callbacks is not None or self._topics is None:
             return
         if self._is_lost():
-            lost, self.assignment = self.assignment, ()
-            self._run([Lose(lost)], self._advance)
+            self._run(self._owned.given_up(lost=True), self._advance)
         elif self._synced is not None:
             self._take_assignment(self._synced)
         elif self._is_idle() and (reason := self._needs_rejoin()) is not None:
@@ -240,47 +234,32 @@ class ClassicMember:
         return None
 
     def _prepare(self) -> None:
-        """Before JoinGroup: gives up what must be (onJoinPrepare)."""
-        if self.generation == _NO_GENERATION:
-            self._prepared = True
-            return
-        kept = tuple(each for each in self.assignment if self._keeps(each))
-        revoked = tuple(each for each in self.assignment if each not in kept)
-        self.assignment = kept
-        if self._assignors.cooperative and not revoked:
-            self._prepared = True
+        """Before JoinGroup (onJoinPrepare); out of the group there is nothing to give up."""
+        member = self.generation != _NO_GENERATION
+        callbacks = self._owned.before_join(self._topics or frozenset()) if member else []
+        if callbacks:
+            self._run(callbacks, self._is_prepared)
         else:
-            self._run([AutoCommit(), Revoke(revoked)], self._is_prepared)
-
-    def _keeps(self, partition: TopicPartition) -> bool:
-        """Whether a partition stays through the rebalance."""
-        topics = self._topics or frozenset()
-        return self._assignors.cooperative and partition.topic in topics
+            self._prepared = True
 
     def _is_prepared(self, now: float) -> None:
-        # The membership may have been lost while callbacks ran, with partitions still owned.
-        self._prepared = not self._is_lost()
+        self._prepared = True
         self._advance(now)
 
     def _take_assignment(self, given: Assignment) -> None:
         """After SyncGroup (onJoinComplete)."""
         self._synced = None
         self._prepared = False
-        assigned = tuple(sorted(given.assigned_partitions))
-        if any(each.topic not in (self._topics or ()) for each in assigned):
+        if any(each.topic not in (self._topics or ()) for each in given.assigned_partitions):
             # Of an older subscription: join again, with what is owned meanwhile.
             self._rejoin_reason = "the assignment is not of the present subscription"
             return
         self._assignors.tell(self._protocol, given, self.generation)
-        revoked = tuple(each for each in self.assignment if each not in assigned)
-        added = tuple(each for each in assigned if each not in self.assignment)
-        self.assignment = assigned
-        actions: list[MemberAction] = []
-        if revoked:
+        callbacks = self._owned.assigned(given.assigned_partitions)
+        if any(isinstance(each, Revoke) for each in callbacks):
             # Nobody is given them before this member has joined without them.
             self._rejoin_reason = "partitions were revoked"
-            actions = [AutoCommit(), Revoke(revoked)]
-        self._run([*actions, Assign(assigned, added)], self._advance)
+        self._run(callbacks, self._advance)
 
     # ------------------------------------------------------------------ JoinGroup, SyncGroup
 
@@ -340,7 +319,8 @@ class ClassicMember:
             return
         self.generation, self.member_id = body["GenerationId"], body["MemberId"]
         self.state = move(CLASSIC_MEMBER, self.state, MemberState.COMPLETING_REBALANCE)
-        self._start_heartbeats()
+        self._beating = True
+        self._actions.append(requests.heartbeats(self._settings, self.member_id, self.generation))
         if body["Leader"] != self.member_id:
             self._follow()
             return
@@ -400,20 +380,21 @@ class ClassicMember:
 
     def _refused(self, code: int, now: float) -> None:
         """An error code in an answer to JoinGroup or SyncGroup."""
-        if code in _STALE:
-            self._reset(for_code(code).__name__, keep_id=code == IllegalGenerationError.errno)
-            self._retry(now, at_once=True)
-        elif code == RebalanceInProgressError.errno:
-            self._retry(now, at_once=True)
-        elif code in _MOVED:
-            self._actions.append(ForgetCoordinator())
-            self._retry(now)
-        elif code == FencedInstanceIdError.errno:
-            self._fail()
-        elif issubclass(for_code(code), RetriableError):  # COORDINATOR_LOAD_IN_PROGRESS
-            self._retry(now)
-        else:
-            self._tell(for_code(code)(f"joining group {self._settings.group_id}"))
+        match meaning := verdict(code):
+            case Verdict.UNKNOWN | Verdict.STALE:
+                self._reset(for_code(code).__name__, keep_id=meaning is Verdict.STALE)
+                self._retry(now, at_once=True)
+            case Verdict.REBALANCE:
+                self._retry(now, at_once=True)
+            case Verdict.MOVED:
+                self._actions.append(ForgetCoordinator())
+                self._retry(now)
+            case Verdict.FENCED:
+                self._fail()
+            case Verdict.WAIT:
+                self._retry(now)
+            case _:
+                self._tell(for_code(code)(f"joining group {self._settings.group_id}"))
 
     def _retry(self, now: float, at_once: bool = False) -> None:
         """Joins again: after a wait, or at once if that has not failed too often."""
@@ -435,15 +416,14 @@ class ClassicMember:
     def _reset(self, reason: str, keep_id: bool) -> None:
         """Out of the group: what is still owned is lost, and told at the next Polled.
 
-        A request in flight is given up. If nothing is owned, what comes before JoinGroup stays
-        done, so that a reset in the middle of a rebalance runs no callbacks twice.
+        A request in flight is given up. What comes before JoinGroup stays done, so that a reset
+        in the middle of a rebalance runs no callbacks twice.
         """
         self.generation = _NO_GENERATION
         if not keep_id:
             self.member_id = ""
         self._token = self._synced = None
         self._leader.resign()
-        self._prepared = self._prepared and not self.assignment
         self._rejoin_reason = reason
         self._stop_heartbeats()
         self._unjoin()
@@ -462,23 +442,6 @@ class ClassicMember:
 
     # ------------------------------------------------------------------ heartbeats, commits
 
-    def _start_heartbeats(self) -> None:
-        settings = self._settings
-        leave = None
-        if settings.group_instance_id is None:
-            why = "the consumer did not poll for max_poll_interval_ms"
-            leave = "LeaveGroup", requests.leave(settings, self.member_id, why)
-        self._beating = True
-        self._actions.append(
-            Heartbeats(
-                "Heartbeat",
-                requests.heartbeat(settings, self.member_id, self.generation),
-                settings.heartbeat_interval_ms,
-                leave,
-                settings.max_poll_interval_ms,
-            )
-        )
-
     def _stop_heartbeats(self) -> None:
         if self._beating:
             self._beating = False
@@ -487,38 +450,33 @@ class ClassicMember:
     def _heartbeat_answered(self, body: Mapping[str, Any] | None, error: KafkaError | None) -> None:
         if not self._beating:
             return  # of an older membership
-        if body is None:
-            if isinstance(error, RetriableError):
-                self._actions.append(ForgetCoordinator())
-            elif error is not None:
-                self._actions.append(Raise(error))
-            return
-        code = body["ErrorCode"]
-        if code == CoordinatorLoadInProgressError.errno:
-            return  # the session goes on when it is loaded
-        if code in _MOVED:
+        if body is not None:
+            self._heard(body["ErrorCode"])
+        elif isinstance(error, RetriableError):
             self._actions.append(ForgetCoordinator())
-        elif not self._heard(code) and not issubclass(for_code(code), RetriableError):
-            self._actions.append(Raise(for_code(code)("heartbeat")))
+        elif error is not None:
+            self._actions.append(Raise(error))
 
     def _commit_answered(self, code: int, generation: int) -> None:
         # A JoinGroup in flight decides by itself whether this member is still one: a reset in
         # the middle of it would make a rebalance out of each rebalance.
-        if generation == self.generation and self.state is MemberState.STABLE:
+        current = generation == self.generation and self.state is MemberState.STABLE
+        if current and verdict(code) is not Verdict.TELL:  # which the commit itself raises
             self._heard(code)
 
-    def _heard(self, code: int) -> bool:
-        """What the group said of the membership, aside of a rebalance; False for other news."""
-        if code in _STALE:
-            self._reset(for_code(code).__name__, keep_id=code == IllegalGenerationError.errno)
-        elif code == FencedInstanceIdError.errno:
-            self._fail()
-        elif code == RebalanceInProgressError.errno:
-            if self.state is MemberState.STABLE and self._rejoin_reason is None:
-                self._rejoin_reason = "the group rebalances"
-        else:
-            return code == NoError.errno
-        return True
+    def _heard(self, code: int) -> None:
+        """What the group said of the membership, aside of a rebalance."""
+        match meaning := verdict(code):
+            case Verdict.UNKNOWN | Verdict.STALE:
+                self._reset(for_code(code).__name__, keep_id=meaning is Verdict.STALE)
+            case Verdict.REBALANCE if self.state is MemberState.STABLE:
+                self._rejoin_reason = self._rejoin_reason or "the group rebalances"
+            case Verdict.MOVED:
+                self._actions.append(ForgetCoordinator())
+            case Verdict.FENCED:
+                self._fail()
+            case Verdict.TELL:
+                self._actions.append(Raise(for_code(code)("heartbeat")))
 
     # ------------------------------------------------------------------ going
 
@@ -542,13 +500,11 @@ class ClassicMember:
 
     def _give_up(self, after: Callable[[float], None], now: float) -> None:
         """All partitions; as lost ones if nothing can be committed for them any more."""
-        given, self.assignment = self.assignment, ()
-        if not given:
-            after(now)
-        elif self.commit_refusal() is None:
-            self._run([AutoCommit(), Revoke(given)], after)
+        callbacks = self._owned.given_up(lost=self.commit_refusal() is not None)
+        if callbacks:
+            self._run(callbacks, after)
         else:
-            self._run([Lose(given)], after)
+            after(now)
 
     def _leave(self, reason: str) -> None:
         """Tells the group, unless static: such a member may be back (KIP-345). Never retried."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from thalweg.coordinator.steps import Body
+from thalweg.coordinator.steps import Body, Heartbeats
 
-__all__ = ["MemberSettings", "heartbeat", "join", "leave", "sync"]
+__all__ = ["MemberSettings", "heartbeats", "join", "leave", "sync"]
 
 PROTOCOL_TYPE: Final = "consumer"
 _BATCHED_LEAVE: Final = 3  # from here on LeaveGroup names several members
@@ -71,9 +71,20 @@ def sync(
     }
 
 
-def heartbeat(settings: MemberSettings, member_id: str, generation: int) -> dict[str, Any]:
-    """Heartbeat."""
-    return settings.identity(member_id) | {"GenerationId": generation}
+def heartbeats(settings: MemberSettings, member_id: str, generation: int) -> Heartbeats:
+    """Heartbeat, and what is sent once the application has not polled for too long.
+
+    A static member says nothing then: its session ends by itself (KIP-345).
+    """
+    why = "the consumer did not poll for max_poll_interval_ms"
+    static = settings.group_instance_id is not None
+    return Heartbeats(
+        "Heartbeat",
+        settings.identity(member_id) | {"GenerationId": generation},
+        settings.heartbeat_interval_ms,
+        None if static else ("LeaveGroup", leave(settings, member_id, why)),
+        settings.max_poll_interval_ms,
+    )
 
 
 def leave(settings: MemberSettings, member_id: str, reason: str) -> Body:
