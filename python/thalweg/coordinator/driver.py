@@ -270,6 +270,7 @@ class Driver:
         self._subscription = _Subscription(topics, compiled, listener)
         if old is not None:
             self._subscription.assigned = old.assigned
+        self._consumer.set_subscribed(True)
         self._consumer.reenter()
 
     @staticmethod
@@ -300,6 +301,7 @@ class Driver:
             self._commit_what_moved()
         self._subscription = None
         self._assigned_by_user = False
+        self._consumer.set_subscribed(False)
         self._consumer._assign_native([])
 
     # ------------------------------------------------------------------ offsets
