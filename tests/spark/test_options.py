@@ -245,7 +245,7 @@ def test_the_sink_needs_bootstrap_servers() -> None:
 def test_a_misspelt_option_of_a_read_is_refused_with_the_nearest(
     mode: Mode, misspelt: str, meant: str
 ) -> None:
-    with pytest.raises(ValueError, match="is not known") as caught:
+    with pytest.raises(ValueError, match=r"is not (known|one of the client's): ") as caught:
         source(mode, **{misspelt: "1"})
     assert f"'{misspelt.lower()}'" in str(caught.value)
     assert f"'{meant}'" in str(caught.value)
@@ -264,7 +264,7 @@ def test_a_misspelt_subscribe_is_told_before_its_absence(misspelt: str) -> None:
 def test_a_misspelt_option_of_a_write_is_refused_with_the_nearest(
     misspelt: str, meant: str
 ) -> None:
-    with pytest.raises(ValueError, match=rf"is not known.*'{meant}'"):
+    with pytest.raises(ValueError, match=rf"is not .*'{meant}'"):
         parse_sink({**BASE, "topic": "t", misspelt: "1"})
 
 

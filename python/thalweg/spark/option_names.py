@@ -87,7 +87,7 @@ def check_names(names: Iterable[str], side: Side) -> None:
 def _check_client_option(name: str, side: Side) -> None:
     problem = unknown_option("c" if side == "read" else "p", name.removeprefix("kafka."))
     if problem is not None:
-        raise ValueError(f"Option '{name}' is not known: {problem}")
+        raise ValueError(f"Option '{name}' is not one of the client's: {problem}")
 
 
 def _nearest(name: str, ours: Iterable[str], side: Side) -> str | None:
