@@ -650,6 +650,10 @@ class Consumer(Generic[_K_co, _V_co]):
     def assign(self, partitions: Iterable[_Partition]) -> None:
         """Replaces the assignment; partitions that stay keep position, buffer and pause."""
 
+    def set_subscribed(self, subscribed: bool) -> None:
+        """Whether topics are subscribed to. Without that and without assignment, `poll`,
+        `poll_arrow` and iteration raise an IllegalStateError: nothing would ever come."""
+
     def assignment(self) -> set[TopicPartition]: ...
     def poll(
         self, timeout_ms: float | None = ..., max_records: int | None = None

@@ -85,14 +85,19 @@ class Transaction:
         try:
             self._producer.commit_transaction()
         except AbortableTransactionError as error:
-            self._abort_after(error)
+            fatal = self._abort_after(error)
+            if fatal is not None:
+                # Graver, and only an abort finds it out: a newer producer, say.
+                raise fatal from error
             raise
 
-    def _abort_after(self, error: BaseException) -> None:
-        """Aborts; what made it necessary is what the caller hears of."""
+    def _abort_after(self, error: BaseException) -> FatalTransactionError | None:
+        """Aborts; says whether that showed that the producer cannot go on."""
         if isinstance(error, FatalTransactionError):
-            return
+            return None
         try:
             self._producer.abort_transaction()
         except KafkaError as failed:
             error.add_note(f"abort_transaction() failed as well: {failed}")
+            return failed if isinstance(failed, FatalTransactionError) else None
+        return None

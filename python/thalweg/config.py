@@ -19,7 +19,14 @@ from thalweg._options import CLIENTS, ROWS, Option
 from thalweg._rules import Findings, apply_rules
 from thalweg.errors import KafkaConfigurationError
 
-__all__ = ["Config", "IgnoredOptionWarning", "Option", "options_of", "resolve"]
+__all__ = [
+    "Config",
+    "IgnoredOptionWarning",
+    "Option",
+    "options_of",
+    "resolve",
+    "unknown_option",
+]
 
 Client: TypeAlias = Literal["p", "c", "a"]
 _MASK: Final = "<hidden>"
@@ -87,6 +94,11 @@ def _names(client: Client) -> dict[str, Option]:
             if name:
                 found[name] = row
     return found
+
+
+def unknown_option(client: Client, name: str) -> str | None:
+    """Why a name is none of a client's options, with the nearest one; None if it is one."""
+    return None if name in _names(client) else _unknown(client, name)
 
 
 def _unknown(client: Client, name: str) -> str:

@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser: Of ``thalweg demo`` or of this module.
     """
     parser.add_argument(
+        "-b",
         "--bootstrap",
         metavar="HOST:PORT",
         help="a running Kafka to use; without it an embedded broker is started",

@@ -59,6 +59,8 @@ def test_the_code_blocks_of_a_document_run(document, tmp_path):
         check=False,
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
+    left = [each.name for each in tmp_path.iterdir() if each != file]
+    assert left == [], "a second run would find what the first one left"
 
 
 def test_blocks_are_found_with_their_lines_and_left_out_with_a_reason():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -15,6 +17,7 @@ from tests.integration.clients import Clients, within
 from tests.support.brokers import Broker
 from tests.support.kafka import RealKafka
 from tests.support.ports import free_port
+from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from thalweg.errors import KafkaConnectionError, KafkaTimeoutError, NoBrokersAvailable
 
@@ -192,3 +195,31 @@ class _server:  # noqa: N801 (used as a function)
             each.close()
         for thread in self._threads:
             thread.join(5)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_why_it_waits_is_warned_of_once_while_it_goes_on_trying(
+    client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    addresses = [f"127.0.0.1:{free_port()}", "no-such-host.invalid:9092"]
+    made: list[float] = []
+    with caplog.at_level(logging.WARNING, "thalweg.network"):
+        began = time.time()
+        _fails(client, addresses, bootstrap_timeout_ms=3000)
+        wait_until(lambda: bool(caplog.records), 5)
+        made += [each.created - began for each in caplog.records]
+    (text,) = [each.message for each in caplog.records]
+    assert all(each in text for each in addresses)
+    assert "refused" in text.lower()
+    assert text.endswith("still trying")
+    assert made[0] < 2.5, "long before the error"
+
+
+def test_a_broker_that_answers_is_nothing_to_warn_of(
+    broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even if another of the addresses does not."""
+    servers = [*broker.bootstrap_servers.split(","), f"127.0.0.1:{free_port()}"]
+    with caplog.at_level(logging.WARNING, "thalweg.network"):
+        KafkaConsumer(bootstrap_servers=servers).close()
+    assert "still trying" not in caplog.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -99,9 +100,41 @@ def test_arguments_out_of_range_are_refused(
         consumer.poll(**arguments)
 
 
-def test_polling_without_partitions_gives_nothing(broker: Broker, clients: Clients) -> None:
-    with within(5):
-        assert clients.consumer(broker).poll(100) == {}
+@pytest.mark.parametrize(
+    "read_on",
+    [
+        lambda consumer: consumer.poll(60_000),
+        lambda consumer: consumer.poll(),
+        lambda consumer: consumer.poll_arrow(60_000),
+        next,
+        list,
+    ],
+    ids=["poll", "poll at once", "poll_arrow", "next", "iteration"],
+)
+@pytest.mark.parametrize("options", [{}, {"consumer_timeout_ms": 60_000}])
+def test_reading_nothing_is_refused_at_once(
+    embedded: Broker, clients: Clients, options: dict[str, Any], read_on: Callable[[Any], Any]
+) -> None:
+    consumer = clients.consumer(embedded, **options)
+    message = "^IllegalStateError: Consumer is not subscribed to any topics or assigned any part"
+    for _ in range(2):
+        with within(5), pytest.raises(IllegalStateError, match=message):
+            read_on(consumer)
+    consumer.subscribe([embedded.create_topic("then")])
+    assert consumer.poll(100) == {}
+    consumer.unsubscribe()
+    with within(5), pytest.raises(IllegalStateError, match=message):
+        read_on(consumer)
+
+
+def test_a_subscription_without_partitions_yet_is_polled(
+    embedded: Broker, clients: Clients
+) -> None:
+    consumer = clients.consumer(embedded, consumer_timeout_ms=100, allow_auto_create_topics=False)
+    consumer.subscribe(["comes-later"])
+    assert consumer.poll(100) == {}
+    assert consumer.poll_arrow(100).num_rows == 0
+    assert list(consumer) == []
 
 
 def test_iteration_moves_the_position_record_by_record(broker: Broker, clients: Clients) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +12,13 @@ import pytest
 from tests.integration.clients import Clients, by_partition, fill, read, within
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
-from thalweg import KafkaConsumer, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from thalweg import (
+    EmbeddedBroker,
+    KafkaConsumer,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from thalweg.errors import IllegalStateError, KafkaTimeoutError
 
 
@@ -35,7 +44,8 @@ def test_partitions_that_stay_keep_position_and_buffer(broker: Broker, clients: 
     assert [each.offset for each in found[1]] == list(range(100))
     consumer.assign([])
     assert consumer.assignment() == set()
-    assert consumer.poll(100) == {}
+    with pytest.raises(IllegalStateError, match="not subscribed to any topics or assigned"):
+        consumer.poll(100)
 
 
 def test_a_revoked_partition_hands_out_nothing_more(broker: Broker, clients: Clients) -> None:
@@ -243,3 +253,59 @@ def test_a_pattern_finds_topics_made_later(broker: Broker, clients: Clients) -> 
     wait_until(lambda: consumer.poll(50) == {} and len(consumer.assignment()) == 2, 30)
     fill(clients, broker, f"{prefix}-later", 3)
     assert {each.topic for each in read(consumer, 3)} == {f"{prefix}-later"}
+
+
+# ---------------------------------------------------------------- partitions that are not there
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.message for each in caplog.records if each.name == "thalweg.consumer"]
+
+
+def test_a_partition_that_the_topic_lacks_is_named_with_those_there_are(
+    broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = broker.create_topic("lacks", 3)
+    why = f"topic {topic} has 3 partitions (0 to 2) and no partition 7"
+    with caplog.at_level(logging.WARNING, "thalweg"):
+        consumer = clients.consumer(broker, topic, (7,))
+        wait_until(lambda: consumer.poll(100) == {} and bool(warned(caplog)), 20)
+        with within(10), pytest.raises(KafkaTimeoutError) as caught:
+            consumer.position(TopicPartition(topic, 7), timeout_ms=2500)
+    assert str(caught.value).endswith(f"the position of {topic}-7 is not known in time: {why}")
+    # Many answers have said so by now.
+    assert warned(caplog) == [f"{why}; it is waited for, as it may come"]
+
+
+def test_a_topic_that_does_not_exist_is_named(
+    start_embedded: Callable[..., EmbeddedBroker],
+    clients: Clients,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = start_embedded(configs={"auto.create.topics.enable": "false"})
+    with caplog.at_level(logging.WARNING, "thalweg"):
+        consumer = clients.consumer(broker, "nowhere")
+        with within(10), pytest.raises(KafkaTimeoutError, match=r"there is no topic nowhere$"):
+            consumer.position(TopicPartition("nowhere", 0), timeout_ms=2500)
+        wait_until(lambda: bool(warned(caplog)), 20)
+    assert warned(caplog) == ["there is no topic nowhere; it is waited for, as it may come"]
+
+
+def test_a_partition_that_comes_later_is_read(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("grows", 1)
+    consumer = clients.consumer(broker, topic, (1,))
+    assert consumer.poll(1500) == {}
+    clients.admin(broker).create_partitions({topic: 2})
+    fill(clients, broker, topic, 5, partition=1)
+    with within(20):
+        assert [each.offset for each in read(consumer, 5)] == list(range(5))
+
+
+def test_a_topic_that_is_created_by_the_asking_is_no_reason_to_warn(
+    broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "thalweg"):
+        consumer = clients.consumer(broker, f"created-{uuid.uuid4().hex}")
+        (where,) = consumer.assignment()
+        assert consumer.position(where, timeout_ms=20_000) == 0
+    assert warned(caplog) == []

@@ -166,3 +166,34 @@ def test_acks_zero_knows_no_offsets(broker: Broker, clients: Clients) -> None:
     assert metadata.count == 2
     assert list(metadata.offsets) == [-1, -1]
     assert len(read(clients.consumer(broker, topic), 2)) == 2
+
+
+SINGLES = [b"abc", "abc", bytearray(b"abc"), memoryview(b"abc")]
+
+
+@pytest.mark.parametrize("serializer", [None, str.encode], ids=["plain", "serializer"])
+@pytest.mark.parametrize("single", SINGLES, ids=lambda each: type(each).__name__)
+def test_one_value_is_no_list_of_values(
+    embedded: Broker, clients: Clients, single: Any, serializer: Any
+) -> None:
+    producer = clients.producer(embedded, value_serializer=serializer, key_serializer=serializer)
+    kind = type(single).__name__
+    with pytest.raises(TypeError) as caught:
+        producer.send_many("t", single)
+    assert str(caught.value) == (
+        "values must be a sequence with an element for each record, not one"
+        f" {kind} object; did you mean send()?"
+    )
+    with pytest.raises(TypeError, match=rf"keys must be a sequence .*, not one {kind} object$"):
+        producer.send_many("t", [b"1", b"2", b"3"], keys=single)
+
+
+def test_a_row_with_a_wrong_part_is_named(embedded: Broker, clients: Clients) -> None:
+    producer = clients.producer(embedded)
+    rows = [b"1", b"2"]
+    with pytest.raises(TypeError, match=r"^row 1: timestamps_ms must be an int.*float 1\.5$"):
+        producer.send_many("t", rows, timestamps_ms=[1, 1.5])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"^row 0: partition must be an int, got str$"):
+        producer.send_many("t", rows, partition=["0", 1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"^row 1: the value of header 'h' must be bytes.*encode"):
+        producer.send_many("t", rows, headers=[None, [("h", "x")]])  # type: ignore[list-item]

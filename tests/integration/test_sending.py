@@ -231,3 +231,47 @@ def test_nothing_is_sent_after_close(broker: Broker, clients: Clients) -> None:
         with pytest.raises(IllegalStateError):
             call()
     producer.close()
+
+
+@pytest.mark.parametrize("serializer", [None, bytes], ids=["plain", "serializer"])
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (
+            {"timestamp_ms": 1700000000.25},
+            "timestamp_ms must be an int, milliseconds since 1970 (int(time.time() * 1000) is"
+            " now), got float 1700000000.25",
+        ),
+        (
+            {"timestamp_ms": "now"},
+            "timestamp_ms must be an int, milliseconds since 1970 (int(time.time() * 1000) is"
+            " now), got str 'now'",
+        ),
+        ({"partition": "0"}, "partition must be an int, got str"),
+        (
+            {"headers": [("a", b"1"), ("lang", "en")]},
+            "the value of header 'lang' must be bytes, bytearray, memoryview or None, got str;"
+            " encode it: value.encode()",
+        ),
+        (
+            {"headers": [("n", 5)]},
+            "the value of header 'n' must be bytes, bytearray, memoryview or None, got int",
+        ),
+        (
+            {"headers": [("a", b"1"), (b"lang", b"en")]},
+            "headers must be a list of (str, bytes) tuples, a value may be None; headers[1] is"
+            " (bytes, bytes)",
+        ),
+        (
+            {"headers": ["lang"]},
+            "headers must be a list of (str, bytes) tuples, a value may be None; headers[0] is str",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_was_given(
+    embedded: Broker, clients: Clients, given: dict[str, Any], message: str, serializer: Any
+) -> None:
+    producer = clients.producer(embedded, value_serializer=serializer)
+    with pytest.raises(TypeError) as caught:
+        producer.send(embedded.create_topic("wrong"), b"v", **given)
+    assert str(caught.value) == message

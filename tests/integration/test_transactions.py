@@ -21,8 +21,8 @@ from tests.support.waiting import wait_until
 from thalweg import KafkaProducer, TopicPartition
 from thalweg.errors import (
     AbortableTransactionError,
-    FatalTransactionError,
     IllegalStateError,
+    InvalidProducerEpochError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
     ProducerFencedError,
@@ -158,7 +158,7 @@ def test_a_second_producer_fences_the_first(broker: Broker, clients: Clients) ->
         first.commit_transaction()
     if isinstance(caught.value, AbortableTransactionError):
         # A partition cannot tell a newer producer from a transaction that ran out of time.
-        with pytest.raises(FatalTransactionError):
+        with pytest.raises(ProducerFencedError):
             first.abort_transaction()
     for call in (first.begin_transaction, first.commit_transaction, first.abort_transaction):
         with pytest.raises(ProducerFencedError):
@@ -166,6 +166,48 @@ def test_a_second_producer_fences_the_first(broker: Broker, clients: Clients) ->
     with pytest.raises(ProducerFencedError):
         first.send(topic, b"later", partition=0)
     assert committed(clients, broker, topic, 1) == [b"second"]
+
+
+@pytest.mark.parametrize("sent_before", [True, False])
+def test_a_fenced_block_raises_that_it_was_fenced(
+    broker: Broker, clients: Clients, sent_before: bool
+) -> None:
+    """Whatever told of it first: a record, the commit, or the abort that followed."""
+    topic = broker.create_topic("fenced-block", 2)
+    name = uuid.uuid4().hex
+    first = transactional(clients, broker, name)
+
+    def block() -> None:
+        with first.transaction():
+            if sent_before:
+                first.send(topic, b"first", partition=0).get(20)
+            transactional(clients, broker, name)
+            first.send(topic, b"late", partition=1)
+
+    for _ in range(2):
+        with pytest.raises(ProducerFencedError):
+            block()
+
+
+def test_a_record_may_be_the_first_to_meet_a_newer_producer(
+    broker: Broker, clients: Clients
+) -> None:
+    """As docs/transactions.md has it."""
+    topic = broker.create_topic("fenced-record")
+    name = uuid.uuid4().hex
+    first = transactional(clients, broker, name)
+    first.begin_transaction()
+    first.send(topic, b"first", partition=0).get(20)
+    transactional(clients, broker, name)
+    with pytest.raises(InvalidProducerEpochError):
+        first.send(topic, b"late", partition=0).get(20)
+    with pytest.raises(AbortableTransactionError) as caught:
+        first.commit_transaction()
+    assert isinstance(caught.value.__cause__, InvalidProducerEpochError)
+    with pytest.raises(ProducerFencedError):
+        first.abort_transaction()
+    with pytest.raises(ProducerFencedError):
+        first.begin_transaction()
 
 
 def test_what_an_earlier_producer_left_open_is_aborted(broker: Broker, clients: Clients) -> None:

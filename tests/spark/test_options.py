@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
+from thalweg.config import IgnoredOptionWarning
+from thalweg.spark.option_names import READ, WRITE
 from thalweg.spark.options import EARLIEST, LATEST, Mode, OffsetSpec, parse_sink, parse_source
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -219,3 +223,79 @@ def test_the_sink_needs_bootstrap_servers() -> None:
     with pytest.raises(ValueError, match=r"'kafka\.bootstrap\.servers' must be specified"):
         parse_sink({"topic": "t"})
     assert parse_sink({**BASE, "topic": " t "}).topic == "t"
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("startingOffset", "startingOffsets"),
+        ("maxOffsetPerTrigger", "maxOffsetsPerTrigger"),
+        ("failOnDataLos", "failOnDataLoss"),
+        ("endingOffsetByTimestamp", "endingOffsetsByTimestamp"),
+        ("kafka.bootstrap.server", "bootstrap.servers"),
+        ("bootstrap.server", "kafka.bootstrap.servers"),
+        ("max.poll.records", "kafka.max.poll.records"),
+        ("kafka.fetch.min.byte", "fetch.min.bytes"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["batch", "stream"])
+def test_a_misspelt_option_of_a_read_is_refused_with_the_nearest(
+    mode: Mode, misspelt: str, meant: str
+) -> None:
+    with pytest.raises(ValueError, match=r"is not (known|one of the client's): ") as caught:
+        source(mode, **{misspelt: "1"})
+    assert f"'{misspelt.lower()}'" in str(caught.value)
+    assert f"'{meant}'" in str(caught.value)
+
+
+@pytest.mark.parametrize("misspelt", ["subcribe", "subscribes", "subscribe_pattern"])
+def test_a_misspelt_subscribe_is_told_before_its_absence(misspelt: str) -> None:
+    with pytest.raises(ValueError, match=rf"'{misspelt}' is not known: did you mean 'subscribe"):
+        parse_source({**BASE, misspelt: "t"}, "batch")
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("topics", "topic"), ("linger.ms", "kafka.linger.ms"), ("kafka.lingerms", "linger.ms")],
+)
+def test_a_misspelt_option_of_a_write_is_refused_with_the_nearest(
+    misspelt: str, meant: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"is not .*'{meant}'"):
+        parse_sink({**BASE, "topic": "t", misspelt: "1"})
+
+
+def test_what_spark_itself_leaves_among_the_options_is_taken_in_silence() -> None:
+    sparks = {"path": "p", "paths": "[]", "queryName": "q", "checkpointLocation": "c"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        source("stream", **sparks)
+        parse_sink({**BASE, "topic": "t", "includeHeaders": "true", **sparks})
+
+
+@pytest.mark.parametrize("foreign", ["__source_name", "mergeSchema", "platform.job.id"])
+def test_a_foreign_option_is_warned_of_and_nothing_more(foreign: str) -> None:
+    with pytest.warns(IgnoredOptionWarning, match=f"'{foreign.lower()}' is ignored"):
+        source("stream", **{foreign: "1"})
+    with pytest.warns(IgnoredOptionWarning, match=f"'{foreign.lower()}' is ignored"):
+        parse_sink({**BASE, foreign: "1"})
+
+
+def test_an_option_of_the_other_side_is_warned_of() -> None:
+    with pytest.warns(IgnoredOptionWarning, match="'topic' is ignored: it is one of a write"):
+        source(topic="t")
+    with pytest.warns(IgnoredOptionWarning, match="'startingOffsets' is ignored: .* a read"):
+        parse_sink({**BASE, "startingOffsets": "earliest"})
+    with pytest.warns(IgnoredOptionWarning, match="'groupidprefix' is accepted and ignored"):
+        source(groupIdPrefix="g")
+
+
+def test_the_known_names_are_those_of_the_page() -> None:
+    from tests.support.paths import ROOT
+
+    page = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    for name in (*READ, *WRITE):
+        assert f"`{name}`" in page, name

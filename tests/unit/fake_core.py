@@ -213,6 +213,9 @@ class Consumer(_Opened, Generic[K, V]):
         self.found.update(offsets)
         self.waiting = [each for each in self.waiting if each not in offsets]
 
+    def set_subscribed(self, subscribed: bool) -> None:
+        self.calls.append(("subscribed", subscribed))
+
     def reenter(self) -> None:
         self.calls.append("reenter")
 

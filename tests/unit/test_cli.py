@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -99,6 +100,75 @@ def test_the_clients_arguments(monkeypatch):
     assert (found.key_separator, found.header, found.partition) == (":", ["a=b"], 3)
     found = run(monkeypatch, "topics", ["create", "a", "b", "--partitions", "3"])
     assert (found.action, found.names, found.partitions) == ("create", ["a", "b"], 3)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["topics", "-b", "h:1", "-X", "retries=5", "list"],
+        ["topics", "list", "-b", "h:1", "-X", "retries=5"],
+        ["topics", "-X", "retries=5", "list", "--bootstrap=h:1"],
+        ["-b", "h:1", "topics", "-X", "retries=5", "list"],
+        ["--bootstrap=h:1", "topics", "list", "-X", "retries=5"],
+        ["-b", "far:2", "topics", "list", "-b", "h:1", "-X", "retries=5"],
+    ],
+)
+def test_the_brokers_may_be_named_before_and_after_the_action(monkeypatch, given):
+    from thalweg.cli import topics
+    from thalweg.cli.options import client_config
+
+    seen: list[Any] = []
+
+    def keep(parsed: Any) -> int:
+        seen.append(client_config(parsed))
+        return 0
+
+    monkeypatch.setattr(topics, "run", keep)
+    assert cli.main(given) == 0
+    assert seen == [{"bootstrap.servers": "h:1", "retries": "5"}]
+
+
+def test_without_a_word_of_it_the_brokers_are_local(monkeypatch):
+    found = run(monkeypatch, "topics", ["list"])
+    assert found.bootstrap == "localhost:9092"
+
+
+def test_options_before_and_after_the_action_add_up(monkeypatch):
+    from thalweg.cli.options import client_config
+
+    found = run(monkeypatch, "topics", ["-X", "a=1", "list", "-X", "b=2"])
+    assert client_config(found) == {"bootstrap.servers": "localhost:9092", "a": "1", "b": "2"}
+
+
+def test_a_command_without_brokers_takes_none(capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(["-b", "h:1", "broker"])
+    assert end.value.code == 2
+    assert "takes no --bootstrap" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", list(cli.COMMANDS))
+def test_a_commands_help_keeps_its_names(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    about = cli.COMMANDS[command]
+    assert about[1:] in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_the_clients_warn_of_is_on_stderr(monkeypatch, capsys):
+    from thalweg.cli import topics
+
+    log = logging.getLogger("thalweg.network")
+
+    def warn(arguments: Any) -> int:
+        log.warning("no brokers available: %s", "h:1")
+        log.info("connecting")
+        return 0
+
+    monkeypatch.setattr(topics, "run", warn)
+    assert cli.main(["topics", "list"]) == 0
+    log.warning("after its end")
+    assert capsys.readouterr().err == "thalweg topics: no brokers available: h:1\n"
 
 
 def test_pairs_need_an_equals_sign():

@@ -313,6 +313,13 @@ def test_polling_does_not_wait_for_metadata(make):
     assert consumer.assigned == [ZERO]
 
 
+def test_the_core_hears_whether_topics_are_subscribed_to(make):
+    consumer = make("t")
+    assert ("subscribed", True) in consumer.calls
+    consumer.unsubscribe()
+    assert consumer.calls[-2:] == [("subscribed", False), ("assign", [])]
+
+
 def test_unsubscribing_gives_everything_up(make):
     consumer = make("t")
     consumer.client.answers["Metadata"] = metadata(t=1)

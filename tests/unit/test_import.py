@@ -90,6 +90,16 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         thalweg.nonsense  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["AIOKafkaConsumer", "AIOKafkaAdminClient"])
+def test_what_asyncio_lacks_yet_names_what_to_use(name):
+    import thalweg.aio
+
+    with pytest.raises(ImportError, match=rf"{name} is not yet in this version: use thalweg\."):
+        exec(f"from thalweg.aio import {name}")
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        thalweg.aio.nonsense  # noqa: B018
+
+
 def test_the_version_is_cargos():
     text = (ROOT / "Cargo.toml").read_text()
     match = re.search(r'\[workspace\.package\]\nversion = "([^"]+)"', text)

@@ -98,6 +98,17 @@ def test_a_commit_that_fails_aborts_and_raises(producer):
     assert names(producer) == ["begin", "commit", "abort"]
 
 
+def test_what_the_abort_after_a_commit_finds_out_is_raised(producer):
+    producer.raises["commit"] = AbortableTransactionError("a record failed")
+    producer.raises["abort"] = ProducerFencedError("newer")
+    with pytest.raises(ProducerFencedError, match="newer") as caught, producer.transaction():
+        pass
+    assert caught.value.__cause__ is producer.raises["commit"]
+    producer.raises["abort"] = KafkaTimeoutError("late")
+    with pytest.raises(AbortableTransactionError, match="a record failed"), producer.transaction():
+        pass
+
+
 def test_a_commit_of_unknown_outcome_is_not_aborted(producer):
     producer.raises["commit"] = KafkaTimeoutError("late")
     with pytest.raises(KafkaTimeoutError, match="late"), producer.transaction():

@@ -34,6 +34,9 @@ impl Job for NoJob {
 pub trait Role: Send + 'static {
     type Job: Job;
 
+    /// The logger `thalweg.<name>` that its warnings are for.
+    const LOGGER: &'static str = "network";
+
     /// Does what is due: starts requests by [`Cluster::send`], expires what is too old.
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64);
 
@@ -63,6 +66,12 @@ pub trait Role: Send + 'static {
         now_ms: i64,
     ) {
         let _ = (output, cluster, now, now_ms);
+    }
+
+    /// A line for the application's log: a core has no logger. Called after `poll` until it gives
+    /// none.
+    fn poll_warning(&mut self) -> Option<String> {
+        None
     }
 
     /// The application closes: take nothing new, finish what can be finished until `deadline`.

@@ -281,6 +281,18 @@ impl Assigned {
             .map(|state| std::mem::replace(&mut state.topic_id, id));
         before.is_some_and(|before| before != Uuid::ZERO)
     }
+
+    /// Takes note of whether the metadata of this version lacks the partition; true if that is to
+    /// be told. Nothing can be done about it, so the partition is not touched.
+    pub(crate) fn note_absence(
+        &mut self,
+        partition: &TopicPartition,
+        absent: bool,
+        version: u64,
+    ) -> bool {
+        let state = self.partitions.get_mut(partition);
+        state.is_some_and(|state| state.absence.look(absent, version))
+    }
 }
 
 #[cfg(test)]

@@ -18,9 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use thalweg_cluster::Notifier;
 use thalweg_cluster::metrics::MetricGroup;
+use thalweg_cluster::{Metadata, Notifier};
 
+use crate::absence::Absence;
 use crate::config::ConsumerConfig;
 use crate::drain::{Drained, drain};
 use crate::error::ConsumerError;
@@ -43,6 +44,8 @@ pub struct Consumer {
     pub(crate) buffer: Arc<FetchBuffer>,
     pub(crate) memory: Arc<FetchMemory>,
     pub(crate) metrics: ConsumerMetrics,
+    /// Partitions may be assigned at any time, although none may be now.
+    subscribed: AtomicBool,
     lookups: Mutex<VecDeque<LookupRequest>>,
     /// Something was changed from outside since the fetcher's last look.
     pub(crate) changed: AtomicBool,
@@ -59,6 +62,7 @@ impl Consumer {
             metrics: ConsumerMetrics::new(config.metrics),
             config,
             subscription: Subscription::default(),
+            subscribed: AtomicBool::new(false),
             buffer: Arc::default(),
             lookups: Mutex::default(),
             changed: AtomicBool::new(false),
@@ -161,6 +165,20 @@ impl Consumer {
         self.moved();
     }
 
+    /// Says whether topics are subscribed to. Which partitions follow from that, `assign` tells.
+    pub fn set_subscribed(&self, subscribed: bool) {
+        self.subscribed.store(subscribed, Ordering::SeqCst);
+    }
+
+    /// An error if nothing can ever come: who waits for records would wait for ever.
+    pub fn check_subscribed(&self) -> Result<(), ConsumerError> {
+        if self.subscribed.load(Ordering::SeqCst) || self.subscription.has_assignment() {
+            Ok(())
+        } else {
+            Err(ConsumerError::NotSubscribed)
+        }
+    }
+
     /// Reads on from `offset`. With the leader epoch of the record before it (-1: unknown) the
     /// leader is asked first whether its log still is the one that was read (KIP-320).
     pub fn seek(
@@ -217,6 +235,29 @@ impl Consumer {
             }),
             None => Ok(()),
         }
+    }
+
+    /// Why a position that was waited for is not known, as far as the metadata tells.
+    pub fn position_timeout(
+        &self,
+        partition: &TopicPartition,
+        metadata: &Metadata,
+    ) -> ConsumerError {
+        let why = match Absence::of(partition, metadata) {
+            Some(absence) => Some(absence.to_string()),
+            None if metadata
+                .leader(&partition.topic, partition.partition)
+                .is_none() =>
+            {
+                Some("no leader of it is known".to_owned())
+            }
+            None if self.awaiting_committed().contains(partition) => {
+                Some("the group's coordinator has not told its committed offset".to_owned())
+            }
+            None => None,
+        };
+        let partition = partition.clone();
+        ConsumerError::PositionTimeout { partition, why }
     }
 
     /// Partitions that wait to be told their committed offset (only with a group id).

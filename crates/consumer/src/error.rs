@@ -57,6 +57,9 @@ pub enum ConsumerError {
     #[error("partition {partition} is not assigned to this consumer")]
     NotAssigned { partition: TopicPartition },
 
+    #[error("Consumer is not subscribed to any topics or assigned any partitions")]
+    NotSubscribed,
+
     #[error("a group id is needed to commit or to read committed offsets")]
     NoGroupId,
 
@@ -90,6 +93,15 @@ pub enum ConsumerError {
         last: Option<String>,
     },
 
+    #[error(
+        "the position of {partition} is not known in time{}",
+        why.as_deref().map(|why| format!(": {why}")).unwrap_or_default()
+    )]
+    PositionTimeout {
+        partition: TopicPartition,
+        why: Option<String>,
+    },
+
     #[error("{api} needs version {needed} or newer; the broker has at most {available}")]
     UnsupportedVersion {
         api: &'static str,
@@ -114,7 +126,7 @@ impl ConsumerError {
     /// Whether calling again, unchanged, can succeed.
     pub fn is_retriable(&self) -> bool {
         match self {
-            Self::Timeout { .. } | Self::CorruptBatch { .. } => true,
+            Self::Timeout { .. } | Self::PositionTimeout { .. } | Self::CorruptBatch { .. } => true,
             Self::PartitionCommitFailed { code, .. } | Self::Broker { code, .. } => {
                 code.is_retriable()
             }

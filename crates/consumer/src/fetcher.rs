@@ -8,7 +8,7 @@
 //! It is a [`Role`]: no socket, no clock. What an answer means is in `positions` and
 //! `fetch_response`, what is asked in `fetch_request`; here is only the turning of the crank.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -74,6 +74,7 @@ pub struct Fetcher {
     /// Something waits for a connection: look when the actor takes its next turn.
     pub(crate) waiting: bool,
     timers: Timers,
+    pub(crate) warnings: VecDeque<String>,
     pub(crate) closed: bool,
 }
 
@@ -93,6 +94,7 @@ impl Fetcher {
             dirty: true,
             waiting: false,
             timers: Timers::new(),
+            warnings: VecDeque::new(),
             closed: false,
         }
     }
@@ -173,6 +175,8 @@ impl Fetcher {
 impl Role for Fetcher {
     type Job = DecodeJob;
 
+    const LOGGER: &'static str = "consumer";
+
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64) {
         if self.closed {
             return;
@@ -251,6 +255,10 @@ impl Role for Fetcher {
     fn job_done(&mut self, done: DecodeDone, _: &mut Cluster, _: Instant, _: i64) {
         self.decode.done(&done);
         self.dirty = true;
+    }
+
+    fn poll_warning(&mut self) -> Option<String> {
+        self.warnings.pop_front()
     }
 
     fn close(&mut self, _deadline: Instant, _cluster: &mut Cluster, now: Instant) {

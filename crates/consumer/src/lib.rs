@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod aborted;
+mod absence;
 mod assigned;
 mod completed_fetch;
 mod config;
@@ -42,6 +43,7 @@ mod survey;
 mod topic_partition;
 mod validation;
 
+pub use absence::Absence;
 pub use config::ConsumerConfig;
 pub use consumer::Consumer;
 pub use drain::Drained;

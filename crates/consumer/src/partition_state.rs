@@ -24,6 +24,7 @@ use std::time::Instant;
 use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
+use crate::absence::AbsenceNote;
 use crate::offset_spec::OffsetReset;
 
 /// The next offset to read, and the leader epoch of the record before it (-1: unknown).
@@ -75,6 +76,7 @@ pub(crate) struct PartitionState {
     /// Epoch of the last leader under which the position was good.
     pub(crate) last_leader_epoch: Option<i32>,
     pub(crate) topic_id: Uuid,
+    pub(crate) absence: AbsenceNote,
     /// A closer replica and until when it is used (KIP-392).
     pub(crate) preferred_replica: Option<(i32, Instant)>,
     pub(crate) high_watermark: Option<i64>,
@@ -106,6 +108,7 @@ impl PartitionState {
             leader: None,
             last_leader_epoch: None,
             topic_id: Uuid::ZERO,
+            absence: AbsenceNote::default(),
             preferred_replica: None,
             high_watermark: None,
             last_stable_offset: None,

@@ -19,6 +19,7 @@ use thalweg_protocol::messages::list_offsets::{ListOffsetsPartitionResponse, Lis
 use thalweg_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochResponse;
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
+use crate::absence::Absence;
 use crate::error::ConsumerError;
 use crate::fetcher::{Fetcher, InFlight};
 use crate::list_offsets::{self, ListTarget};
@@ -27,6 +28,9 @@ use crate::partition_state::{FetchPosition, Leader, Phase};
 use crate::survey::{ResetTarget, Survey, ValidationTarget};
 use crate::topic_partition::TopicPartition;
 use crate::validation::{self, Verdict};
+
+/// Log lines about partitions that are not there, for one answer.
+const ABSENCES_TOLD_MAX: usize = 10;
 
 impl Fetcher {
     /// Takes note of new metadata and of a new assignment. True if there was either.
@@ -44,12 +48,21 @@ impl Fetcher {
         if !changed && metadata.version == self.seen_metadata {
             return false;
         }
+        let answered = metadata.version != self.seen_metadata;
         self.seen_metadata = metadata.version;
-        self.take_metadata(&metadata);
+        let leaderless = self.take_metadata(&metadata);
+        if answered && leaderless {
+            // A look finds each such partition only once; an election may outlast it, and a topic
+            // may get the partition later.
+            cluster.request_update();
+        }
         true
     }
 
-    fn take_metadata(&mut self, metadata: &Metadata) {
+    /// True if a partition that may be read has no leader.
+    fn take_metadata(&mut self, metadata: &Metadata) -> bool {
+        let mut leaderless = false;
+        let mut absent = BTreeSet::new();
         let mut refused: BTreeMap<Str, ErrorCode> = BTreeMap::new();
         let mut truncated = Vec::new();
         {
@@ -77,13 +90,32 @@ impl Fetcher {
                     let recreated = assigned.set_topic_id(partition, topic.id);
                     truncated.extend(recreated.then(|| partition.clone()));
                 }
+                leaderless |= leader.is_none() && !refused.contains_key(&partition.topic);
                 assigned.set_leader(partition, leader);
+                let absence = Absence::of(partition, metadata);
+                if assigned.note_absence(partition, absence.is_some(), metadata.version) {
+                    absent.extend(absence.map(|absence| absence.to_string()));
+                }
             }
         }
+        self.warn_of_absent(&absent);
         for partition in truncated {
             self.log_is_gone(&partition);
         }
         self.raise_refused(&refused);
+        leaderless
+    }
+
+    fn warn_of_absent(&mut self, absent: &BTreeSet<String>) {
+        for text in absent.iter().take(ABSENCES_TOLD_MAX) {
+            self.warnings
+                .push_back(format!("{text}; it is waited for, as it may come"));
+        }
+        let more = absent.len().saturating_sub(ABSENCES_TOLD_MAX);
+        if more > 0 {
+            let text = format!("{more} more assigned partitions or topics are not there either");
+            self.warnings.push_back(text);
+        }
     }
 
     fn raise_refused(&self, refused: &BTreeMap<Str, ErrorCode>) {

@@ -40,6 +40,10 @@ impl Subscription {
         self.lock().iter().map(|(tp, _)| tp.clone()).collect()
     }
 
+    pub fn has_assignment(&self) -> bool {
+        self.lock().iter().next().is_some()
+    }
+
     pub fn is_assigned(&self, partition: &TopicPartition) -> bool {
         self.lock().get(partition).is_some()
     }

@@ -36,6 +36,12 @@ pub enum Logger {
 impl Logger {
     pub const ALL: [Self; 3] = [Self::Producer, Self::Consumer, Self::Network];
 
+    pub(crate) fn named(name: &str) -> Self {
+        let mut all = Self::ALL.into_iter();
+        all.find(|logger| logger.name() == name)
+            .unwrap_or(Self::Network)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Producer => "producer",
@@ -122,24 +128,29 @@ pub fn drain(waker: Option<&Waker>) -> Vec<Event> {
     queue.events.drain(..).collect()
 }
 
-/// Passes a message on once in a while: a broker that is down says the same many times a second.
+/// Passes a message on once in a while: brokers that are down say the same many times a second.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
-    last: Option<(String, Instant)>,
+    /// The latest last.
+    told: VecDeque<(String, Instant)>,
 }
 
 /// The same message again is news after this.
 const REPEAT_AFTER: Duration = Duration::from_secs(10);
 
+/// Messages that are remembered; what is older is news again.
+const REMEMBERED_MAX: usize = 32;
+
 impl Repeated {
     pub(crate) fn is_news(&mut self, message: &str, now: Instant) -> bool {
-        if let Some((last, at)) = &self.last
-            && last == message
-            && now < *at + REPEAT_AFTER
-        {
+        self.told.retain(|(_, at)| now < *at + REPEAT_AFTER);
+        if self.told.iter().any(|(told, _)| told == message) {
             return false;
         }
-        self.last = Some((message.to_owned(), now));
+        if self.told.len() == REMEMBERED_MAX {
+            self.told.pop_front();
+        }
+        self.told.push_back((message.to_owned(), now));
         true
     }
 }

@@ -18,7 +18,7 @@ use crate::producer::far_away;
 use crate::producer_core::{Bootstrap, Core, PartitionsFor};
 use crate::sending::{Given, Sending};
 use crate::transactions::{Group, Offset, Transacting};
-use crate::{errors, gil, send_many};
+use crate::{errors, gil, outgoing, send_many};
 
 /// After a close's deadline the client gets this long to fail what is left.
 const CLOSE_GRACE: Duration = Duration::from_secs(2);
@@ -93,8 +93,8 @@ impl AsyncProducer {
         topic: &Bound<'py, PyAny>,
         value: Option<Py<PyAny>>,
         key: Option<Py<PyAny>>,
-        partition: Option<i32>,
-        timestamp_ms: Option<i64>,
+        #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
+        #[pyo3(from_py_with = outgoing::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<Py<PyAny>>,
     ) -> PyResult<Call> {
         let given = Given {

@@ -118,6 +118,11 @@ impl Consumer {
         Ok(())
     }
 
+    fn set_subscribed(&self, py: Python<'_>, subscribed: bool) -> PyResult<()> {
+        self.core(py)?.consumer().set_subscribed(subscribed);
+        Ok(())
+    }
+
     fn assignment<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         partition_set(py, self.core(py)?.consumer().subscription().assignment())
     }
@@ -210,8 +215,8 @@ impl Consumer {
         let tp = partition_of(partition);
         let found = core.poll_position(py, &tp, gil::deadline_ms(timeout_ms))?;
         found.ok_or_else(|| {
-            let text = format!("the position of {tp} is not known in time");
-            errors::raise(py, "KafkaTimeoutError", &text)
+            let metadata = core.client.view().metadata().snapshot();
+            errors::consumer(py, &core.consumer().position_timeout(&tp, &metadata))
         })
     }
 

@@ -246,10 +246,12 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
         ConsumerError::PartitionCommitFailed { code, .. } | ConsumerError::Broker { code, .. } => {
             for_code(py, code.0, &text)
         }
-        ConsumerError::Timeout { .. } => instance(py, "KafkaTimeoutError", &text),
+        ConsumerError::Timeout { .. } | ConsumerError::PositionTimeout { .. } => {
+            instance(py, "KafkaTimeoutError", &text)
+        }
         ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
         ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
-        // NotAssigned, NoGroupId, Closed, and what a later core adds for a wrong moment to ask.
+        // NotAssigned, NotSubscribed, NoGroupId, Closed, and what a later core adds for a wrong moment to ask.
         _ => instance(py, "IllegalStateError", &text),
     }
 }

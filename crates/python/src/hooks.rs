@@ -17,7 +17,7 @@ use crate::futures::{Awaited, Sent, when_batch_done};
 use crate::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
 use crate::sending::{Given, sent};
 use crate::types::Sizes;
-use crate::{callbacks, types};
+use crate::{callbacks, outgoing, types};
 
 /// The Python steps of a producer; each may be absent.
 pub(crate) struct Hooks {
@@ -305,8 +305,8 @@ fn intercepted(py: Python<'_>, hook: &Py<PyAny>, given: &Given) -> PyResult<Give
         value: optional("value")?,
         key: optional("key")?,
         headers: optional("headers")?,
-        partition: changed.getattr("partition")?.extract()?,
-        timestamp_ms: changed.getattr("timestamp_ms")?.extract()?,
+        partition: outgoing::partition(&changed.getattr("partition")?)?,
+        timestamp_ms: outgoing::timestamp_ms(&changed.getattr("timestamp_ms")?)?,
     })
 }
 
@@ -332,10 +332,7 @@ fn header_objects<'py>(
 /// A topic's name as given; its characters are checked where its metadata is asked for.
 pub(crate) fn topic_name<'py>(topic: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
     topic.cast::<PyString>().cloned().map_err(|_| {
-        let kind = topic
-            .get_type()
-            .name()
-            .map_or_else(|_| "?".to_owned(), |name| name.to_string());
+        let kind = outgoing::type_name(topic);
         PyTypeError::new_err(format!("topic must be a str, got {kind}"))
     })
 }

@@ -91,10 +91,8 @@ impl ListSource {
 fn data_of(column: &Bound<'_, PyTuple>, what: &str) -> PyResult<Vec<Data<'static>>> {
     let rows = column.iter_borrowed().enumerate();
     rows.map(|(row, object)| {
-        let data = Data::new(Some(&object), what).map_err(|error| {
-            let text = format!("row {row}: {}", error.value(object.py()));
-            PyTypeError::new_err(text)
-        })?;
+        let data =
+            Data::new(Some(&object), what).map_err(|error| at_row(object.py(), row, error))?;
         // SAFETY: what is borrowed is the memory of a `bytes`, which never changes or moves while
         // the object lives, and the tuple, which nobody can change, keeps the object.
         Ok(unsafe { std::mem::transmute::<Data<'_>, Data<'static>>(data) })
@@ -102,18 +100,28 @@ fn data_of(column: &Bound<'_, PyTuple>, what: &str) -> PyResult<Vec<Data<'static
     .collect()
 }
 
+/// A wrong type's error, with the row that has it.
+pub(crate) fn at_row(py: Python<'_>, row: usize, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyTypeError>(py) {
+        PyTypeError::new_err(format!("row {row}: {}", error.value(py)))
+    } else {
+        error
+    }
+}
+
 fn headers_of(
     rows: &Bound<'_, PyTuple>,
     held: &mut Vec<HeldHeaders>,
 ) -> PyResult<Vec<Vec<HeaderRef<'static>>>> {
     let mut refs = Vec::with_capacity(rows.len());
-    for row in rows.iter_borrowed() {
+    for (index, row) in rows.iter_borrowed().enumerate() {
+        let py = row.py();
         let list = if row.is_none() {
             HeaderList::empty()
         } else {
-            HeaderList::new(&row)?
+            HeaderList::new(&row).map_err(|error| at_row(py, index, error))?
         };
-        let data = list.data(row.py())?;
+        let data = list.data(py).map_err(|error| at_row(py, index, error))?;
         // SAFETY: names and values point into a `str` and a `bytes`, which the list keeps; it is
         // kept next to them.
         let data: Vec<(&'static str, Data<'static>)> = unsafe { std::mem::transmute(data) };

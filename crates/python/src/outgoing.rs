@@ -71,9 +71,10 @@ impl HeaderList {
             return Err(wrong_headers(headers));
         }
         let mut pairs = Vec::new();
-        for item in headers.try_iter()? {
+        for (index, item) in headers.try_iter()?.enumerate() {
+            let item = item?;
             let pair: (Bound<'_, PyString>, Bound<'_, PyAny>) =
-                item?.extract().map_err(|_| wrong_headers(headers))?;
+                item.extract().map_err(|_| wrong_header(index, &item))?;
             let value = (!pair.1.is_none()).then(|| pair.1.unbind());
             pairs.push((pair.0.unbind(), value));
         }
@@ -87,21 +88,94 @@ impl HeaderList {
     /// The pairs as slices, to be borrowed for the append.
     pub(crate) fn data<'a>(&'a self, py: Python<'a>) -> PyResult<Vec<(&'a str, Data<'a>)>> {
         let pair = |(name, value): &'a (Py<PyString>, Option<Py<PyAny>>)| {
-            let value = value.as_ref().map(|value| value.bind(py));
-            Ok((name.bind(py).to_str()?, Data::new(value, "header value")?))
+            let (name, value) = (name.bind(py), value.as_ref().map(|value| value.bind(py)));
+            let data = Data::new(value, "header value").map_err(|error| match value {
+                Some(value) if error.is_instance_of::<PyTypeError>(py) => wrong_value(name, value),
+                _ => error,
+            })?;
+            Ok((name.to_str()?, data))
         };
         self.0.iter().map(pair).collect()
     }
 }
 
+/// The name of an object's type, for messages.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    let name = object.get_type().name();
+    name.map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}
+
 fn wrong_headers(headers: &Bound<'_, PyAny>) -> PyErr {
-    let shown = headers
-        .get_type()
-        .name()
-        .map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    let shown = type_name(headers);
     PyTypeError::new_err(format!(
         "headers must be a list of (str, bytes) tuples, a value may be None; got {shown}"
     ))
+}
+
+fn wrong_header(index: usize, header: &Bound<'_, PyAny>) -> PyErr {
+    let shown = match header.cast::<PyTuple>() {
+        Ok(tuple) => {
+            let types: Vec<String> = tuple.iter().map(|item| type_name(&item)).collect();
+            format!("({})", types.join(", "))
+        }
+        Err(_) => type_name(header),
+    };
+    PyTypeError::new_err(format!(
+        "headers must be a list of (str, bytes) tuples, a value may be None; headers[{index}] is \
+         {shown}"
+    ))
+}
+
+fn wrong_value(name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyErr {
+    let hint = if value.is_instance_of::<PyString>() {
+        "; encode it: value.encode()"
+    } else {
+        ""
+    };
+    PyTypeError::new_err(format!(
+        "the value of header {name:?} must be bytes, bytearray, memoryview or None, got {}{hint}",
+        type_name(value)
+    ))
+}
+
+/// A record's timestamp as an argument: an int, or none. `time.time()` is what is given by mistake.
+pub(crate) fn timestamp_ms(given: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    timestamp_named("timestamp_ms", given)
+}
+
+pub(crate) fn timestamp_named(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    given.extract::<i64>().map(Some).map_err(|error| {
+        if !error.is_instance_of::<PyTypeError>(given.py()) {
+            return error;
+        }
+        let shown = given
+            .repr()
+            .map_or_else(|_| String::new(), |text| format!(" {text}"));
+        PyTypeError::new_err(format!(
+            "{name} must be an int, milliseconds since 1970 (int(time.time() * 1000) is now), got \
+             {}{shown}",
+            type_name(given)
+        ))
+    })
+}
+
+/// The partition of a record as an argument: an int, or none.
+pub(crate) fn partition(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
+    if given.is_none() {
+        return Ok(None);
+    }
+    given.extract::<i32>().map(Some).map_err(|error| {
+        if !error.is_instance_of::<PyTypeError>(given.py()) {
+            return error;
+        }
+        PyTypeError::new_err(format!(
+            "partition must be an int, got {}",
+            type_name(given)
+        ))
+    })
 }
 
 /// Borrowed pairs in the form that records are encoded from.

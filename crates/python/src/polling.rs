@@ -207,6 +207,9 @@ impl Core {
             if let Some(found) = take(&mut state)? {
                 return Ok(Some(found));
             }
+            let consumer = self.consumer();
+            let subscribed = consumer.check_subscribed();
+            subscribed.map_err(|error| errors::consumer(py, &error))?;
             // Registered, then looked at again: what came in between is a wake-up already.
             self.consumer().register(Parker::current().waker());
             if let Some(found) = take(&mut state)? {

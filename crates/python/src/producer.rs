@@ -19,7 +19,7 @@ use crate::operation::run;
 use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
 use crate::sending::Given;
 use crate::transactions::{Group, Offset, Transacting};
-use crate::{errors, gil, send_many};
+use crate::{errors, gil, outgoing, send_many};
 
 /// The producer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
@@ -73,8 +73,8 @@ impl Producer {
         value: Option<Bound<'py, PyAny>>,
         key: Option<Bound<'py, PyAny>>,
         headers: Option<Bound<'py, PyAny>>,
-        partition: Option<i32>,
-        timestamp_ms: Option<i64>,
+        #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
+        #[pyo3(from_py_with = outgoing::timestamp_ms)] timestamp_ms: Option<i64>,
     ) -> PyResult<FutureRecordMetadata> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;

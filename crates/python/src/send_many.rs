@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyInt, PySequence, PyString, PyTuple};
+use pyo3::types::{PyByteArray, PyBytes, PyInt, PyMemoryView, PySequence, PyString, PyTuple};
 use thalweg_cluster::metadata::TopicLookup;
 use thalweg_columns::ArrowSource;
 use thalweg_producer::{
@@ -19,11 +19,11 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::append::{Appender, Brought, PartitionWait, Unmet, Waiting, now_ms};
 use crate::batch_futures::Rows;
-use crate::list_source::{Columns, ListSource, Partitions};
+use crate::list_source::{Columns, ListSource, Partitions, at_row};
 use crate::operation::{Operation, is_over};
 use crate::producer_core::Core;
 use crate::sending::{Given, Sending};
-use crate::{capsules, errors};
+use crate::{capsules, errors, outgoing};
 
 /// A column that is being sent; where its rows went, and how many there are.
 pub(crate) enum SendMany {
@@ -84,10 +84,13 @@ pub(crate) fn columns<'py>(
         partitions: match partition {
             None => Partitions::Chosen,
             Some(one) if one.is_instance_of::<PyInt>() => Partitions::One(one.extract()?),
-            Some(each) => Partitions::Each(column("partition", each, Some(len))?.extract_vec()?),
+            Some(each) => Partitions::Each(each_row(
+                &column("partition", each, Some(len))?,
+                outgoing::partition,
+            )?),
         },
         timestamps: optional("timestamps_ms", timestamps_ms)?
-            .map(|times| times.bind(py).extract_vec())
+            .map(|times| each_row(times.bind(py), outgoing::timestamp_ms))
             .transpose()?,
         values: values.unbind(),
     })
@@ -110,27 +113,34 @@ pub(crate) fn send_lists<'py>(
     WholeColumn::new(&core.appender, topic, Source::Lists(source)).map(SendMany::Whole)
 }
 
-trait ExtractVec {
-    fn extract_vec<T>(&self) -> PyResult<Vec<Option<T>>>
-    where
-        T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>;
+/// The elements of a column, each read by `read`; an error names its row.
+fn each_row<T>(
+    column: &Bound<'_, PyTuple>,
+    read: fn(&Bound<'_, PyAny>) -> PyResult<Option<T>>,
+) -> PyResult<Vec<Option<T>>> {
+    let rows = column.iter_borrowed().enumerate();
+    rows.map(|(row, item)| read(&item).map_err(|error| at_row(item.py(), row, error)))
+        .collect()
 }
 
-impl ExtractVec for Bound<'_, PyTuple> {
-    fn extract_vec<T>(&self) -> PyResult<Vec<Option<T>>>
-    where
-        T: for<'a, 'py> FromPyObject<'a, 'py, Error: Into<PyErr>>,
-    {
-        self.iter()
-            .map(|item| {
-                if item.is_none() {
-                    Ok(None)
-                } else {
-                    item.extract::<T>().map(Some).map_err(Into::into)
-                }
-            })
-            .collect()
+/// One `bytes` or `str` is a sequence too, but never a column: its elements are numbers or letters.
+fn refuse_single(name: &str, given: &Bound<'_, PyAny>) -> PyResult<()> {
+    let single = given.is_instance_of::<PyBytes>()
+        || given.is_instance_of::<PyString>()
+        || given.is_instance_of::<PyByteArray>()
+        || given.is_instance_of::<PyMemoryView>();
+    if !single {
+        return Ok(());
     }
+    let hint = if name == "values" {
+        "; did you mean send()?"
+    } else {
+        ""
+    };
+    Err(PyTypeError::new_err(format!(
+        "{name} must be a sequence with an element for each record, not one {} object{hint}",
+        outgoing::type_name(given)
+    )))
 }
 
 /// A column as a tuple, of the wanted length.
@@ -139,6 +149,7 @@ fn column<'py>(
     given: &Bound<'py, PyAny>,
     len: Option<usize>,
 ) -> PyResult<Bound<'py, PyTuple>> {
+    refuse_single(name, given)?;
     let sequence = given.cast::<PySequence>().map_err(|_| {
         PyTypeError::new_err(format!(
             "{name} must be a sequence with an element for each record"

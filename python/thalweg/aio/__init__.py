@@ -16,6 +16,10 @@ __all__ = ["AIOKafkaProducer", "BatchBuilder", "RecordFuture"]
 
 # Where each name lives; read by __getattr__ at its first use.
 _HOMES = {"AIOKafkaProducer": "producer", "BatchBuilder": "batch", "RecordFuture": "producer"}
+_NOT_YET = {
+    "AIOKafkaConsumer": "use thalweg.KafkaConsumer, its poll() by asyncio.to_thread()",
+    "AIOKafkaAdminClient": "use thalweg.KafkaAdminClient, its calls by asyncio.to_thread()",
+}
 _MODULES = ("batch", "producer")
 
 
@@ -25,6 +29,8 @@ def __getattr__(name: str) -> "Any":
     if name in _MODULES:
         return importlib.import_module(f"thalweg.aio.{name}")
     home = _HOMES.get(name)
+    if name in _NOT_YET:
+        raise ImportError(f"thalweg.aio.{name} is not yet in this version: {_NOT_YET[name]}")
     if home is None:
         raise AttributeError(f"module 'thalweg.aio' has no attribute {name!r}")
     found = getattr(importlib.import_module(f"thalweg.aio.{home}"), name)

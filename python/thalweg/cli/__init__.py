@@ -11,9 +11,11 @@ is used, so `thalweg --version` loads no client.
 """
 
 import argparse
+import contextlib
 import importlib
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from thalweg._version import __version__
 
@@ -35,6 +37,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="`thalweg COMMAND --help` tells what a command takes.",
     )
     parser.add_argument("--version", action="version", version=f"thalweg {__version__}")
+    parser.add_argument(
+        "-b", "--bootstrap", metavar="HOST:PORT", help="as after the commands that have it"
+    )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, about in COMMANDS.items():
         commands.add_parser(name, help=about, add_help=False)
@@ -55,17 +60,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given:
         parser.print_help()
         return 2
-    head = parser.parse_args(given[:1])
+    rest = next((at + 1 for at, each in enumerate(given) if each in COMMANDS), len(given))
+    head = parser.parse_args(given[:rest])
     command = importlib.import_module(f"thalweg.cli.{head.command}")
+    about = COMMANDS[head.command]
     own = argparse.ArgumentParser(
-        prog=f"thalweg {head.command}", description=COMMANDS[head.command].capitalize() + "."
+        prog=f"thalweg {head.command}", description=f"{about[0].upper()}{about[1:]}."
     )
     command.add_arguments(own)
     try:
-        status: int = command.run(own.parse_args(given[1:]))
+        with _warnings_on_stderr(head.command):
+            status: int = command.run(_own_arguments(own, given[rest:], head.bootstrap))
     except KeyboardInterrupt:
         return 130
     except (OSError, RuntimeError, ValueError) as error:  # KafkaError is a RuntimeError
         print(f"thalweg {head.command}: {error}", file=sys.stderr)
         return 1
     return status
+
+
+def _own_arguments(
+    own: argparse.ArgumentParser, given: Sequence[str], bootstrap: str | None
+) -> argparse.Namespace:
+    """The command's arguments; `bootstrap` is what stood before the command, and gives way."""
+    found = own.parse_args(given)
+    if bootstrap is None:
+        return found
+    if not hasattr(found, "bootstrap"):
+        own.error("this command takes no --bootstrap")
+    own.set_defaults(bootstrap=bootstrap)
+    return own.parse_args(given)
+
+
+@contextlib.contextmanager
+def _warnings_on_stderr(command: str) -> Iterator[None]:
+    """Shows what the clients log meanwhile: that no broker answers yet, say."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter(f"thalweg {command}: %(message)s"))
+    logger = logging.getLogger("thalweg")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)

@@ -13,14 +13,18 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """--host, --port, --nodes, --config."""
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (%(default)s)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen at (default: %(default)s)"
+    )
     parser.add_argument(
         "--port",
         type=int,
         default=9092,
-        help="port of the first node, the others follow; 0: any (%(default)s)",
+        help="port of the first node, the others follow; 0: any (default: %(default)s)",
     )
-    parser.add_argument("--nodes", type=int, default=1, help="number of brokers (%(default)s)")
+    parser.add_argument(
+        "--nodes", type=int, default=1, help="number of brokers (default: %(default)s)"
+    )
     parser.add_argument(
         "--config",
         metavar="NAME=VALUE",

@@ -14,14 +14,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to read, and how to show it."""
     add_client_arguments(parser)
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("-p", "--partition", type=int, action="append", help="default: all")
+    parser.add_argument(
+        "-p", "--partition", type=int, metavar="N", action="append", help="default: all"
+    )
     parser.add_argument(
         "-o",
         "--offset",
         default="latest",
-        help="earliest, latest, an offset, or -N for the last N of each partition (%(default)s)",
+        help="earliest, latest, an offset, or -N for the last N of each partition"
+        " (default: %(default)s)",
     )
-    parser.add_argument("-c", "--count", type=int, help="stop after so many records")
+    parser.add_argument("-c", "--count", type=int, metavar="N", help="stop after so many records")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at the end of the topic")
     parser.add_argument(
         "-K", "--key-separator", metavar="TEXT", help="print the key and this first"

@@ -16,7 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to send, and where to."""
     add_client_arguments(parser)
     parser.add_argument("topic", metavar="TOPIC")
-    parser.add_argument("-p", "--partition", type=int, help="default: by key, else the broker's")
+    parser.add_argument(
+        "-p", "--partition", type=int, metavar="N", help="default: by key, else the client chooses"
+    )
     parser.add_argument(
         "-K", "--key-separator", metavar="TEXT", help="each line is a key, this text, a value"
     )

@@ -12,13 +12,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One action, and what it is about."""
     add_client_arguments(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("list", help="names of all topics")
-    describe = actions.add_parser("describe", help="partitions, leaders, replicas")
+    listing = actions.add_parser("list", help="print the names of all topics")
+    describe = actions.add_parser("describe", help="print partitions, leaders, replicas")
     describe.add_argument("names", nargs="+", metavar="TOPIC")
     create = actions.add_parser("create", help="make a topic")
     create.add_argument("names", nargs="+", metavar="TOPIC")
-    create.add_argument("--partitions", type=int, default=-1, help="default: the broker's")
-    create.add_argument("--replication-factor", type=int, default=-1, help="default: the broker's")
+    create.add_argument(
+        "--partitions", type=int, metavar="N", default=-1, help="default: the broker's"
+    )
+    create.add_argument(
+        "--replication-factor", type=int, metavar="N", default=-1, help="default: the broker's"
+    )
     create.add_argument(
         "--topic-config",
         metavar="NAME=VALUE",
@@ -28,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     delete = actions.add_parser("delete", help="delete topics and their records")
     delete.add_argument("names", nargs="+", metavar="TOPIC")
+    for action in (listing, describe, create, delete):
+        add_client_arguments(action, of_action=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from thalweg._version import __version__
+from thalweg.spark.option_names import check_names
 
 LATEST = -1
 EARLIEST = -2
@@ -139,9 +140,12 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         The parsed options.
 
     Raises:
-        ValueError: With the Kafka connector's message for the first bad option.
+        ValueError: With the Kafka connector's message for the first bad option, or for the first
+            misspelt one.
     """
     given = {key.lower(): value for key, value in options.items()}
+    _refuse_unsupported(given, _REFUSED_CONSUMER)
+    check_names(given, "read")
     for name in _NOT_YET:
         if name in given:
             raise ValueError(
@@ -155,7 +159,7 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
         strategy=strategy,
         starting=starting,
         ending=ending,
-        client_config=_client_config(given, _REFUSED_CONSUMER, "consumer", _SOURCE_DEFAULTS),
+        client_config=_client_config(given, "consumer", _SOURCE_DEFAULTS),
         fail_on_data_loss=_boolean(given, "failOnDataLoss", default=True),
         include_headers=_boolean(given, "includeHeaders", default=False),
         timestamp_strategy=_timestamp_strategy(given),
@@ -189,10 +193,12 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
         ValueError: With the Kafka connector's message for the first bad option.
     """
     given = {key.lower(): value for key, value in options.items()}
+    _refuse_unsupported(given, _REFUSED_PRODUCER)
+    check_names(given, "write")
     topic = given.get("topic")
     return SinkOptions(
         topic=topic.strip() if topic is not None else None,
-        client_config=_client_config(given, _REFUSED_PRODUCER, "producer", _SINK_DEFAULTS),
+        client_config=_client_config(given, "producer", _SINK_DEFAULTS),
     )
 
 
@@ -368,15 +374,18 @@ def _names(partitions: set[tuple[str, int]]) -> str:
     return "[" + ", ".join(f"{topic}-{partition}" for topic, partition in sorted(partitions)) + "]"
 
 
+def _refuse_unsupported(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    for name, message in refused.items():
+        if f"kafka.{name}" in given:
+            raise ValueError(message)
+
+
 def _client_config(
-    given: Mapping[str, str], refused: Mapping[str, str], client: str, defaults: Mapping[str, str]
+    given: Mapping[str, str], client: str, defaults: Mapping[str, str]
 ) -> dict[str, str]:
     config = {key[6:]: value for key, value in given.items() if key.startswith("kafka.")}
     named = {key.replace("_", ".") for key in config}
     config = {key: value for key, value in defaults.items() if key not in named} | config
-    for name, message in refused.items():
-        if name in config:
-            raise ValueError(message)
     if not config.get("bootstrap.servers", "").strip():
         raise ValueError(
             f"Option 'kafka.bootstrap.servers' must be specified for configuring Kafka {client}"

@@ -181,6 +181,14 @@ impl Cluster {
             .collect()
     }
 
+    /// Every bootstrap address was tried in vain at least once.
+    pub fn has_tried_bootstrap(&self) -> bool {
+        self.nodes.bootstrap_ids().all(|(id, _)| {
+            let connection = self.connections.get((id, Purpose::General));
+            connection.is_some_and(|connection| connection.failures > 0)
+        })
+    }
+
     /// True as soon as one answer has named the brokers.
     pub fn is_bootstrapped(&self) -> bool {
         self.metadata.version > 0

@@ -1,5 +1,6 @@
 //! The consumer core against a scripted broker, in virtual time.
 
+mod absence;
 mod batches;
 mod broker;
 mod corruption;

@@ -22,7 +22,7 @@ use thalweg_cluster::{
 use tokio::time::Sleep;
 
 use super::inbox::{Calls, Command, Inbox, JobResults};
-use super::pending::{Pending, Sent, Step};
+use super::pending::{Pending, Sent, Step, no_brokers};
 use crate::clock::{self, WallClock};
 use crate::codec_pool::CodecPool;
 use crate::config::ClientConfig;
@@ -35,6 +35,9 @@ const ROUNDS_MAX: usize = 8;
 
 /// Without any deadline the actor looks around this often; nothing depends on it.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+/// A client without any answer says so after this, if it has not seen every address fail before.
+const BOOTSTRAP_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
 type Addresses = BTreeMap<(String, u16), Arc<Vec<SocketAddr>>>;
 type Results<R> = JobResults<Option<<<R as Role>::Job as Job>::Output>>;
@@ -57,6 +60,8 @@ pub(super) struct Actor<R: Role> {
     sent: BTreeMap<RequestId, Sent>,
     closing: Option<Instant>,
     repeated: Repeated,
+    /// When to say that no broker has answered; said once.
+    bootstrap_notice_at: Option<Instant>,
 }
 
 impl<R: Role> Actor<R> {
@@ -85,12 +90,14 @@ impl<R: Role> Actor<R> {
             sent: BTreeMap::new(),
             closing: None,
             repeated: Repeated::default(),
+            bootstrap_notice_at: None,
         }
     }
 
     pub(super) async fn run(mut self) {
         let notifier = Arc::clone(self.inbox.notifier());
         let mut sleep = Box::pin(tokio::time::sleep(Duration::ZERO));
+        self.bootstrap_notice_at = Some(clock::now() + BOOTSTRAP_NOTICE_AFTER);
         loop {
             notifier.unpark();
             if self.turn() {
@@ -111,10 +118,12 @@ impl<R: Role> Actor<R> {
         for _ in 0..ROUNDS_MAX {
             let now = clock::now();
             self.take_in(now);
+            self.tell_of_bootstrap(now);
             let now_ms = self.wall_clock.now_ms(now);
             self.hand_out_answers(now, now_ms);
             self.role.poll(&mut self.cluster, now, now_ms);
             self.advance_pending(now);
+            self.tell_warnings();
             // After them, as they may have asked it for metadata or a coordinator.
             self.cluster.poll(now);
             let acted = self.carry_out() | self.start_jobs();
@@ -157,6 +166,30 @@ impl<R: Role> Actor<R> {
         }
     }
 
+    /// Says once why no broker has answered, while the client goes on trying: whoever made it may
+    /// wait for long.
+    fn tell_of_bootstrap(&mut self, now: Instant) {
+        let Some(at) = self.bootstrap_notice_at else {
+            return;
+        };
+        let answered = self.cluster.is_bootstrapped();
+        if !answered && now < at && !self.cluster.has_tried_bootstrap() {
+            return;
+        }
+        self.bootstrap_notice_at = None;
+        if !answered {
+            log::emit(Logger::Network, Level::Warning, || {
+                format!("{}; still trying", no_brokers(&self.cluster))
+            });
+        }
+    }
+
+    fn tell_warnings(&mut self) {
+        while let Some(message) = self.role.poll_warning() {
+            log::emit(Logger::named(R::LOGGER), Level::Warning, || message);
+        }
+    }
+
     /// Log lines and bookkeeping of connections.
     fn note(&mut self, event: &Event) {
         let (conn, what, error) = match event {
@@ -167,6 +200,9 @@ impl<R: Role> Actor<R> {
         self.connections.remove(conn);
         let level = if error.is_fatal() {
             Level::Error
+        } else if !self.cluster.is_bootstrapped() {
+            // All of them together are told by one warning.
+            Level::Info
         } else {
             Level::Warning
         };
@@ -318,6 +354,7 @@ impl<R: Role> Actor<R> {
             pending,
             sent,
             self.closing,
+            self.bootstrap_notice_at,
         ]
         .into_iter()
         .flatten()

@@ -283,3 +283,27 @@ async fn a_broker_that_is_down_is_logged_once_in_a_while() {
         .count();
     assert_eq!(ours, 1, "{lines:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn why_no_broker_answers_is_told_once_for_all_addresses() {
+    log::set_level(Logger::Network, Level::Warning as u8);
+    let broker = Broker::new(|_| Reaction::Usual);
+    let mut config = broker.config();
+    let named = |n: usize| thalweg_cluster::Address::new(format!("unheard-of-{n}"), 9092);
+    config.bootstrap_servers = vec![named(1), named(2)];
+    let parts = Parts::with_transport(&config, std::sync::Arc::new(broker.network.clone()));
+    let client = Client::start_here(parts.expect("a good config"), Idle);
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    drop(client);
+    let lines = log::drain(None);
+    let ours: Vec<_> = lines
+        .iter()
+        .filter(|line| line.message.contains("unheard-of"))
+        .collect();
+    let [line] = ours.as_slice() else {
+        panic!("{ours:?}")
+    };
+    for part in ["unheard-of-1", "unheard-of-2", "still trying"] {
+        assert!(line.message.contains(part), "{}", line.message);
+    }
+}

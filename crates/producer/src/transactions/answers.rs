@@ -13,13 +13,13 @@ use thalweg_protocol::messages::txn_offset_commit::{
     TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use thalweg_protocol::versions::TransactionVersion;
-use thalweg_protocol::{ErrorCode, Request};
+use thalweg_protocol::{ApiKey, ErrorCode, Request};
 
 use super::requests::Asked;
 use super::state::State;
 use super::verdict::{Verdict, verdict};
 use super::{Standing, Started, TransactionManager};
-use crate::error::TransactionFailure;
+use crate::error::{FailureKind, ProducerError, TransactionFailure};
 use crate::idempotence::ProducerIdAndEpoch;
 
 /// The markers of the last transaction are being written: over soon (as Kafka's client has it).
@@ -197,6 +197,15 @@ impl TransactionManager {
         }
     }
 
+    /// Whether the transaction is aborted because a partition called the epoch old.
+    fn was_told_old(&self) -> bool {
+        matches!(
+            &self.error,
+            Some(ProducerError::TransactionAbortable(failure))
+                if failure.code == ErrorCode::INVALID_PRODUCER_EPOCH
+        )
+    }
+
     fn end_answered(
         &mut self,
         answer: &EndTxnResponse,
@@ -210,6 +219,13 @@ impl TransactionManager {
             && code == ErrorCode::INVALID_TXN_STATE
             && self.started == Started::Maybe
             && self.version == TransactionVersion::V1;
+        if !commit
+            && !nothing_to_abort
+            && code == ErrorCode::INVALID_TXN_STATE
+            && self.was_told_old()
+        {
+            return self.fail(superseded());
+        }
         if !nothing_to_abort && !self.obey(Asked::EndTxn { commit }, code, cluster, now) {
             return;
         }
@@ -220,6 +236,18 @@ impl TransactionManager {
             });
         }
         self.complete(cluster);
+    }
+}
+
+/// A partition called the epoch old, and the coordinator has no transaction of it to abort. So it was
+/// not ended by its timeout, as the abort of such a one is taken (KIP-890): its id has a newer owner.
+fn superseded() -> TransactionFailure {
+    let code = ErrorCode::INVALID_TXN_STATE;
+    let reason = "the producer's epoch is old and no transaction of it is open: a newer producer \
+                  has its transactional id";
+    TransactionFailure {
+        kind: FailureKind::Fenced,
+        ..TransactionFailure::told(ApiKey::END_TXN.name(), code, reason)
     }
 }
 

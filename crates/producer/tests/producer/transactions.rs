@@ -786,6 +786,24 @@ fn scenario_16_a_transaction_that_ran_out_of_time_can_be_aborted_under_version_2
     assert_eq!(seen(&world, 0), ["c"]);
 }
 
+/// A newer producer whose `InitProducerId` found nothing to end: the coordinator calls the abort
+/// wrong, not the epoch.
+#[test]
+fn an_old_epoch_without_a_transaction_to_abort_was_fenced() {
+    let mut world = ready(2);
+    begin(&mut world);
+    world.send_alone(0, "a");
+    let values = world.brokers.all_values();
+    world.brokers.coordinator.time_out(&values);
+    let late = world.send_alone(0, "b");
+    assert_eq!(error(&late).code(), Some(ErrorCode::INVALID_PRODUCER_EPOCH));
+    let refused = [Reply::Error(ErrorCode::INVALID_TXN_STATE)];
+    world.brokers.coordinator.on(ApiKey::END_TXN, refused);
+    let failed = abort(&mut world).expect_err("there is nothing to abort");
+    assert_eq!(kind(&failed), (FATAL, FailureKind::Fenced), "{failed}");
+    assert_eq!(world.sender.begin_transaction(), Err(failed));
+}
+
 #[test]
 fn offsets_are_committed_with_the_transaction_or_not_at_all() {
     for level in LEVELS {

@@ -119,6 +119,7 @@ class Driver:
             self._membership.listener = listener
             if compiled is None:
                 self._membership.subscribe(frozenset(topics))
+        self._consumer.set_subscribed(True)
         self._consumer.reenter()
 
     def subscription(self) -> set[str] | None:
@@ -135,6 +136,7 @@ class Driver:
             membership.leave(deadline, commit=self._config["enable_auto_commit"])
         else:
             self._offsets.commit_what_moved()
+        self._consumer.set_subscribed(False)
         self._consumer._assign_native([])
 
     # ------------------------------------------------------------------ the group

@@ -1,0 +1,125 @@
+//! Assigned partitions that are not there: told once, and waited for.
+
+use std::time::Duration;
+
+use thalweg_cluster::Role as _;
+use thalweg_consumer::{ConsumerError, TopicPartition};
+
+use crate::broker::Broker;
+use crate::world::{World, config, tp};
+
+fn warnings(world: &mut World) -> Vec<String> {
+    std::iter::from_fn(|| world.fetcher.poll_warning()).collect()
+}
+
+/// Topic "t" has partitions 0 to 2.
+fn reading(partition: &TopicPartition) -> World {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 3, 1);
+    let mut world = World::new(config(), broker);
+    world.consumer.assign(std::slice::from_ref(partition));
+    world.advance(Duration::from_secs(30));
+    world
+}
+
+fn timeout(world: &World, partition: &TopicPartition) -> String {
+    let metadata = world.cluster.metadata();
+    let error = world.consumer.position_timeout(partition, metadata);
+    assert!(error.is_retriable());
+    error.to_string()
+}
+
+#[test]
+fn a_partition_beyond_the_topics_last_is_told_once() {
+    let mut world = reading(&tp(7));
+    let told = warnings(&mut world);
+    assert_eq!(told.len(), 1, "{told:?}");
+    let why = "topic t has 3 partitions (0 to 2) and no partition 7";
+    assert!(told[0].starts_with(why), "{told:?}");
+    assert_eq!(
+        timeout(&world, &tp(7)),
+        format!("the position of t-7 is not known in time: {why}")
+    );
+}
+
+#[test]
+fn a_topic_that_does_not_exist_is_told_once() {
+    let nowhere = TopicPartition::new("nowhere", 0);
+    let mut world = reading(&nowhere);
+    let told = warnings(&mut world);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("there is no topic nowhere"), "{told:?}");
+    assert!(timeout(&world, &nowhere).ends_with("there is no topic nowhere"));
+}
+
+#[test]
+fn a_thousand_absent_partitions_are_told_in_a_few_lines() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 3, 1);
+    let mut world = World::new(config(), broker);
+    let all: Vec<_> = (3..1003).map(tp).collect();
+    world.consumer.assign(&all);
+    world.advance(Duration::from_secs(10));
+    let told = warnings(&mut world);
+    assert_eq!(told.len(), 11, "{told:?}");
+    assert!(told[10].starts_with("990 more"), "{told:?}");
+}
+
+/// Nobody has to ask: neither an answer nor a lost connection brings the client to look again.
+#[test]
+fn a_partition_that_comes_is_found_within_seconds() {
+    let mut world = reading(&tp(7));
+    assert_eq!(world.consumer.subscription().position(&tp(7)), Ok(None));
+    world.broker.create("t", 8, 1);
+    world.advance(Duration::from_secs(3));
+    assert_eq!(world.position(7), 0);
+}
+
+#[test]
+fn a_topic_that_comes_is_found_within_seconds_and_is_nothing_to_warn_of() {
+    let late = TopicPartition::new("late", 0);
+    let mut world = World::new(config(), Broker::new(&[1]));
+    world.consumer.assign(std::slice::from_ref(&late));
+    // One answer: it may be the one that has the topic created.
+    world.run();
+    world.broker.create("late", 1, 1);
+    world.advance(Duration::from_secs(3));
+    let position = world.consumer.subscription().position(&late);
+    assert_eq!(position.map(|at| at.map(|at| at.offset)), Ok(Some(0)));
+    assert_eq!(warnings(&mut world), [""; 0]);
+}
+
+#[test]
+fn an_election_of_half_a_minute_is_waited_for() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 1, 1);
+    broker.log("t", 0).leader = -1;
+    let mut world = World::new(config(), broker);
+    world.assign_all(1);
+    world.advance(Duration::from_secs(30));
+    assert!(timeout(&world, &tp(0)).ends_with("no leader of it is known"));
+    assert_eq!(warnings(&mut world), [""; 0]);
+    world.broker.log("t", 0).leader = 1;
+    world.advance(Duration::from_secs(3));
+    assert_eq!(world.position(0), 0);
+}
+
+#[test]
+fn who_reads_nothing_is_told_so() {
+    let world = World::new(config(), Broker::new(&[1]));
+    let consumer = &world.consumer;
+    assert_eq!(
+        consumer.check_subscribed(),
+        Err(ConsumerError::NotSubscribed)
+    );
+    consumer.set_subscribed(true);
+    assert_eq!(consumer.check_subscribed(), Ok(()));
+    consumer.set_subscribed(false);
+    consumer.assign(&[tp(0)]);
+    assert_eq!(consumer.check_subscribed(), Ok(()));
+    consumer.assign(&[]);
+    assert_eq!(
+        consumer.check_subscribed(),
+        Err(ConsumerError::NotSubscribed)
+    );
+}
