@@ -5,7 +5,8 @@
 
 It speaks one old version of each API that a consumer and a producer's start need, in the
 non-flexible encoding, so that nothing of the library's own codec takes part. It tells clients of
-newer ApiVersions versions to ask again (KIP-511).
+newer ApiVersions versions to ask again (KIP-511). It coordinates every group, and takes every
+heartbeat for good.
 Does not do: Produce, sessions, waiting for data (an empty answer is held back for a moment).
 """
 
@@ -32,7 +33,16 @@ from tests.support.wire import (
 )
 
 API_VERSIONS: Final = 18
-_VERSIONS: Final = {API_VERSIONS: 0, METADATA: 5, LIST_OFFSETS: 2, FETCH: 4}
+FIND_COORDINATOR, HEARTBEAT, LEAVE_GROUP = 10, 12, 13
+_VERSIONS: Final = {
+    API_VERSIONS: 0,
+    METADATA: 5,
+    LIST_OFFSETS: 2,
+    FETCH: 4,
+    FIND_COORDINATOR: 1,
+    HEARTBEAT: 1,
+    LEAVE_GROUP: 1,
+}
 _UNSUPPORTED_VERSION, _OUT_OF_RANGE, _UNKNOWN_TOPIC = 35, 1, 3
 _EMPTY_FETCH_S: Final = 0.05
 
@@ -74,6 +84,9 @@ class ScriptedBroker:
             METADATA: self._metadata,
             LIST_OFFSETS: self._list_offsets,
             FETCH: self._fetch,
+            FIND_COORDINATOR: lambda _: self.coordinator_at(1, self.port),
+            HEARTBEAT: lambda _: group_answer(0),
+            LEAVE_GROUP: lambda _: group_answer(0),
         }
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._sockets: list[socket.socket] = []
@@ -96,6 +109,12 @@ class ScriptedBroker:
         None: no answer; raising Close closes the connection.
         """
         self._answers[key] = answer
+
+    @staticmethod
+    def coordinator_at(node: int, port: int) -> bytearray:
+        """An answer to FindCoordinator."""
+        out = Writer().int("ih", 0, 0).string(None)
+        return out.int("i", node).string("127.0.0.1").int("i", port).out
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -192,6 +211,11 @@ class ScriptedBroker:
         wanted = [each for each in self.logs[topic, index] if _end(each) > offset]
         data = b"".join(wanted)
         return data[: max(bytes_max, len(wanted[0]))] if wanted else b""
+
+
+def group_answer(error: int) -> bytearray:
+    """An answer to Heartbeat or LeaveGroup."""
+    return Writer().int("ih", 0, error).out
 
 
 def _request(frame: bytes) -> Request:

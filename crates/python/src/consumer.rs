@@ -359,13 +359,7 @@ impl Consumer {
         max_poll_interval_ms: u64,
     ) -> PyResult<()> {
         let core = self.core(py)?;
-        let plan = heartbeats::plan(
-            (api, body),
-            node,
-            interval_ms,
-            leave,
-            max_poll_interval_ms,
-        )?;
+        let plan = heartbeats::plan((api, body), node, interval_ms, leave, max_poll_interval_ms)?;
         core.client.start_heartbeats(plan);
         Ok(())
     }

@@ -61,8 +61,7 @@ impl NamedRequest {
 impl Response {
     /// Its fields by Kafka's names.
     pub fn decode_by_name(mut self) -> Result<Value, ClientError> {
-        let found =
-            dynamic::decode_response_body(self.api_key, self.version, &mut self.reader)?;
+        let found = dynamic::decode_response_body(self.api_key, self.version, &mut self.reader)?;
         Ok(found)
     }
 }

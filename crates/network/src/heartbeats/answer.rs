@@ -85,14 +85,20 @@ mod tests {
         assert!(classic(0).is_quiet(None));
         assert_eq!(classic(0).after(), After::GoOn);
         assert!(consumer(7, Value::Null).is_quiet(Some(7)));
-        assert_eq!(consumer(7, Value::Null).interval, Some(Duration::from_secs(5)));
+        assert_eq!(
+            consumer(7, Value::Null).interval,
+            Some(Duration::from_secs(5))
+        );
     }
 
     #[test]
     fn another_epoch_or_an_assignment_is_news() {
         assert!(!consumer(8, Value::Null).is_quiet(Some(7)));
         let assignment = Value::Struct(vec![("TopicPartitions", Value::Array(Vec::new()))]);
-        assert!(!consumer(7, assignment).is_quiet(Some(7)), "an empty one is one, too");
+        assert!(
+            !consumer(7, assignment).is_quiet(Some(7)),
+            "an empty one is one, too"
+        );
     }
 
     #[test]
@@ -103,7 +109,10 @@ mod tests {
             answer.after()
         };
         assert_eq!(after(ErrorCode::REBALANCE_IN_PROGRESS), After::GoOn);
-        for moved in [ErrorCode::NOT_COORDINATOR, ErrorCode::COORDINATOR_NOT_AVAILABLE] {
+        for moved in [
+            ErrorCode::NOT_COORDINATOR,
+            ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        ] {
             assert_eq!(after(moved), After::TryAgain { look_up: true });
         }
         let loads = after(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);

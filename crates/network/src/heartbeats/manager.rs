@@ -106,7 +106,8 @@ impl HeartbeatManager {
 
     /// What was not sent is of no use any more; whoever joins anew must not be made to leave.
     fn drop_unsent(&mut self) {
-        self.heartbeat.take_if(|heartbeat| !heartbeat.call.is_sent());
+        self.heartbeat
+            .take_if(|heartbeat| !heartbeat.call.is_sent());
         self.leave.take_if(|leave| !leave.is_sent());
     }
 
@@ -167,7 +168,7 @@ impl HeartbeatManager {
         if self.heartbeat.is_some() || !order.schedule.is_due(now) {
             return;
         }
-        order.schedule.asked();
+        order.schedule.asked(now);
         let request = order.plan.request.clone();
         self.heartbeat = Some(Heartbeat {
             generation: order.generation,

@@ -66,7 +66,8 @@ impl PollWatch {
     fn note(&self, now: Instant) {
         let nanos = now.saturating_duration_since(self.base).as_nanos();
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
-        self.last.store(nanos.saturating_add(1).min(INSIDE - 1), Ordering::Relaxed);
+        self.last
+            .store(nanos.saturating_add(1).min(INSIDE - 1), Ordering::Relaxed);
     }
 }
 

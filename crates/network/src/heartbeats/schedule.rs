@@ -22,20 +22,25 @@ enum Next {
 pub(crate) struct Schedule {
     interval: Duration,
     next: Next,
-    last_sent: Option<Instant>,
+    /// When the last one went out, or was begun if it never did.
+    last: Option<Instant>,
     /// In a row.
     failures: u32,
 }
 
 impl Schedule {
     /// The first one is due after an interval; if these replace others, after the last of those.
+    /// So whoever replaces what fails by what will fail makes no busy loop.
     pub(crate) fn start(interval: Duration, replaced: Option<&Self>, now: Instant) -> Self {
-        let last_sent = replaced.and_then(|old| old.last_sent);
+        let last = replaced.and_then(|old| old.last);
+        let due = last.unwrap_or(now) + interval;
+        let retry = replaced.filter(|old| old.failures > 0);
+        let retry = retry.and_then(Self::due_at);
         Self {
             interval,
-            next: Next::At(last_sent.unwrap_or(now) + interval),
-            last_sent,
-            failures: 0,
+            next: Next::At(retry.map_or(due, |at| at.min(due))),
+            last,
+            failures: replaced.map_or(0, |old| old.failures),
         }
     }
 
@@ -51,20 +56,21 @@ impl Schedule {
         }
     }
 
-    pub(crate) fn asked(&mut self) {
+    pub(crate) fn asked(&mut self, now: Instant) {
+        self.last = Some(now);
         self.next = Next::Asked;
     }
 
     /// It went out just now.
     pub(crate) fn sent(&mut self, now: Instant) {
-        self.last_sent = Some(now);
+        self.last = Some(now);
     }
 
     /// The coordinator is content; it may have named another interval.
     pub(crate) fn answered(&mut self, interval: Option<Duration>, now: Instant) {
         self.failures = 0;
         self.interval = interval.unwrap_or(self.interval);
-        let due = self.last_sent.unwrap_or(now) + self.interval;
+        let due = self.last.unwrap_or(now) + self.interval;
         self.next = Next::At(due.max(now));
     }
 
@@ -95,7 +101,7 @@ mod tests {
         let mut schedule = Schedule::start(INTERVAL, None, start);
         assert!(!schedule.is_due(start + ms(2_999)));
         assert!(schedule.is_due(start + ms(3_000)));
-        schedule.asked();
+        schedule.asked(start + ms(3_000));
         assert!(!schedule.is_due(start + ms(9_000)), "one at a time");
         schedule.sent(start + ms(3_100));
         schedule.answered(None, start + ms(3_500));
@@ -106,7 +112,7 @@ mod tests {
     fn a_late_answer_lets_the_next_one_go_at_once_and_no_sooner() {
         let start = Instant::now();
         let mut schedule = Schedule::start(INTERVAL, None, start);
-        schedule.asked();
+        schedule.asked(start + ms(3_000));
         schedule.sent(start + ms(3_000));
         schedule.answered(None, start + ms(20_000));
         assert_eq!(schedule.due_at(), Some(start + ms(20_000)));
@@ -116,7 +122,7 @@ mod tests {
     fn the_coordinator_may_name_another_interval() {
         let start = Instant::now();
         let mut schedule = Schedule::start(INTERVAL, None, start);
-        schedule.asked();
+        schedule.asked(start + ms(3_000));
         schedule.sent(start + ms(3_000));
         schedule.answered(Some(ms(500)), start + ms(3_010));
         assert_eq!(schedule.due_at(), Some(start + ms(3_500)));
@@ -126,7 +132,7 @@ mod tests {
     fn what_replaces_others_keeps_their_step() {
         let start = Instant::now();
         let mut old = Schedule::start(INTERVAL, None, start);
-        old.asked();
+        old.asked(start + ms(3_000));
         old.sent(start + ms(3_000));
         let new = Schedule::start(INTERVAL, Some(&old), start + ms(5_000));
         assert_eq!(new.due_at(), Some(start + ms(6_000)));
@@ -139,7 +145,7 @@ mod tests {
         let mut schedule = Schedule::start(INTERVAL, None, start);
         let mut waits = Vec::new();
         for _ in 0..8 {
-            schedule.asked();
+            schedule.asked(start);
             schedule.retry(&mut backoff, start);
             waits.push(schedule.due_at().expect("it is tried again") - start);
         }
@@ -148,6 +154,22 @@ mod tests {
         schedule.answered(None, start);
         schedule.retry(&mut backoff, start);
         assert!(schedule.due_at().expect("again") - start <= ms(120));
+    }
+
+    #[test]
+    fn what_fails_is_not_hurried_by_being_replaced() {
+        let mut backoff = Backoff::new(ms(100), ms(1_000), 7);
+        let start = Instant::now();
+        let mut paused = Schedule::start(INTERVAL, None, start);
+        paused.asked(start + ms(3_000));
+        paused.pause();
+        let new = Schedule::start(INTERVAL, Some(&paused), start + ms(3_000));
+        assert_eq!(new.due_at(), Some(start + ms(6_000)));
+        let mut failing = new;
+        failing.asked(start + ms(6_000));
+        failing.retry(&mut backoff, start + ms(6_010));
+        let new = Schedule::start(INTERVAL, Some(&failing), start + ms(6_010));
+        assert_eq!(new.due_at(), failing.due_at());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod broker;
 mod embedded;
 mod framing;
 mod handshake;
+mod heartbeats;
 mod process;
 mod requests;
 mod roles;

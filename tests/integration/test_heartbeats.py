@@ -1,0 +1,375 @@
+"""Heartbeats and the poll-interval watch of the native core, for a member that joined by hand."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, within
+from tests.integration.scripted import (
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    Close,
+    Request,
+    ScriptedBroker,
+    group_answer,
+)
+from tests.support.brokers import Broker
+from tests.support.kafka import RealKafka
+from tests.support.ports import free_port
+from tests.support.waiting import wait_until
+from thalweg import TopicPartition
+from thalweg.coordinator.driver import Driver
+from thalweg.errors import KafkaConnectionError, WakeupError
+
+GROUP = "by-hand"
+WHERE = ("coordinator", "group", GROUP)
+SESSION_MS = 1500
+HOUR_MS = 3_600_000
+_NOT_COORDINATOR, _UNKNOWN_MEMBER = 16, 25
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Broker]:
+    """A real Kafka that takes short session timeouts."""
+    configs = {
+        "group.min.session.timeout.ms": "500",
+        "group.initial.rebalance.delay.ms": "0",
+        "group.consumer.session.timeout.ms": str(SESSION_MS),
+        "group.consumer.min.session.timeout.ms": "500",
+        "group.consumer.heartbeat.interval.ms": str(SESSION_MS // 5),
+        "group.consumer.min.heartbeat.interval.ms": "100",
+    }
+    with RealKafka(configs=configs) as running:
+        yield Broker("kafka-4.3", running.bootstrap_servers, running.logs)
+
+
+def _member(clients: Clients, broker: Any) -> Any:
+    return clients.consumer(broker, group_id=GROUP, enable_auto_commit=False)
+
+
+def _beat(consumer: Any, **changes: Any) -> None:
+    given: dict[str, Any] = {
+        "api": "Heartbeat",
+        "body": {"GroupId": GROUP, "GenerationId": 1, "MemberId": "m"},
+        "node": WHERE,
+        "interval_ms": 100,
+        "leave": ("LeaveGroup", {"GroupId": GROUP, "MemberId": "m"}),
+        "max_poll_interval_ms": HOUR_MS,
+        **changes,
+    }
+    consumer._heartbeat(**given)
+
+
+def _join(client: Any, session_ms: int) -> dict[str, Any]:
+    """Joins the group as its only member; the fields by which a heartbeat names it."""
+    body = {
+        "GroupId": GROUP,
+        "SessionTimeoutMs": session_ms,
+        "RebalanceTimeoutMs": 60_000,
+        "ProtocolType": "by-hand",
+        "Protocols": [{"Name": "p", "Metadata": b""}],
+    }
+    asked = client.request("JoinGroup", body, WHERE)
+    answer = client.request("JoinGroup", {**body, "MemberId": asked["MemberId"]}, WHERE)
+    assert answer["ErrorCode"] == 0, answer
+    member = {
+        "GroupId": GROUP,
+        "GenerationId": answer["GenerationId"],
+        "MemberId": answer["MemberId"],
+    }
+    given = [{"MemberId": answer["MemberId"], "Assignment": b"all"}]
+    synced = client.request("SyncGroup", {**member, "Assignments": given}, WHERE)
+    assert synced["ErrorCode"] == 0, synced
+    return member
+
+
+def _members(client: Any) -> list[str]:
+    answer = client.request("DescribeGroups", {"Groups": [GROUP]}, WHERE)
+    return [each["MemberId"] for each in answer["Groups"][0]["Members"]]
+
+
+def _compute(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+
+
+def _hold_the_gil(seconds: float) -> None:
+    # PyDLL keeps the interpreter's lock during the call.
+    ctypes.PyDLL(None).usleep(ctypes.c_uint32(int(seconds * 1e6)))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="usleep is POSIX")
+def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) -> None:
+    consumer = _member(clients, kafka)
+    member = _join(consumer.client, SESSION_MS)
+    _beat(consumer, body=member, interval_ms=SESSION_MS // 5)
+    _hold_the_gil(2 * SESSION_MS / 1000)
+    _compute(SESSION_MS / 1000)
+    assert _members(consumer.client) == [member["MemberId"]]
+    assert consumer._notable_heartbeats() == []
+    figures = consumer.metrics()["consumer-coordinator-metrics"]
+    assert figures["heartbeat-total"] >= 9
+    assert figures["heartbeat-rate"] > 0
+    assert figures["heartbeat-response-time-max"] > 0
+    assert 0 <= figures["last-heartbeat-seconds-ago"] < SESSION_MS / 1000
+    # And without heartbeats it would not have.
+    consumer._stop_heartbeat()
+    wait_until(lambda: not _members(consumer.client), 20)
+
+
+def test_who_does_not_poll_leaves_the_group_long_before_its_session_ends(
+    kafka: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = _member(clients, kafka)
+    member = _join(consumer.client, 300_000)
+    leave = {
+        "GroupId": GROUP,
+        "MemberId": member["MemberId"],
+        "Members": [{"MemberId": member["MemberId"]}],
+    }
+    old = {key: leave[key] for key in ("GroupId", "MemberId")}
+    new = {key: leave[key] for key in ("GroupId", "Members")}
+    with caplog.at_level(logging.WARNING, "thalweg.consumer"):
+        _beat(
+            consumer,
+            body=member,
+            leave=("LeaveGroup", [(0, old), (3, new)]),
+            max_poll_interval_ms=500,
+        )
+        assert _members(consumer.client) == [member["MemberId"]]
+        wait_until(lambda: not _members(consumer.client), 20)
+        wait_until(lambda: "max_poll_interval_ms (500 ms)" in caplog.text, 10)
+    assert "max_poll_records" in caplog.text
+    assert consumer._poll_expired()
+    assert not consumer._poll_expired()
+
+
+def test_a_rebalance_is_told_at_once_and_the_member_is_kept(
+    kafka: Broker, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    _on_notable(monkeypatch, told)
+    consumer = _member(clients, kafka)
+    member = _join(consumer.client, SESSION_MS)
+    _beat(consumer, body=member, interval_ms=SESSION_MS // 5)
+    second = clients.consumer(kafka, group_id=GROUP)
+    joining = {
+        "GroupId": GROUP,
+        "SessionTimeoutMs": SESSION_MS,
+        "RebalanceTimeoutMs": 60_000,
+        "ProtocolType": "by-hand",
+        "Protocols": [{"Name": "p", "Metadata": b""}],
+    }
+    asked = second.client.request("JoinGroup", joining, WHERE)
+    waits = second.client.submit(
+        "JoinGroup", {**joining, "MemberId": asked["MemberId"]}, WHERE, timeout_ms=60_000
+    )
+    with within(10), pytest.raises(WakeupError):
+        consumer.poll(60_000)
+    assert told[0][0]["ErrorCode"] == 27
+    _compute(2 * SESSION_MS / 1000)  # it would be out if heartbeats had stopped
+    assert member["MemberId"] in _members(consumer.client)
+    assert not waits.is_done
+
+
+def _enter(client: Any, group: str, member: str, topic: str) -> dict[str, Any]:
+    """Joins a group of the consumer protocol (KIP-848); the answer."""
+    body = {
+        "GroupId": group,
+        "MemberId": member,
+        "MemberEpoch": 0,
+        "RebalanceTimeoutMs": 60_000,
+        "SubscribedTopicNames": [topic],
+        "TopicPartitions": [],
+    }
+    answer: dict[str, Any] = client.request(
+        "ConsumerGroupHeartbeat", body, ("coordinator", "group", group)
+    )
+    assert answer["ErrorCode"] == 0, answer
+    return answer
+
+
+def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_busy(
+    kafka: Broker, clients: Clients
+) -> None:
+    group, where = "moved-on", ("coordinator", "group", "moved-on")
+    consumer = clients.consumer(kafka, group_id=group)
+    epoch = _enter(consumer.client, group, "first", kafka.create_topic("one"))["MemberEpoch"]
+    body = {"GroupId": group, "MemberId": "first", "MemberEpoch": epoch}
+    _beat(consumer, api="ConsumerGroupHeartbeat", body=body, node=where, interval_ms=200)
+    # Another member, of another topic: the group's epoch moves, and with it that of the first.
+    joined = _enter(consumer.client, group, "second", kafka.create_topic("two"))
+    _compute(3 * SESSION_MS / 1000)
+    told = consumer._notable_heartbeats()
+    assert [body["ErrorCode"] for body, _ in told] == [0] * len(told)
+    assert joined["MemberEpoch"] > epoch
+    assert joined["MemberEpoch"] in [body["MemberEpoch"] for body, _ in told]
+    answer = consumer.client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
+    members = {row["MemberId"]: row["MemberEpoch"] for row in answer["Groups"][0]["Members"]}
+    assert members["first"] >= joined["MemberEpoch"]
+    assert "second" not in members, "it sent no heartbeats"
+
+
+def _on_notable(monkeypatch: pytest.MonkeyPatch, told: list[Any]) -> None:
+    """Has poll end by a WakeupError as soon as a heartbeat has something to tell."""
+
+    def before_poll(self: Driver, left_ms: int | None) -> None:
+        del left_ms
+        told.extend(self._consumer._notable_heartbeats())
+        if told or self._consumer._poll_expired():
+            self._consumer.wakeup()
+
+    monkeypatch.setattr(Driver, "before_poll", before_poll)
+
+
+def _count(scripted: ScriptedBroker, key: int) -> int:
+    return scripted.seen.count(key)
+
+
+def test_the_interval_is_kept(scripted: ScriptedBroker, clients: Clients) -> None:
+    consumer = _member(clients, scripted)
+    began = time.monotonic()
+    _beat(consumer)
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= 10, 30)
+    assert time.monotonic() - began > 0.99
+    consumer._stop_heartbeat()
+    wait_until(lambda: consumer.client.bootstrap_connected())  # the I/O thread has heard of it
+    sent = _count(scripted, HEARTBEAT)
+    _compute(0.5)
+    assert _count(scripted, HEARTBEAT) - sent <= 1
+    assert _count(scripted, LEAVE_GROUP) == 0
+
+
+def test_a_poll_that_waits_hears_at_once_of_a_member_that_is_no_more(
+    scripted: ScriptedBroker, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    _on_notable(monkeypatch, told)
+    scripted.answer(HEARTBEAT, lambda _: group_answer(_UNKNOWN_MEMBER))
+    consumer = _member(clients, scripted)
+    _beat(consumer)
+    with within(10), pytest.raises(WakeupError):
+        consumer.poll(60_000)
+    assert [(body["ErrorCode"], error) for body, error in told] == [(_UNKNOWN_MEMBER, None)]
+    _compute(0.5)
+    assert _count(scripted, HEARTBEAT) == 1, "heartbeats pause"
+    scripted.answer(HEARTBEAT, lambda _: group_answer(0))
+    _beat(consumer)
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= 5)
+
+
+def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
+    scripted: ScriptedBroker, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(_: Request) -> bytes:
+        raise Close
+
+    told: list[Any] = []
+    _on_notable(monkeypatch, told)
+    scripted.answer(HEARTBEAT, close)
+    consumer = _member(clients, scripted)
+    _beat(consumer)
+    with within(10), pytest.raises(WakeupError):
+        consumer.poll(60_000)
+    body, error = told[0]
+    assert body is None
+    assert isinstance(error, KafkaConnectionError)
+    scripted.answer(HEARTBEAT, lambda _: group_answer(0))
+    before = _count(scripted, HEARTBEAT)
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= before + 5)
+
+
+def test_a_dead_coordinator_makes_no_busy_loop(scripted: ScriptedBroker, clients: Clients) -> None:
+    port = free_port()
+    scripted.answer(FIND_COORDINATOR, lambda _: scripted.coordinator_at(9, port))
+    consumer = _member(clients, scripted)
+    _beat(consumer)
+    wait_until(lambda: _count(scripted, FIND_COORDINATOR) >= 2, 30)
+    before = len(scripted.seen)
+    _compute(3)
+    assert len(scripted.seen) - before < 60
+    scripted.answer(FIND_COORDINATOR, lambda _: scripted.coordinator_at(1, scripted.port))
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= 3, 30)
+
+
+def test_a_node_that_is_no_coordinator_any_more_makes_no_busy_loop(
+    scripted: ScriptedBroker, clients: Clients
+) -> None:
+    scripted.answer(HEARTBEAT, lambda _: group_answer(_NOT_COORDINATOR))
+    consumer = _member(clients, scripted)
+    _beat(consumer, interval_ms=10)
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= 2, 30)
+    before = len(scripted.seen)
+    _compute(3)
+    assert len(scripted.seen) - before < 60
+    assert {body["ErrorCode"] for body, _ in consumer._notable_heartbeats()} == {_NOT_COORDINATOR}
+    scripted.answer(HEARTBEAT, lambda _: group_answer(0))
+    before = _count(scripted, HEARTBEAT)
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= before + 20, 30)
+
+
+@pytest.mark.parametrize(
+    "poll",
+    [
+        pytest.param(lambda consumer: consumer.poll(0), id="poll"),
+        pytest.param(lambda consumer: consumer.poll(1500), id="a poll longer than the interval"),
+        pytest.param(lambda consumer: consumer.poll_arrow(0), id="poll_arrow"),
+        pytest.param(lambda consumer: next(consumer, None), id="iteration"),
+    ],
+)
+def test_who_polls_does_not_expire_and_who_stops_does(
+    scripted: ScriptedBroker, clients: Clients, poll: Callable[[Any], object]
+) -> None:
+    scripted.logs["t", 0] = []
+    consumer = clients.consumer(
+        scripted, group_id=GROUP, enable_auto_commit=False, consumer_timeout_ms=20
+    )
+    consumer.assign([TopicPartition("t", 0)])
+    consumer.seek(TopicPartition("t", 0), 0)
+    _beat(consumer, max_poll_interval_ms=1000)
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        poll(consumer)
+        assert not consumer._poll_expired()
+    wait_until(consumer._poll_expired, 20)
+    wait_until(lambda: _count(scripted, LEAVE_GROUP) == 1, 20)
+    sent = _count(scripted, HEARTBEAT)
+    _compute(0.5)
+    assert _count(scripted, HEARTBEAT) == sent
+    assert _count(scripted, LEAVE_GROUP) == 1
+
+
+def test_shutdown_ends_heartbeats_and_leaves_nothing(
+    scripted: ScriptedBroker, clients: Clients
+) -> None:
+    consumer = _member(clients, scripted)
+    _beat(consumer)
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= 2)
+    consumer.shutdown(5000)
+    sent = _count(scripted, HEARTBEAT)
+    _compute(0.5)
+    assert _count(scripted, HEARTBEAT) == sent
+    assert _count(scripted, LEAVE_GROUP) == 0
+
+
+def test_what_cannot_be_sent_is_refused(scripted: ScriptedBroker, clients: Clients) -> None:
+    consumer = _member(clients, scripted)
+    for wrong, message in [
+        ({"api": "Hearbeat"}, "no Kafka API"),
+        ({"body": {"GroupID": GROUP}}, "GroupID"),
+        ({"node": ("coordinator", "groups", GROUP)}, "'group' or 'transaction'"),
+        ({"leave": ("Leave", {})}, "no Kafka API"),
+        ({"interval_ms": 0}, "interval_ms"),
+        ({"max_poll_interval_ms": 0}, "max_poll_interval_ms"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            _beat(consumer, **wrong)
