@@ -58,6 +58,11 @@ def python_of(client: str) -> Path:
     return Path(sys.executable) if client == "thalweg" else made(PEERS_PYTHON, "peers")
 
 
+def environment() -> dict[str, str]:
+    """The environment variables with which a program of this tree runs."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
 def run_module(client: str, module: str, *arguments: str, timeout: float = 1800) -> str:
     """Runs a module of this tree where a client is installed; returns what it printed.
 
@@ -68,7 +73,7 @@ def run_module(client: str, module: str, *arguments: str, timeout: float = 1800)
     answer = subprocess.run(
         command,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("generator", ["generate_config.py", "generate_errors.py", "generate_states.py"])
+@pytest.mark.parametrize(
+    "generator", ["generate_config.py", "generate_errors.py", "generate_states.py"]
+)
 def test_generated_files_are_what_the_generator_writes(generator):
     found = subprocess.run(
         [sys.executable, ROOT / "tools" / generator, "--check"],

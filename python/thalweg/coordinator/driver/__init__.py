@@ -82,7 +82,7 @@ class Driver:
 
     def reenter(self, _: object = None) -> None:
         """Has the core call `before_poll` soon; from any thread."""
-        with contextlib.suppress(ReferenceError):  # the consumer may be gone
+        with contextlib.suppress(ReferenceError, IllegalStateError):  # it may be gone, or closed
             self._consumer.reenter()
 
     # ------------------------------------------------------------------ what is read

@@ -42,7 +42,6 @@ from thalweg.coordinator.steps import (
     Subscribed,
     Ticked,
     TopicsChanged,
-    Unsubscribed,
     WatchTopics,
 )
 from thalweg.errors import KafkaError
@@ -250,7 +249,6 @@ class Membership:
     def leave(self, deadline_ms: float, *, commit: bool) -> None:
         """Gives the partitions up and leaves the group, within a limit; errors are logged."""
         self.keep_up()
-        self._step(Unsubscribed())
         self._step(Closed(leave=True))
         if not commit:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))

@@ -1,0 +1,111 @@
+import java.io.FileWriter;
+import java.io.IOException;
+import java.io.Writer;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/**
+ * A member of a consumer group; what it writes down is told in tests/support/clients/member.py.
+ *
+ * <p>GroupMember BOOTSTRAP TOPIC GROUP FILE STRATEGY
+ */
+public final class GroupMember {
+    private final Writer log;
+    private final KafkaConsumer<byte[], byte[]> consumer;
+    private volatile boolean ended;
+
+    private GroupMember(String[] arguments) throws IOException {
+        log = new FileWriter(arguments[3]);
+        boolean cooperative = arguments[4].equals("cooperative-sticky");
+        Properties config = new Properties();
+        config.put("bootstrap.servers", arguments[0]);
+        config.put("group.id", arguments[2]);
+        config.put("auto.offset.reset", "earliest");
+        config.put("enable.auto.commit", "false");
+        config.put("session.timeout.ms", "6000");
+        config.put("heartbeat.interval.ms", "500");
+        config.put("partition.assignment.strategy",
+                "org.apache.kafka.clients.consumer." + (cooperative ? "CooperativeStickyAssignor" : "RangeAssignor"));
+        consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        new GroupMember(arguments).run(arguments[1]);
+    }
+
+    private void run(String topic) throws Exception {
+        Thread waiter = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {
+                    continue;
+                }
+            } catch (IOException error) {
+                // The input has ended all the same.
+            }
+            ended = true;
+        });
+        waiter.setDaemon(true);
+        waiter.start();
+        consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                write("V", "-1");
+            }
+
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                String owned = consumer.assignment().stream().map(each -> Integer.toString(each.partition()))
+                        .sorted().collect(Collectors.joining(","));
+                write("A", consumer.groupMetadata().generationId() + " " + owned);
+            }
+        });
+        while (!ended) {
+            step();
+        }
+        consumer.close();
+    }
+
+    private void step() {
+        ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(100));
+        Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
+        for (TopicPartition partition : records.partitions()) {
+            List<ConsumerRecord<byte[], byte[]>> batch = records.records(partition);
+            long last = batch.get(batch.size() - 1).offset();
+            write("R", partition.partition() + " " + batch.get(0).offset() + " " + last);
+            offsets.put(partition, new OffsetAndMetadata(last + 1));
+        }
+        try {
+            if (!offsets.isEmpty()) {
+                consumer.commitSync(offsets);
+            }
+        } catch (KafkaException error) {
+            return; // the group rebalances
+        }
+        offsets.forEach((where, at) -> write("C", where.partition() + " " + at.offset()));
+    }
+
+    private void write(String kind, String fields) {
+        Instant now = Instant.now();
+        long nanos = now.getEpochSecond() * 1_000_000_000L + now.getNano();
+        try {
+            log.write(kind + " " + nanos + " " + fields + "\n");
+            log.flush();
+        } catch (IOException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}
