@@ -124,10 +124,6 @@ class ClassicGroup:
         due = [own.join, own.sync, own.empty, *self.roster.pending_ids.values(), *waits]
         return min((each for each in due if each is not None), default=None)
 
-    def is_empty(self) -> bool:
-        """Whether it has no members."""
-        return self.state in (GroupState.EMPTY, GroupState.DEAD)
-
     def describe(self) -> dict[str, Any]:
         """The row of a DescribeGroups answer."""
         return answers.described(self)
