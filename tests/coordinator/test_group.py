@@ -740,7 +740,7 @@ def test_a_deleted_group_is_dead():
     assert bench.actions == [Forget()]
 
 
-def test_describe_shows_metadata_and_assignments_of_a_stable_group_only():
+def test_describe_shows_metadata_of_a_stable_group_only_and_the_last_assignment_always():
     bench, ids = stable(2)
     row = bench.group.describe()
     assert (row["GroupState"], row["ProtocolType"], row["ProtocolData"]) == (
@@ -759,4 +759,11 @@ def test_describe_shows_metadata_and_assignments_of_a_stable_group_only():
     bench.join(ids[0])
     row = bench.group.describe()
     assert (row["GroupState"], row["ProtocolData"]) == ("PreparingRebalance", "")
-    assert row["Members"][1]["MemberMetadata"] == row["Members"][1]["MemberAssignment"] == b""
+    assert row["Members"][1]["MemberMetadata"] == b""
+    assert row["Members"][1]["MemberAssignment"] == ids[1].encode()
+
+
+def test_a_rebalance_that_is_broken_off_takes_the_last_assignments_away():
+    bench, ids = completing()
+    bench.join(ids[0], protocols={"range": subscription("u")})
+    assert {each["MemberAssignment"] for each in bench.group.describe()["Members"]} == {b""}

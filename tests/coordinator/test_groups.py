@@ -17,6 +17,7 @@ from thalweg.coordinator.steps import (
     Reply,
     SessionExpired,
     Ticked,
+    TopicsChanged,
 )
 
 UNKNOWN, INVALID_GROUP, NOT_FOUND, UNSUPPORTED, INCONSISTENT = 25, 24, 69, 35, 23
@@ -25,13 +26,15 @@ UNKNOWN, INVALID_GROUP, NOT_FOUND, UNSUPPORTED, INCONSISTENT = 25, 24, 69, 35, 2
 class FakeConsumerGroup:
     """A group of the other protocol, which notes what it is told."""
 
-    def __init__(self, group_id: str, now: float) -> None:
+    def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.empty = False
+        self.state = "Assigning"
         self.heard: list[Any] = []
 
     def step(self, event: Any, now: float) -> list[Any]:
         self.heard.append(event)
+        if isinstance(event, Arrived) and event.body["MemberEpoch"] > 0 and len(self.heard) == 1:
+            return [Reply(event.token, {"ErrorCode": UNKNOWN}), Forget()]
         return [Forget()] if isinstance(event, Deleted) else []
 
     def next_deadline(self) -> float | None:
@@ -39,9 +42,6 @@ class FakeConsumerGroup:
 
     def describe(self) -> dict[str, Any]:
         return {"ErrorCode": 0, "GroupId": self.group_id, "GroupState": "Assigning"}
-
-    def is_empty(self) -> bool:
-        return self.empty
 
 
 def coordinator(consumer: bool = True) -> Groups:
@@ -86,7 +86,7 @@ def with_member(groups: Groups, group_id: str) -> str:
     return member_id
 
 
-@pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "LeaveGroup", "ConsumerGroupHeartbeat"])
+@pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "LeaveGroup"])
 def test_an_empty_group_id_is_invalid(api):
     event = arrived(api, 1, GroupId="", MemberId="")
     assert answer(coordinator().step(event, 0))["ErrorCode"] == INVALID_GROUP
@@ -177,8 +177,22 @@ def test_a_first_heartbeat_makes_a_group_and_later_ones_reach_it():
     assert len(group(groups, "a").heard) == 2
 
 
-def test_a_heartbeat_to_no_group_finds_none():
-    assert answer(coordinator().step(heartbeat("a", epoch=3), 0))["ErrorCode"] == NOT_FOUND
+def test_a_group_that_nobody_may_begin_is_not_kept_nor_replaces_an_empty_one():
+    groups = coordinator()
+    groups.step(join("a"), 0)
+    before = group(groups, "a")
+    actions = groups.step(heartbeat("a", epoch=3), 0)
+    assert actions == [Reply(1, {"ErrorCode": UNKNOWN})]
+    assert group(groups, "a") is before
+
+
+def test_changed_topics_are_told_to_groups():
+    groups = coordinator()
+    with_member(groups, "classic")
+    groups.step(heartbeat("a"), 0)
+    event = TopicsChanged({"t": 1}, {})
+    assert groups.step(event, 0) == []
+    assert group(groups, "a").heard[-1] is event
 
 
 def test_members_of_one_protocol_do_not_join_a_group_of_the_other():
@@ -195,7 +209,7 @@ def test_an_empty_group_becomes_one_of_the_other_protocol():
     groups.step(join("a"), 0)
     groups.step(heartbeat("a"), 0)
     assert isinstance(groups.groups["a"], FakeConsumerGroup)
-    group(groups, "a").empty = True
+    group(groups, "a").state = "Empty"
     actions = groups.step(join("a"), 0)
     assert [type(each) for each in actions] == [Publish, Reply]
     assert not isinstance(groups.groups["a"], FakeConsumerGroup)

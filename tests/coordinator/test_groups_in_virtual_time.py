@@ -234,7 +234,7 @@ def disturb(world: World, action: str, client, number: int) -> None:
 
 
 @settings(
-    max_examples=scaled(20_000),
+    max_examples=scaled(40_000),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

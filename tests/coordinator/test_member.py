@@ -522,6 +522,25 @@ def test_an_assignor_that_raises_is_the_cause_of_what_poll_raises():
     assert sent(bench.poll(), "JoinGroup")
 
 
+def test_assignors_that_raise_elsewhere_are_told_of_too():
+    class Moody(Spread):
+        def metadata(self, topics: set[str]) -> Subscription:
+            raise ZeroDivisionError
+
+        def on_assignment(self, assignment: Assignment, generation: int) -> None:
+            raise ZeroDivisionError
+
+    assignor = Moody()
+    bench = Bench(assignor)
+    [raised] = bench.poll()
+    assert isinstance(raised.error.__cause__, ZeroDivisionError)
+    assert bench.member.state is MemberState.UNJOINED
+    assignor.metadata = Spread().metadata  # type: ignore[method-assign]
+    raised, assign = bench.stable(*parts(0))
+    assert isinstance(raised.error.__cause__, ZeroDivisionError)
+    assert assign == Assign(parts(0), parts(0))
+
+
 def test_bytes_that_are_no_subscription_or_assignment_are_raised():
     bench = Bench()
     rows = [{"MemberId": "m", "Metadata": b"\0"}]

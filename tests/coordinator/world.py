@@ -165,7 +165,12 @@ class Broker:
         self._tick_at: float | None = None
 
     def request(
-        self, api: str, body: dict[str, Any], reply: Callable[[dict[str, Any]], None]
+        self,
+        api: str,
+        body: dict[str, Any],
+        reply: Callable[[dict[str, Any]], None],
+        version: int | None = None,
+        client_id: str = "client",
     ) -> None:
         if self.down:
             reply({"ErrorCode": 16, "Assignment": b""})
@@ -176,8 +181,8 @@ class Broker:
         else:
             token = next(self._tokens)
             self._replies[token] = reply
-            host = "/127.0.0.1"
-            self._step(Arrived(token, api, VERSIONS[api], body, "client", host))
+            number = VERSIONS[api] if version is None else version
+            self._step(Arrived(token, api, number, body, client_id, "/127.0.0.1"))
 
     def _member(self, body: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
         """The rules of `ClassicGroup.validateMember`, out of the view."""
@@ -185,7 +190,9 @@ class Broker:
         instance = body.get("GroupInstanceId")
         if instance is not None:
             now_id = [m for m, row in members.items() if row["instance_id"] == instance]
-            if now_id and now_id[0] != body["MemberId"]:
+            if not now_id:
+                return None, UNKNOWN_MEMBER_ID
+            if now_id[0] != body["MemberId"]:
                 return None, FENCED
         row = members.get(body["MemberId"])
         if row is None:
@@ -250,7 +257,7 @@ class Broker:
         for member_id, due in list(self._deadlines.items()):
             if due <= self.world.now and member_id in self._deadlines:
                 del self._deadlines[member_id]
-                self._step(SessionExpired(member_id, GROUP))
+                self._step(SessionExpired(member_id, self.view["group_id"]))
         self._step(Ticked())
 
 

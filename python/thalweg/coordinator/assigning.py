@@ -1,10 +1,11 @@
 """The member's side of assignors: what they add to JoinGroup, and how the leader has one decide."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from thalweg.coordinator.protocol import VERSION_MAX, Assignment, Subscription
-from thalweg.errors import KafkaConfigurationError
+from thalweg.errors import KafkaConfigurationError, KafkaError
 from thalweg.structs import TopicPartition
 
 __all__ = ["Assignor", "Assignors", "GroupTopics", "JoinedMember"]
@@ -24,6 +25,9 @@ class Assignor(Protocol):
 
     def metadata(self, topics: set[str]) -> Any:
         """What a member says of itself."""
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """What this member was given."""
 
 
 class JoinedMember(NamedTuple):
@@ -106,13 +110,19 @@ class Assignors:
         generation: int,
         rack: str | None,
     ) -> list[dict[str, Any]]:
-        """The Protocols of a JoinGroup request."""
+        """The Protocols of a JoinGroup request.
+
+        Raises:
+            KafkaError: If an assignor raises; its exception is the cause.
+        """
         rows = []
         for name, assignor in self._by_name.items():
+            with _blamed(name):
+                user_data = assignor.metadata(set(topics)).user_data
             subscription = Subscription(
                 VERSION_MAX,
                 sorted(topics),
-                assignor.metadata(set(topics)).user_data,
+                user_data,
                 sorted(owned),
                 generation,
                 rack or None,
@@ -123,18 +133,35 @@ class Assignors:
     def decide(
         self, name: str, topics: GroupTopics, members: Sequence[JoinedMember]
     ) -> list[dict[str, Any]]:
-        """The Assignments of the leader's SyncGroup request: a row for each member."""
-        given = self._by_name[name].assign(topics, list(members))
-        return [
-            {"MemberId": each.member_id, "Assignment": _encoded(given.get(each.member_id))}
-            for each in members
-        ]
+        """The Assignments of the leader's SyncGroup request: a row for each member.
+
+        Raises:
+            KafkaError: If the assignor raises.
+        """
+        with _blamed(name):
+            given = self._by_name[name].assign(topics, list(members))
+            return [
+                {"MemberId": each.member_id, "Assignment": _encoded(given.get(each.member_id))}
+                for each in members
+            ]
 
     def tell(self, name: str, assignment: Assignment, generation: int) -> None:
-        """Tells the chosen assignor what this member was given."""
-        hear = getattr(self._by_name[name], "on_assignment", None)
-        if hear is not None:
-            hear(assignment, generation)
+        """Tells the chosen assignor what this member was given.
+
+        Raises:
+            KafkaError: If the assignor raises.
+        """
+        with _blamed(name):
+            self._by_name[name].on_assignment(assignment, generation)
+
+
+@contextmanager
+def _blamed(name: str) -> Iterator[None]:
+    """Assignors may be the user's own code."""
+    try:
+        yield
+    except Exception as error:
+        raise KafkaError(f"the assignor {name!r} raised {error!r}") from error
 
 
 def _protocols_of(assignor: Assignor) -> Sequence[int]:

@@ -124,10 +124,6 @@ class ClassicGroup:
         due = [own.join, own.sync, own.empty, *self.roster.pending_ids.values(), *waits]
         return min((each for each in due if each is not None), default=None)
 
-    def is_empty(self) -> bool:
-        """Whether it has no members."""
-        return self.state in (GroupState.EMPTY, GroupState.DEAD)
-
     def describe(self) -> dict[str, Any]:
         """The row of a DescribeGroups answer."""
         return answers.described(self)
@@ -205,7 +201,6 @@ class ClassicGroup:
 
     def _update(self, member: GroupMember, event: Arrived) -> None:
         said = answers.member_of(event, member.member_id)
-        member.client_id, member.client_host = said.client_id, said.client_host
         member.protocols = said.protocols
         member.session_timeout_ms = said.session_timeout_ms
         member.rebalance_timeout_ms = said.rebalance_timeout_ms
@@ -219,6 +214,7 @@ class ClassicGroup:
         self._reply(old.join_token, answers.join_error(fenced, old_id))
         self._reply(old.sync_token, answers.sync_error(fenced))
         new = answers.member_of(event, member_id)
+        new.client_id, new.client_host = old.client_id, old.client_host  # as Kafka has it
         new.assignment, new.join_token, new.is_new = old.assignment, event.token, False
         self.roster.replace_static(old_id, new)
         self._not_synced = {
@@ -276,6 +272,7 @@ class ClassicGroup:
         """Those who wait for an assignment are to join again."""
         for member in self.roster:
             token, member.sync_token = member.sync_token, None
+            member.assignment = b""
             self._reply(token, answers.sync_error(RebalanceInProgressError.errno))
 
     def _complete_if_all_joined(self, now: float) -> None:

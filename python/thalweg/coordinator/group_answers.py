@@ -128,7 +128,11 @@ def left(version: int, rows: Sequence[Mapping[str, Any]], codes: Sequence[int]) 
 
 
 def described(group: "ClassicGroup") -> dict[str, Any]:
-    """Its row in DescribeGroups; metadata and assignments are shown of a stable group only."""
+    """Its row in DescribeGroups.
+
+    Metadata is shown of a stable group only; assignments always, as Kafka 4 does: in a rebalance
+    they are the last ones.
+    """
     stable = group.state is GroupState.STABLE
     return {
         "ErrorCode": NoError.errno,
@@ -143,7 +147,7 @@ def described(group: "ClassicGroup") -> dict[str, Any]:
                 "ClientId": member.client_id,
                 "ClientHost": member.client_host,
                 "MemberMetadata": member.metadata(group.protocol) if stable else b"",
-                "MemberAssignment": member.assignment if stable else b"",
+                "MemberAssignment": member.assignment,
             }
             for member in group.roster
         ],

@@ -22,6 +22,7 @@ from thalweg.coordinator.steps import (
     Reply,
     SessionExpired,
     Ticked,
+    TopicsChanged,
 )
 from thalweg.errors import (
     GroupIdNotFoundError,
@@ -34,6 +35,7 @@ from thalweg.errors import (
 
 __all__ = ["Group", "Groups"]
 
+_EMPTY = "Empty"
 _SAYS_NOT_FOUND = 6  # from here on DescribeGroups has an error for unknown groups (KIP-1043)
 
 
@@ -41,6 +43,10 @@ class Group(Protocol):
     """What a group of either protocol offers."""
 
     group_id: str
+
+    @property
+    def state(self) -> str:
+        """Kafka's word for it; "Empty" lets a group of the other protocol take its place."""
 
     def step(self, event: GroupEvent, now: float) -> list[GroupAction]:
         """What an event leads to."""
@@ -50,9 +56,6 @@ class Group(Protocol):
 
     def describe(self) -> dict[str, Any]:
         """Its row in DescribeGroups or ConsumerGroupDescribe."""
-
-    def is_empty(self) -> bool:
-        """Whether it has no members, so that a group of the other protocol may replace it."""
 
 
 class Groups:
@@ -66,14 +69,14 @@ class Groups:
         self,
         settings: GroupSettings,
         new_id: Callable[[], str],
-        new_consumer_group: Callable[[str, float], Group] | None = None,
+        new_consumer_group: Callable[[str], Group] | None = None,
     ) -> None:
         """Makes a coordinator without groups.
 
         Args:
             settings: Options of classic groups.
             new_id: Makes the random part of member ids.
-            new_consumer_group: (group id, now) -> a group of KIP-848; None: not spoken.
+            new_consumer_group: Makes a group of KIP-848, given its id; None: not spoken.
         """
         self.groups: dict[str, Group] = {}
         self._settings = settings
@@ -88,12 +91,10 @@ class Groups:
             case SessionExpired(_, group_id) | Deleted(group_id):
                 return self._pass_on(self.groups.get(group_id), event, now)
             case Ticked():
-                return [
-                    action
-                    for group in list(self.groups.values())
-                    if (due := group.next_deadline()) is not None and due <= now
-                    for action in self._pass_on(group, event, now)
-                ]
+                due = [each for each in self.groups.values() if _is_due(each, now)]
+            case TopicsChanged():
+                due = list(self.groups.values())
+        return [action for group in due for action in self._pass_on(group, event, now)]
 
     def next_deadline(self) -> float | None:
         """When the first group wants a Ticked."""
@@ -131,7 +132,7 @@ class Groups:
             return self._pass_on(group, event, now)
         if event.api != "JoinGroup" or event.body["MemberId"]:
             return [_refuse(event, UnknownMemberIdError.errno)]
-        if group is not None and not group.is_empty():
+        if group is not None and group.state != _EMPTY:
             return [_refuse(event, InconsistentGroupProtocolError.errno)]
         fresh = ClassicGroup(group_id, self._settings, self._new_id, now)
         self.groups[group_id] = fresh
@@ -141,18 +142,18 @@ class Groups:
         if self._new_consumer_group is None:
             return [_refuse(event, UnsupportedVersionError.errno)]
         group_id = event.body["GroupId"]
-        if not group_id:
-            return [_refuse(event, InvalidGroupIdError.errno)]
         group = self.groups.get(group_id)
-        if isinstance(group, ClassicGroup) and group.is_empty():
-            group = None
-        joins = event.body["MemberEpoch"] == 0
-        if isinstance(group, ClassicGroup) or (group is None and not joins):
+        if not isinstance(group, ClassicGroup | None):
+            return self._pass_on(group, event, now)
+        if group is not None and group.state != _EMPTY:
             return [_refuse(event, GroupIdNotFoundError.errno)]
-        if group is None:
-            group = self._new_consumer_group(group_id, now)
-            self.groups[group_id] = group
-        return self._pass_on(group, event, now)
+        # Who may begin a group is the new group's own affair: it is dropped if nobody did.
+        fresh = self._new_consumer_group(group_id)
+        actions = fresh.step(event, now)
+        if Forget() in actions:
+            return [each for each in actions if each != Forget()]
+        self.groups[group_id] = fresh
+        return actions
 
     # ------------------------------------------------------------------ describing
 
@@ -180,6 +181,11 @@ class Groups:
             f"Group {group_id} is not a {kind} group." if group else f"Group {group_id} not found."
         )
         return _no_row(group_id) | {"ErrorCode": GroupIdNotFoundError.errno, "ErrorMessage": why}
+
+
+def _is_due(group: Group, now: float) -> bool:
+    due = group.next_deadline()
+    return due is not None and due <= now
 
 
 def _no_row(group_id: str) -> dict[str, Any]:

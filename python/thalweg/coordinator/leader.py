@@ -9,7 +9,7 @@ from typing import Any
 
 from thalweg.coordinator.assigning import Assignors, GroupTopics, JoinedMember
 from thalweg.coordinator.protocol import Subscription
-from thalweg.errors import KafkaError, KafkaProtocolError
+from thalweg.errors import KafkaProtocolError
 
 __all__ = ["Leader"]
 
@@ -71,18 +71,13 @@ class Leader:
         """The Assignments of SyncGroup.
 
         Raises:
-            KafkaError: If the assignor raises; its exception is the cause.
+            KafkaError: If the assignor raises.
         """
         members, topics = self._members or [], self._topics()
         self._members = None
         known = self.known.only(topics)
         self._decided = topics, known
-        if self._skip:
-            return []
-        try:
-            return assignors.decide(protocol, known, members)
-        except Exception as error:
-            raise KafkaError(f"the assignor {protocol!r} raised {error!r}") from error
+        return [] if self._skip else assignors.decide(protocol, known, members)
 
     def is_outdated(self) -> bool:
         """Whether it would decide about other topics, or other numbers of partitions, today."""

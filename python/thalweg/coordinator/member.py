@@ -254,7 +254,10 @@ class ClassicMember:
             # Of an older subscription: join again, with what is owned meanwhile.
             self._rejoin_reason = "the assignment is not of the present subscription"
             return
-        self._assignors.tell(self._protocol, given, self.generation)
+        try:
+            self._assignors.tell(self._protocol, given, self.generation)
+        except KafkaError as error:
+            self._actions.append(Raise(error))  # the partitions are this member's all the same
         callbacks = self._owned.assigned(given.assigned_partitions)
         if any(isinstance(each, Revoke) for each in callbacks):
             # Nobody is given them before this member has joined without them.
@@ -284,7 +287,11 @@ class ClassicMember:
         self._joined_topics = topics
         self._leader.resign()
         rack = self._settings.client_rack
-        said = self._assignors.said(topics, self.assignment, self.generation, rack)
+        try:
+            said = self._assignors.said(topics, self.assignment, self.generation, rack)
+        except KafkaError as error:
+            self._tell(error)
+            return
         body = requests.join(self._settings, self.member_id, said, self._rejoin_reason or "")
         self._send("JoinGroup", body, self._settings.join_timeout_ms)
 

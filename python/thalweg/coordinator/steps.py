@@ -296,7 +296,7 @@ class Deleted:
     group_id: str = ""  # what groups.py routes by
 
 
-GroupEvent = Arrived | SessionExpired | Deleted | Ticked
+GroupEvent = Arrived | SessionExpired | Deleted | Ticked | TopicsChanged
 
 # ---------------------------------------------------------------------- what a group wants done
 
