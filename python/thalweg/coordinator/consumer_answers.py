@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from thalweg.coordinator.reconciliation import Current
-from thalweg.coordinator.states import ReconciliationState
 from thalweg.coordinator.steps import View
 from thalweg.coordinator.topic_ids import IdPartition, id_rows
 from thalweg.errors import NoError, RebalanceInProgressError

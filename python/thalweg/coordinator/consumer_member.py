@@ -32,8 +32,8 @@ from thalweg.coordinator.steps import (
     Lose,
     MemberAction,
     MemberEvent,
-    PollExpired,
     Polled,
+    PollExpired,
     Raise,
     Revoke,
     StopHeartbeats,
@@ -145,7 +145,7 @@ class ConsumerMember:
 
     # ------------------------------------------------------------------ in and out
 
-    def step(self, event: MemberEvent, now: float) -> list[MemberAction]:  # noqa: PLR0911
+    def step(self, event: MemberEvent, now: float) -> list[MemberAction]:
         """Takes an event; what is to be done, in this order."""
         match event:
             case Subscribed():
@@ -202,31 +202,38 @@ class ConsumerMember:
     # ------------------------------------------------------------------ answers
 
     def _heard(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
+        is_report = isinstance(answer, Answered)
         if self.state not in _MEMBER:
             return []
+        if self.state is _S.JOINING and not is_report and not self._reports.may_be_repeated(now):
+            return []  # to a heartbeat of an earlier membership
         error = heartbeats.reason(answer.body, answer.error)
         match heartbeats.verdict(error):
             case Verdict.NONE if answer.body is not None:
-                return self._took(answer.body, now)
+                return self._took(answer.body, now, is_report)
+            case Verdict.FATAL:
+                return self._lost(_S.FATAL, now, error)
+            case Verdict.REJOIN if self.state is not _S.JOINING:
+                return self._lost(_S.FENCED, now)
+            case _ if self._reports.token is not None and not is_report:
+                return []  # the report that is under way will tell
             case Verdict.REJOIN:
-                # A heartbeat from before this membership may be answered that late.
-                return [] if self.state is _S.JOINING else self._lost(_S.FENCED, now)
-            case Verdict.RETRY:
+                self._reports.leave()
                 return self._reports.failed(now)
             case Verdict.LOOK_UP:
                 return self._reports.failed(now, look_up=True)
             case Verdict.RAISE:
                 return [*self._reports.failed(now), Raise(error)]
-        return self._lost(_S.FATAL, now, error)
+        return self._reports.failed(now)
 
-    def _took(self, body: Mapping[str, Any], now: float) -> list[MemberAction]:
-        if body["MemberEpoch"] < self._reports.epoch:
-            return []  # overtaken by a later answer
+    def _took(self, body: Mapping[str, Any], now: float, is_report: bool) -> list[MemberAction]:
+        if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later answer
+            return self._report(now) if is_report else []
         told = body["Assignment"]
         if told is not None:
             self._target = id_partitions(told["TopicPartitions"])
-        actions, settled = self._reports.took(body, now)
-        if not settled:
+        actions = self._reports.took(body, now, is_report)
+        if actions is None:
             return self._report(now)
         if self._reports.is_clean and self._running is None:
             self._was_lost = False

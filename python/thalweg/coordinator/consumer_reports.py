@@ -72,23 +72,31 @@ class Reports:
         timeout_ms = self._settings.request_timeout_ms
         return [StopHeartbeats(), Send(self.token, API, body, timeout_ms), self._repeat(body)]
 
-    def took(self, body: Mapping[str, Any], now: float) -> tuple[list[MemberAction], bool]:
-        """Takes a good answer.
+    def may_be_repeated(self, now: float) -> bool:
+        """Whether repeats of the report may have been sent."""
+        return self._repeated_from is not None and now >= self._repeated_from
+
+    def took(
+        self, body: Mapping[str, Any], now: float, is_report: bool
+    ) -> list[MemberAction] | None:
+        """Takes a good answer, to the report itself or to a repeated heartbeat.
 
         Returns:
-            What is to be done; and False if the report has to be sent once more, as repeats of
-            it may still be on their way: the answer to the next one says that they have arrived.
+            What is to be done. None if the report has to be sent once more, as repeats of it may
+            still be on their way: the answer to the next one says that they have arrived.
         """
         self.epoch = body["MemberEpoch"]
         self.member_id = body.get("MemberId") or self.member_id
         self._interval_ms = body["HeartbeatIntervalMs"] or self._interval_ms
-        self._failures = 0
-        if self._repeated_from is None:
-            return [], True
-        if now >= self._repeated_from:
-            return [], False
+        if self._repeated_from is None or not (is_report or self.token is None):
+            return []
+        if self.may_be_repeated(now):
+            return None
+        if not is_report:
+            return []
         self.token = self.retry_at = self._repeated_from = None
-        return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))], True
+        self._failures = 0
+        return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))]
 
     def failed(self, now: float, *, look_up: bool = False) -> list[MemberAction]:
         """Plans another try; whatever it was that failed, its answer is not known."""
