@@ -249,7 +249,7 @@ class ConsumerGroup:
         if holder.member_id != member_id:
             text = (
                 f"Static member {member_id} with instance id {instance_id} cannot join the group"
-                f" {self.group_id} because the instance id is owned by {holder.member_id} member."
+                f" because the instance id is owned by {holder.member_id} member."
             )
             raise Refusal(UnreleasedInstanceIdError, text)
         return holder
