@@ -46,6 +46,7 @@ from thalweg.coordinator.steps import (
     TopicsChanged,
     WatchTopics,
 )
+from thalweg.coordinator.topic_ids import IdPartition
 from thalweg.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from thalweg.structs import TopicPartition
 
@@ -418,12 +419,11 @@ class World:
     def check_owners(self) -> None:
         """No partition has two owners, of those whom the group still knows."""
         known = self.broker.group.roster.members
-        owners: dict[TopicPartition, str] = {}
+        owners: dict[IdPartition, str] = {}
         for client in self.living:
-            # A dead topic's partitions are no one's any more.
             if client.member.member_id not in known:
                 continue
-            for each in client.owned:
+            for each in client.owned_ids:
                 other = owners.setdefault(each, client.member.member_id)
                 assert other == client.member.member_id, f"{each}: {other} and {client.name}"
 
@@ -454,7 +454,7 @@ class World:
     def check_converged(self) -> None:
         """Everybody is stable, and has what the assignment says; nothing is left over."""
         group = self.broker.group
-        members = [each for each in self.living if each.subscribed]
+        members = [each for each in self.living if each.subscribed and each.failed is None]
         assert set(group.roster.members) == {each.member.member_id for each in members}
         for client in members:
             member = client.member
@@ -533,6 +533,13 @@ class Client:
         self, body: dict[str, Any], done: Done, timeout_ms: float = REQUEST_TIMEOUT_MS
     ) -> None:
         self.connection.call(lambda: self.world.broker.heartbeat(body), done, timeout_ms)
+
+    @property
+    def owned_ids(self) -> frozenset[IdPartition]:
+        """What it owns, by topic id: a topic made anew has other partitions."""
+        found = self.member._owned
+        assert len(found) == len(self.owned)
+        return found
 
     # ------------------------------------------------------------------ the application
 
@@ -642,7 +649,7 @@ class Client:
         """Commits what it owns; if that is taken, nobody else has it."""
         if not self.owned or self.member.commit_refusal() is not None:
             return
-        member_id, epoch, owned = self.member.member_id, self.member.generation, set(self.owned)
+        member_id, epoch, owned = self.member.member_id, self.member.generation, self.owned_ids
 
         def serve() -> dict[str, Any]:
             code = self.world.broker.commit(member_id, epoch)
@@ -653,7 +660,7 @@ class Client:
                 others = [each for each in self.world.living if each is not self]
                 for other in others:
                     if other.member.member_id in self.world.broker.group.roster.members:
-                        assert owned.isdisjoint(other.owned), "a commit of an earlier owner"
+                        assert owned.isdisjoint(other.owned_ids), "a commit of an earlier owner"
             return {"ErrorCode": code}
 
         self.connection.call(serve, lambda _answer, _error: None, REQUEST_TIMEOUT_MS)

@@ -30,7 +30,10 @@ def shake(world: World) -> None:
     client = chance.choice(living) if living else None
     what = chance.random()
     if client is None or (what < 0.3 and len(living) < 20):
-        world.client(some_topics(world), polls_every_ms=chance.choice([200.0, 500.0, 3_000.0]))
+        # Some of them find their instance id taken, and fail.
+        instance_id = chance.choice([None, None, "i1", "i2"])
+        polls_every_ms = chance.choice([200.0, 500.0, 3_000.0])
+        world.client(some_topics(world), polls_every_ms=polls_every_ms, instance_id=instance_id)
     elif what < 0.4:
         client.crash()
     elif what < 0.5:
@@ -46,6 +49,10 @@ def shake(world: World) -> None:
     elif what < 0.9:
         topic = chance.choice(sorted(world.broker.topics))
         world.change_topics(world.broker.topics | {topic: world.broker.topics[topic] + 1})
+    elif what < 0.93:
+        topic = chance.choice(sorted(world.broker.topics))
+        ids = world.broker.ids | {topic: f"{topic}-made-anew-at-{world.clock.now}"}
+        world.change_topics(world.broker.topics, ids)
 
 
 def some_topics(world: World) -> set[str]:

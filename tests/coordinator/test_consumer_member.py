@@ -266,11 +266,20 @@ def test_topics_that_are_not_known_by_id_wait_and_the_others_do_not():
     assert talk.polls() == [Assign(partitions("t0 x7"), partitions("x7"))]
 
 
+def test_what_is_left_of_a_deleted_topic_goes_before_anything_is_committed():
+    talk = joined("T0 U0")
+    talk.step(TopicsChanged({"t": 1}, {}, {"t": "T"}))
+    talk.hears(2, "")
+    assert talk.polls() == [Lose(partitions("u0")), AutoCommit(), Revoke(partitions("t0"))]
+    talk.step(CallbacksDone())
+    assert talk.body["TopicPartitions"] == []
+
+
 def test_a_topic_that_was_made_anew_is_another_one():
     talk = joined("T0")
     talk.step(TopicsChanged({"t": 1}, {}, {"t": "N"}))
     talk.hears(2, "")
-    assert talk.polls() == [AutoCommit(), Revoke(partitions("t0"))]
+    assert talk.polls() == [Lose(partitions("t0"))], "its offsets are not those of the new one"
     talk.step(CallbacksDone())
     talk.answers(3, "N0")
     assert talk.polls() == [Assign(partitions("t0"), partitions("t0"))]

@@ -84,6 +84,7 @@ class ConsumerMember:
         self._giving_up = _NONE
         self._target = _NONE
         self._names: dict[str, str] = {}
+        self._existing: frozenset[str] = frozenset()
         self._unknown_ids: frozenset[str] = frozenset()
         self._told_anything = False  # whether the listener heard of an assignment since it joined
         self._was_lost = False
@@ -262,10 +263,8 @@ class ConsumerMember:
 
     def _reconcile(self) -> list[MemberAction]:
         """Gives up first; takes what is new once the broker has heard of that."""
-        self._giving_up = self._owned - self._target
-        if self._giving_up:
-            self._running = _Running.REVOKE
-            return [AutoCommit(), Revoke(self._partitions(self._giving_up))]
+        if self._owned - self._target:
+            return self._give_up(self._owned - self._target)
         missing = self._target - self._owned
         added = frozenset(each for each in missing if each.topic_id in self._names)
         actions = self._look_up({each.topic_id for each in missing - added})
@@ -274,6 +273,16 @@ class ConsumerMember:
             self._told_anything = True
             self._owned |= added
             actions.append(Assign(self._partitions(self._owned), self._partitions(added)))
+        return actions
+
+    def _give_up(self, partitions: frozenset[IdPartition]) -> list[MemberAction]:
+        """What is left of deleted topics goes first: a new topic of that name has other offsets."""
+        self._running = _Running.REVOKE
+        self._giving_up = partitions
+        dead = frozenset(each for each in partitions if each.topic_id not in self._existing)
+        actions: list[MemberAction] = [Lose(self._partitions(dead))] if dead else []
+        if partitions - dead:
+            actions += [AutoCommit(), Revoke(self._partitions(partitions - dead))]
         return actions
 
     def _look_up(self, topic_ids: Iterable[str]) -> list[MemberAction]:
@@ -285,6 +294,7 @@ class ConsumerMember:
         return [WatchTopics(frozenset(), unknown)]
 
     def _topics_changed(self, event: TopicsChanged) -> None:
+        self._existing = frozenset(event.ids.values())
         owned = {each.topic_id for each in self._owned}
         kept = {key: name for key, name in self._names.items() if key in owned}
         self._names = kept | {topic_id: name for name, topic_id in event.ids.items()}
@@ -353,9 +363,7 @@ class ConsumerMember:
         if self._owned and self.generation < 0:
             return self._lose()
         if self._owned:
-            self._giving_up = self._owned
-            self._running = _Running.REVOKE
-            return [AutoCommit(), Revoke(self._partitions(self._owned))]
+            return self._give_up(self._owned)
         actions: list[MemberAction] = [StopHeartbeats()]
         if not self._tells_group:
             return actions + self._outside(now)
