@@ -7,13 +7,17 @@ order, so that answers can be compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from tests.coordinator.consumer_world import filled
 from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
 
+# What Kafka 4.3 answered; `python -m tests.integration.test_consumer_group_protocol` asks again.
+RECORDED = Path(__file__).with_name("consumer_answers.json")
 TOPICS = {"t": 4, "u": 3}
 MAX_SIZE = 3
 
@@ -21,7 +25,8 @@ MAX_SIZE = 3
 class Side(Protocol):
     """A broker, as the script sees it."""
 
-    ids: Mapping[str, str]
+    @property
+    def ids(self) -> Mapping[str, str]: ...
 
     def heartbeat(self, version: int, body: dict[str, Any]) -> dict[str, Any]: ...
     def describe(self, group: str) -> dict[str, Any]: ...
@@ -264,3 +269,15 @@ def patterns(script: Script) -> None:
 
 
 SCRIPTS = (join_and_leave, epochs, wrong_requests, static_members, subscriptions, patterns)
+
+
+def kafkas_answers(script: Callable[[Script], None]) -> list[Any]:
+    """What a real Kafka was heard to say."""
+    found: list[Any] = json.loads(RECORDED.read_text(encoding="utf-8"))[script.__name__]
+    return found
+
+
+def plain(heard: list[Any]) -> list[Any]:
+    """As JSON gives it back."""
+    found: list[Any] = json.loads(json.dumps(heard))
+    return found

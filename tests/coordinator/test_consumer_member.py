@@ -23,8 +23,8 @@ from thalweg.coordinator.steps import (
     Lose,
     MemberAction,
     MemberEvent,
-    PollExpired,
     Polled,
+    PollExpired,
     Raise,
     Revoke,
     Send,
@@ -104,9 +104,8 @@ class Talk:
         assert isinstance(self.sent.body, Mapping)
         return self.sent.body
 
-    @property
-    def state(self) -> ConsumerMemberState:
-        return self.member.state
+    def is_in(self, state: ConsumerMemberState) -> bool:
+        return self.member.state is state
 
 
 def joined(assigned: str = "T0 T1 T2 T3", **options: Any) -> Talk:
@@ -118,7 +117,7 @@ def joined(assigned: str = "T0 T1 T2 T3", **options: Any) -> Talk:
     talk.step(CallbacksDone())
     if assigned:
         talk.answers(2, assigned)
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)
     return talk
 
 
@@ -163,16 +162,16 @@ def test_what_it_is_given_is_assigned_within_poll_then_reported_then_it_only_liv
     talk.step(Subscribed(frozenset("t")))
     actions = talk.answers(2, "T1 T0")
     assert kinds(actions) == [Heartbeats]
-    assert talk.state is _S.RECONCILING
+    assert talk.is_in(_S.RECONCILING)
     both = partitions("t0 t1")
     assert talk.polls() == [Assign(both, both)]
     assert talk.polls() == [], "callbacks run"
     assert kinds(talk.step(CallbacksDone())) == [StopHeartbeats, Send, Heartbeats]
-    assert talk.state is _S.ACKNOWLEDGING
+    assert talk.is_in(_S.ACKNOWLEDGING)
     assert talk.body["TopicPartitions"] == rows("T0 T1")
     assert talk.body["MemberEpoch"] == 2
     talk.answers(2, "T0 T1")
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)
     assert talk.repeated is not None
     assert talk.repeated.body == {
         "GroupId": "g",
@@ -191,7 +190,7 @@ def test_an_empty_first_assignment_is_told_once():
     talk.answers(2, "")
     assert talk.polls() == [Assign((), ())]
     assert talk.step(CallbacksDone()) == []
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)
     talk.hears(2, "T0")
     assert talk.polls() == [Assign(partitions("t0"), partitions("t0"))]
 
@@ -221,13 +220,23 @@ def test_nothing_is_taken_while_repeats_of_a_report_may_be_under_way():
     assert kinds(talk.polls()) == [Assign]
 
 
+def test_nothing_is_taken_while_another_subscription_is_on_its_way():
+    talk = joined("T0")
+    talk.hears(3, "T0 T1")
+    assert talk.is_in(_S.RECONCILING)
+    talk.step(Subscribed(frozenset("t")))
+    assert talk.polls() == [], "it says that it owns T0 only: T1 may be given away at once"
+    talk.answers(3, "T0 T1")
+    assert kinds(talk.polls()) == [Assign]
+
+
 def test_an_answer_to_a_heartbeat_from_before_a_report_does_not_pass_for_the_reports():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
     talk.polls()
     talk.step(CallbacksDone())
     talk.hears(2, "T0 T2")
-    assert talk.state is _S.ACKNOWLEDGING
+    assert talk.is_in(_S.ACKNOWLEDGING)
     assert talk.polls() == []
 
 
@@ -244,9 +253,9 @@ def test_a_target_that_turns_back_amid_a_revocation_is_assigned_anew():
 def test_a_target_that_turns_back_before_it_was_seen_stops_nothing():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
-    assert talk.state is _S.RECONCILING
+    assert talk.is_in(_S.RECONCILING)
     talk.hears(2, "T0 T1")
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)
     assert talk.polls() == []
 
 
@@ -289,12 +298,12 @@ def test_a_topic_that_was_made_anew_is_another_one():
 def test_who_is_fenced_loses_all_and_joins_anew(code):
     talk = joined("T0")
     assert talk.hears(code=code) == [StopHeartbeats()]
-    assert talk.state is _S.FENCED
+    assert talk.is_in(_S.FENCED)
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
     assert talk.member.generation == -1
     assert talk.polls() == [Lose(partitions("t0"))]
     talk.step(CallbacksDone())
-    assert talk.state is _S.JOINING
+    assert talk.is_in(_S.JOINING)
     assert (talk.body["MemberEpoch"], talk.body["TopicPartitions"]) == (0, [])
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
     talk.answers(5, "T0")
@@ -314,18 +323,18 @@ def test_who_is_fenced_amid_a_callback_loses_the_rest_after_it():
     assert talk.polls() == []
     assert talk.step(CallbacksDone()) == [Lose(partitions("t0"))]
     talk.step(CallbacksDone())
-    assert talk.state is _S.JOINING
+    assert talk.is_in(_S.JOINING)
 
 
 def test_an_answer_from_before_the_fence_changes_nothing():
     talk = joined("T0")
     talk.hears(code=110)
     talk.hears(9, "T0 T1")
-    assert talk.state is _S.FENCED
+    assert talk.is_in(_S.FENCED)
     talk.polls()
     talk.step(CallbacksDone())
     talk.hears(9, "T0 T1")
-    assert talk.state is _S.JOINING
+    assert talk.is_in(_S.JOINING)
     assert talk.member.generation == -1
 
 
@@ -350,7 +359,7 @@ def test_some_errors_are_the_end(code, kind):
     assert isinstance(actions[-1], Fail)
     assert type(actions[-1].error) is kind
     talk.step(CallbacksDone())
-    assert talk.state is _S.FATAL
+    assert talk.is_in(_S.FATAL)
     for event in (Polled(), Subscribed(frozenset("t")), Unsubscribed(), Closed(True), Ticked()):
         assert talk.step(event) == []
 
@@ -371,7 +380,7 @@ def test_a_coordinator_that_moves_costs_nothing(code, forgets):
     talk = joined("T0")
     actions = talk.hears(code=code)
     assert actions == ([ForgetCoordinator()] if forgets else [])
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)
     assert talk.member.next_deadline() == talk.now + 100
     talk.now += 100
     assert kinds(talk.step(Ticked())) == [StopHeartbeats, Send, Heartbeats]
@@ -408,7 +417,7 @@ def test_a_lost_join_is_sent_again():
     assert talk.body == first.body
     assert talk.step(Answered(first.token, answer(2, "T0"))) == [], "given up"
     talk.answers(2, "T0")
-    assert talk.state is _S.RECONCILING
+    assert talk.is_in(_S.RECONCILING)
 
 
 def test_a_topic_that_may_not_be_read_is_told_and_tried_again():
@@ -417,7 +426,7 @@ def test_a_topic_that_may_not_be_read_is_told_and_tried_again():
     assert isinstance(raised, Raise)
     assert isinstance(raised.error, errors.TopicAuthorizationFailedError)
     assert talk.member.next_deadline() is not None
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)
 
 
 def test_who_does_not_poll_is_stale_and_joins_with_the_poll_after_it_lost_all():
@@ -428,7 +437,7 @@ def test_who_does_not_poll_is_stale_and_joins_with_the_poll_after_it_lost_all():
         {"GroupId": "g", "MemberId": "m", "MemberEpoch": -1, "InstanceId": None},
     )
     talk.step(PollExpired())
-    assert talk.state is _S.STALE
+    assert talk.is_in(_S.STALE)
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
     assert talk.polls() == [Lose(partitions("t0"))]
     assert talk.step(CallbacksDone()) == []
@@ -440,13 +449,13 @@ def test_who_does_not_poll_is_stale_and_joins_with_the_poll_after_it_lost_all():
 def test_it_leaves_after_it_gave_everything_up(instance_id, epoch):
     talk = joined("T0", instance_id=instance_id)
     assert talk.step(Unsubscribed()) == [AutoCommit(), Revoke(partitions("t0"))]
-    assert talk.state is _S.PREPARE_LEAVING
+    assert talk.is_in(_S.PREPARE_LEAVING)
     assert talk.member.commit_refusal() is None
     assert kinds(talk.step(CallbacksDone())) == [StopHeartbeats, Send]
     assert (talk.body["MemberEpoch"], talk.body["InstanceId"]) == (epoch, instance_id)
-    assert talk.state is _S.LEAVING
+    assert talk.is_in(_S.LEAVING)
     talk.answers(epoch)
-    assert talk.state is _S.UNSUBSCRIBED
+    assert talk.is_in(_S.UNSUBSCRIBED)
     assert talk.member.assignment == ()
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
 
@@ -456,9 +465,9 @@ def test_who_subscribes_again_while_it_leaves_joins_after_that():
     talk.step(Unsubscribed())
     talk.step(Subscribed(frozenset("u")))
     talk.step(CallbacksDone())
-    assert talk.state is _S.LEAVING
+    assert talk.is_in(_S.LEAVING)
     talk.answers(-1)
-    assert talk.state is _S.JOINING
+    assert talk.is_in(_S.JOINING)
     assert (talk.body["MemberEpoch"], talk.body["SubscribedTopicNames"]) == (0, ["u"])
 
 
@@ -466,7 +475,7 @@ def test_closing_may_leave_without_a_word():
     talk = joined("T0")
     assert kinds(talk.step(Closed(leave=False))) == [AutoCommit, Revoke]
     assert talk.step(CallbacksDone()) == [StopHeartbeats()]
-    assert talk.state is _S.UNSUBSCRIBED
+    assert talk.is_in(_S.UNSUBSCRIBED)
 
 
 def test_who_lost_its_membership_leaves_without_a_word_and_revokes_nothing():
@@ -474,7 +483,7 @@ def test_who_lost_its_membership_leaves_without_a_word_and_revokes_nothing():
     talk.hears(code=25)
     assert talk.step(Closed(leave=True)) == [Lose(partitions("t0"))]
     assert talk.step(CallbacksDone()) == [StopHeartbeats()]
-    assert talk.state is _S.UNSUBSCRIBED
+    assert talk.is_in(_S.UNSUBSCRIBED)
 
 
 def test_another_subscription_is_told_at_once():
@@ -489,7 +498,7 @@ def test_the_epoch_of_commits_follows_the_answers():
     talk = joined("T0")
     talk.hears(7)
     assert talk.member.generation == 7
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)
     talk.hears(6, "T0 T1")
     assert talk.member.generation == 7, "overtaken answers are not news"
-    assert talk.state is _S.STABLE
+    assert talk.is_in(_S.STABLE)

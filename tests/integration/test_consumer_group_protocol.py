@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from tests.coordinator.consumer_script import MAX_SIZE, SCRIPTS, TOPICS, Machines, Script
+from tests.coordinator.consumer_script import (
+    MAX_SIZE,
+    RECORDED,
+    SCRIPTS,
+    TOPICS,
+    Machines,
+    Script,
+    kafkas_answers,
+    plain,
+)
 from tests.support.kafka import RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer
@@ -35,14 +45,15 @@ class RealSide:
 
     def describe(self, group: str) -> dict[str, Any]:
         answer = self._ask("ConsumerGroupDescribe", {"GroupIds": [group]}, group, 1)
-        return answer["Groups"][0]
+        row: dict[str, Any] = answer["Groups"][0]
+        return row
 
     def _ask(self, api: str, body: dict[str, Any], group: str, version: int) -> dict[str, Any]:
         answer: dict[str, Any] = {}
 
         def answered() -> bool:
             nonlocal answer
-            where = ("coordinator", "group", group or "any")
+            where: tuple[Literal["coordinator"], str, str] = ("coordinator", "group", group)
             answer = self._client.request(api, body, where, version=version)
             return answer.get("ErrorCode") not in _PASSING
 
@@ -61,20 +72,46 @@ class RealSide:
         self._consumer.close()
 
 
+def started() -> RealKafka:
+    kafka = RealKafka("4.3", configs=CONFIGS)
+    kafka.start()
+    for name, partitions in TOPICS.items():
+        kafka.create_topic(name, partitions)
+    return kafka
+
+
 @pytest.fixture(scope="module")
 def real() -> Iterator[RealSide]:
-    with RealKafka("4.3", configs=CONFIGS) as kafka:
-        for name, partitions in TOPICS.items():
-            kafka.create_topic(name, partitions)
-        side = RealSide(kafka)
-        yield side
-        side.close()
+    kafka = started()
+    side = RealSide(kafka)
+    yield side
+    side.close()
+    kafka.close()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda each: each.__name__)
-def test_the_machine_answers_as_kafka_does(real, script):
+def test_kafka_and_the_machine_answer_alike(real, script):
     theirs, ours = Script(real, script.__name__), Script(Machines(), script.__name__)
     script(theirs)
     script(ours)
     for number, (their, our) in enumerate(zip(theirs.heard, ours.heard, strict=True)):
         assert our == their, f"step {number} of {script.__name__}"
+    assert plain(theirs.heard) == kafkas_answers(script), "what is recorded is not what it says"
+
+
+def record() -> None:
+    """Writes down what Kafka answers."""
+    kafka = started()
+    side = RealSide(kafka)
+    found = {}
+    for script in SCRIPTS:
+        theirs = Script(side, script.__name__)
+        script(theirs)
+        found[script.__name__] = theirs.heard
+    RECORDED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    side.close()
+    kafka.close()
+
+
+if __name__ == "__main__":
+    record()
