@@ -98,7 +98,7 @@ class Script:
         return answer
 
     def joins(self, member: str, topics: list[str] | None = None, **fields: Any) -> Any:
-        full = {
+        full: dict[str, Any] = {
             "RebalanceTimeoutMs": 60_000,
             "SubscribedTopicNames": ["t"] if topics is None else topics,
             "TopicPartitions": [],

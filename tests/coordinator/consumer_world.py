@@ -54,6 +54,7 @@ SESSION_MS = 10_000
 HEARTBEAT_MS = 1_000
 REQUEST_TIMEOUT_MS = 3_000
 MAX_POLL_MS = 15_000
+AWAY = -2  # the epoch of a static member that left for a while
 
 # What a heartbeat may carry and still be answered without asking the group.
 _PLAIN = {"GroupId", "MemberId", "MemberEpoch", "InstanceId"}
@@ -416,13 +417,17 @@ class World:
 
     # ------------------------------------------------------------------ what must hold
 
+    @property
+    def in_group(self) -> list[Client]:
+        """Whom the group counts as there: who left or was put out may not know it yet."""
+        members = self.broker.group.roster.members
+        known = {key for key, each in members.items() if each.current.epoch != AWAY}
+        return [each for each in self.living if each.member.member_id in known]
+
     def check_owners(self) -> None:
-        """No partition has two owners, of those whom the group still knows."""
-        known = self.broker.group.roster.members
+        """No partition has two owners."""
         owners: dict[IdPartition, str] = {}
-        for client in self.living:
-            if client.member.member_id not in known:
-                continue
+        for client in self.in_group:
             for each in client.owned_ids:
                 other = owners.setdefault(each, client.member.member_id)
                 assert other == client.member.member_id, f"{each}: {other} and {client.name}"
@@ -657,9 +662,8 @@ class Client:
             if code == 0:
                 known = self.world.broker.group.roster.members[member_id]
                 assert known.current.epoch == epoch
-                others = [each for each in self.world.living if each is not self]
-                for other in others:
-                    if other.member.member_id in self.world.broker.group.roster.members:
+                for other in self.world.in_group:
+                    if other is not self:
                         assert owned.isdisjoint(other.owned_ids), "a commit of an earlier owner"
             return {"ErrorCode": code}
 
