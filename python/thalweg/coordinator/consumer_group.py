@@ -9,7 +9,8 @@
     Empty ─> Assigning (the group's epoch is ahead) ─> Reconciling ─> Stable
 
 All is said in heartbeats, so a member learns of a new target with its next one. What is checked
-of a request alone is consumer_requests.py, the members are consumer_roster.py. Plain heartbeats,
+of a request alone is consumer_requests.py, who may speak is consumer_admission.py, the members
+are consumer_roster.py. Plain heartbeats,
 session deadlines and commits are answered elsewhere, by what the view says.
 
 What is deliberately absent: members of the classic protocol in the same group; the delay of
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from thalweg.coordinator import consumer_admission as admission
 from thalweg.coordinator import consumer_answers as answers
 from thalweg.coordinator.assignors.server import ASSIGNORS
 from thalweg.coordinator.consumer_requests import (
@@ -29,6 +31,7 @@ from thalweg.coordinator.consumer_requests import (
     Refusal,
     compiled,
     is_full,
+    owned,
     validate,
 )
 from thalweg.coordinator.consumer_roster import ConsumerGroupMember, ConsumerRoster, Topic
@@ -52,15 +55,8 @@ from thalweg.coordinator.steps import (
     TopicsChanged,
     View,
 )
-from thalweg.coordinator.topic_ids import IdPartition, id_partitions
-from thalweg.errors import (
-    FencedInstanceIdError,
-    FencedMemberEpochError,
-    GroupIdNotFoundError,
-    GroupMaxSizeReachedError,
-    UnknownMemberIdError,
-    UnreleasedInstanceIdError,
-)
+from thalweg.coordinator.topic_ids import IdPartition
+from thalweg.errors import GroupIdNotFoundError
 
 __all__ = ["ConsumerGroup", "ConsumerGroupSettings"]
 
@@ -190,7 +186,7 @@ class ConsumerGroup:
 
     def _heartbeat(self, request: Arrived, now: float) -> dict[str, Any]:
         body = request.body
-        before = self._find(body, request)
+        before = self._speaker(request)
         member = self._told(before, request)
         # Nothing was changed so far; from here on nothing is refused.
         self._exists = True
@@ -198,90 +194,26 @@ class ConsumerGroup:
         self.epoch += resubscribed
         self.roster.put(member)
         self._assign(now)
-        member = self._reconcile(member, _owned(body), resubscribed, now)
+        member = self._reconcile(member, owned(body), resubscribed, now)
         told = None
         if is_full(body) or member.current.assigned != before.current.assigned:
             told = member.current.assigned
         interval_ms = self.settings.heartbeat_interval_ms
         return answers.heartbeat(member.member_id, member.current.epoch, interval_ms, told)
 
-    def _find(self, body: Mapping[str, Any], request: Arrived) -> ConsumerGroupMember:
-        """The member that says this, if it may; a new one if it joins."""
-        members, member_id, joins = (
-            self.roster.members,
-            body["MemberId"],
-            body["MemberEpoch"] == JOIN,
-        )
-        if not self._exists and not joins:
+    def _speaker(self, request: Arrived) -> ConsumerGroupMember:
+        """The member that says this; a new one if it joins."""
+        member_id = request.body["MemberId"]
+        if not self._exists and request.body["MemberEpoch"] != JOIN:
             text = f"Consumer group {self.group_id} not found."
             raise Refusal(GroupIdNotFoundError, text)
-        if member_id not in members and len(members) >= self.settings.max_size:
-            text = (
-                "The consumer group has reached its maximum capacity of"
-                f" {self.settings.max_size} members."
-            )
-            raise Refusal(GroupMaxSizeReachedError, text)
-        member = self._known(body) if body["InstanceId"] is None else self._known_static(body)
+        admission.check_size(self.roster, member_id, self.settings.max_size)
+        member = admission.find(self.group_id, self.roster, request.body)
         if member is None:
             chosen = member_id or self._new_id()
             return ConsumerGroupMember(chosen, request.client_id, request.client_host)
-        if not joins:
-            self._check_epoch(member, body)
-        return member
-
-    def _known(self, body: Mapping[str, Any]) -> ConsumerGroupMember | None:
-        member_id = body["MemberId"]
-        if member_id not in self.roster.members and body["MemberEpoch"] != JOIN:
-            text = f"Member {member_id} is not a member of group {self.group_id}."
-            raise Refusal(UnknownMemberIdError, text)
-        return self.roster.members.get(member_id)
-
-    def _known_static(self, body: Mapping[str, Any]) -> ConsumerGroupMember | None:
-        member_id, instance_id = body["MemberId"], body["InstanceId"]
-        holder = self.roster.static(instance_id)
-        if body["MemberEpoch"] != JOIN:
-            return self._check_static(holder, body)
-        if holder is None:
-            return self.roster.members.get(member_id)
-        if holder.current.epoch == LEAVE_FOR_A_WHILE:
-            back = replace(holder.current, epoch=JOIN)
-            return replace(holder, member_id=member_id or self._new_id(), current=back)
-        if holder.member_id != member_id:
-            text = (
-                f"Static member {member_id} with instance id {instance_id} cannot join the group"
-                f" because the instance id is owned by {holder.member_id} member."
-            )
-            raise Refusal(UnreleasedInstanceIdError, text)
-        return holder
-
-    def _check_static(
-        self, holder: ConsumerGroupMember | None, body: Mapping[str, Any]
-    ) -> ConsumerGroupMember:
-        if holder is None:
-            raise Refusal(UnknownMemberIdError, f"Instance id {body['InstanceId']} is unknown.")
-        if holder.member_id != body["MemberId"]:
-            text = (
-                f"Static member {body['MemberId']} with instance id {body['InstanceId']}"
-                f" was fenced by member {holder.member_id}."
-            )
-            raise Refusal(FencedInstanceIdError, text)
-        return holder
-
-    def _check_epoch(self, member: ConsumerGroupMember, body: Mapping[str, Any]) -> None:
-        epoch, known, owned = body["MemberEpoch"], member.current, _owned(body)
-        if epoch == known.epoch:
-            return
-        # The answer that told the newer epoch may have got lost; nothing is lost then if the
-        # member has no more than it was given.
-        late = epoch == known.previous_epoch and owned is not None and owned <= known.assigned
-        if epoch > known.epoch or not late:
-            size = "greater" if epoch > known.epoch else "smaller"
-            text = (
-                f"The consumer group member has a {size} member epoch ({epoch}) than the one"
-                f" known by the group coordinator ({known.epoch}). The member must abandon all"
-                " its partitions and rejoin."
-            )
-            raise Refusal(FencedMemberEpochError, text)
+        # A static member in the place of the one that is away, by the old broker's naming.
+        return member if member.member_id else replace(member, member_id=self._new_id())
 
     def _told(self, member: ConsumerGroupMember, request: Arrived) -> ConsumerGroupMember:
         told = member.told(request.body, request.client_id, request.client_host)
@@ -313,11 +245,11 @@ class ConsumerGroup:
     def _reconcile(
         self,
         member: ConsumerGroupMember,
-        owned: frozenset[IdPartition] | None,
+        reported: frozenset[IdPartition] | None,
         resubscribed: bool,
         now: float,
     ) -> ConsumerGroupMember:
-        current = self.next_position(member, owned, resubscribed)
+        current = self.next_position(member, reported, resubscribed)
         if current == member.current:
             return member
         revoke_by = now + member.rebalance_timeout_ms if current.state is _UNREVOKED else None
@@ -328,14 +260,14 @@ class ConsumerGroup:
     def next_position(
         self,
         member: ConsumerGroupMember,
-        owned: frozenset[IdPartition] | None = None,
+        reported: frozenset[IdPartition] | None = None,
         resubscribed: bool = False,
     ) -> Current:
         """Where a heartbeat with these partitions brings a member."""
         return reconcile(
             member.current,
             self.roster.target(member, self.assignment_epoch),
-            owned,
+            reported,
             lambda each: self.roster.is_free(each, member.member_id),
             resubscribed,
         )
@@ -350,17 +282,14 @@ class ConsumerGroup:
     # ------------------------------------------------------------------ going
 
     def _leave(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        member_id, instance_id, epoch = body["MemberId"], body["InstanceId"], body["MemberEpoch"]
+        member_id, epoch = body["MemberId"], body["MemberEpoch"]
         if not self._exists:
             raise Refusal(GroupIdNotFoundError, f"Group {self.group_id} not found.")
-        if instance_id is None:
-            member = self._known(body)
-        else:
-            member = self._check_static(self.roster.static(instance_id), body)
-        if member is not None and epoch == LEAVE_FOR_A_WHILE:
+        member = admission.known(self.group_id, self.roster, body)
+        if epoch == LEAVE_FOR_A_WHILE:
             away = replace(member.current, epoch=LEAVE_FOR_A_WHILE, revoking=frozenset())
             self.roster.put(replace(member, current=away, revoke_by=None))
-        elif member is not None:
+        else:
             self._remove(member.member_id)
         return answers.heartbeat(member_id, epoch, 0, None)
 
@@ -375,8 +304,3 @@ def _topics(event: TopicsChanged) -> dict[str, Topic]:
         for name, count in event.partitions.items()
         if name in event.ids
     }
-
-
-def _owned(body: Mapping[str, Any]) -> frozenset[IdPartition] | None:
-    rows = body["TopicPartitions"]
-    return None if rows is None else id_partitions(rows)

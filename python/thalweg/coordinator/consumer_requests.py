@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from thalweg.coordinator.topic_ids import IdPartition, id_partitions
 from thalweg.errors import (
     BrokerResponseError,
     InvalidRegularExpressionError,
@@ -15,7 +16,16 @@ from thalweg.errors import (
     UnsupportedAssignorError,
 )
 
-__all__ = ["JOIN", "LEAVE", "LEAVE_FOR_A_WHILE", "Refusal", "compiled", "is_full", "validate"]
+__all__ = [
+    "JOIN",
+    "LEAVE",
+    "LEAVE_FOR_A_WHILE",
+    "Refusal",
+    "compiled",
+    "is_full",
+    "owned",
+    "validate",
+]
 
 # The epochs that are no epochs.
 JOIN: Final = 0
@@ -83,6 +93,12 @@ def is_full(body: Mapping[str, Any]) -> bool:
         body["SubscribedTopicNames"] is not None or body.get("SubscribedTopicRegex") is not None
     )
     return subscribes and body["RebalanceTimeoutMs"] != -1 and body["TopicPartitions"] is not None
+
+
+def owned(body: Mapping[str, Any]) -> frozenset[IdPartition] | None:
+    """The partitions that the member says it has; None if it says nothing of them."""
+    rows = body["TopicPartitions"]
+    return None if rows is None else id_partitions(rows)
 
 
 def compiled(regex: str) -> re.Pattern[str]:
