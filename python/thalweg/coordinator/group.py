@@ -1,0 +1,427 @@
+"""One classic group, the broker's side (`ClassicGroup` and what moves it in Kafka).
+
+        JoinGroup                 all joined, or time is up            SyncGroup of the leader
+    Empty ────> PreparingRebalance ────────────────> CompletingRebalance ────────> Stable
+                        ^  └─ nobody left: Empty              │                       │
+                        └──── members come, go, change, or do not sync in time ───────┘
+
+JoinGroup waits for all known members, at most the longest rebalance timeout, the first time for
+`initial_rebalance_delay_ms`. Only the leader hears who the members are; it sends the assignment
+with its SyncGroup, for which all others wait.
+
+What is elsewhere: the members and their vote are roster.py, who is refused is group_rules.py,
+bodies of answers and the view are group_answers.py. Heartbeats, session deadlines and commits are
+answered by what the view says.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from thalweg.coordinator import group_answers as answers
+from thalweg.coordinator import group_rules as rules
+from thalweg.coordinator.group_rules import GroupSettings
+from thalweg.coordinator.roster import GroupMember, Roster
+from thalweg.coordinator.states import CLASSIC_GROUP, GroupState, move
+from thalweg.coordinator.steps import (
+    Arrived,
+    Deleted,
+    Forget,
+    GroupAction,
+    GroupEvent,
+    Publish,
+    Reply,
+    SessionExpired,
+    Ticked,
+)
+from thalweg.errors import (
+    CoordinatorNotAvailableError,
+    FencedInstanceIdError,
+    GroupMaxSizeReachedError,
+    MemberIdRequiredError,
+    NoError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    UnsupportedVersionError,
+)
+
+__all__ = ["ClassicGroup", "GroupSettings"]
+
+_MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup that has new members join twice
+_SKIP_ASSIGNMENT_FROM = 9  # ... that can tell a leader to leave the assignment alone
+
+
+@dataclass(slots=True)
+class _Timers:
+    """When the group does something by itself.
+
+    Attributes:
+        join: The end of the wait for JoinGroup requests.
+        initial_left_ms: While the first wait runs: how much longer it may become.
+        sync: The end of the wait for SyncGroup requests (KAFKA-12890).
+        empty: When the empty group is dropped.
+    """
+
+    join: float | None = None
+    initial_left_ms: float | None = None
+    sync: float | None = None
+    empty: float | None = None
+
+
+class ClassicGroup:
+    """One group. Requests go in, answers and views come out.
+
+    Attributes:
+        state: See states.CLASSIC_GROUP.
+        generation: Counts the rebalances.
+        protocol: The assignor of this generation.
+    """
+
+    def __init__(
+        self, group_id: str, settings: GroupSettings, new_id: Callable[[], str], now: float
+    ) -> None:
+        """Makes an empty group; `new_id` makes the random part of member ids."""
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol: str | None = None
+        self.topics: list[str] = []
+        self.roster = Roster()
+        self._settings = settings
+        self._new_id = new_id
+        self._timers = _Timers(empty=now + settings.empty_retention_ms)
+        self._not_synced: dict[str, None] = {}  # an ordered set of member ids
+        self._came_meanwhile = False
+        self._view: Mapping[str, Any] | None = None
+        self._replies: list[GroupAction] = []
+
+    # ------------------------------------------------------------------ in and out
+
+    def step(self, event: GroupEvent, now: float) -> list[GroupAction]:
+        """What an event leads to; a changed view stands before the replies."""
+        match event:
+            case Arrived():
+                self._arrived(event, now)
+            case SessionExpired(member_id):
+                self._session_expired(member_id, now)
+            case Deleted():
+                self._die()
+            case Ticked():
+                self._ticked(now)
+        actions, self._replies = self._replies, []
+        if self.state is GroupState.DEAD:
+            return [*actions, Forget()]
+        view = answers.view(self)
+        if view == self._view:
+            return actions
+        self._view = view
+        return [Publish(view), *actions]
+
+    def next_deadline(self) -> float | None:
+        """When it wants a Ticked."""
+        own = self._timers
+        waits = [each.join_deadline for each in self.roster]
+        due = [own.join, own.sync, own.empty, *self.roster.pending_ids.values(), *waits]
+        return min((each for each in due if each is not None), default=None)
+
+    def describe(self) -> dict[str, Any]:
+        """The row of a DescribeGroups answer."""
+        return answers.described(self)
+
+    def _reply(self, token: int | None, body: dict[str, Any]) -> None:
+        if token is not None:
+            self._replies.append(Reply(token, body))
+
+    def _arrived(self, event: Arrived, now: float) -> None:
+        match event.api:
+            case "JoinGroup":
+                self._join(event, now)
+            case "SyncGroup":
+                self._sync(event, now)
+            case "LeaveGroup":
+                self._leave(event, now)
+            case _:
+                body = {"ErrorCode": UnsupportedVersionError.errno}
+                self._reply(event.token, body)
+
+    # ------------------------------------------------------------------ JoinGroup
+
+    def _join(self, event: Arrived, now: float) -> None:
+        member_id = event.body["MemberId"]
+        error = rules.join_error(self, self._settings, event.body)
+        if error == GroupMaxSizeReachedError.errno:
+            self._remove([member_id], now)
+            member_id = ""
+        if error != NoError.errno:
+            self._reply(event.token, answers.join_error(error, member_id))
+        elif not member_id:
+            self._join_new(event, now)
+        elif member_id in self.roster.pending_ids:
+            self._admit(event, member_id, now)
+        else:
+            self._join_known(event, self.roster.members[member_id], now)
+
+    def _join_new(self, event: Arrived, now: float) -> None:
+        """Somebody without a member id: a newcomer, or a static member that is back."""
+        instance_id = event.body.get("GroupInstanceId")
+        member_id = f"{instance_id or event.client_id}-{self._new_id()}"
+        if instance_id is None and event.version >= _MEMBER_ID_REQUIRED_FROM:
+            self.roster.pending_ids[member_id] = now + event.body["SessionTimeoutMs"]
+            self._reply(event.token, answers.join_error(MemberIdRequiredError.errno, member_id))
+            return
+        old_id = self.roster.static_id(instance_id)
+        if old_id is None:
+            self._admit(event, member_id, now)
+        else:
+            self._return_static(event, old_id, member_id, now)
+
+    def _admit(self, event: Arrived, member_id: str, now: float) -> None:
+        """A new member."""
+        member = answers.member_of(event, member_id)
+        member.join_token = event.token
+        member.join_deadline = now + self._settings.new_member_join_timeout_ms
+        self.roster.add(member, event.body["ProtocolType"])
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self._came_meanwhile = True
+        self._rebalance(now)
+
+    def _join_known(self, event: Arrived, member: GroupMember, now: float) -> None:
+        """A member joins again, or asks once more as it did not get the answer."""
+        same = member.protocols == answers.protocols(event.body)
+        leads = self.roster.leader_id == member.member_id
+        completing = self.state is GroupState.COMPLETING_REBALANCE and same
+        # A leader that rejoins a stable group wants another assignment: topics have changed.
+        stable = self.state is GroupState.STABLE and same and not leads
+        if completing or stable:
+            self._reply(event.token, answers.joined(self, member, members=leads))
+            return
+        # An older JoinGroup of the same member is of a connection that is gone: never answered.
+        self._update(member, event)
+        self._rebalance(now)
+
+    def _update(self, member: GroupMember, event: Arrived) -> None:
+        said = answers.member_of(event, member.member_id)
+        member.client_id, member.client_host = said.client_id, said.client_host
+        member.protocols = said.protocols
+        member.session_timeout_ms = said.session_timeout_ms
+        member.rebalance_timeout_ms = said.rebalance_timeout_ms
+        member.join_token = event.token
+
+    def _return_static(self, event: Arrived, old_id: str, member_id: str, now: float) -> None:
+        """A static member is back (KIP-345): the older one is fenced, its assignment stays."""
+        old = self.roster.members[old_id]
+        led_by = self.roster.leader_id
+        fenced = FencedInstanceIdError.errno
+        self._reply(old.join_token, answers.join_error(fenced, old_id))
+        self._reply(old.sync_token, answers.sync_error(fenced))
+        new = answers.member_of(event, member_id)
+        new.assignment, new.join_token, new.is_new = old.assignment, event.token, False
+        self.roster.replace_static(old_id, new)
+        self._not_synced = {
+            member_id if each == old_id else each: None for each in self._not_synced
+        }
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self._complete_if_all_joined(now)
+        elif self.state is GroupState.STABLE and self.roster.elected_protocol() == self.protocol:
+            self._answer_returned(event, new, led_by)
+        else:
+            # The leader may have seen the old id, for which nobody would ask any more.
+            self._prepare(now)
+
+    def _answer_returned(self, event: Arrived, member: GroupMember, led_by: str | None) -> None:
+        """Back in a stable group: nobody else notices.
+
+        A leader must not assign anew. Versions that cannot say so tell it that its old self
+        leads; it then takes itself for a follower.
+        """
+        member.join_token = None
+        leads = self.roster.leader_id == member.member_id
+        if event.version >= _SKIP_ASSIGNMENT_FROM:
+            body = answers.joined(self, member, members=leads) | {"SkipAssignment": leads}
+        else:
+            body = answers.joined(self, member, members=False) | {"Leader": led_by}
+        self._reply(event.token, body)
+
+    # ------------------------------------------------------------------ rebalance
+
+    def _rebalance(self, now: float) -> None:
+        """Members have changed: starts a rebalance, or goes on with the one that runs."""
+        if self.state is GroupState.PREPARING_REBALANCE:
+            self._complete_if_all_joined(now)
+        else:
+            self._prepare(now)
+
+    def _prepare(self, now: float) -> None:
+        if self.state is GroupState.COMPLETING_REBALANCE:
+            self._refuse_assignments()
+        first = self.state is GroupState.EMPTY
+        self.state = move(CLASSIC_GROUP, self.state, GroupState.PREPARING_REBALANCE)
+        self._timers = _Timers()
+        timeout_ms = self.roster.rebalance_timeout_ms()
+        if first:
+            delay_ms = self._settings.initial_rebalance_delay_ms
+            self._came_meanwhile = False
+            self._timers.join = now + delay_ms
+            self._timers.initial_left_ms = max(timeout_ms - delay_ms, 0)
+        elif self.roster.all_joined():
+            self._complete_join(now)
+        else:
+            self._timers.join = now + timeout_ms
+
+    def _refuse_assignments(self) -> None:
+        """Those who wait for an assignment are to join again."""
+        for member in self.roster:
+            token, member.sync_token = member.sync_token, None
+            self._reply(token, answers.sync_error(RebalanceInProgressError.errno))
+
+    def _complete_if_all_joined(self, now: float) -> None:
+        if self._timers.initial_left_ms is None and self.roster.all_joined():
+            self._complete_join(now)
+
+    def _join_time_is_up(self, now: float) -> None:
+        left_ms = self._timers.initial_left_ms
+        if self._came_meanwhile and left_ms:
+            # Newcomers while the group was empty: more may follow.
+            self._came_meanwhile = False
+            delay_ms = min(self._settings.initial_rebalance_delay_ms, left_ms)
+            self._timers.join = now + delay_ms
+            self._timers.initial_left_ms = max(left_ms - delay_ms, 0)
+        else:
+            self._complete_join(now)
+
+    def _complete_join(self, now: float) -> None:
+        """The next generation, of those who joined; absent static members stay (KIP-345)."""
+        self._timers = _Timers()
+        for member in self.roster:
+            if member.join_token is None and member.instance_id is None:
+                self.roster.remove(member.member_id)
+        if len(self.roster) and not self.roster.elect():
+            # Only static members, all of them away: until one comes or sessions end.
+            self._timers.join = now + self.roster.rebalance_timeout_ms()
+            return
+        self.generation += 1
+        if not len(self.roster):
+            self._become_empty(now)
+            return
+        self.protocol = self.roster.elected_protocol()
+        self.topics = self.roster.subscribed_topics(self.protocol)
+        self.state = move(CLASSIC_GROUP, self.state, GroupState.COMPLETING_REBALANCE)
+        self._timers.sync = now + self.roster.rebalance_timeout_ms()
+        self._not_synced = dict.fromkeys(self.roster.members)
+        for member in self.roster:
+            self._answer_join(member)
+
+    def _answer_join(self, member: GroupMember) -> None:
+        token, member.join_token = member.join_token, None
+        member.is_new, member.join_deadline = False, None
+        leads = self.roster.leader_id == member.member_id
+        self._reply(token, answers.joined(self, member, members=leads))
+
+    def _become_empty(self, now: float) -> None:
+        self.protocol, self.topics = None, []
+        self._not_synced = {}
+        self.state = move(CLASSIC_GROUP, self.state, GroupState.EMPTY)
+        self._timers.empty = now + self._settings.empty_retention_ms
+
+    # ------------------------------------------------------------------ SyncGroup
+
+    def _sync(self, event: Arrived, now: float) -> None:
+        error = rules.sync_error(self, event.body)
+        if error != NoError.errno:
+            self._reply(event.token, answers.sync_error(error))
+            return
+        member = self.roster.members[event.body["MemberId"]]
+        self._not_synced.pop(member.member_id, None)
+        if not self._not_synced:
+            self._timers.sync = None
+        if self.state is GroupState.STABLE:
+            self._reply(event.token, answers.synced(self, member))
+            return
+        member.sync_token = event.token
+        if self.roster.leader_id == member.member_id:
+            self._take_assignment(event.body)
+
+    def _take_assignment(self, body: Mapping[str, Any]) -> None:
+        """The leader's assignment: everyone who waits gets theirs, empty if it has none."""
+        given = {each["MemberId"]: bytes(each["Assignment"]) for each in body["Assignments"]}
+        self.state = move(CLASSIC_GROUP, self.state, GroupState.STABLE)
+        for member in self.roster:
+            member.assignment = given.get(member.member_id, b"")
+            token, member.sync_token = member.sync_token, None
+            self._reply(token, answers.synced(self, member))
+
+    # ------------------------------------------------------------------ going
+
+    def _leave(self, event: Arrived, now: float) -> None:
+        rows = answers.leaving(event.version, event.body)
+        found = [rules.leaving(self.roster, row) for row in rows]
+        codes = [code for _, code in found]
+        self._reply(event.token, answers.left(event.version, rows, codes))
+        self._remove([member_id for member_id, code in found if code == NoError.errno], now)
+
+    def _remove(self, member_ids: Iterable[str], now: float) -> None:
+        """Removes members and pending ids, and rebalances if members are among them."""
+        size = len(self.roster)
+        for member_id in member_ids:
+            self._drop(member_id)
+        if len(self.roster) < size or self.state is GroupState.PREPARING_REBALANCE:
+            self._rebalance(now)
+
+    def _drop(self, member_id: str) -> None:
+        """Removes a member; what it waits for ends, so that it may join again if it lives."""
+        member = self.roster.members.get(member_id)
+        self.roster.remove(member_id)
+        self._not_synced.pop(member_id, None)
+        if member is not None:
+            unknown = UnknownMemberIdError.errno
+            self._reply(member.join_token, answers.join_error(unknown, member_id))
+            self._reply(member.sync_token, answers.sync_error(unknown))
+
+    def _session_expired(self, member_id: str, now: float) -> None:
+        member = self.roster.members.get(member_id)
+        # It may have asked for something while the news was on the way.
+        if member is not None and member.watched:
+            self._remove([member_id], now)
+
+    def _die(self) -> None:
+        for member in self.roster:
+            gone = CoordinatorNotAvailableError.errno
+            self._reply(member.join_token, answers.join_error(gone, member.member_id))
+            self._reply(member.sync_token, answers.sync_error(gone))
+        self.roster, self._timers = Roster(), _Timers()
+        self.state = move(CLASSIC_GROUP, self.state, GroupState.DEAD)
+
+    # ------------------------------------------------------------------ time
+
+    def _ticked(self, now: float) -> None:
+        """Does what is due; each handler may move the other timers."""
+        late = [each for each, due in self.roster.pending_ids.items() if due <= now]
+        late += [
+            member.member_id
+            for member in self.roster
+            if member.join_deadline is not None and member.join_deadline <= now
+        ]
+        if late:
+            self._remove(late, now)
+        if self._is_due(self._timers.join, now):
+            self._join_time_is_up(now)
+        if self._is_due(self._timers.sync, now):
+            self._sync_time_is_up(now)
+        if self._is_due(self._timers.empty, now):
+            self._empty_time_is_up()
+
+    @staticmethod
+    def _is_due(deadline: float | None, now: float) -> bool:
+        return deadline is not None and deadline <= now
+
+    def _sync_time_is_up(self, now: float) -> None:
+        """Members that did not fetch their assignment are gone (KAFKA-12890)."""
+        for member_id in list(self._not_synced):
+            self._drop(member_id)
+        self._prepare(now)
+
+    def _empty_time_is_up(self) -> None:
+        if self.roster.pending_ids:
+            self._timers.empty = max(self.roster.pending_ids.values())
+        else:
+            self._die()

@@ -1,0 +1,91 @@
+"""The leader of a classic group: knows the group's topics, and has an assignor decide.
+
+JoinGroup answer ── elected() ──> topics unknown? watch() ... TopicsChanged ──> decide()
+TopicsChanged ────> is_outdated(): the topics differ from those of its last decision
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from thalweg.coordinator.assigning import Assignors, GroupTopics, JoinedMember
+from thalweg.coordinator.protocol import Subscription
+from thalweg.errors import KafkaProtocolError
+
+__all__ = ["Leader"]
+
+
+class Leader:
+    """What a member knows and does as the leader; idle while it is a follower.
+
+    Attributes:
+        known: All topics that this consumer knows of.
+        watched: Topics of the group that the driver was asked to look at.
+    """
+
+    def __init__(self) -> None:
+        self.known = GroupTopics({}, {})
+        self.watched: frozenset[str] = frozenset()
+        self._members: list[JoinedMember] | None = None  # until decided
+        self._skip = False
+        # What the decision was made of: the group's topics, and what was known of them.
+        self._decided: tuple[frozenset[str], GroupTopics] | None = None
+
+    def elected(self, body: Mapping[str, Any]) -> None:
+        """Takes the members out of a JoinGroup answer.
+
+        Raises:
+            KafkaProtocolError: If a member's subscription is none.
+        """
+        try:
+            self._members = [
+                JoinedMember(
+                    each["MemberId"],
+                    Subscription.decode(each["Metadata"]),
+                    each.get("GroupInstanceId"),
+                )
+                for each in body["Members"]
+            ]
+        except (KafkaProtocolError, UnicodeDecodeError) as error:
+            raise KafkaProtocolError(f"the subscription of a member: {error}") from error
+        # A static leader that is back finds the assignment in place (KIP-814).
+        self._skip = bool(body.get("SkipAssignment"))
+
+    def resign(self) -> None:
+        """A rebalance begins, or the membership is lost."""
+        self._members = self._decided = None
+
+    @property
+    def is_deciding(self) -> bool:
+        """Whether it was elected and has not decided."""
+        return self._members is not None
+
+    def watch(self) -> bool:
+        """Whether topics must be looked at first; what is unknown after that does not exist."""
+        topics = self._topics()
+        if topics == self.watched or all(each in self.known for each in topics):
+            return False
+        self.watched = topics
+        return True
+
+    def decide(self, assignors: Assignors, protocol: str) -> list[dict[str, Any]]:
+        """The Assignments of SyncGroup.
+
+        Raises:
+            KafkaError: If the assignor raises.
+        """
+        members, topics = self._members or [], self._topics()
+        self._members = None
+        known = self.known.only(topics)
+        self._decided = topics, known
+        return [] if self._skip else assignors.decide(protocol, known, members)
+
+    def is_outdated(self) -> bool:
+        """Whether it would decide about other topics, or other numbers of partitions, today."""
+        if self._decided is None:
+            return False
+        topics, known = self._decided
+        return known != self.known.only(topics)
+
+    def _topics(self) -> frozenset[str]:
+        members = self._members or ()
+        return frozenset(topic for each in members for topic in each.metadata.topics)

@@ -1,0 +1,96 @@
+"""Bodies of the requests of a classic member."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from thalweg.coordinator.steps import Body, Heartbeats
+
+__all__ = ["MemberSettings", "heartbeats", "join", "leave", "sync"]
+
+PROTOCOL_TYPE: Final = "consumer"
+_BATCHED_LEAVE: Final = 3  # from here on LeaveGroup names several members
+_REASON_MAX: Final = 255  # of a reason (KIP-800); brokers refuse longer ones
+# Room for the answer's way back, after the group has waited for as long as it may.
+_JOIN_LAPSE_MS: Final = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """The consumer's options that membership depends on, under their own names."""
+
+    group_id: str
+    group_instance_id: str | None = None
+    client_rack: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+
+    @property
+    def join_timeout_ms(self) -> int:
+        """JoinGroup waits for all members: longer than other requests."""
+        return max(self.request_timeout_ms, self.max_poll_interval_ms + _JOIN_LAPSE_MS)
+
+    def identity(self, member_id: str) -> dict[str, Any]:
+        """Group, member and, of a static member, its instance id; older versions lack that."""
+        body: dict[str, Any] = {"GroupId": self.group_id, "MemberId": member_id}
+        if self.group_instance_id is not None:
+            body["GroupInstanceId"] = self.group_instance_id
+        return body
+
+
+def join(
+    settings: MemberSettings, member_id: str, protocols: Sequence[dict[str, Any]], reason: str
+) -> dict[str, Any]:
+    """JoinGroup."""
+    return settings.identity(member_id) | {
+        "SessionTimeoutMs": settings.session_timeout_ms,
+        "RebalanceTimeoutMs": settings.max_poll_interval_ms,
+        "ProtocolType": PROTOCOL_TYPE,
+        "Protocols": list(protocols),
+        "Reason": reason[:_REASON_MAX],
+    }
+
+
+def sync(
+    settings: MemberSettings,
+    member_id: str,
+    generation: int,
+    protocol: str,
+    assignments: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """SyncGroup; only the leader has assignments."""
+    return settings.identity(member_id) | {
+        "GenerationId": generation,
+        "ProtocolType": PROTOCOL_TYPE,
+        "ProtocolName": protocol,
+        "Assignments": list(assignments),
+    }
+
+
+def heartbeats(settings: MemberSettings, member_id: str, generation: int) -> Heartbeats:
+    """Heartbeat, and what is sent once the application has not polled for too long.
+
+    A static member says nothing then: its session ends by itself (KIP-345).
+    """
+    why = "the consumer did not poll for max_poll_interval_ms"
+    static = settings.group_instance_id is not None
+    return Heartbeats(
+        "Heartbeat",
+        settings.identity(member_id) | {"GenerationId": generation},
+        settings.heartbeat_interval_ms,
+        None if static else ("LeaveGroup", leave(settings, member_id, why)),
+        settings.max_poll_interval_ms,
+    )
+
+
+def leave(settings: MemberSettings, member_id: str, reason: str) -> Body:
+    """LeaveGroup, in both of its forms."""
+    row = {"MemberId": member_id, "Reason": reason[:_REASON_MAX]}
+    return [
+        (_BATCHED_LEAVE, {"GroupId": settings.group_id, "Members": [row]}),
+        (0, {"GroupId": settings.group_id, "MemberId": member_id}),
+    ]
