@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 from tests.coordinator.consumer_world import filled
 from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
+from thalweg.coordinator.group import GroupSettings
+from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
 
 # What Kafka 4.3 answered; `python -m tests.integration.test_consumer_group_protocol` asks again.
@@ -34,38 +36,42 @@ class Side(Protocol):
 
 
 class Machines:
-    """Our own side: a machine for each group."""
+    """Our own side: all groups of a broker."""
 
     def __init__(self) -> None:
         self.ids = {name: f"id-of-{name}" for name in TOPICS}
         self.now = 0.0
-        self.groups: dict[str, ConsumerGroup] = {}
+        self.groups = Groups(GroupSettings(), self._new_id, self._new_group)
         self._made = 0
 
     def _new_id(self) -> str:
         self._made += 1
         return f"made-{self._made}"
 
-    def heartbeat(self, version: int, body: dict[str, Any]) -> dict[str, Any]:
-        topics = TopicsChanged(TOPICS, {}, self.ids)
+    def _new_group(self, group_id: str) -> ConsumerGroup:
         settings = ConsumerGroupSettings(assignment_interval_ms=0, max_size=MAX_SIZE)
-        name = body["GroupId"]
-        group = self.groups.get(name) or ConsumerGroup(name, settings, self._new_id, topics)
-        event = Arrived(7, "ConsumerGroupHeartbeat", version, filled(body), "client", "/host")
-        actions = group.step(event, self.now)
-        if group.roster.members:
-            self.groups[name] = group
-        (reply,) = (each.body for each in actions if isinstance(each, Reply) and each.token == 7)
-        return reply
+        topics = TopicsChanged(TOPICS, {}, self.ids)
+        return ConsumerGroup(group_id, settings, self._new_id, topics)
+
+    def _ask(self, api: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
+        event = Arrived(7, api, version, body, "client", "/host")
+        actions = self.groups.step(event, self.now)
+        (reply,) = (each for each in actions if isinstance(each, Reply))
+        return reply.body
+
+    def heartbeat(self, version: int, body: dict[str, Any]) -> dict[str, Any]:
+        return self._ask("ConsumerGroupHeartbeat", version, filled(body))
 
     def describe(self, group: str) -> dict[str, Any]:
-        return self.groups[group].describe()
+        row: dict[str, Any] = self._ask("ConsumerGroupDescribe", 1, {"GroupIds": [group]})[
+            "Groups"
+        ][0]
+        return row
 
     def pass_ms(self, ms: float) -> None:
         until = self.now + ms
-        for group in self.groups.values():
-            while (deadline := group.next_deadline()) is not None and deadline <= until:
-                group.step(Ticked(), deadline)
+        while (deadline := self.groups.next_deadline()) is not None and deadline <= until:
+            self.groups.step(Ticked(), deadline)
         self.now = until
 
 
