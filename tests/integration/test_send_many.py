@@ -114,6 +114,7 @@ def test_callbacks_run_once_for_the_whole_list(broker: Broker, clients: Clients)
     assert sent.is_done
     wait_until(lambda: calls, 10)
     sent.add_both(calls.append)
+    wait_until(lambda: len(calls) == 2, 10)  # behind the first, if that is running yet
     assert [each.count for each in calls] == [3, 3]
     assert metadata.count == 3
 

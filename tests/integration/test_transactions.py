@@ -247,24 +247,14 @@ def test_a_record_that_fails_costs_the_transaction(broker: Broker, clients: Clie
     assert committed(clients, broker, topic, 1) == [b"b"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_a_commit_that_ran_out_of_time_is_called_again(
-    kind: str, brokers: Any, start_embedded: Any, clients: Clients
+    start_embedded: Any, clients: Clients
 ) -> None:
-    if kind == "embedded":
-        # It may answer before anybody looks.
-        started = start_embedded()
-        started.faults.on("EndTxn").then_delay(300)
-        broker = Broker(kind, started.bootstrap_servers)
-    else:
-        broker = brokers.get(kind)
-    topic = broker.create_topic("again")
-    # Waits for nothing: every call that needs a broker runs out of time at first.
-    producer = clients.producer(broker, transactional_id=uuid.uuid4().hex, max_block_ms=0)
-    until_it_ends(producer.init_transactions)
-    until_it_ends(lambda: producer.partitions_for(topic))
-    producer.begin_transaction()
-    producer.send(topic, b"a", partition=0).get(20)
+    started = start_embedded()
+    # It may answer before anybody looks.
+    started.faults.on("EndTxn").then_delay(300)
+    broker = Broker("embedded", started.bootstrap_servers)
+    producer, topic = impatient(broker, clients)
     with pytest.raises(KafkaTimeoutError, match="call it again"):
         producer.commit_transaction()
     # Whether or not it has ended by now: nobody has seen how.
@@ -275,6 +265,31 @@ def test_a_commit_that_ran_out_of_time_is_called_again(
     assert committed(clients, broker, topic, 1) == [b"a"]
     producer.begin_transaction()
     until_it_ends(producer.commit_transaction)
+
+
+def test_a_transaction_without_patience_ends_on_every_broker(
+    broker: Broker, clients: Clients
+) -> None:
+    producer, topic = impatient(broker, clients)
+    until_it_ends(producer.commit_transaction)
+    assert committed(clients, broker, topic, 1) == [b"a"]
+    producer.begin_transaction()
+    producer.send(topic, b"b", partition=0).get(20)
+    until_it_ends(producer.abort_transaction)
+    producer.begin_transaction()
+    until_it_ends(producer.commit_transaction)
+    assert committed(clients, broker, topic, 1) == [b"a"]
+
+
+def impatient(broker: Broker, clients: Clients) -> tuple[Any, str]:
+    """A producer within a transaction, one record acknowledged; its calls wait for nothing."""
+    topic = broker.create_topic("again")
+    producer = clients.producer(broker, transactional_id=uuid.uuid4().hex, max_block_ms=0)
+    until_it_ends(producer.init_transactions)
+    until_it_ends(lambda: producer.partitions_for(topic))
+    producer.begin_transaction()
+    producer.send(topic, b"a", partition=0).get(20)
+    return producer, topic
 
 
 def until_it_ends(call: Callable[[], object]) -> None:

@@ -49,7 +49,7 @@ class Exchange:
         file.unlink()
 
     def _produce(self, broker: Broker, producer: str) -> Produced:
-        """One run for each codec, all into one topic, so that every consumer meets all of them."""
+        """All codecs into one topic, so that every consumer meets all of them."""
         count = scaled(RECORDS, minimum=1000)
         topic = broker.create_topic(f"exchange-{producer}", PARTITIONS)
         mix = records(
@@ -58,19 +58,21 @@ class Exchange:
             null_header_values=producer in peers.SENDS_NULL_HEADER_VALUES,
             neither=producer in peers.SENDS_NEITHER_KEY_NOR_VALUE,
         )
-        sent = self.folder / f"{broker.kind}-{producer}"
-        expected = {p: self.folder / f"{sent.name}-{p}" for p in range(PARTITIONS)}
+        sent = f"{broker.kind}-{producer}"
+        expected = {p: self.folder / f"{sent}-{p}" for p in range(PARTITIONS)}
         files = {p: path.open("wb") for p, path in expected.items()}
         share = -(-count // len(CODECS))
-        for codec in CODECS:
+        parts = {codec: self.folder / f"{sent}-{codec}" for codec in CODECS}
+        for path in parts.values():
             part = list(islice(mix, share))
-            write_records(sent, part)
-            peers.produce(producer, broker.bootstrap_servers, topic, sent, codec=codec)
+            write_records(path, part)
             for record in part:
                 files[record.partition].write(encode(record))
         for file in files.values():
             file.close()
-        sent.unlink()
+        peers.produce(producer, broker.bootstrap_servers, topic, parts)
+        for path in parts.values():
+            path.unlink()
         return Produced(topic, count, expected)
 
 

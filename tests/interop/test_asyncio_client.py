@@ -16,7 +16,7 @@ def test_aiokafka_reads_what_it_wrote(broker, tmp_path, codec):
     sent, got = tmp_path / "sent", tmp_path / "got"
     mix = list(records(count, partitions=2, null_header_values=False, neither=False))
     write_records(sent, mix)
-    peers.produce("aiokafka", broker.bootstrap_servers, topic, sent, codec=codec)
+    peers.produce("aiokafka", broker.bootstrap_servers, topic, {codec: sent})
     peers.consume("aiokafka", broker.bootstrap_servers, topic, got, count=count)
     found = list(read_records(got))
     for partition in range(2):

@@ -1,6 +1,6 @@
-"""Running a client on a file of records, each as a process of its own.
+"""Running a client on files of records, each as a process of its own.
 
-produce("confluent-kafka", broker.bootstrap_servers, topic, file, codec="lz4")
+produce("confluent-kafka", broker.bootstrap_servers, topic, {"lz4": file, "none": other})
 consume("java", broker.bootstrap_servers, topic, file, count=20_000)
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import java
@@ -27,16 +28,17 @@ SENDS_NULL_HEADER_VALUES = {"thalweg", "confluent-kafka", "java"}
 SENDS_NEITHER_KEY_NOR_VALUE = {"confluent-kafka", "java"}
 
 
-def produce(client: str, bootstrap: str, topic: str, file: Path, *, codec: str = "none") -> None:
-    """Produces all records of a file; returns when they are acknowledged.
+def produce(client: str, bootstrap: str, topic: str, files: Mapping[str, Path]) -> None:
+    """Produces all records of a file for each codec, in order; returns when they are acknowledged.
 
     Raises:
         RuntimeError: the client failed; the message holds what it printed.
     """
     if client == "java":
-        _java("produce", bootstrap, topic, str(file), codec)
+        _java("produce", bootstrap, topic, *(str(each) for pair in files.items() for each in pair))
     else:
-        _python(client, "produce", bootstrap, topic, file, "--codec", codec)
+        parts = [str(each) for pair in files.items() for each in ("--produce", *pair)]
+        _python(client, "produce", bootstrap, topic, *parts)
 
 
 def consume(client: str, bootstrap: str, topic: str, file: Path, *, count: int) -> None:
@@ -48,7 +50,7 @@ def consume(client: str, bootstrap: str, topic: str, file: Path, *, count: int) 
     if client == "java":
         _java("consume", bootstrap, topic, str(file), str(count))
     else:
-        _python(client, "consume", bootstrap, topic, file, "--count", str(count))
+        _python(client, "consume", bootstrap, topic, "--file", str(file), "--count", str(count))
 
 
 def python_of(client: str) -> Path:
@@ -78,10 +80,9 @@ def run_module(client: str, module: str, *arguments: str, timeout: float = 1800)
     return answer.stdout
 
 
-def _python(client: str, role: str, bootstrap: str, topic: str, file: Path, *more: str) -> None:
+def _python(client: str, role: str, bootstrap: str, topic: str, *more: str) -> None:
     module = f"tests.support.clients.{_MODULES[client]}"
-    where = "--bootstrap", bootstrap, "--topic", topic, "--file", str(file)
-    run_module(client, module, role, *where, *more)
+    run_module(client, module, role, "--bootstrap", bootstrap, "--topic", topic, *more)
 
 
 def _java(*arguments: str) -> None:

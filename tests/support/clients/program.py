@@ -18,19 +18,21 @@ def main(
 ) -> None:
     """Runs one of the two functions on what the command line says.
 
-    `produce` sends all records and returns when all are acknowledged; `consume` yields
-    `options.count` records from all partitions of the topic, from the beginning.
+    `produce` sends all records with `options.codec` and returns when all are acknowledged;
+    `consume` yields `options.count` records from all partitions of the topic, from the beginning.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=["produce", "consume"])
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
-    parser.add_argument("--file", type=Path, required=True)
-    parser.add_argument("--codec", default="none")
+    parser.add_argument("--produce", nargs=2, action="append", metavar=("CODEC", "FILE"))
+    parser.add_argument("--file", type=Path)
     parser.add_argument("--count", type=int, default=0)
     options = parser.parse_args()
     if options.role == "produce":
-        produce(options, read_records(options.file))
+        for codec, file in options.produce:
+            options.codec = codec
+            produce(options, read_records(Path(file)))
     else:
         count = write_records(options.file, consume(options))
         if count != options.count:

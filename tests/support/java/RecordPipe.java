@@ -25,10 +25,11 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * The Java client: produces a file of records, or consumes a topic into one. The file's form is
- * told in tests/support/records.py.
+ * The Java client: produces files of records, or consumes a topic into one. A file's form is told
+ * in tests/support/records.py.
  *
- * <p>RecordPipe produce BOOTSTRAP TOPIC FILE CODEC; RecordPipe consume BOOTSTRAP TOPIC FILE COUNT
+ * <p>RecordPipe produce BOOTSTRAP TOPIC CODEC FILE [CODEC FILE ...]; RecordPipe consume BOOTSTRAP
+ * TOPIC FILE COUNT
  */
 public final class RecordPipe {
     private static final int IDLE_LIMIT_MS = 60_000;
@@ -39,11 +40,12 @@ public final class RecordPipe {
         Properties config = new Properties();
         config.put("bootstrap.servers", arguments[1]);
         String topic = arguments[2];
-        String file = arguments[3];
-        if (arguments[0].equals("produce")) {
-            produce(config, topic, file, arguments[4]);
-        } else {
-            consume(config, topic, file, Long.parseLong(arguments[4]));
+        if (arguments[0].equals("consume")) {
+            consume(config, topic, arguments[3], Long.parseLong(arguments[4]));
+            return;
+        }
+        for (int i = 3; i < arguments.length; i += 2) {
+            produce(config, topic, arguments[i + 1], arguments[i]);
         }
     }
 

@@ -1,0 +1,114 @@
+//! One connection: asks, and shows the answers with ids and times as words.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_protocol::messages::create_topics;
+use thalweg_protocol::{Message, Reader, Request, Uuid, frame};
+
+use crate::bodies::{metadata_of, topic};
+
+pub(crate) struct Client {
+    address: String,
+    stream: TcpStream,
+    correlation_id: i32,
+    pub(crate) words: BTreeMap<String, String>,
+}
+
+impl Client {
+    pub(crate) fn new(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("connects");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("is a timeout");
+        let port = address.rsplit(':').next().unwrap_or_default().to_owned();
+        let words = BTreeMap::from([(format!("port: {port}"), "port: PORT".to_owned())]);
+        Self {
+            address: address.to_owned(),
+            stream,
+            correlation_id: 0,
+            words,
+        }
+    }
+
+    pub(crate) fn send<R: Request>(&mut self, request: &R, version: i16) -> Option<Bytes> {
+        self.correlation_id += 1;
+        let frame =
+            frame::encode_request(request, version, self.correlation_id, Some("answers")).ok()?;
+        self.stream.write_all(&frame).ok()?;
+        let mut length = [0; 4];
+        if self.stream.read_exact(&mut length).is_err() {
+            *self = Self {
+                words: std::mem::take(&mut self.words),
+                ..Self::new(&self.address)
+            };
+            return None;
+        }
+        let mut body = vec![0; i32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut body).ok()?;
+        Some(body.into())
+    }
+
+    pub(crate) fn quietly<R: Request>(&mut self, request: &R, version: i16) -> Option<R::Response> {
+        let mut reader = Reader::new(self.send(request, version)?);
+        frame::decode_response_header(&mut reader, R::KEY, version).expect("has a header");
+        Some(R::Response::decode(&mut reader, version).expect("is a response"))
+    }
+
+    /// Asks and prints.
+    pub(crate) fn ask<R: Request>(
+        &mut self,
+        what: &str,
+        request: &R,
+        version: i16,
+    ) -> Option<R::Response> {
+        let response = self.quietly(request, version);
+        match &response {
+            Some(response) => self.show(&format!("{what} v{version}"), response),
+            None => println!("{what} v{version}: closed\n"),
+        }
+        response
+    }
+
+    /// In every version that can carry the request.
+    pub(crate) fn ask_all<R: Request>(&mut self, what: &str, request: &R) {
+        for version in R::KEY.valid_versions().expect("is known") {
+            if request.encode(&mut Vec::new(), version).is_ok() {
+                self.ask(what, request, version);
+            }
+        }
+    }
+
+    pub(crate) fn show(&self, what: &str, value: &impl Debug) {
+        let mut text = format!("{value:#?}");
+        for (old, new) in &self.words {
+            text = text.replace(old, new);
+        }
+        println!("{what}: {text}\n");
+    }
+
+    pub(crate) fn create(&mut self, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Uuid {
+        let request = create_topics::CreateTopicsRequest {
+            topics: vec![topic(name, partitions, 1, configs)],
+            timeout_ms: 10_000,
+            validate_only: false,
+        };
+        let answer = self.quietly(&request, 7).expect("answers");
+        let id = answer.topics[0].topic_id;
+        self.words.insert(id.to_string(), format!("ID-{name}"));
+        // A real broker may need a moment until it serves the topic.
+        for _ in 0..100 {
+            let found = self.quietly(&metadata_of(&[name]), 12).expect("answers");
+            if found.topics[0].error_code == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(150));
+        id
+    }
+}

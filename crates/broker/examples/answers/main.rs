@@ -1,0 +1,43 @@
+//! Asks a broker many things and prints its answers, so that two brokers can be compared:
+//! `diff <(answers kafka:9092) <(answers embedded:9092)`. One node, fresh, with the id 1.
+//!
+//! Ids and times are replaced by words; everything else is shown as it came.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::too_many_lines
+)]
+
+mod admin;
+mod bodies;
+mod client;
+mod fetching;
+mod groups;
+mod offsets;
+mod producing;
+mod sequences;
+mod topics;
+mod versions;
+
+use thalweg_protocol::messages::describe_cluster;
+
+use crate::client::Client;
+
+fn main() {
+    let address = std::env::args().nth(1).expect("usage: answers HOST:PORT");
+    let mut client = Client::new(&address);
+    let describe = describe_cluster::DescribeClusterRequest::default();
+    if let Some(cluster) = client.quietly(&describe, 0) {
+        client
+            .words
+            .insert(cluster.cluster_id.to_string(), "CLUSTER".to_owned());
+    }
+    versions::ask(&mut client);
+    topics::ask(&mut client);
+    producing::ask(&mut client);
+    sequences::ask(&mut client);
+    offsets::ask(&mut client);
+    fetching::ask(&mut client);
+    groups::ask(&mut client);
+    admin::ask(&mut client);
+}
