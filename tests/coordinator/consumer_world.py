@@ -378,15 +378,15 @@ class World:
     seed: int
     topics: dict[str, int]
     faults: Faults = field(default_factory=Faults)
-    settings: ConsumerGroupSettings = field(
-        default_factory=lambda: ConsumerGroupSettings(
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            assignment_interval_ms=0,
-        )
-    )
+    assignor: str | None = None
+    assignment_interval_ms: int = 0
 
     def __post_init__(self) -> None:
+        self.settings = ConsumerGroupSettings(
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+            assignment_interval_ms=self.assignment_interval_ms,
+        )
         self.chance = random.Random(self.seed)
         self.clock = Clock()
         self.broker = Broker(self.clock, self.topics, self.settings)
@@ -490,6 +490,7 @@ class Client:
         settings = ConsumerMemberSettings(
             group_id="g",
             member_id=name,
+            server_assignor=world.assignor,
             max_poll_interval_ms=MAX_POLL_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             **options,

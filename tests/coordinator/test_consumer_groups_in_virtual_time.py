@@ -66,12 +66,14 @@ def some_topics(world: World) -> set[str]:
     shakes=st.integers(0, 40),
     breaks=st.sampled_from([0.0, 0.02, 0.2]),
     delay_ms=st.sampled_from([5.0, 300.0]),
+    assignor=st.sampled_from([None, "range"]),
+    assignment_interval_ms=st.sampled_from([0, 1_000]),
 )
 def test_no_partition_has_two_owners_and_the_group_converges(
-    seed, members, shakes, breaks, delay_ms
+    seed, members, shakes, breaks, delay_ms, assignor, assignment_interval_ms
 ):
     faults = Faults(breaks=breaks, stalls=breaks / 4, doubles=breaks, delay_ms=delay_ms)
-    world = World(seed, TOPICS, faults)
+    world = World(seed, TOPICS, faults, assignor, assignment_interval_ms)
     for _ in range(members):
         world.client(some_topics(world), polls_every_ms=world.chance.choice([200.0, 1_000.0]))
         world.run(world.chance.choice([0.0, 100.0, 3_000.0]))
