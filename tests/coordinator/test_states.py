@@ -10,15 +10,29 @@ from thalweg.coordinator import states
 from thalweg.coordinator.states import (
     CLASSIC_GROUP,
     CLASSIC_MEMBER,
+    CONSUMER_GROUP,
+    CONSUMER_MEMBER,
+    RECONCILIATION,
+    ConsumerGroupState,
+    ConsumerMemberState,
     ForbiddenTransition,
     GroupState,
     MemberState,
+    ReconciliationState,
     move,
 )
 
 TABLES = [
     (CLASSIC_GROUP, GroupState, GroupState.EMPTY, {GroupState.DEAD}),
     (CLASSIC_MEMBER, MemberState, MemberState.UNJOINED, {MemberState.CLOSED}),
+    (CONSUMER_GROUP, ConsumerGroupState, ConsumerGroupState.EMPTY, {ConsumerGroupState.DEAD}),
+    (
+        CONSUMER_MEMBER,
+        ConsumerMemberState,
+        ConsumerMemberState.UNSUBSCRIBED,
+        {ConsumerMemberState.FATAL},
+    ),
+    (RECONCILIATION, ReconciliationState, ReconciliationState.STABLE, set()),
 ]
 EACH = pytest.mark.parametrize("table, names, first, ends", TABLES)
 

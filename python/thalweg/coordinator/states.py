@@ -2,11 +2,14 @@
 
 Transitions happen in one file each, by `move`:
 
-    CLASSIC_MEMBER   the consumer's side of the classic protocol    member.py
-    CLASSIC_GROUP    the broker's side of it                        group.py
+    CLASSIC_MEMBER    the consumer's side of the classic protocol    member.py
+    CLASSIC_GROUP     the broker's side of it                        group.py
+    CONSUMER_MEMBER   the consumer's side of KIP-848's protocol      consumer_member.py
+    CONSUMER_GROUP    the broker's side of it                        consumer_group.py
+    RECONCILIATION    one member, as the broker sees it              reconciliation.py
 
-The names are Kafka's own (`DescribeGroups` shows those of groups). `Fatal` and `Closed` are ours:
-Java's consumer has an exception and a flag in their place.
+The names are Kafka's own (`DescribeGroups` shows those of groups). In the classic protocol `Fatal`
+and `Closed` are ours: Java's consumer has an exception and a flag in their place.
 """
 
 from collections.abc import Mapping
@@ -16,9 +19,15 @@ from typing import Final, TypeVar
 __all__ = [
     "CLASSIC_GROUP",
     "CLASSIC_MEMBER",
+    "CONSUMER_GROUP",
+    "CONSUMER_MEMBER",
+    "RECONCILIATION",
+    "ConsumerGroupState",
+    "ConsumerMemberState",
     "ForbiddenTransition",
     "GroupState",
     "MemberState",
+    "ReconciliationState",
     "move",
 ]
 
@@ -88,4 +97,89 @@ CLASSIC_MEMBER: Final[Mapping[MemberState, frozenset[MemberState]]] = {
     _M.STABLE: frozenset({_M.PREPARING_REBALANCE, _M.UNJOINED, _M.FATAL, _M.CLOSED}),
     _M.FATAL: frozenset({_M.CLOSED}),
     _M.CLOSED: frozenset(),
+}
+
+
+class ConsumerGroupState(StrEnum):
+    """`org.apache.kafka.coordinator.group.modern.consumer.ConsumerGroup.ConsumerGroupState`."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+_CG = ConsumerGroupState
+
+# A step may do several things at once, so each state of a group with members may follow each.
+CONSUMER_GROUP: Final[Mapping[ConsumerGroupState, frozenset[ConsumerGroupState]]] = {
+    # Somebody joins; or the group is deleted.
+    _CG.EMPTY: frozenset({_CG.ASSIGNING, _CG.RECONCILING, _CG.STABLE, _CG.DEAD}),
+    # The group's epoch is ahead of the assignment's: who reads what is to be computed.
+    _CG.ASSIGNING: frozenset({_CG.RECONCILING, _CG.STABLE, _CG.EMPTY}),
+    # Members are on their way to the assignment.
+    _CG.RECONCILING: frozenset({_CG.ASSIGNING, _CG.STABLE, _CG.EMPTY}),
+    _CG.STABLE: frozenset({_CG.ASSIGNING, _CG.RECONCILING, _CG.EMPTY}),
+    _CG.DEAD: frozenset(),
+}
+
+
+class ReconciliationState(StrEnum):
+    """`org.apache.kafka.coordinator.group.modern.MemberState`."""
+
+    STABLE = "Stable"
+    UNREVOKED_PARTITIONS = "UnrevokedPartitions"
+    UNRELEASED_PARTITIONS = "UnreleasedPartitions"
+
+
+_R = ReconciliationState
+
+RECONCILIATION: Final[Mapping[ReconciliationState, frozenset[ReconciliationState]]] = {
+    # It has all that it shall have; or it gave up what it had to, and more came.
+    _R.STABLE: frozenset({_R.UNREVOKED_PARTITIONS, _R.UNRELEASED_PARTITIONS}),
+    # It still owns what others shall have.
+    _R.UNREVOKED_PARTITIONS: frozenset({_R.STABLE, _R.UNRELEASED_PARTITIONS}),
+    # Others still own what it shall have.
+    _R.UNRELEASED_PARTITIONS: frozenset({_R.STABLE, _R.UNREVOKED_PARTITIONS}),
+}
+
+
+class ConsumerMemberState(StrEnum):
+    """`org.apache.kafka.clients.consumer.internals.MemberState`."""
+
+    UNSUBSCRIBED = "Unsubscribed"
+    JOINING = "Joining"
+    RECONCILING = "Reconciling"
+    ACKNOWLEDGING = "Acknowledging"
+    STABLE = "Stable"
+    PREPARE_LEAVING = "PrepareLeaving"
+    LEAVING = "Leaving"
+    FENCED = "Fenced"
+    FATAL = "Fatal"
+    STALE = "Stale"
+
+
+_CM = ConsumerMemberState
+
+# What may end any membership: fenced, fatal, not polling, leaving.
+_ENDS: Final = frozenset({_CM.FENCED, _CM.FATAL, _CM.STALE, _CM.PREPARE_LEAVING})
+
+CONSUMER_MEMBER: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = {
+    _CM.UNSUBSCRIBED: frozenset({_CM.JOINING}),
+    # The group took it in, with partitions or without.
+    _CM.JOINING: frozenset({_CM.RECONCILING, *_ENDS}),
+    # Partitions are given up or taken; or the target became what it has already.
+    _CM.RECONCILING: frozenset({_CM.ACKNOWLEDGING, _CM.STABLE, *_ENDS}),
+    # The group is told what it has now, and answers with what it shall have next.
+    _CM.ACKNOWLEDGING: frozenset({_CM.RECONCILING, _CM.STABLE, *_ENDS}),
+    _CM.STABLE: frozenset({_CM.RECONCILING, *_ENDS}),
+    # Partitions are given up; then the group is told, if it still knows this member.
+    _CM.PREPARE_LEAVING: frozenset({_CM.LEAVING, _CM.UNSUBSCRIBED, _CM.JOINING}),
+    _CM.LEAVING: frozenset({_CM.UNSUBSCRIBED, _CM.JOINING}),
+    # What it had is someone else's; then it joins anew.
+    _CM.FENCED: frozenset({_CM.JOINING, _CM.PREPARE_LEAVING}),
+    # It left, as the application did not poll; with the next poll it joins anew.
+    _CM.STALE: frozenset({_CM.JOINING, _CM.PREPARE_LEAVING}),
+    _CM.FATAL: frozenset(),
 }

@@ -10,7 +10,7 @@ versions differ, a list of (least version, body).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from thalweg.errors import KafkaError
@@ -67,9 +67,15 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The topics subscribed to, by name or as what a pattern matches; whenever they change."""
+    """The topics subscribed to, by name or as what a pattern matches; whenever they change.
+
+    Attributes:
+        topics: Their names.
+        regex: The broker's own pattern (`SubscriptionPattern`); KIP-848's protocol only.
+    """
 
     topics: frozenset[str]
+    regex: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +87,17 @@ class Unsubscribed:
 class TopicsChanged:
     """What is known of all topics subscribed to or watched; given once, then at each change.
 
+    A consumer group on the broker's side is told of all topics that there are.
+
     Attributes:
         partitions: Each existing topic's number of partitions.
         racks: The racks of each partition's replicas, where known.
+        ids: Each existing topic's id; KIP-848's protocol only.
     """
 
     partitions: Mapping[str, int]
     racks: Mapping[TopicPartition, frozenset[str]]
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +186,15 @@ class ForgetCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class WatchTopics:
-    """From now on TopicsChanged is to tell of these topics too; at once, if all is known."""
+    """From now on TopicsChanged is to tell of these topics too; at once, if all is known.
+
+    Attributes:
+        topics: By name.
+        ids: By topic id: their names are not known; KIP-848's protocol only.
+    """
 
     topics: frozenset[str]
+    ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,186 @@
+"""Who reads which partition, decided by the broker: the assignors of KIP-848's protocol.
+
+    ASSIGNORS["uniform"]   as even as subscriptions allow, and as few moves as that takes
+    ASSIGNORS["range"]     contiguous ranges; the same numbers of each topic, where topics match
+
+Pure functions of the members, in any order, and the topics' numbers of partitions. Topics that
+nobody knows are left out.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from thalweg.coordinator.topic_ids import IdPartition
+
+__all__ = ["ASSIGNORS", "AssignedMember", "assign_range", "assign_uniform"]
+
+Assignment = dict[str, frozenset[IdPartition]]
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedMember:
+    """What an assignor knows of a member.
+
+    Attributes:
+        topic_ids: What it subscribes to.
+        instance_id: Of a static member.
+        partitions: What it was to have until now.
+    """
+
+    topic_ids: frozenset[str]
+    instance_id: str | None = None
+    partitions: frozenset[IdPartition] = frozenset()
+
+
+Members = Mapping[str, AssignedMember]
+
+
+def assign_range(members: Members, topics: Mapping[str, int]) -> Assignment:
+    """Contiguous ranges of each topic's partitions (`RangeAssignor` of Kafka's broker).
+
+    Topics with the same subscribers and as many partitions are divided alike, so that members
+    have the same numbers of each and may join them. Static members come first, by instance id:
+    they keep their place when they come back under another member id.
+    """
+    order = sorted(members, key=lambda each: _place(each, members[each]))
+    found: dict[str, list[IdPartition]] = {member_id: [] for member_id in members}
+    for topic_id, count in sorted(topics.items()):
+        subscribers = [each for each in order if topic_id in members[each].topic_ids]
+        if not subscribers:
+            continue
+        quota, extra = divmod(count, len(subscribers))
+        start = 0
+        for index, member_id in enumerate(subscribers):
+            end = start + quota + (index < extra)
+            found[member_id] += [IdPartition(topic_id, each) for each in range(start, end)]
+            start = end
+    return {member_id: frozenset(each) for member_id, each in found.items()}
+
+
+def _place(member_id: str, member: AssignedMember) -> tuple[bool, str]:
+    instance_id = member.instance_id
+    return (True, member_id) if instance_id is None else (False, instance_id)
+
+
+def assign_uniform(members: Members, topics: Mapping[str, int]) -> Assignment:
+    """As even as subscriptions allow, with as few moves as that takes (`UniformAssignor`).
+
+    No member could have two partitions more than another one that might take one of them, be it
+    by a chain of members that pass partitions on.
+    """
+    balance = _Balance(members, topics)
+    if len({member.topic_ids for member in members.values()}) == 1:
+        balance.cut_to_quotas()
+    balance.fill()
+    balance.even_out()
+    return {member_id: frozenset(each) for member_id, each in balance.loads.items()}
+
+
+class _Balance:
+    """An assignment that is being improved; `loads` is always valid, though not complete."""
+
+    def __init__(self, members: Members, topics: Mapping[str, int]) -> None:
+        self.members = members
+        self.topics = topics
+        self.order = sorted(members)
+        taken: set[IdPartition] = set()
+        self.loads: dict[str, set[IdPartition]] = {}
+        for member_id in self.order:
+            member = members[member_id]
+            kept = {
+                each
+                for each in member.partitions
+                if each.topic_id in member.topic_ids
+                and each.partition < topics.get(each.topic_id, 0)
+            }
+            self.loads[member_id] = kept - taken
+            taken |= kept
+        self.subscribers = {
+            topic_id: [each for each in self.order if topic_id in members[each].topic_ids]
+            for topic_id in sorted(topics)
+        }
+
+    def cut_to_quotas(self) -> None:
+        """With equal subscriptions: the surplus goes at once, not partition by partition."""
+        topic_ids = self.members[self.order[0]].topic_ids
+        total = sum(count for topic_id, count in self.topics.items() if topic_id in topic_ids)
+        quota, extra = divmod(total, len(self.order))
+        for member_id in sorted(self.order, key=lambda each: (-len(self.loads[each]), each)):
+            load = self.loads[member_id]
+            if len(load) > quota:
+                self.loads[member_id] = set(sorted(load)[: quota + (extra > 0)])
+                extra -= extra > 0
+
+    def fill(self) -> None:
+        """Gives what nobody has to who has least; topics with few subscribers first."""
+        taken = {each for load in self.loads.values() for each in load}
+        for topic_id, subscribers in sorted(
+            self.subscribers.items(), key=lambda each: (len(each[1]), each[0])
+        ):
+            heap = [(len(self.loads[each]), each) for each in subscribers]
+            heapq.heapify(heap)
+            for partition in range(self.topics[topic_id] if heap else 0):
+                each = IdPartition(topic_id, partition)
+                if each not in taken:
+                    load, member_id = heap[0]
+                    self.loads[member_id].add(each)
+                    heapq.heapreplace(heap, (load + 1, member_id))
+
+    def even_out(self) -> None:
+        """Passes partitions on until no chain of members makes the assignment more even."""
+        settled: set[str] = set()
+        while len(settled) < len(self.order):
+            giver = min(
+                (each for each in self.order if each not in settled),
+                key=lambda each: (-len(self.loads[each]), each),
+            )
+            chain = self._chain_from(giver)
+            if chain is None:
+                settled.add(giver)
+            else:
+                for source, target, partition in chain:
+                    self.loads[source].remove(partition)
+                    self.loads[target].add(partition)
+                settled.clear()
+
+    def _chain_from(self, giver: str) -> list[tuple[str, str, IdPartition]] | None:
+        """The shortest way from `giver` to a member with at least two partitions less."""
+        came: dict[str, tuple[str, IdPartition]] = {}
+        queue = deque([giver])
+        enough = len(self.loads[giver]) - 2
+        while queue:
+            source = queue.popleft()
+            last = {each.topic_id: each for each in sorted(self.loads[source])}
+            near = sorted(
+                {taker for topic_id in last for taker in self.subscribers[topic_id]}
+                - came.keys()
+                - {giver},
+                key=lambda each: (len(self.loads[each]), each),
+            )
+            for taker in near:
+                offered = [last[each] for each in last if each in self.members[taker].topic_ids]
+                came[taker] = source, max(offered)
+                if len(self.loads[taker]) <= enough:
+                    return _path(came, giver, taker)
+                queue.append(taker)
+        return None
+
+
+def _path(
+    came: Mapping[str, tuple[str, IdPartition]], giver: str, taker: str
+) -> list[tuple[str, str, IdPartition]]:
+    path = []
+    while taker != giver:
+        source, partition = came[taker]
+        path.append((source, taker, partition))
+        taker = source
+    return path
+
+
+ASSIGNORS: Final[Mapping[str, Callable[[Members, Mapping[str, int]], Assignment]]] = {
+    "uniform": assign_uniform,
+    "range": assign_range,
+}

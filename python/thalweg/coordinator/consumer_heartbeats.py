@@ -1,0 +1,149 @@
+"""What a member of KIP-848's protocol says in heartbeats, and what the answers' errors mean to it.
+
+A full heartbeat says everything, so its answer says everything, too: the way to join, and to get
+over lost answers. A minimal one only says that the member lives.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any, Final
+
+from thalweg.coordinator.topic_ids import IdPartition, id_rows
+from thalweg.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    FencedMemberEpochError,
+    GroupIdNotFoundError,
+    KafkaError,
+    NoError,
+    NotCoordinatorError,
+    RetriableError,
+    TopicAuthorizationFailedError,
+    UnknownMemberIdError,
+    UnreleasedInstanceIdError,
+    UnsupportedVersionError,
+    for_code,
+)
+
+__all__ = [
+    "API",
+    "ConsumerMemberSettings",
+    "Verdict",
+    "full",
+    "leave",
+    "minimal",
+    "reason",
+    "verdict",
+]
+
+API: Final = "ConsumerGroupHeartbeat"
+
+_LEAVE: Final = -1
+_LEAVE_FOR_A_WHILE: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMemberSettings:
+    """The consumer's options that membership needs.
+
+    Attributes:
+        member_id: A uuid, made for this consumer and kept for its lifetime (KIP-1082).
+        server_assignor: The broker's assignor to ask for (group_remote_assignor).
+        heartbeat_interval_ms: Until the broker says its own.
+    """
+
+    group_id: str
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    server_assignor: str | None = None
+    max_poll_interval_ms: int = 300_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    heartbeat_interval_ms: int = 5_000
+
+
+class Verdict(Enum):
+    """What an error means."""
+
+    NONE = auto()
+    RETRY = auto()
+    LOOK_UP = auto()  # retry, at the coordinator that there is now
+    REJOIN = auto()  # the membership is lost, and with it all partitions
+    RAISE = auto()  # the application can cure it; retry
+    FATAL = auto()
+
+
+_VERDICTS: Final[tuple[tuple[type[KafkaError], Verdict], ...]] = (
+    (NoError, Verdict.NONE),
+    (CoordinatorLoadInProgressError, Verdict.RETRY),
+    (NotCoordinatorError, Verdict.LOOK_UP),
+    (CoordinatorNotAvailableError, Verdict.LOOK_UP),
+    (UnknownMemberIdError, Verdict.REJOIN),
+    (FencedMemberEpochError, Verdict.REJOIN),
+    (GroupIdNotFoundError, Verdict.REJOIN),
+    (TopicAuthorizationFailedError, Verdict.RAISE),
+    # Lost connections and timeouts.
+    (RetriableError, Verdict.LOOK_UP),
+)
+
+
+def reason(body: Mapping[str, Any] | None, error: KafkaError | None) -> KafkaError:
+    """What went wrong, or a NoError; `error` is the transport's."""
+    if error is None and body is not None:
+        error = for_code(body["ErrorCode"])(*filter(None, [body.get("ErrorMessage")]))
+    if isinstance(error, UnsupportedVersionError):
+        return UnsupportedVersionError(
+            "the broker lacks the consumer group protocol of KIP-848, or the version of it that"
+            f" this subscription needs: use group_protocol='classic' ({error})"
+        )
+    if isinstance(error, UnreleasedInstanceIdError):
+        return UnreleasedInstanceIdError(
+            f"{error.args[0] if error.args else error}: another consumer with this"
+            " group_instance_id is in the group, or ended without leaving it and is remembered"
+            " until its session times out"
+        )
+    return error or NoError()
+
+
+def verdict(error: KafkaError) -> Verdict:
+    """What it means; errors without a rule are fatal, as in Java's consumer."""
+    return next((each for kind, each in _VERDICTS if isinstance(error, kind)), Verdict.FATAL)
+
+
+def full(
+    settings: ConsumerMemberSettings,
+    member_id: str,
+    epoch: int,
+    subscription: tuple[frozenset[str], str | None],
+    owned: Iterable[IdPartition],
+) -> dict[str, Any]:
+    """A heartbeat that says everything; epoch 0 joins."""
+    topics, regex = subscription
+    body = minimal(settings, member_id, epoch) | {
+        "RackId": settings.rack_id,
+        "RebalanceTimeoutMs": settings.max_poll_interval_ms,
+        "SubscribedTopicNames": sorted(topics),
+        "ServerAssignor": settings.server_assignor,
+        "TopicPartitions": id_rows(owned),
+    }
+    # Version 0 has no patterns.
+    return body if regex is None else body | {"SubscribedTopicRegex": regex}
+
+
+def minimal(settings: ConsumerMemberSettings, member_id: str, epoch: int) -> dict[str, Any]:
+    """A heartbeat that says that nothing has changed."""
+    return {
+        "GroupId": settings.group_id,
+        "MemberId": member_id,
+        "MemberEpoch": epoch,
+        "InstanceId": settings.instance_id,
+    }
+
+
+def leave(settings: ConsumerMemberSettings, member_id: str) -> dict[str, Any]:
+    """The last heartbeat; a static member's place is kept for one session."""
+    epoch = _LEAVE if settings.instance_id is None else _LEAVE_FOR_A_WHILE
+    return minimal(settings, member_id, epoch)

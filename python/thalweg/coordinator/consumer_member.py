@@ -1,0 +1,381 @@
+"""One consumer in a group of KIP-848's protocol (`ConsumerMembershipManager` in Java).
+
+    Unsubscribed ─> Joining ─> Reconciling ─> Acknowledging ─> Stable
+                       ^           ^  give up, or take  │         │ the broker wants something else
+                       │           └────────────────────┴─────────┘
+       Fenced, Stale ──┘ what it had is lost; it joins anew       PrepareLeaving ─> Leaving
+
+The broker says in its answers what the member shall have. It gives partitions up first and
+reports that, then takes new ones and reports that. A report is a full heartbeat, which
+consumer_reports.py keeps sent until it is answered; minimal ones are repeated elsewhere.
+
+No partition is taken while a report may be under way: the broker would read in it that the member
+does not have the partition, and could give it to someone else at once.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import Any, Final
+
+from thalweg.coordinator import consumer_heartbeats as heartbeats
+from thalweg.coordinator.consumer_heartbeats import ConsumerMemberSettings, Verdict
+from thalweg.coordinator.consumer_reports import Reports
+from thalweg.coordinator.states import CONSUMER_MEMBER, ConsumerMemberState, move
+from thalweg.coordinator.steps import (
+    Answered,
+    Assign,
+    AutoCommit,
+    CallbacksDone,
+    Closed,
+    Fail,
+    HeartbeatAnswered,
+    Lose,
+    MemberAction,
+    MemberEvent,
+    Polled,
+    PollExpired,
+    Raise,
+    Revoke,
+    StopHeartbeats,
+    Subscribed,
+    Ticked,
+    TopicsChanged,
+    Unsubscribed,
+    WatchTopics,
+)
+from thalweg.coordinator.topic_ids import IdPartition, id_partitions
+from thalweg.errors import CommitFailedError, KafkaError, RebalanceInProgressError
+from thalweg.structs import ConsumerGroupMetadata, MemberState, TopicPartition
+
+__all__ = ["ConsumerMember", "ConsumerMemberSettings"]
+
+_S = ConsumerMemberState
+_IN_GROUP: Final = frozenset({_S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE})
+_MEMBER: Final = _IN_GROUP | {_S.JOINING}
+_LOST: Final = frozenset({_S.FENCED, _S.STALE, _S.FATAL})
+_NONE: frozenset[IdPartition] = frozenset()
+
+
+class _Running(Enum):
+    """Which callbacks the application runs now."""
+
+    REVOKE = auto()
+    ASSIGN = auto()
+    LOSE = auto()
+
+
+class ConsumerMember:
+    """The membership of one consumer. Events go in, actions come out.
+
+    Attributes:
+        state: See states.CONSUMER_MEMBER.
+        member_id: For the consumer's lifetime.
+        generation: The member epoch; -1 outside of the group.
+    """
+
+    def __init__(self, settings: ConsumerMemberSettings) -> None:
+        """Makes a consumer that is not subscribed to anything."""
+        self.state = _S.UNSUBSCRIBED
+        self._reports = Reports(settings)
+        self._settings = settings
+        self._topics: frozenset[str] | None = None
+        self._regex: str | None = None
+        self._owned = _NONE
+        self._giving_up = _NONE
+        self._target = _NONE
+        self._names: dict[str, str] = {}
+        self._existing: frozenset[str] = frozenset()
+        self._unknown_ids: frozenset[str] = frozenset()
+        self._told_anything = False  # whether the listener heard of an assignment since it joined
+        self._was_lost = False
+        self._running: _Running | None = None
+        self._tells_group = True
+        self._leave_token: int | None = None
+
+    # ------------------------------------------------------------------ what is read
+
+    @property
+    def member_id(self) -> str:
+        """As the broker knows it; of a broker of version 0 it could be the broker's own."""
+        return self._reports.member_id
+
+    @property
+    def generation(self) -> int:
+        """The member epoch; -1 outside of the group."""
+        return self._reports.epoch if self._reports.epoch > 0 else -1
+
+    @property
+    def assignment(self) -> tuple[TopicPartition, ...]:
+        """The partitions that it owns, in order."""
+        return self._partitions(self._owned)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """For transactions: the epoch in the place of the generation."""
+        in_group = self.state in _IN_GROUP
+        shown = MemberState.STABLE if self.state is _S.STABLE else MemberState.REBALANCING
+        return ConsumerGroupMetadata(
+            self._settings.group_id,
+            self.generation,
+            self.member_id,
+            self._settings.instance_id,
+            shown if in_group else MemberState.UNJOINED,
+        )
+
+    def commit_refusal(self) -> KafkaError | None:
+        """Why a commit would fail now, if it would.
+
+        During a rebalance commits are taken. STALE_MEMBER_EPOCH says that the broker's epoch is
+        ahead: once an answer has brought it (`generation` is another one than the commit was sent
+        with), and not earlier, the same commit is worth another try.
+        """
+        if self.state in _LOST or (self.state is _S.JOINING and self._was_lost):
+            return CommitFailedError(
+                "the group has given this consumer's partitions to others, as it was not heard of"
+                " in time, or did not poll within max_poll_interval_ms: it joins anew with the"
+                " next poll()"
+            )
+        if self.state is _S.JOINING:
+            return RebalanceInProgressError("the consumer is joining its group: poll() again")
+        if self.generation < 0:
+            return CommitFailedError("the consumer is not in its group")
+        return None
+
+    def next_deadline(self) -> float | None:
+        """When it wants a Ticked."""
+        return self._reports.retry_at
+
+    # ------------------------------------------------------------------ in and out
+
+    def step(self, event: MemberEvent, now: float) -> list[MemberAction]:
+        """Takes an event; what is to be done, in this order."""
+        match event:
+            case Subscribed():
+                return self._subscribed(event, now)
+            case TopicsChanged():
+                self._topics_changed(event)
+            case Polled() if self._running is None:
+                return self._polled(now)
+            case CallbacksDone():
+                return self._callbacks_done(now)
+            case Answered(token=token) if token == self._leave_token:
+                self._leave_token = None
+                return self._outside(now)
+            case Answered(token=token) if token == self._reports.token:
+                return self._heard(event, now)
+            case HeartbeatAnswered():
+                return self._heard(event, now)
+            case Ticked() if self._reports.is_due(now) and self.state in _MEMBER:
+                return self._report(now)
+            case PollExpired() if self.state in _MEMBER:
+                return self._lost(_S.STALE, now)
+            case Unsubscribed():
+                return self._leave(tells_group=True, now=now)
+            case Closed(leave=leave):
+                return self._leave(tells_group=leave, now=now)
+        return []
+
+    def _move(self, state: ConsumerMemberState) -> None:
+        if state is not self.state:
+            self.state = move(CONSUMER_MEMBER, self.state, state)
+
+    # ------------------------------------------------------------------ joining
+
+    def _subscribed(self, event: Subscribed, now: float) -> list[MemberAction]:
+        # An empty pattern takes an earlier one back.
+        regex = "" if event.regex is None and self._regex is not None else event.regex
+        unchanged = (event.topics, regex) == (self._topics, self._regex)
+        self._topics, self._regex = event.topics, regex
+        if self.state is _S.UNSUBSCRIBED:
+            return self._join(now)
+        return [] if unchanged or self.state not in _MEMBER else self._report(now)
+
+    def _join(self, now: float) -> list[MemberAction]:
+        self._move(_S.JOINING)
+        self._owned = self._target = _NONE
+        self._told_anything = False
+        self._reports.leave()
+        return self._report(now)
+
+    def _report(self, now: float) -> list[MemberAction]:
+        """Says all to the broker; the answer says all, too."""
+        return self._reports.send((self._topics or frozenset(), self._regex), self._owned, now)
+
+    # ------------------------------------------------------------------ answers
+
+    def _heard(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
+        is_report = isinstance(answer, Answered)
+        if self.state not in _MEMBER:
+            return []
+        if self.state is _S.JOINING and not is_report and not self._reports.may_be_repeated(now):
+            return []  # to a heartbeat of an earlier membership
+        error = heartbeats.reason(answer.body, answer.error)
+        match heartbeats.verdict(error):
+            case Verdict.NONE if answer.body is not None:
+                return self._took(answer.body, now, is_report)
+            case Verdict.FATAL:
+                return self._lost(_S.FATAL, now, error)
+            case Verdict.REJOIN if self.state is not _S.JOINING:
+                return self._lost(_S.FENCED, now)
+            case _ if self._reports.token is not None and not is_report:
+                return []  # the report that is under way will tell
+            case Verdict.REJOIN:
+                self._reports.leave()
+                return self._reports.failed(now)
+            case Verdict.LOOK_UP:
+                return self._reports.failed(now, look_up=True)
+            case Verdict.RAISE:
+                return [*self._reports.failed(now), Raise(error)]
+        return self._reports.failed(now)
+
+    def _took(self, body: Mapping[str, Any], now: float, is_report: bool) -> list[MemberAction]:
+        if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later answer
+            return self._report(now) if is_report else []
+        told = body["Assignment"]
+        if told is not None:
+            self._target = id_partitions(told["TopicPartitions"])
+        actions = self._reports.took(body, now, is_report)
+        if actions is None:
+            return self._report(now)
+        if self._reports.is_clean and self._running is None:
+            self._was_lost = False
+            self._settle()
+        return actions
+
+    def _settle(self) -> None:
+        done = self._target == self._owned and self._told_anything
+        if self.state is _S.JOINING or not done:
+            self._move(_S.RECONCILING)
+        if done:
+            self._move(_S.STABLE)
+
+    # ------------------------------------------------------------------ partitions
+
+    def _polled(self, now: float) -> list[MemberAction]:
+        """The application's thread is here: callbacks may run."""
+        match self.state:
+            case _S.FENCED | _S.STALE if self._owned:
+                return self._lose()
+            case _S.FENCED | _S.STALE if self._topics is not None:
+                return self._join(now)
+            case _S.RECONCILING:
+                return self._reconcile()
+        return []
+
+    def _reconcile(self) -> list[MemberAction]:
+        """Gives up first; takes what is new once the broker has heard of that."""
+        if self._owned - self._target:
+            return self._give_up(self._owned - self._target)
+        missing = self._target - self._owned
+        added = frozenset(each for each in missing if each.topic_id in self._names)
+        actions = self._look_up({each.topic_id for each in missing - added})
+        if self._reports.is_clean and (added or not (missing or self._told_anything)):
+            self._running = _Running.ASSIGN
+            self._told_anything = True
+            self._owned |= added
+            actions.append(Assign(self._partitions(self._owned), self._partitions(added)))
+        return actions
+
+    def _give_up(self, partitions: frozenset[IdPartition]) -> list[MemberAction]:
+        """What is left of deleted topics goes first: a new topic of that name has other offsets."""
+        self._running = _Running.REVOKE
+        self._giving_up = partitions
+        dead = frozenset(each for each in partitions if each.topic_id not in self._existing)
+        actions: list[MemberAction] = [Lose(self._partitions(dead))] if dead else []
+        if partitions - dead:
+            actions += [AutoCommit(), Revoke(self._partitions(partitions - dead))]
+        return actions
+
+    def _look_up(self, topic_ids: Iterable[str]) -> list[MemberAction]:
+        """Asks for topics that are not known by id yet; once for the same ones."""
+        unknown = frozenset(topic_ids)
+        if not unknown or unknown == self._unknown_ids:
+            return []
+        self._unknown_ids = unknown
+        return [WatchTopics(frozenset(), unknown)]
+
+    def _topics_changed(self, event: TopicsChanged) -> None:
+        self._existing = frozenset(event.ids.values())
+        owned = {each.topic_id for each in self._owned}
+        kept = {key: name for key, name in self._names.items() if key in owned}
+        self._names = kept | {topic_id: name for name, topic_id in event.ids.items()}
+        self._unknown_ids -= self._names.keys()
+
+    def _partitions(self, partitions: Iterable[IdPartition]) -> tuple[TopicPartition, ...]:
+        """By name: of each partition that was ever owned it is known."""
+        names = self._names
+        return tuple(sorted(TopicPartition(names[i], partition) for i, partition in partitions))
+
+    def _callbacks_done(self, now: float) -> list[MemberAction]:
+        running, self._running = self._running, None
+        if running is _Running.REVOKE:
+            self._owned -= self._giving_up
+        elif running is _Running.LOSE:
+            self._owned = _NONE
+        match self.state:
+            case _S.RECONCILING if running is _Running.ASSIGN and not self._owned:
+                self._settle()  # it was told that there is nothing; so there is nothing to report
+            case _S.RECONCILING:
+                self._move(_S.ACKNOWLEDGING)
+                return self._report(now)
+            case _S.FENCED:
+                return self._polled(now)
+            case _S.PREPARE_LEAVING:
+                return self._prepare_leaving(now)
+            case _S.FATAL if self._owned:
+                return self._lose()
+        return []
+
+    # ------------------------------------------------------------------ the end of a membership
+
+    def _lost(
+        self, state: ConsumerMemberState, now: float, error: KafkaError | None = None
+    ) -> list[MemberAction]:
+        """Others have the partitions, or will: nothing may be committed any more."""
+        self._move(state)
+        self._was_lost = True
+        self._reports.leave()
+        actions: list[MemberAction] = [StopHeartbeats()]
+        if self._running is None and state is _S.FATAL and self._owned:
+            actions += self._lose()
+        if self._running is None and state is _S.FENCED and not self._owned:
+            actions += self._polled(now)
+        return actions if error is None else [*actions, Fail(error)]
+
+    def _lose(self) -> list[MemberAction]:
+        self._running = _Running.LOSE
+        return [Lose(self._partitions(self._owned))]
+
+    def _leave(self, *, tells_group: bool, now: float) -> list[MemberAction]:
+        self._topics = None
+        self._regex = "" if self._regex is not None else None
+        self._tells_group = tells_group
+        if self.state in {_S.UNSUBSCRIBED, _S.FATAL, _S.PREPARE_LEAVING, _S.LEAVING}:
+            return []
+        lost = self.state in {_S.FENCED, _S.STALE}
+        self._tells_group = tells_group and not lost
+        self._move(_S.PREPARE_LEAVING)
+        return self._prepare_leaving(now)
+
+    def _prepare_leaving(self, now: float) -> list[MemberAction]:
+        """Gives everything up, as long as it is a member: what is read is committed."""
+        if self._running is not None:
+            return []
+        if self._owned and self.generation < 0:
+            return self._lose()
+        if self._owned:
+            return self._give_up(self._owned)
+        actions: list[MemberAction] = [StopHeartbeats()]
+        if not self._tells_group:
+            return actions + self._outside(now)
+        self._move(_S.LEAVING)
+        self._leave_token, request = self._reports.leave_request()
+        self._reports.leave()
+        return [*actions, request]
+
+    def _outside(self, now: float) -> list[MemberAction]:
+        """It has left; perhaps it has subscribed again meanwhile."""
+        self._reports.leave()
+        if self._topics is not None:
+            return self._join(now)
+        self._move(_S.UNSUBSCRIBED)
+        return []

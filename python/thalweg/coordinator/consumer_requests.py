@@ -1,0 +1,120 @@
+"""What is wrong with a ConsumerGroupHeartbeat, before its group looks at it (KIP-848).
+
+The rules, their order and the texts are those of Kafka 4.3, so that an error reads the same
+wherever it comes from.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from thalweg.coordinator.topic_ids import IdPartition, id_partitions
+from thalweg.errors import (
+    BrokerResponseError,
+    InvalidRegularExpressionError,
+    InvalidRequestError,
+    UnsupportedAssignorError,
+)
+
+__all__ = [
+    "JOIN",
+    "LEAVE",
+    "LEAVE_FOR_A_WHILE",
+    "Refusal",
+    "compiled",
+    "is_full",
+    "owned",
+    "validate",
+]
+
+# The epochs that are no epochs.
+JOIN: Final = 0
+LEAVE: Final = -1
+LEAVE_FOR_A_WHILE: Final = -2  # of a static member
+
+_MEMBER_ID_OF_THE_CLIENT = 1  # the version from which on the client makes it (KIP-1082)
+
+
+class Refusal(Exception):
+    """A request that is answered with an error; nothing has changed."""
+
+    def __init__(self, kind: type[BrokerResponseError], message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+def validate(version: int, body: Mapping[str, Any], assignors: Sequence[str]) -> None:
+    """Checks what can be said without knowing the group.
+
+    Raises:
+        Refusal: With Kafka's error and text.
+    """
+    epoch = body["MemberEpoch"]
+    if not body["GroupId"]:
+        raise Refusal(InvalidRequestError, "GroupId can't be empty.")
+    if not body["MemberId"] and (version >= _MEMBER_ID_OF_THE_CLIENT or epoch != JOIN):
+        raise Refusal(InvalidRequestError, "MemberId can't be empty.")
+    for name in ("InstanceId", "RackId"):
+        if body[name] == "":
+            raise Refusal(InvalidRequestError, f"{name} can't be empty.")
+    if epoch < LEAVE_FOR_A_WHILE:
+        raise Refusal(InvalidRequestError, "MemberEpoch is invalid.")
+    if epoch == LEAVE_FOR_A_WHILE and body["InstanceId"] is None:
+        raise Refusal(InvalidRequestError, "InstanceId can't be null.")
+    if epoch == JOIN:
+        _validate_join(body)
+    assignor = body["ServerAssignor"]
+    if assignor is not None and assignor not in assignors:
+        raise Refusal(
+            UnsupportedAssignorError,
+            f"ServerAssignor {assignor} is not supported."
+            f" Supported assignors: {', '.join(assignors)}.",
+        )
+
+
+def _validate_join(body: Mapping[str, Any]) -> None:
+    if body["RebalanceTimeoutMs"] == -1:
+        text = "RebalanceTimeoutMs must be provided in first request."
+        raise Refusal(InvalidRequestError, text)
+    if body["TopicPartitions"] is None or body["TopicPartitions"]:
+        raise Refusal(InvalidRequestError, "TopicPartitions must be empty when (re-)joining.")
+    if body["SubscribedTopicNames"] is None and body.get("SubscribedTopicRegex") is None:
+        text = (
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null"
+            " when (re-)joining."
+        )
+        raise Refusal(InvalidRequestError, text)
+
+
+def is_full(body: Mapping[str, Any]) -> bool:
+    """Whether the member says all that it has to say, and so is to be told all."""
+    subscribes = (
+        body["SubscribedTopicNames"] is not None or body.get("SubscribedTopicRegex") is not None
+    )
+    return subscribes and body["RebalanceTimeoutMs"] != -1 and body["TopicPartitions"] is not None
+
+
+def owned(body: Mapping[str, Any]) -> frozenset[IdPartition] | None:
+    """The partitions that the member says it has; None if it says nothing of them."""
+    rows = body["TopicPartitions"]
+    return None if rows is None else id_partitions(rows)
+
+
+def compiled(regex: str) -> re.Pattern[str]:
+    """A subscription's pattern, which has to match a topic's whole name.
+
+    Kafka takes RE2's syntax; this takes Python's, which has all of it that names of topics call
+    for. What only Python has (backward references, looking around) works here and is refused
+    there, and a pattern that backtracks without end is not noticed.
+
+    Raises:
+        Refusal: If it is no pattern.
+    """
+    try:
+        return re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Refusal(
+            InvalidRegularExpressionError,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
+        ) from error

@@ -1,0 +1,181 @@
+"""The members of a group of KIP-848's protocol: who they are, what they hold, what they shall have.
+
+Kept together, as one changes with the other: a partition is free once no member holds it, and a
+static member that comes back takes the place of the one that left.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from thalweg.coordinator.assignors.server import AssignedMember
+from thalweg.coordinator.reconciliation import Current, Target
+from thalweg.coordinator.topic_ids import IdPartition
+
+__all__ = ["ConsumerGroupMember", "ConsumerRoster", "Topic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that exists."""
+
+    topic_id: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupMember:
+    """What a member said of itself (`ConsumerGroupMember`), and where it stands.
+
+    Attributes:
+        regex: Its pattern; "" for none.
+        matching: Names of the topics that match it.
+        revoke_by: When it is fenced if it has not given up what it must.
+    """
+
+    member_id: str
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    matching: frozenset[str] = frozenset()
+    assignor: str | None = None
+    current: Current = field(default_factory=Current)
+    revoke_by: float | None = None
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """All topics that it subscribes to, whether they exist or not."""
+        return self.topics | self.matching
+
+    def told(
+        self, body: Mapping[str, Any], client_id: str, client_host: str
+    ) -> "ConsumerGroupMember":
+        """The member after a heartbeat: fields that are null or -1 have not changed."""
+        fields = {
+            "instance_id": body["InstanceId"],
+            "rack_id": body["RackId"],
+            "assignor": body["ServerAssignor"],
+            "regex": body.get("SubscribedTopicRegex"),
+        }
+        changes: dict[str, Any] = {key: each for key, each in fields.items() if each is not None}
+        if body["RebalanceTimeoutMs"] != -1:
+            changes["rebalance_timeout_ms"] = body["RebalanceTimeoutMs"]
+        if body["SubscribedTopicNames"] is not None:
+            changes["topics"] = frozenset(body["SubscribedTopicNames"])
+        return replace(self, client_id=client_id, client_host=client_host, **changes)
+
+
+class ConsumerRoster:
+    """The members, by id; and the topics that they may have.
+
+    Attributes:
+        members: In the order in which they came.
+        targets: What each shall have, by the last assignment.
+        topics: All that exist, by name.
+    """
+
+    def __init__(self, topics: Mapping[str, Topic]) -> None:
+        self.members: dict[str, ConsumerGroupMember] = {}
+        self.targets: dict[str, frozenset[IdPartition]] = {}
+        self.topics = dict(topics)
+        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._holders: dict[IdPartition, str] = {}
+        self._static: dict[str, str] = {}
+
+    # ------------------------------------------------------------------ members
+
+    def static(self, instance_id: str) -> ConsumerGroupMember | None:
+        """The member with this instance id, be it here or away."""
+        member_id = self._static.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def put(self, member: ConsumerGroupMember) -> None:
+        """Adds a member, or what has become of it; a static one takes its predecessor's place."""
+        instance_id = member.instance_id
+        if instance_id is not None:
+            predecessor = self._static.get(instance_id, member.member_id)
+            if predecessor != member.member_id:
+                target = self.targets.get(predecessor, frozenset())
+                self.remove(predecessor)
+                self.targets[member.member_id] = target
+            self._static[instance_id] = member.member_id
+        self._release(member.member_id)
+        self.members[member.member_id] = member
+        for each in member.current.held:
+            self._holders[each] = member.member_id
+
+    def remove(self, member_id: str) -> None:
+        """Takes a member out; what it held is free."""
+        self._release(member_id)
+        member = self.members.pop(member_id)
+        self.targets.pop(member_id, None)
+        if member.instance_id is not None and self._static.get(member.instance_id) == member_id:
+            del self._static[member.instance_id]
+
+    def _release(self, member_id: str) -> None:
+        before = self.members.get(member_id)
+        for each in before.current.held if before else ():
+            if self._holders.get(each) == member_id:
+                del self._holders[each]
+
+    def is_free(self, partition: IdPartition, member_id: str) -> bool:
+        """Whether nobody but this member has it."""
+        return self._holders.get(partition, member_id) == member_id
+
+    # ------------------------------------------------------------------ topics
+
+    def matching(self, regex: str, pattern: re.Pattern[str] | None = None) -> frozenset[str]:
+        """The existing topics whose whole names match."""
+        if not regex:
+            return frozenset()
+        if pattern is None:
+            pattern = self._patterns[regex]
+        self._patterns[regex] = pattern
+        return frozenset(name for name in self.topics if pattern.fullmatch(name))
+
+    def subscribed(self) -> dict[str, Topic]:
+        """The existing topics that somebody subscribes to."""
+        names = {name for member in self.members.values() for name in member.subscription}
+        return {name: self.topics[name] for name in sorted(names) if name in self.topics}
+
+    def replace_topics(self, topics: Mapping[str, Topic]) -> bool:
+        """Takes other topics, or other numbers of partitions; whether it concerns the group."""
+        before = self.subscribed()
+        self.topics = dict(topics)
+        for member in list(self.members.values()):
+            if member.regex:
+                self.members[member.member_id] = replace(
+                    member, matching=self.matching(member.regex)
+                )
+        used = {member.regex for member in self.members.values()}
+        self._patterns = {key: each for key, each in self._patterns.items() if key in used}
+        return self.subscribed() != before
+
+    # ------------------------------------------------------------------ assignment
+
+    def topic_ids(self, member: ConsumerGroupMember) -> frozenset[str]:
+        """The ids of the topics that a member subscribes to."""
+        return frozenset(
+            self.topics[name].topic_id for name in member.subscription if name in self.topics
+        )
+
+    def target(self, member: ConsumerGroupMember, epoch: int) -> Target:
+        """What a member shall have, by the assignment of this epoch."""
+        partitions = self.targets.get(member.member_id, frozenset())
+        return Target(epoch, partitions, self.topic_ids(member))
+
+    def for_assignor(self) -> dict[str, AssignedMember]:
+        """The members, as assignors see them."""
+        return {
+            member_id: AssignedMember(
+                self.topic_ids(member),
+                member.instance_id,
+                self.targets.get(member_id, frozenset()),
+            )
+            for member_id, member in self.members.items()
+        }

@@ -1,0 +1,289 @@
+"""What clients may say to a group of KIP-848's protocol, step by step, and what they hear.
+
+The same script is run against a real broker and against `ConsumerGroup`; see
+tests/integration/test_consumer_group_protocol.py. Topic ids are written as names, and rows in
+order, so that answers can be compared.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.coordinator.consumer_world import filled
+from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
+from thalweg.coordinator.group import GroupSettings
+from thalweg.coordinator.groups import Groups
+from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
+
+# What Kafka 4.3 answered; `python -m tests.integration.test_consumer_group_protocol` asks again.
+RECORDED = Path(__file__).with_name("consumer_answers.json")
+TOPICS = {"t": 4, "u": 3}
+MAX_SIZE = 3
+
+
+class Side(Protocol):
+    """A broker, as the script sees it."""
+
+    @property
+    def ids(self) -> Mapping[str, str]: ...
+
+    def heartbeat(self, version: int, body: dict[str, Any]) -> dict[str, Any]: ...
+    def describe(self, group: str) -> dict[str, Any]: ...
+    def pass_ms(self, ms: float) -> None: ...
+
+
+class Machines:
+    """Our own side: all groups of a broker."""
+
+    def __init__(self) -> None:
+        self.ids = {name: f"id-of-{name}" for name in TOPICS}
+        self.now = 0.0
+        self.groups = Groups(GroupSettings(), self._new_id, self._new_group)
+        self._made = 0
+
+    def _new_id(self) -> str:
+        self._made += 1
+        return f"made-{self._made}"
+
+    def _new_group(self, group_id: str) -> ConsumerGroup:
+        settings = ConsumerGroupSettings(assignment_interval_ms=0, max_size=MAX_SIZE)
+        topics = TopicsChanged(TOPICS, {}, self.ids)
+        return ConsumerGroup(group_id, settings, self._new_id, topics)
+
+    def _ask(self, api: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
+        event = Arrived(7, api, version, body, "client", "/host")
+        actions = self.groups.step(event, self.now)
+        (reply,) = (each for each in actions if isinstance(each, Reply))
+        return reply.body
+
+    def heartbeat(self, version: int, body: dict[str, Any]) -> dict[str, Any]:
+        return self._ask("ConsumerGroupHeartbeat", version, filled(body))
+
+    def describe(self, group: str) -> dict[str, Any]:
+        row: dict[str, Any] = self._ask("ConsumerGroupDescribe", 1, {"GroupIds": [group]})[
+            "Groups"
+        ][0]
+        return row
+
+    def pass_ms(self, ms: float) -> None:
+        until = self.now + ms
+        while (deadline := self.groups.next_deadline()) is not None and deadline <= until:
+            self.groups.step(Ticked(), deadline)
+        self.now = until
+
+
+class Script:
+    """Says things, and writes down what comes back."""
+
+    def __init__(self, side: Side, group: str = "g") -> None:
+        self.side = side
+        self.group = group
+        self.heard: list[Any] = []
+        self._names = {topic_id: name for name, topic_id in side.ids.items()}
+
+    def rows(self, **partitions: list[int]) -> list[dict[str, Any]]:
+        ids = self.side.ids
+        return [{"TopicId": ids[name], "Partitions": each} for name, each in partitions.items()]
+
+    def says(self, member: str, epoch: int, *, version: int = 1, **fields: Any) -> Any:
+        body = {"GroupId": self.group, "MemberId": member, "MemberEpoch": epoch} | fields
+        answer = self.side.heartbeat(version, body)
+        told = answer["Assignment"]
+        heard = (
+            answer["ErrorCode"],
+            answer["ErrorMessage"],
+            answer["MemberId"] if member else None,
+            answer["MemberEpoch"],
+            answer["HeartbeatIntervalMs"],
+            None if told is None else self._partitions(told),
+        )
+        self.heard.append((f"{member} at {epoch}", heard))
+        return answer
+
+    def joins(self, member: str, topics: list[str] | None = None, **fields: Any) -> Any:
+        full: dict[str, Any] = {
+            "RebalanceTimeoutMs": 60_000,
+            "SubscribedTopicNames": ["t"] if topics is None else topics,
+            "TopicPartitions": [],
+        }
+        return self.says(member, 0, **(full | fields))
+
+    def sees(self) -> None:
+        row = self.side.describe(self.group)
+        members = {
+            each["MemberId"]: {
+                key: self._partitions(value) if key.endswith("Assignment") else value
+                for key, value in each.items()
+                if key not in {"ClientId", "ClientHost"}
+            }
+            for each in row["Members"]
+        }
+        said = {key: value for key, value in row.items() if key not in {"Members", "GroupId"}}
+        said.pop("AuthorizedOperations", None)
+        self.heard.append((said, members))
+
+    def _partitions(self, assignment: Mapping[str, Any]) -> dict[str, list[int]]:
+        return {
+            self._names[row["TopicId"]]: row["Partitions"]
+            for row in sorted(
+                assignment["TopicPartitions"], key=lambda r: self._names[r["TopicId"]]
+            )
+        }
+
+
+def join_and_leave(script: Script) -> None:
+    """A member alone; a second one; it waits for what the first gives up; one leaves."""
+    script.joins("a")
+    script.says("a", 2)
+    script.says("a", 2, TopicPartitions=script.rows(t=[0, 1, 2, 3]))
+    script.sees()
+    script.joins("b")
+    script.sees()
+    script.says("b", 3)
+    script.says("a", 2)
+    script.sees()
+    script.says("a", 2)
+    script.says("b", 3)
+    script.says("a", 2, TopicPartitions=script.rows(t=[0, 1, 2]))
+    script.says("a", 2, TopicPartitions=script.rows(t=[0, 1]))
+    script.sees()
+    script.says("b", 3)
+    script.says("b", 3)
+    script.says("b", 3, TopicPartitions=script.rows(t=[2, 3]))
+    script.sees()
+    script.says("a", -1)
+    script.sees()
+    script.says("b", 3)
+    script.says("b", 4)
+    script.says("b", -1)
+    script.sees()
+    script.joins("c")
+    script.sees()
+
+
+def epochs(script: Script) -> None:
+    """Who has a wrong epoch is fenced; who missed one answer is not; epoch 0 is always taken."""
+    script.joins("a")
+    script.joins("b")
+    script.says("a", 2)
+    script.says("a", 3)
+    script.says("a", 2, TopicPartitions=script.rows(t=[0, 1]))
+    script.says("a", 2)
+    script.says("a", 2, TopicPartitions=script.rows(t=[0, 1]))
+    script.says("a", 2, TopicPartitions=script.rows(t=[0, 1, 2]))
+    script.says("a", 1, TopicPartitions=[])
+    script.says("b", 9)
+    script.joins("a")
+    script.joins("b")
+    script.says("nobody", 3)
+    script.says("nobody", -1)
+    script.sees()
+
+
+def wrong_requests(script: Script) -> None:
+    """What is refused, and how."""
+    script.says("a", 1)
+    script.says("a", -1)
+    script.says("", 0)
+    script.says("", 1, version=0)
+    script.says("a", -3)
+    script.says("a", -2)
+    script.says("a", 0)
+    script.joins("a", InstanceId="")
+    script.joins("a", RackId="")
+    script.joins("a", TopicPartitions=script.rows(t=[0]))
+    script.joins("a", TopicPartitions=None)
+    script.joins("a", SubscribedTopicNames=None)
+    script.joins("a", ServerAssignor="nonsense")
+    script.joins("a", [])
+    script.sees()
+    script.joins("a", ["nope"])
+    script.joins("b", ServerAssignor="range")
+    script.joins("c", ServerAssignor="range")
+    script.sees()
+    script.joins("one too many")
+    script.joins("c", ServerAssignor="range")
+
+
+def static_members(script: Script) -> None:
+    """An instance id has one member; it may go for a while, and come back as another one."""
+    script.joins("a", InstanceId="i1", RackId="r1")
+    script.joins("b", InstanceId="i1")
+    script.joins("b", InstanceId="i2")
+    script.says("b", 3, InstanceId="i9")
+    script.says("b", 3, InstanceId="i1")
+    script.says("b", -1, InstanceId="i1")
+    script.says("b", -2, InstanceId="i9")
+    script.says("a", 2, InstanceId="i1")
+    script.says("a", -2, InstanceId="i1")
+    script.sees()
+    script.says("a", 2)
+    script.says("a", 2, InstanceId="i1")
+    script.says("b", 3, InstanceId="i2")
+    script.joins("a2", InstanceId="i1")
+    script.sees()
+    script.says("a", 3, InstanceId="i1")
+    script.says("b", 3, InstanceId="i2")
+    script.says("b", -2, InstanceId="i2")
+    script.joins("b", InstanceId="i2")
+    script.says("a2", -1, InstanceId="i1")
+    script.says("b", 3, InstanceId="i2")
+    script.sees()
+
+
+def subscriptions(script: Script) -> None:
+    """A member that subscribes to something else; that gives up too slowly; targets that turn."""
+    script.joins("a", ["t", "u"])
+    script.says("a", 2, SubscribedTopicNames=["u"])
+    script.sees()
+    script.says("a", 2, TopicPartitions=script.rows(u=[0, 1, 2]))
+    script.says("a", 3, SubscribedTopicNames=["u"])
+    script.joins("b", ["u"])
+    script.says("a", 3)
+    script.says("b", -1)
+    script.says("a", 3)
+    script.sees()
+    script.says("a", 3, TopicPartitions=script.rows(u=[0, 1]))
+    script.says("a", 5, RebalanceTimeoutMs=500)
+    script.joins("b", ["u"])
+    script.says("a", 5)
+    script.side.pass_ms(1_500)
+    script.sees()
+    script.says("a", 5)
+    script.says("b", 6)
+    script.sees()
+
+
+def patterns(script: Script) -> None:
+    """A bad one is refused; a good one may take another heartbeat, so that is not compared."""
+    script.joins("a")
+    answer = script.side.heartbeat(
+        1,
+        {
+            "GroupId": script.group,
+            "MemberId": "a",
+            "MemberEpoch": 2,
+            "SubscribedTopicRegex": "a(",
+        },
+    )
+    text = answer["ErrorMessage"]
+    script.heard.append((answer["ErrorCode"], text[: text.index(":")]))
+    script.says("a", 2)
+
+
+SCRIPTS = (join_and_leave, epochs, wrong_requests, static_members, subscriptions, patterns)
+
+
+def kafkas_answers(script: Callable[[Script], None]) -> list[Any]:
+    """What a real Kafka was heard to say."""
+    found: list[Any] = json.loads(RECORDED.read_text(encoding="utf-8"))[script.__name__]
+    return found
+
+
+def plain(heard: list[Any]) -> list[Any]:
+    """As JSON gives it back."""
+    found: list[Any] = json.loads(json.dumps(heard))
+    return found

@@ -1,0 +1,128 @@
+"""Groups of KIP-848's protocol: many members, one broker, all that goes wrong between them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from tests.coordinator.consumer_world import (
+    MAX_POLL_MS,
+    SESSION_MS,
+    Faults,
+    World,
+)
+from tests.support.scale import scaled
+
+TOPICS = {"a": 6, "b": 3, "c": 1}
+
+
+def calm(world: World) -> None:
+    """Ends the faults, and lets everybody find out what has happened."""
+    world.faults.breaks = world.faults.stalls = world.faults.doubles = 0.0
+    world.run(2 * MAX_POLL_MS + 3 * SESSION_MS)
+
+
+def shake(world: World) -> None:
+    """Something happens to somebody."""
+    chance = world.chance
+    living = [each for each in world.living if each.subscribed]
+    client = chance.choice(living) if living else None
+    what = chance.random()
+    if client is None or (what < 0.3 and len(living) < 20):
+        # Some of them find their instance id taken, and fail.
+        instance_id = chance.choice([None, None, "i1", "i2"])
+        polls_every_ms = chance.choice([200.0, 500.0, 3_000.0])
+        world.client(some_topics(world), polls_every_ms=polls_every_ms, instance_id=instance_id)
+    elif what < 0.4:
+        client.crash()
+    elif what < 0.5:
+        client.close(leave=chance.random() < 0.7)
+    elif what < 0.6:
+        client.pause(chance.uniform(0, 1.5 * MAX_POLL_MS))
+    elif what < 0.7:
+        client.connection.drop()
+    elif what < 0.8:
+        client.resubscribe(some_topics(world))
+    elif what < 0.85:
+        world.broker.go_away(chance.uniform(0, 5_000), chance.choice([14, 15, 16]))
+    elif what < 0.9:
+        topic = chance.choice(sorted(world.broker.topics))
+        world.change_topics(world.broker.topics | {topic: world.broker.topics[topic] + 1})
+    elif what < 0.93:
+        topic = chance.choice(sorted(world.broker.topics))
+        ids = world.broker.ids | {topic: f"{topic}-made-anew-at-{world.clock.now}"}
+        world.change_topics(world.broker.topics, ids)
+
+
+def some_topics(world: World) -> set[str]:
+    return {"a"} if world.chance.random() < 0.5 else set(world.chance.sample(["a", "b", "c"], 2))
+
+
+@settings(max_examples=scaled(2_000, 25), deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    members=st.integers(1, 20),
+    shakes=st.integers(0, 40),
+    breaks=st.sampled_from([0.0, 0.02, 0.2]),
+    delay_ms=st.sampled_from([5.0, 300.0]),
+    assignor=st.sampled_from([None, "range"]),
+    assignment_interval_ms=st.sampled_from([0, 1_000]),
+)
+def test_no_partition_has_two_owners_and_the_group_converges(
+    seed, members, shakes, breaks, delay_ms, assignor, assignment_interval_ms
+):
+    faults = Faults(breaks=breaks, stalls=breaks / 4, doubles=breaks, delay_ms=delay_ms)
+    world = World(seed, TOPICS, faults, assignor, assignment_interval_ms)
+    for _ in range(members):
+        world.client(some_topics(world), polls_every_ms=world.chance.choice([200.0, 1_000.0]))
+        world.run(world.chance.choice([0.0, 100.0, 3_000.0]))
+    for _ in range(shakes):
+        shake(world)
+        world.run(world.chance.uniform(0, 4_000))
+    calm(world)
+    note(f"commits by code: {world.commits}")
+    world.check_converged()
+
+
+def test_a_calm_group_settles_and_then_says_nothing_new():
+    world = World(1, TOPICS)
+    for _ in range(5):
+        world.client({"a", "b", "c"})
+        world.run(200)
+    world.run(10_000)
+    world.check_converged()
+    asked = world.broker.asked
+    world.run(60_000)
+    assert world.broker.asked == asked, "plain heartbeats are answered without asking the group"
+    assert set(world.commits) <= {0, 113}, world.commits
+    assert not any(each.lost for each in world.clients)
+
+
+def test_an_application_that_rarely_polls_keeps_its_membership():
+    """Answers wait for it longer than a session lasts; heartbeats go on meanwhile."""
+    world = World(3, TOPICS)
+    slow = world.client({"a"})
+    for _ in range(5):
+        slow.pause(1.2 * SESSION_MS)
+        world.client({"a"})
+        world.run(1.3 * SESSION_MS)
+    assert not slow.lost
+    world.run(30_000)
+    world.check_converged()
+
+
+@pytest.mark.parametrize("after_ms", [0.0, 10.0, 200.0])
+def test_an_application_that_stops_polling_amid_a_report_keeps_its_membership(after_ms):
+    world = World(4, TOPICS)
+    first = world.client({"a"})
+    world.run(5_000)
+    world.client({"a"})
+    while not any("Acknowledging" in str(each.member.state) for each in world.clients):
+        world.run(1)
+    world.run(after_ms)
+    first.pause(1.4 * SESSION_MS)
+    world.run(1.5 * SESSION_MS)
+    assert not first.lost
+    world.run(30_000)
+    world.check_converged()
