@@ -30,7 +30,7 @@ from thalweg.coordinator.driver import Driver
 from thalweg.errors import KafkaConnectionError, WakeupError
 
 GROUP = "by-hand"
-WHERE = ("coordinator", "group", GROUP)
+WHERE: Any = ("coordinator", "group", GROUP)
 SESSION_MS = 1500
 HOUR_MS = 3_600_000
 _NOT_COORDINATOR, _UNKNOWN_MEMBER = 16, 25
@@ -201,8 +201,9 @@ def _enter(client: Any, group: str, member: str, topic: str) -> dict[str, Any]:
 def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_busy(
     kafka: Broker, clients: Clients
 ) -> None:
-    group, where = "moved-on", ("coordinator", "group", "moved-on")
-    consumer = clients.consumer(kafka, group_id=group)
+    group = "moved-on"
+    where: Any = ("coordinator", "group", group)
+    consumer: Any = clients.consumer(kafka, group_id=group)
     epoch = _enter(consumer.client, group, "first", kafka.create_topic("one"))["MemberEpoch"]
     body = {"GroupId": group, "MemberId": "first", "MemberEpoch": epoch}
     _beat(consumer, api="ConsumerGroupHeartbeat", body=body, node=where, interval_ms=200)
@@ -363,13 +364,14 @@ def test_shutdown_ends_heartbeats_and_leaves_nothing(
 
 def test_what_cannot_be_sent_is_refused(scripted: ScriptedBroker, clients: Clients) -> None:
     consumer = _member(clients, scripted)
-    for wrong, message in [
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"api": "Hearbeat"}, "no Kafka API"),
         ({"body": {"GroupID": GROUP}}, "GroupID"),
         ({"node": ("coordinator", "groups", GROUP)}, "'group' or 'transaction'"),
         ({"leave": ("Leave", {})}, "no Kafka API"),
         ({"interval_ms": 0}, "interval_ms"),
         ({"max_poll_interval_ms": 0}, "max_poll_interval_ms"),
-    ]:
+    ]
+    for wrong, message in refused:
         with pytest.raises(ValueError, match=message):
             _beat(consumer, **wrong)
