@@ -160,3 +160,33 @@ impl fmt::Display for Event {
         write!(f, "thalweg.{}: {}", self.logger.name(), self.message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn brokers_that_are_down_together_are_each_told_of_once_in_a_while() {
+        let mut repeated = Repeated::default();
+        let start = crate::clock::now();
+        assert!(repeated.is_news("a is down", start));
+        assert!(repeated.is_news("b is down", start));
+        for seconds in 0..10 {
+            let now = start + Duration::from_secs(seconds);
+            assert!(!repeated.is_news("a is down", now));
+            assert!(!repeated.is_news("b is down", now));
+        }
+        assert!(repeated.is_news("a is down", start + REPEAT_AFTER));
+    }
+
+    #[test]
+    fn so_many_messages_are_remembered_and_no_more() {
+        let mut repeated = Repeated::default();
+        let now = crate::clock::now();
+        for number in 0..1000 {
+            assert!(repeated.is_news(&number.to_string(), now));
+        }
+        assert_eq!(repeated.told.len(), REMEMBERED_MAX);
+        assert!(!repeated.is_news("999", now));
+    }
+}

@@ -267,24 +267,6 @@ fn a_runtime_stops_and_fails_its_clients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broker_that_is_down_is_logged_once_in_a_while() {
-    log::set_level(Logger::Network, Level::Warning as u8);
-    let broker = Broker::new(|_| Reaction::Usual);
-    let mut config = broker.config();
-    config.bootstrap_servers = vec![thalweg_cluster::Address::new("gone-for-the-log", 9092)];
-    let parts = Parts::with_transport(&config, std::sync::Arc::new(broker.network.clone()));
-    let client = Client::start_here(parts.expect("a good config"), Idle);
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    drop(client);
-    let lines = log::drain(None);
-    let ours = lines
-        .iter()
-        .filter(|line| line.message.contains("gone-for-the-log"))
-        .count();
-    assert_eq!(ours, 1, "{lines:?}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn why_no_broker_answers_is_told_once_for_all_addresses() {
     log::set_level(Logger::Network, Level::Warning as u8);
     let broker = Broker::new(|_| Reaction::Usual);
