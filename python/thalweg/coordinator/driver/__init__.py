@@ -24,8 +24,18 @@ from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
 from thalweg.coordinator.listener import ConsumerRebalanceListener, tell
-from thalweg.errors import BrokerResponseError, IllegalStateError, KafkaError
-from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from thalweg.errors import (
+    BrokerResponseError,
+    IllegalStateError,
+    KafkaError,
+    UnsupportedOperationError,
+)
+from thalweg.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    SubscriptionPattern,
+    TopicPartition,
+)
 
 __all__ = ["Driver"]
 
@@ -108,7 +118,8 @@ class Driver:
             raise TypeError("All topics must be strings")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError("listener must be a ConsumerRebalanceListener")
-        compiled = re.compile(pattern) if pattern is not None else None
+        regex = self._brokers_own(pattern)
+        compiled = re.compile(pattern) if pattern is not None and regex is None else None
         self._listener = listener
         self._topics.subscribe(topics, compiled)
         if self._config["group_id"] is not None and self._membership is None:
@@ -118,9 +129,20 @@ class Driver:
         if self._membership is not None:
             self._membership.listener = listener
             if compiled is None:
-                self._membership.subscribe(frozenset(topics))
+                self._membership.subscribe(frozenset(topics), regex)
         self._consumer.set_subscribed(True)
         self._consumer.reenter()
+
+    def _brokers_own(self, pattern: str | re.Pattern[str] | None) -> str | None:
+        """A pattern that the broker evaluates, if it is one."""
+        if not isinstance(pattern, SubscriptionPattern):
+            return None
+        if self._config["group_id"] is None or self._config["group_protocol"] != "consumer":
+            raise UnsupportedOperationError(
+                "a SubscriptionPattern is evaluated by the broker, which takes a group_id and"
+                " group_protocol='consumer'; a plain str or re.Pattern is evaluated here"
+            )
+        return str(pattern)
 
     def subscription(self) -> set[str] | None:
         """The topics subscribed to, or those that match the pattern."""

@@ -1,24 +1,46 @@
 """The state machine of a consumer's membership, made out of its options."""
 
+import base64
 import random
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from thalweg.coordinator.assignors.registry import resolved
+from thalweg.coordinator.consumer_member import ConsumerMember, ConsumerMemberSettings
 from thalweg.coordinator.member import ClassicMember
 from thalweg.coordinator.member_requests import MemberSettings
 
-__all__ = ["make_member"]
+__all__ = ["Member", "make_member"]
 
+Member = ClassicMember | ConsumerMember
 _FIELDS = MemberSettings.__dataclass_fields__
 
 
-def make_member(config: Mapping[str, Any]) -> ClassicMember:
-    """A member that has not joined yet."""
+def make_member(config: Mapping[str, Any]) -> Member:
+    """A member that has not joined yet, in the protocol of `group_protocol`."""
+    if config["group_protocol"] == "consumer":
+        return ConsumerMember(
+            ConsumerMemberSettings(
+                group_id=config["group_id"],
+                member_id=_uuid(),
+                instance_id=config["group_instance_id"],
+                rack_id=config["client_rack"] or None,
+                server_assignor=config["group_remote_assignor"],
+                max_poll_interval_ms=config["max_poll_interval_ms"],
+                request_timeout_ms=config["request_timeout_ms"],
+                retry_backoff_ms=config["retry_backoff_ms"],
+                retry_backoff_max_ms=config["retry_backoff_max_ms"],
+            )
+        )
     settings = MemberSettings(**{name: config[name] for name in _FIELDS})
-    strategy = config["partition_assignment_strategy"]
-    return ClassicMember(settings, resolved(strategy), _jitter)
+    return ClassicMember(settings, resolved(config["partition_assignment_strategy"]), _jitter)
 
 
 def _jitter() -> float:
     return random.uniform(0.8, 1.2)
+
+
+def _uuid() -> str:
+    """Random, in Kafka's own spelling."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -88,15 +88,15 @@ class Membership:
 
     # ------------------------------------------------------------------ from poll
 
-    def subscribe(self, topics: frozenset[str]) -> None:
-        """Subscribes to topics by name."""
-        self._step(Subscribed(topics))
+    def subscribe(self, topics: frozenset[str], regex: str | None = None) -> None:
+        """Subscribes to topics by name, or by a pattern that the broker evaluates."""
+        self._step(Subscribed(topics, regex))
 
     def take(self, found: Found) -> None:
         """What is known of the topics has changed."""
         if self._topics.is_pattern:
             self._step(Subscribed(found.names))
-        self._step(TopicsChanged(found.partitions, found.racks))
+        self._step(TopicsChanged(found.partitions, found.racks, found.ids))
 
     def poll(self) -> float | None:
         """Goes on with the membership; the time of the next call.
@@ -160,7 +160,7 @@ class Membership:
             case ForgetCoordinator():
                 self._consumer.client.forget_coordinator("group", self._config["group_id"])
             case WatchTopics():
-                self._topics.watch(action.topics)
+                self._topics.watch(action.topics, action.ids)
             case Raise():
                 self._raised.append(action.error)
             case Fail():

@@ -65,6 +65,8 @@ class Topics:
         self._pattern: re.Pattern[str] | None = None
         self._named: frozenset[str] = frozenset()
         self._watched: frozenset[str] = frozenset()
+        self._nameless: frozenset[str] = frozenset()  # topic ids whose names are to be found
+        self._named_by_id: frozenset[str] = frozenset()
         self._request: Any = None
         self._found: Found | None = None
         self.subscribed = False
@@ -81,15 +83,15 @@ class Topics:
         self.subscribed = True
         self._look_anew()
 
-    def watch(self, topics: frozenset[str]) -> None:
-        """Also looks for these, which the subscription need not name."""
-        if topics != self._watched:
-            self._watched = topics
+    def watch(self, topics: frozenset[str], ids: frozenset[str] = frozenset()) -> None:
+        """Also looks for these, by name or topic id, which the subscription need not name."""
+        if topics != self._watched or ids != self._nameless:
+            self._watched, self._nameless = topics, ids
             self._look_anew()
 
     def clear(self) -> None:
         """Looks for nothing any more."""
-        self._named = self._watched = frozenset()
+        self._named = self._watched = self._nameless = self._named_by_id = frozenset()
         self._pattern = self._request = self._found = self.due_ms = None
         self.subscribed = False
 
@@ -123,17 +125,31 @@ class Topics:
         return self._taken(answer)
 
     def _ask(self) -> Any:
-        everything = self._pattern is not None
-        topics = None if everything else [{"Name": n} for n in sorted(self._named | self._watched)]
-        create = not everything and self._config["allow_auto_create_topics"]
+        create = self._pattern is None and self._config["allow_auto_create_topics"]
+        topics: list[dict[str, Any]] | None = None
+        if self._nameless:
+            # A request names topics in one way or the other.
+            topics = [{"TopicId": each, "Name": None} for each in sorted(self._nameless)]
+        elif self._pattern is None:
+            topics = [{"Name": each} for each in sorted(self._named | self._also())]
         return self._consumer.client.submit(
             "Metadata", {"Topics": topics, "AllowAutoTopicCreation": create}
         )
 
+    def _also(self) -> frozenset[str]:
+        """What is looked for without being subscribed to by name."""
+        return self._watched | self._named_by_id
+
     def _taken(self, answer: Mapping[str, Any]) -> Found | None:
         rows = [row for row in answer["Topics"] if row["ErrorCode"] == 0]
+        if self._nameless:
+            # Now that they have names they are looked for with all others.
+            self._named_by_id |= {row["Name"] for row in rows}
+            self._nameless = frozenset()
+            self.due_ms = now_ms()
+            return None
         names = frozenset(row["Name"] for row in rows if self._wants(row))
-        rows = [row for row in rows if row["Name"] in names | self._watched]
+        rows = [row for row in rows if row["Name"] in names | self._also()]
         missing = self._pattern is None and len(names) < len(self._named)
         wait_ms = _MISSING_TOPIC_MS if missing else self._config["metadata_max_age_ms"]
         self.due_ms = now_ms() + wait_ms
