@@ -17,9 +17,20 @@ __all__ = [
     "OffsetAndTimestamp",
     "PartitionMetadata",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
     "TopicPartitionReplica",
 ]
+
+
+class SubscriptionPattern(str):
+    """A pattern of topics' names that the broker evaluates (RE2/J; KIP-848).
+
+    For `subscribe(pattern=...)` with group_protocol='consumer'. A plain str or re.Pattern is
+    evaluated by the client.
+    """
+
+    __slots__ = ()
 
 
 class TopicPartition(NamedTuple):

@@ -191,11 +191,18 @@ class CommittedOffsets:
         if not chosen:
             return
 
+        stale: ConsumerGroupMetadata | None = None
+
         def once(left_ms: int) -> None:
+            nonlocal stale
             self._refuse()
             group = self._member.group_metadata()
+            if group == stale:
+                raise _MovedOnError("the new epoch is not known yet")
             answer = self._submit_commit(group, chosen).result(left_ms)
             error = self._judged(answer, group)
+            if isinstance(error, _MovedOnError):
+                stale = group
             if error is not None:
                 raise error
 
