@@ -9,8 +9,8 @@ keeps what a group needs: `coordinator/driver.py`.
 
 One thread at a time may use a consumer; `wakeup` may be called from any.
 
-`subscribe` with a group_id joins the group, within `poll`; heartbeats go on in Rust. `assign` with a
-group_id commits and finds committed offsets; topics without a group_id are read whole by this
+`subscribe` with a group_id joins the group, within `poll`; heartbeats go on in Rust. `assign` with
+a group_id commits and finds committed offsets; topics without a group_id are read whole by this
 consumer, as in kafka-python.
 """
 

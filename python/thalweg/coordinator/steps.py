@@ -9,7 +9,7 @@ monotonic clock. Bodies are dicts with the field names of Kafka's schema; where 
 versions differ, a list of (least version, body).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +53,7 @@ __all__ = [
     "WatchTopics",
 ]
 
-Body = Mapping[str, Any] | Sequence[tuple[int, Mapping[str, Any]]]
+Body = Mapping[str, Any] | list[tuple[int, dict[str, Any]]]
 View = dict[str, Any]
 
 
