@@ -39,6 +39,7 @@ from typing import (
     Self,
     SupportsIndex,
     TypeAlias,
+    TypedDict,
     final,
     overload,
     type_check_only,
@@ -893,6 +894,42 @@ class PendingRequest:
 
 _FaultAction: TypeAlias = Literal["fail", "delay", "disconnect", "apply_then_disconnect", "silence"]
 
+class _GroupMember(TypedDict):
+    instance_id: str | None
+    session_timeout_ms: int
+    epoch: int  # of a classic member: the generation
+    heartbeat: int  # the error code that a heartbeat is answered with
+    watched: bool  # whether the session's time runs
+
+class _GroupView(TypedDict):
+    group_id: str
+    kind: Literal["classic", "consumer"]
+    protocol_type: str
+    state: str
+    epoch: int
+    topics: list[str]
+    members: dict[str, _GroupMember]
+
+# ("request", token, api, version, client_id, client_host, at_ms, group_id, body, draft): group_id is
+# empty where a request is about several; draft is what is to be answered for unknown groups, by the
+# APIs that describe. ("expired", at_ms, group_id, member_id). ("deleted", at_ms, group_id).
+_GroupEvent: TypeAlias = (
+    tuple[
+        Literal["request"],
+        int,
+        str,
+        int,
+        str,
+        str,
+        float,
+        str,
+        dict[str, Any],
+        dict[str, Any] | None,
+    ]
+    | tuple[Literal["expired"], float, str, str]
+    | tuple[Literal["deleted"], float, str]
+)
+
 @final
 class EmbeddedBroker:
     """The embedded broker's core; `thalweg.broker.EmbeddedBroker` wraps it."""
@@ -968,6 +1005,31 @@ class EmbeddedBroker:
 
     def requests(self, api: str | None = None) -> dict[str, int]:
         """{API name: requests that came since start, answered or not}."""
+
+    def _serve_groups(self) -> None:
+        """Announces the APIs of groups and hands their requests over. IllegalStateError unless the
+        broker runs; the methods below: unless this one was called. Again: nothing."""
+
+    def _group_options(self) -> dict[str, str]:
+        """Kafka's broker options that begin with 'group.', as given or by default."""
+
+    def _next_group_events(self, timeout_ms: float | None = None) -> list[_GroupEvent] | None:
+        """The oldest events (at most 500), in the order in which they happened; waits for one
+        without the GIL. Empty: the time is over; None: the broker is closed. One thread waits."""
+
+    def _answer_group_request(self, token: int, body: Mapping[str, Any]) -> bool:
+        """Answers a request; False if nobody waits for it any more. ValueError, TypeError: the body
+        does not fit the response's schema or version; the client gets UNKNOWN_SERVER_ERROR."""
+
+    def _publish_group(self, view: _GroupView, at_ms: float) -> None:
+        """What the coordinator knows of a group, as of the event at `at_ms`. A member that was not
+        watched before, or with another timeout, begins its session now."""
+
+    def _forget_group(self, group_id: str) -> None:
+        """The coordinator knows nothing of the group any more; its offsets stay."""
+
+    def _broker_now_ms(self) -> float:
+        """The clock of events: milliseconds since start()."""
 
 # ---------------------------------------------------------------- reader.rs
 

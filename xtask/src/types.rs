@@ -11,7 +11,7 @@ use crate::names::snake;
 use crate::sizes;
 
 /// The APIs that have typed messages; all others are spoken by name.
-const TYPED: [&str; 43] = [
+const TYPED: [&str; 44] = [
     "Produce",
     "Fetch",
     "ListOffsets",
@@ -43,6 +43,7 @@ const TYPED: [&str; 43] = [
     "DescribeTopicPartitions",
     "DescribeProducers",
     "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe",
     "AlterConfigs",
     "ListGroups",
     "DescribeGroups",

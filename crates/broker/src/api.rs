@@ -17,7 +17,7 @@ use crate::answer::{Outcome, Reply, ReplyTo};
 use crate::context::{Context, Injected};
 use crate::core::{Connection, Core};
 use crate::faults::FaultAction;
-use crate::groups::GROUP_APIS;
+use crate::groups::{CoordinatorRequest, GROUP_APIS, Origin, Routed};
 use crate::handlers;
 use crate::subject::Subject;
 use crate::wait::{Wait, WaitsFor};
@@ -57,11 +57,11 @@ const APIS: &[Api] = &[
     api(ApiKey::OFFSET_COMMIT, |call| call.answer(handlers::offset_commit::handle)),
     api(ApiKey::OFFSET_FETCH, |call| call.answer(handlers::offset_fetch::handle)),
     api(ApiKey::FIND_COORDINATOR, |call| call.answer(handlers::find_coordinator::handle)),
-    api(ApiKey::JOIN_GROUP, |call| call.hand_to_coordinator()),
-    api(ApiKey::HEARTBEAT, |call| call.hand_to_coordinator()),
-    api(ApiKey::LEAVE_GROUP, |call| call.hand_to_coordinator()),
-    api(ApiKey::SYNC_GROUP, |call| call.hand_to_coordinator()),
-    api(ApiKey::DESCRIBE_GROUPS, |call| call.answer(handlers::describe_groups::handle)),
+    api(ApiKey::JOIN_GROUP, |call| call.route(handlers::join_group::handle)),
+    api(ApiKey::HEARTBEAT, |call| call.answer(handlers::heartbeat::handle)),
+    api(ApiKey::LEAVE_GROUP, |call| call.route(handlers::leave_group::handle)),
+    api(ApiKey::SYNC_GROUP, |call| call.route(handlers::sync_group::handle)),
+    api(ApiKey::DESCRIBE_GROUPS, |call| call.route(handlers::describe_groups::handle)),
     api(ApiKey::LIST_GROUPS, |call| call.answer(handlers::list_groups::handle)),
     api(ApiKey::API_VERSIONS, |call| call.answer(handlers::api_versions::handle)),
     api(ApiKey::CREATE_TOPICS, |call| call.answer(handlers::create_topics::handle)),
@@ -87,8 +87,8 @@ const APIS: &[Api] = &[
     api(ApiKey::DESCRIBE_PRODUCERS, |call| call.answer(handlers::describe_producers::handle)),
     api(ApiKey::DESCRIBE_TRANSACTIONS, |call| call.answer(handlers::describe_transactions::handle)),
     api(ApiKey::LIST_TRANSACTIONS, |call| call.answer(handlers::list_transactions::handle)),
-    api(ApiKey::CONSUMER_GROUP_HEARTBEAT, |call| call.hand_to_coordinator()),
-    api(ApiKey::CONSUMER_GROUP_DESCRIBE, |call| call.hand_to_coordinator()),
+    api(ApiKey::CONSUMER_GROUP_HEARTBEAT, |call| call.route(handlers::consumer_group_heartbeat::handle)),
+    api(ApiKey::CONSUMER_GROUP_DESCRIBE, |call| call.route(handlers::consumer_group_describe::handle)),
     api(ApiKey::LIST_CONFIG_RESOURCES, |call| call.answer(handlers::list_config_resources::handle)),
     api(ApiKey::DESCRIBE_TOPIC_PARTITIONS, |call| call.answer(handlers::describe_topic_partitions::handle)),
 ];
@@ -116,7 +116,7 @@ impl Api {
     }
 
     fn is_served(&self, core: &Core) -> bool {
-        core.groups.is_attached() || !GROUP_APIS.contains(&self.key)
+        core.groups.is_served() || !GROUP_APIS.contains(&self.key)
     }
 }
 
@@ -204,34 +204,26 @@ impl Call<'_> {
         })
     }
 
-    /// The body goes to the group coordinator as it is.
-    #[allow(clippy::unnecessary_wraps)] // a row of the table, as the others are
-    fn hand_to_coordinator(self) -> Served {
-        let mut reply_to = self.reply_to;
-        let node = self.connection.node;
-        let fault = self.core.faults.take(reply_to.key, node, Vec::new);
-        match fault.map(|fault| fault.action) {
-            Some(FaultAction::Disconnect) => return Ok(Outcome::Close),
-            Some(FaultAction::Silence) => return Ok(Outcome::Mute),
-            Some(FaultAction::Delay(delay)) => reply_to.delay = Some(delay),
-            Some(FaultAction::ApplyThenDisconnect) => reply_to.then_close = true,
-            Some(FaultAction::Fail(code)) => return Ok(handlers::group_error(&self, code)),
-            None => {}
-        }
-        let body = self.input.rest();
-        let ticket = self.core.groups.push(|ticket| crate::GroupRequest {
-            ticket,
-            key: reply_to.key,
-            version: reply_to.version,
-            node,
-            client_id: self.client_id.clone(),
+    /// For handlers that may leave the answer to the group coordinator.
+    fn route<R: CoordinatorRequest>(self, handle: fn(&mut Context<'_>, R) -> Routed<R>) -> Served {
+        let origin = Origin {
+            client_id: self.client_id.as_ref().map(Str::detached),
             client_host: self.connection.client_host.clone(),
-            body,
-            arrived: self.now,
-        });
-        Ok(match ticket {
-            Some(ticket) => Outcome::Wait(Wait::new(reply_to, None, WaitsFor::Coordinator(ticket))),
-            None => Outcome::Close,
+            body: self.input.rest(),
+        };
+        let (node, now) = (self.connection.node, self.now);
+        self.serve_with(move |context, reply_to, request| {
+            let ticket = match handle(context, request) {
+                Routed::Here(answer) => return Reply::Message(answer),
+                Routed::Coordinator(hand_over) => {
+                    let core = &mut *context.core;
+                    core.hand_over::<R>(hand_over, origin, (&reply_to, node), now)
+                }
+            };
+            match ticket {
+                Ok(ticket) => Reply::Wait(Wait::new(reply_to, None, WaitsFor::Coordinator(ticket))),
+                Err(answer) => Reply::Message(answer),
+            }
         })
     }
 }

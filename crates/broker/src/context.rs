@@ -82,6 +82,14 @@ impl Context<'_> {
         self.check_coordinates(CoordinatorKind::Group, group)
     }
 
+    /// Refuses what is no group's name, and groups that another node coordinates.
+    pub(crate) fn check_group(&self, group: &str) -> Result<(), ErrorCode> {
+        if group.is_empty() && self.injected.is_none() {
+            return Err(ErrorCode::INVALID_GROUP_ID);
+        }
+        self.check_coordinator(group)
+    }
+
     /// Refuses empty transactional ids, and those that another node coordinates.
     pub(crate) fn check_transactional(&self, id: &str) -> Result<(), ErrorCode> {
         if id.is_empty() && self.injected.is_none() {

@@ -2,6 +2,7 @@
 //! belongs to: its leader coordinates. Those topics themselves do not exist here.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use thalweg_protocol::Str;
 
@@ -36,9 +37,15 @@ impl Core {
 
     /// Lets a node coordinate the group and the transactional id of this name, as long as it
     /// lives. What they hold stays.
-    pub fn move_coordinator(&mut self, key: &str, node: i32) -> Result<(), BrokerError> {
+    pub fn move_coordinator(
+        &mut self,
+        key: &str,
+        node: i32,
+        now: Instant,
+    ) -> Result<(), BrokerError> {
         self.check_node(node)?;
         self.moved_coordinators.0.insert(key.into(), node);
+        self.recoordinate_groups(now);
         Ok(())
     }
 }

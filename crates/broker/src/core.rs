@@ -18,7 +18,7 @@ use crate::answer::{Outcome, ReplyTo};
 use crate::api;
 use crate::faults::FaultRegistry;
 use crate::fetch::SessionCache;
-use crate::groups::GroupQueue;
+use crate::groups::Groups;
 use crate::offsets::CommittedOffsets;
 use crate::options::BrokerOptions;
 use crate::random::Random;
@@ -39,7 +39,7 @@ pub struct Core {
     pub(crate) faults: FaultRegistry,
     pub(crate) sessions: SessionCache,
     pub(crate) offsets: CommittedOffsets,
-    pub(crate) groups: GroupQueue,
+    pub(crate) groups: Groups,
     pub(crate) transactions: Transactions,
     pub(crate) moved_coordinators: MovedCoordinators,
     pub(crate) codecs: Codecs,
@@ -47,7 +47,10 @@ pub struct Core {
     pub(crate) next_producer_id: i64,
     /// What all batches in memory take.
     pub(crate) memory_bytes: u64,
+    /// The beginning of its time.
+    pub(crate) started: Instant,
     next_retention: Instant,
+    next_offsets_retention: Instant,
     timer: Timer,
 }
 
@@ -56,7 +59,7 @@ pub struct Core {
 pub struct Connection {
     /// The node that accepted it.
     pub node: i32,
-    /// The client's address, as `DescribeGroups` shows it.
+    /// The client's address as `DescribeGroups` shows it: in Java's form, `/127.0.0.1`.
     pub client_host: String,
 }
 
@@ -82,20 +85,23 @@ impl Core {
             .collect();
         let mut random = Random::new(seed);
         let interval = Duration::from_millis(options.retention_check_interval_ms);
+        let offsets_interval = Duration::from_millis(options.offsets_retention_check_interval_ms);
         Self {
             topology: Topology::new(nodes, &mut random),
             sessions: SessionCache::new(options.fetch_session_slots_max),
             options,
             faults: FaultRegistry::default(),
             offsets: CommittedOffsets::default(),
-            groups: GroupQueue::default(),
+            groups: Groups::default(),
             transactions: Transactions::default(),
             moved_coordinators: MovedCoordinators::default(),
             codecs: Codecs::default(),
             random,
             next_producer_id: 0,
             memory_bytes: 0,
+            started: now,
             next_retention: now + FIRST_RETENTION.min(interval),
+            next_offsets_retention: now + offsets_interval,
             timer: Timer::default(),
         }
     }
@@ -132,7 +138,7 @@ impl Core {
             now_ms,
         };
         let outcome = api::dispatch(call);
-        self.timer.wake_if_before(self.next_deadline());
+        self.wake_timer();
         outcome
     }
 
@@ -148,17 +154,27 @@ impl Core {
             instant: now,
             ms: now_ms,
         });
-        if now < self.next_retention {
-            return;
+        self.tick_groups(now);
+        if now >= self.next_offsets_retention {
+            let interval = self.options.offsets_retention_check_interval_ms;
+            self.next_offsets_retention = now + Duration::from_millis(interval);
+            self.retain_offsets(now, now_ms);
         }
-        let interval = Duration::from_millis(self.options.retention_check_interval_ms);
-        self.next_retention = now + interval;
-        self.retain(now_ms);
+        if now >= self.next_retention {
+            let interval = self.options.retention_check_interval_ms;
+            self.next_retention = now + Duration::from_millis(interval);
+            self.retain(now_ms);
+        }
     }
 
     pub fn next_deadline(&self) -> Instant {
+        let retention = self.next_retention.min(self.next_offsets_retention);
         let transactions = self.transactions.next_deadline();
-        transactions.map_or(self.next_retention, |time| time.min(self.next_retention))
+        let sessions = self.groups.table.sessions.next_deadline();
+        [transactions, sessions]
+            .into_iter()
+            .flatten()
+            .fold(retention, Instant::min)
     }
 
     /// The same; `waker` is woken as soon as a request brings it forward.
@@ -166,6 +182,11 @@ impl Core {
         let deadline = self.next_deadline();
         self.timer.arm(deadline, waker);
         deadline
+    }
+
+    /// Something may have brought the deadline forward.
+    pub(crate) fn wake_timer(&mut self) {
+        self.timer.wake_if_before(self.next_deadline());
     }
 
     /// Drops what retention no longer holds, and forgets producers that were silent for long.
@@ -204,16 +225,19 @@ impl Core {
     }
 
     /// Takes a node away: the owner of its sockets closes them before.
-    pub fn stop_node(&mut self, node: i32) -> Result<(), BrokerError> {
+    pub fn stop_node(&mut self, node: i32, now: Instant) -> Result<(), BrokerError> {
         self.check_node(node)?;
         self.topology.stop_node(node);
         self.sessions.drop_node(node);
+        self.drop_group_waits(node, now);
+        self.recoordinate_groups(now);
         Ok(())
     }
 
-    pub fn start_node(&mut self, node: i32) -> Result<(), BrokerError> {
+    pub fn start_node(&mut self, node: i32, now: Instant) -> Result<(), BrokerError> {
         self.check_node(node)?;
         self.topology.start_node(node);
+        self.recoordinate_groups(now);
         Ok(())
     }
 

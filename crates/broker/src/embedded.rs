@@ -13,10 +13,8 @@ use std::io;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::Waker;
 use std::time::{Instant, SystemTime};
 
-use bytes::Bytes;
 use thalweg_protocol::ApiKey;
 
 use crate::assignment::NewReplicas;
@@ -27,7 +25,7 @@ use crate::handlers;
 use crate::options::BrokerOptions;
 use crate::server::{Server, SharedCore, lock};
 use crate::topology::NewTopic;
-use crate::{BrokerConfig, BrokerError, Core, GroupRequest, GroupTicket};
+use crate::{BrokerConfig, BrokerError, Core, GroupService};
 
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
@@ -188,7 +186,7 @@ impl EmbeddedBroker {
     /// What they hold stays; other nodes answer `NOT_COORDINATOR`.
     pub fn move_coordinator(&self, key: &str, node: i32) -> Result<(), BrokerError> {
         self.check_open()?;
-        lock(&self.core).move_coordinator(key, node)
+        lock(&self.core).move_coordinator(key, node, Instant::now())
     }
 
     /// Closes a node's listener and connections; its partitions get other leaders. Nothing
@@ -229,25 +227,21 @@ impl EmbeddedBroker {
         lock(&self.core).memory_bytes
     }
 
-    /// Serves consumer groups from now on: `waker` is woken for each request of theirs.
-    pub fn attach_group_coordinator(&self, waker: Waker) {
-        lock(&self.core).attach_group_coordinator(waker);
+    /// Serves consumer groups from now on: for the coordinator that decides who is a member.
+    pub fn serve_groups(&self) -> Result<GroupService, BrokerError> {
+        self.check_open()?;
+        Ok(GroupService::start(Arc::clone(&self.core)))
     }
 
-    /// The requests of consumer groups that came since, oldest first.
-    pub fn take_group_requests(&self) -> Vec<GroupRequest> {
-        lock(&self.core).take_group_requests()
-    }
-
-    /// Answers one of them with a response's body in the request's version. False if nobody
-    /// waits for it any more.
-    pub fn answer_group_request(&self, ticket: GroupTicket, body: Bytes) -> bool {
-        lock(&self.core).answer_group_request(ticket, body)
+    /// All options of groups as texts, those too that were not given.
+    pub fn group_options(&self) -> BTreeMap<&'static str, String> {
+        lock(&self.core).options.of_groups()
     }
 
     /// Closes all sockets and ends the broker's thread. Any number of times; bounded.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
+        lock(&self.core).close_groups();
         self.server.close();
     }
 

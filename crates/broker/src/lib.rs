@@ -10,7 +10,8 @@
 //!                               |     '-- storage: batches in wire form, by offset and by time
 //!                               |-- fetch: sessions, reading, the answer's bytes
 //!                               |-- transactions: the coordinator of transactions
-//!                               '-- offsets, groups: what groups committed; the way to a coordinator
+//!                               |-- offsets: what groups committed, and for how long it is kept
+//!                               '-- groups: members as their coordinator has them; the way to it
 //! ```
 //! `Core` and all below it have no socket, thread or clock: time is an argument, so tests run in
 //! virtual time. Answers are held to a real Kafka's by `examples/answers.rs`.
@@ -18,8 +19,8 @@
 //! Where it is like Kafka it is strict: every batch is opened and checked, sequences and epochs
 //! are those of Kafka's producer state, segments roll and vanish by Kafka's rules. Where it is not:
 //! nothing is replicated (replicas exist on paper, acks=all is acks=1), nothing is compacted,
-//! nothing survives the process, and there is no TLS, SASL or ACL. Groups with members are not
-//! served by this crate alone: see [`GroupRequest`].
+//! nothing survives the process, and there is no TLS, SASL or ACL. Groups have members only if a
+//! coordinator outside of this crate serves them: see [`GroupService`].
 #![deny(unsafe_code)]
 
 mod answer;
@@ -38,6 +39,7 @@ mod frames;
 mod groups;
 mod handlers;
 mod offsets;
+mod offsets_retention;
 pub mod options;
 mod partition;
 mod pending_offsets;
@@ -65,5 +67,8 @@ pub use embedded::EmbeddedBroker;
 pub use error::BrokerError;
 pub use fault_builder::{FaultBuilder, Faults};
 pub use faults::{FaultAction, FaultId, FaultMatch};
-pub use groups::{GroupRequest, GroupTicket};
+pub use groups::{
+    GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupTicket, GroupView, MemberView,
+};
+pub use server::{GroupClock, GroupService};
 pub use wait::Wait;

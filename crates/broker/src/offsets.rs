@@ -1,7 +1,7 @@
 //! [`CommittedOffsets`]: what groups committed.
 //!
-//! For now these are groups without members: consumers that `assign` their partitions. Groups
-//! with members belong to the group coordinator (see [`groups`](crate::groups)).
+//! Who may commit is decided by [`groups`](crate::groups); how long offsets are kept, in
+//! `offsets_retention.rs`.
 //!
 //! ```text
 //! OffsetCommit    --commit-------------------------------> groups
@@ -19,6 +19,10 @@ pub(crate) struct CommittedOffset {
     pub(crate) offset: i64,
     pub(crate) leader_epoch: i32,
     pub(crate) metadata: Str,
+    /// By the wall clock.
+    pub(crate) committed_ms: i64,
+    /// When it goes, if its commit said so.
+    pub(crate) expires_ms: Option<i64>,
 }
 
 /// The order in which offsets were written, as their records' offsets are in Kafka: a
@@ -161,6 +165,21 @@ impl CommittedOffsets {
         };
         if let Some(partitions) = topics.get_mut(topic) {
             partitions.remove(&partition);
+        }
+        topics.retain(|_, partitions| !partitions.is_empty());
+        self.drop_if_empty(group);
+    }
+
+    /// Forgets offsets of a group that no transaction is about to change.
+    pub(crate) fn expire(&mut self, group: &Str, is_over: impl Fn(&Str, &CommittedOffset) -> bool) {
+        let pending = &self.pending;
+        let Some(topics) = self.groups.get_mut(group) else {
+            return;
+        };
+        for (topic, partitions) in topics.iter_mut() {
+            partitions.retain(|partition, offset| {
+                !is_over(topic, &offset.committed) || pending.contains(group, topic, *partition)
+            });
         }
         topics.retain(|_, partitions| !partitions.is_empty());
         self.drop_if_empty(group);

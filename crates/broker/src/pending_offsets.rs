@@ -112,6 +112,8 @@ mod tests {
             offset: 1,
             leader_epoch: -1,
             metadata: Str::default(),
+            committed_ms: 0,
+            expires_ms: None,
         };
         pending.put(producer_id, place, (0, committed))
     }

@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_methods)] // the clocks are read here, so that they need not be elsewhere
 
 mod connection;
+mod groups;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,6 +29,8 @@ use tokio::time::{sleep, sleep_until};
 use crate::signals::with_signals_blocked;
 use crate::{BrokerError, Connection, Core};
 use connection::{Limits, serve_connection};
+
+pub use groups::{GroupClock, GroupService};
 
 /// How long a caller waits for the broker's thread.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -198,12 +201,12 @@ async fn run(
                         stop_node(running).await;
                     }
                     // The callers checked the node's number.
-                    let _ = lock(&core).stop_node(node);
+                    let _ = lock(&core).stop_node(node, Instant::now());
                     let _ = done.send(Ok(()));
                 }
                 Some(Command::Start { node, listener, done }) => {
                     let spawned = spawn_node(&core, node, listener).map(|running| {
-                        let _ = lock(&core).start_node(node);
+                        let _ = lock(&core).start_node(node, Instant::now());
                         nodes.insert(node, running);
                     });
                     let _ = done.send(spawned);
@@ -252,7 +255,7 @@ async fn serve_node(
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    let connection = Connection { node, client_host: peer.ip().to_string() };
+                    let connection = Connection { node, client_host: format!("/{}", peer.ip()) };
                     connections.spawn(serve_connection(
                         Arc::clone(&core), connection, stream, limits,
                     ));

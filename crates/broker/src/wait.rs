@@ -58,10 +58,7 @@ impl Wait {
                 Some(self.reply_to.body(body, now))
             }
             WaitsFor::Coordinator(ticket) => {
-                let Some(answer) = core.groups.take_answer(*ticket) else {
-                    core.groups.wait(*ticket, waiter);
-                    return None;
-                };
+                let answer = core.take_group_answer(*ticket, waiter)?;
                 let mut body = Pieces::default();
                 body.put_shared(answer);
                 Some(self.reply_to.body(body, now))

@@ -1,15 +1,19 @@
 //! `EmbeddedBroker`: the core that `thalweg.broker.EmbeddedBroker` wraps.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use thalweg_broker::{BrokerConfig, BrokerError, EmbeddedBroker as Core, FaultAction, FaultMatch};
+use pyo3::types::{PyDict, PyList};
+use thalweg_broker::{
+    BrokerConfig, BrokerError, EmbeddedBroker as Core, FaultAction, FaultMatch, GroupClock,
+    GroupService, GroupTicket,
+};
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-use crate::errors;
+use crate::{broker_groups, errors, gil};
 
 /// `EADDRINUSE` on Linux, macOS and Windows differ; Python knows its own.
 const ADDRESS_IN_USE: &str = "EADDRINUSE";
@@ -26,6 +30,9 @@ pub(crate) struct EmbeddedBroker {
     config: BrokerConfig,
     pid: u32,
     state: Mutex<State>,
+    /// For the coordinator of groups, from when it serves until the broker is closed.
+    groups: Mutex<Option<GroupService>>,
+    groups_clock: OnceLock<GroupClock>,
 }
 
 impl EmbeddedBroker {
@@ -41,6 +48,21 @@ impl EmbeddedBroker {
             return Err(errors::raise(py, "IllegalStateError", text));
         }
         Ok(py.detach(|| look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))))
+    }
+
+    /// For the coordinator of groups; `None` once the broker is closed.
+    fn group_service(&self, py: Python<'_>) -> PyResult<Option<GroupService>> {
+        if self.groups_clock.get().is_none() {
+            let text = "_serve_groups() comes first";
+            return Err(errors::raise(py, "IllegalStateError", text));
+        }
+        let groups = &self.groups;
+        Ok(py.detach(|| {
+            groups
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        }))
     }
 
     /// Asks the running broker.
@@ -93,6 +115,8 @@ impl EmbeddedBroker {
             config,
             pid: std::process::id(),
             state: Mutex::new(State::New),
+            groups: Mutex::new(None),
+            groups_clock: OnceLock::new(),
         })
     }
 
@@ -113,6 +137,8 @@ impl EmbeddedBroker {
             if let State::Running(core) = std::mem::replace(state, State::Closed) {
                 core.close();
             }
+            // Whoever waits for events keeps a clone until it has heard of the end.
+            *self.groups.lock().unwrap_or_else(PoisonError::into_inner) = None;
         })
     }
 
@@ -264,6 +290,70 @@ impl EmbeddedBroker {
                 .map(|(api, count)| (api.to_string(), count))
                 .collect())
         })
+    }
+
+    #[pyo3(name = "_serve_groups")]
+    fn serve_groups(&self, py: Python<'_>) -> PyResult<()> {
+        let service = self.ask(py, Core::serve_groups)?;
+        let clock = service.clock();
+        py.detach(|| {
+            *self.groups.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+        });
+        self.groups_clock.get_or_init(|| clock);
+        Ok(())
+    }
+
+    #[pyo3(name = "_group_options")]
+    fn group_options(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, String>> {
+        self.ask(py, |core| Ok(core.group_options()))
+    }
+
+    #[pyo3(name = "_next_group_events", signature = (timeout_ms = None))]
+    fn next_group_events<'py>(
+        &self,
+        py: Python<'py>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Option<Bound<'py, PyList>>> {
+        match self.group_service(py)? {
+            Some(groups) => broker_groups::next_events(py, &groups, gil::deadline_ms(timeout_ms)),
+            None => Ok(None),
+        }
+    }
+
+    #[pyo3(name = "_answer_group_request")]
+    fn answer_group_request(
+        &self,
+        py: Python<'_>,
+        token: u64,
+        body: &Bound<'_, PyAny>,
+    ) -> PyResult<bool> {
+        match self.group_service(py)? {
+            Some(groups) => broker_groups::answer(py, &groups, GroupTicket(token), body),
+            None => Ok(false),
+        }
+    }
+
+    #[pyo3(name = "_publish_group")]
+    fn publish_group(&self, py: Python<'_>, view: &Bound<'_, PyDict>, at_ms: f64) -> PyResult<()> {
+        let (group, view) = broker_groups::view_from_py(view)?;
+        if let Some(groups) = self.group_service(py)? {
+            py.detach(|| groups.publish(&group, view, at_ms));
+        }
+        Ok(())
+    }
+
+    #[pyo3(name = "_forget_group")]
+    fn forget_group(&self, py: Python<'_>, group_id: &str) -> PyResult<()> {
+        if let Some(groups) = self.group_service(py)? {
+            py.detach(|| groups.forget(group_id));
+        }
+        Ok(())
+    }
+
+    #[pyo3(name = "_broker_now_ms")]
+    fn broker_now_ms(&self, py: Python<'_>) -> PyResult<f64> {
+        self.group_service(py)?;
+        Ok(self.groups_clock.get().map_or(0.0, GroupClock::now_ms))
     }
 }
 

@@ -17,6 +17,7 @@ mod append;
 mod async_producer;
 mod batch_futures;
 mod broker;
+mod broker_groups;
 mod call;
 mod callbacks;
 mod capsules;

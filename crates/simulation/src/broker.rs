@@ -102,14 +102,14 @@ impl Broker {
         }
         inner
             .core
-            .stop_node(node)
+            .stop_node(node, now())
             .expect("the world only names nodes that it made");
     }
 
     pub(crate) fn start_node(&self, node: i32) {
         self.lock()
             .core
-            .start_node(node)
+            .start_node(node, now())
             .expect("the world only names nodes that it made");
         self.listen(node);
     }

@@ -1,6 +1,5 @@
 //! `DeleteGroups` // key 42
 
-use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::delete_groups::{
     DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse,
 };
@@ -15,14 +14,13 @@ pub(crate) fn handle(
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
     let results = request.groups_names.into_iter().map(|group| {
-        let code = match context.check_coordinator(&group) {
-            Err(code) => code,
-            Ok(()) if context.core.offsets.delete_group(&group) => ErrorCode::NONE,
-            Ok(()) => ErrorCode::GROUP_ID_NOT_FOUND,
-        };
+        let now = context.now;
+        let deleted = context
+            .check_coordinator(&group)
+            .and_then(|()| context.core.delete_group(&group, now));
         DeletableGroupResult {
             group_id: group,
-            error_code: code.0,
+            error_code: deleted.err().unwrap_or_default().0,
         }
     });
     DeleteGroupsResponse {

@@ -7,60 +7,92 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use super::operations;
 use crate::context::Context;
+use crate::groups::{Completion, CoordinatorRequest, HandOver, Routed, write};
 use crate::subject::Subject;
 
 impl Subject for DescribeGroupsRequest {}
 
+impl CoordinatorRequest for DescribeGroupsRequest {
+    fn refusal(groups: &[Str], code: ErrorCode) -> DescribeGroupsResponse {
+        answer(groups.iter().map(|group| refused(group, code)).collect())
+    }
+}
+
 pub(crate) fn handle(
     context: &mut Context<'_>,
     request: DescribeGroupsRequest,
-) -> DescribeGroupsResponse {
+) -> Routed<DescribeGroupsRequest> {
     let with_operations = request.include_authorized_operations;
-    let groups = request.groups.into_iter().map(|group| {
-        let group = describe(context, group);
-        let is_good = group.error_code == 0;
-        DescribedGroup {
-            authorized_operations: if with_operations && is_good {
-                operations::GROUP
-            } else {
-                operations::NOT_ASKED
-            },
-            ..group
+    let (mut ours, mut drafted, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for group in &request.groups {
+        match context.check_coordinator(group) {
+            Ok(()) => {
+                ours.push(group.detached());
+                drafted.push(describe(context, group, with_operations));
+            }
+            Err(code) => others.push(refused(&group.detached(), code)),
         }
-    });
+    }
+    if ours.is_empty() || !context.core.groups.is_served() {
+        drafted.extend(others);
+        return Routed::Here(answer(drafted));
+    }
+    let asked = DescribeGroupsRequest {
+        groups: ours.clone(),
+        include_authorized_operations: with_operations,
+    };
+    let version = context.version;
+    Routed::Coordinator(HandOver {
+        groups: ours,
+        member: None,
+        body: write(&asked, version).ok(),
+        draft: write(&answer(drafted), version).ok(),
+        completion: Completion::Describe {
+            refused: others,
+            with_operations,
+        },
+    })
+}
+
+fn answer(groups: Vec<DescribedGroup>) -> DescribeGroupsResponse {
     DescribeGroupsResponse {
-        groups: groups.collect(),
+        groups,
         ..DescribeGroupsResponse::default()
     }
 }
 
-fn describe(context: &Context<'_>, group: Str) -> DescribedGroup {
-    if let Err(code) = context.check_coordinator(&group) {
-        return DescribedGroup {
-            error_code: code.0,
-            group_id: group,
-            ..DescribedGroup::default()
-        };
+fn refused(group: &Str, code: ErrorCode) -> DescribedGroup {
+    DescribedGroup {
+        error_code: code.0,
+        group_id: group.clone(),
+        ..DescribedGroup::default()
     }
-    if context.core.offsets.has_group(&group) {
+}
+
+/// As far as it is known here: a group without members.
+fn describe(context: &Context<'_>, group: &Str, with_operations: bool) -> DescribedGroup {
+    if context.core.offsets.has_group(group) {
         return DescribedGroup {
-            group_id: group,
+            group_id: group.detached(),
             group_state: "Empty".into(),
+            authorized_operations: operations::of_group(with_operations),
             ..DescribedGroup::default()
         };
     }
     // Since version 6 an unknown group is an error (KIP-1043), before that it is dead.
     let is_error = context.version >= 6;
     let message = format!("Group {} not found.", group.as_str());
+    let code = if is_error {
+        ErrorCode::GROUP_ID_NOT_FOUND
+    } else {
+        ErrorCode::NONE
+    };
     DescribedGroup {
-        error_code: if is_error {
-            ErrorCode::GROUP_ID_NOT_FOUND.0
-        } else {
-            0
-        },
+        error_code: code.0,
         error_message: is_error.then(|| message.into()),
-        group_id: group,
+        group_id: group.detached(),
         group_state: "Dead".into(),
+        authorized_operations: operations::of_group(with_operations && !is_error),
         ..DescribedGroup::default()
     }
 }

@@ -1,16 +1,17 @@
 //! `ListGroups` // key 16
 //!
-//! The groups that this node coordinates: without members, so `Empty`.
+//! The groups that this node coordinates: those that have a coordinator as it published them, and
+//! those that have but offsets, without members.
+
+use std::collections::BTreeMap;
 
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
 
 use crate::context::Context;
 use crate::coordinator::CoordinatorKind;
+use crate::groups::GroupKind;
 use crate::subject::Subject;
-
-const STATE: &str = "Empty";
-const TYPE: &str = "classic";
 
 impl Subject for ListGroupsRequest {}
 
@@ -21,22 +22,38 @@ pub(crate) fn handle(context: &mut Context<'_>, request: ListGroupsRequest) -> L
             ..ListGroupsResponse::default()
         };
     }
-    let wanted = passes(&request.states_filter, STATE) && passes(&request.types_filter, TYPE);
-    let groups = context
-        .core
-        .offsets
-        .groups()
-        .filter(|group| wanted && context.coordinates(CoordinatorKind::Group, group));
-    let groups = groups.map(|group| ListedGroup {
-        group_id: group.clone(),
-        group_state: STATE.into(),
-        group_type: TYPE.into(),
-        ..ListedGroup::default()
-    });
+    let is_wanted = |group: &ListedGroup| {
+        passes(&request.states_filter, &group.group_state)
+            && passes(&request.types_filter, &group.group_type)
+            && context.coordinates(CoordinatorKind::Group, &group.group_id)
+    };
+    let groups = all(context).into_values();
     ListGroupsResponse {
-        groups: groups.collect(),
+        groups: groups.filter(is_wanted).collect(),
         ..ListGroupsResponse::default()
     }
+}
+
+fn all<'a>(context: &'a Context<'_>) -> BTreeMap<&'a Str, ListedGroup> {
+    let of_offsets = context.core.offsets.groups().map(|id| {
+        let group = ListedGroup {
+            group_id: id.clone(),
+            group_state: "Empty".into(),
+            group_type: GroupKind::Classic.name().into(),
+            ..ListedGroup::default()
+        };
+        (id, group)
+    });
+    let published = context.core.groups.table.iter().map(|(id, view)| {
+        let group = ListedGroup {
+            group_id: id.clone(),
+            protocol_type: view.protocol_type.clone(),
+            group_state: view.state.clone(),
+            group_type: view.kind.name().into(),
+        };
+        (id, group)
+    });
+    of_offsets.chain(published).collect()
 }
 
 /// An empty filter lets all pass.

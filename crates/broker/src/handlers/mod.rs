@@ -9,6 +9,8 @@ pub(crate) mod add_offsets_to_txn;
 pub(crate) mod add_partitions_to_txn;
 pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
+pub(crate) mod consumer_group_describe;
+pub(crate) mod consumer_group_heartbeat;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_groups;
@@ -25,9 +27,11 @@ pub(crate) mod elect_leaders;
 pub(crate) mod end_txn;
 pub(crate) mod fetch;
 pub(crate) mod find_coordinator;
-mod groups;
+pub(crate) mod heartbeat;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
+pub(crate) mod join_group;
+pub(crate) mod leave_group;
 pub(crate) mod list_config_resources;
 pub(crate) mod list_groups;
 pub(crate) mod list_offsets;
@@ -39,10 +43,9 @@ pub(crate) mod offset_delete;
 pub(crate) mod offset_fetch;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+pub(crate) mod sync_group;
 pub(crate) mod txn_offset_commit;
 pub(crate) mod write_txn_markers;
-
-pub(crate) use groups::group_error;
 
 use thalweg_protocol::ErrorCode;
 
@@ -57,11 +60,15 @@ fn transactional_code(code: ErrorCode, version: i16, known_since: i16) -> ErrorC
 
 /// What a client may do with a cluster, topic or group when nobody restricts it, as bits
 /// (KIP-430).
-mod operations {
+pub(crate) mod operations {
     pub(super) const NOT_ASKED: i32 = i32::MIN;
     pub(super) const CLUSTER: i32 = bits(&[5, 7, 8, 9, 10, 11, 12]);
     pub(super) const TOPIC: i32 = bits(&[3, 4, 5, 6, 7, 8, 10, 11]);
-    pub(super) const GROUP: i32 = bits(&[3, 6, 8, 10, 11]);
+    const GROUP: i32 = bits(&[3, 6, 8, 10, 11]);
+
+    pub(crate) fn of_group(are_asked: bool) -> i32 {
+        if are_asked { GROUP } else { NOT_ASKED }
+    }
 
     const fn bits(operations: &[u8]) -> i32 {
         let mut bits = 0;

@@ -1,7 +1,8 @@
 //! `OffsetCommit` // key 8
 //!
-//! For groups without members: generation -1, as consumers commit that `assign` their partitions.
-//! Who names a generation claims to be a member and is refused, as no such member is known.
+//! Members commit with their generation or epoch, which is held against what the coordinator has
+//! published. Generation -1 is for groups without members, as consumers commit that `assign` their
+//! partitions.
 
 use thalweg_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -11,6 +12,7 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
 use crate::context::Context;
+use crate::groups::{CommitBy, Committer};
 use crate::offsets::CommittedOffset;
 use crate::subject::{Subject, topic_name};
 
@@ -28,10 +30,14 @@ pub(crate) fn handle(
     request: OffsetCommitRequest,
 ) -> OffsetCommitResponse {
     let allowed = check_group(context, &request);
-    let group = request.group_id;
+    let to = To {
+        group: request.group_id,
+        // Versions 2 to 4 say for how long they want it kept.
+        kept_ms: (request.retention_time_ms >= 0).then_some(request.retention_time_ms),
+    };
     let topics = request.topics.into_iter().map(|topic| match allowed {
         Err(code) => answer(topic, |_| code),
-        Ok(()) => commit_topic(context, &group, topic),
+        Ok(()) => commit_topic(context, &to, topic),
     });
     OffsetCommitResponse {
         topics: topics.collect(),
@@ -39,36 +45,54 @@ pub(crate) fn handle(
     }
 }
 
-fn check_group(context: &Context<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
+fn check_group(context: &mut Context<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
     // A fault of one topic is that topic's, see below.
     if context.injected.is_none() {
         context.check_coordinator(&request.group_id)?;
     }
-    let is_known = context.core.offsets.has_group(&request.group_id);
-    let unknown = match context.version {
+    let version = context.version;
+    let who = Committer {
+        member_id: &request.member_id,
+        instance_id: request.group_instance_id.as_deref(),
+        epoch: request.generation_id_or_member_epoch,
+    };
+    let unknown = match version {
         ..9 => ErrorCode::ILLEGAL_GENERATION,
         _ => ErrorCode::GROUP_ID_NOT_FOUND,
     };
-    check_members(request.generation_id_or_member_epoch, is_known, unknown)
+    let by = CommitBy::OffsetCommit { version };
+    check_members(context, &request.group_id, &who, by, unknown)
 }
 
 /// Who names a generation claims to be a member; `unknown` is the error of a group that there
 /// is not.
 pub(super) fn check_members(
-    generation: i32,
-    is_known: bool,
+    context: &mut Context<'_>,
+    group: &Str,
+    who: &Committer<'_>,
+    by: CommitBy,
     unknown: ErrorCode,
 ) -> Result<(), ErrorCode> {
-    match generation {
+    let core = &mut *context.core;
+    if let Some(checked) = core.groups.commit(group, who, by, context.now) {
+        return checked;
+    }
+    match who.epoch {
         ..0 => Ok(()),
-        _ if is_known => Err(ErrorCode::UNKNOWN_MEMBER_ID),
+        _ if core.offsets.has_group(group) => Err(ErrorCode::UNKNOWN_MEMBER_ID),
         _ => Err(unknown),
     }
 }
 
+/// What is the same for all offsets of a request.
+struct To {
+    group: Str,
+    kept_ms: Option<i64>,
+}
+
 fn commit_topic(
     context: &mut Context<'_>,
-    group: &Str,
+    to: &To,
     topic: OffsetCommitRequestTopic,
 ) -> OffsetCommitResponseTopic {
     let by_id = context.version >= 10;
@@ -88,7 +112,7 @@ fn commit_topic(
         Ok((name, partitions)) => {
             let exists = (0..*partitions as i32).contains(&partition.partition_index);
             if exists {
-                commit(context, group, name, partition)
+                commit(context, to, name, partition)
             } else {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
             }
@@ -98,7 +122,7 @@ fn commit_topic(
 
 fn commit(
     context: &mut Context<'_>,
-    group: &Str,
+    to: &To,
     topic: &Str,
     partition: &OffsetCommitRequestPartition,
 ) -> ErrorCode {
@@ -113,11 +137,13 @@ fn commit(
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
         metadata: metadata.detached(),
+        committed_ms: context.now_ms,
+        expires_ms: to.kept_ms.map(|kept| context.now_ms.saturating_add(kept)),
     };
     context
         .core
         .offsets
-        .commit(group, topic, partition.partition_index, committed);
+        .commit(&to.group, topic, partition.partition_index, committed);
     ErrorCode::NONE
 }
 

@@ -21,11 +21,10 @@ pub(crate) fn handle(
     request: OffsetDeleteRequest,
 ) -> OffsetDeleteResponse {
     let group = request.group_id;
-    let known = match context.check_coordinator(&group) {
-        Ok(()) if !context.core.offsets.has_group(&group) => Err(ErrorCode::GROUP_ID_NOT_FOUND),
-        other => other,
-    };
-    if let Err(code) = known {
+    let allowed = context
+        .check_coordinator(&group)
+        .and_then(|()| check_group(context.core, &group));
+    if let Err(code) = allowed {
         return OffsetDeleteResponse {
             error_code: code.0,
             ..OffsetDeleteResponse::default()
@@ -36,14 +35,20 @@ pub(crate) fn handle(
         let count = topology
             .topic(&topic.name)
             .map_or(0, |topic| topic.partitions.len()) as i32;
+        let view = context.core.groups.table.get(&group);
+        let is_subscribed = view.is_some_and(|view| view.is_subscribed(&topic.name));
         let partitions = topic.partitions.iter().map(|wish| {
             let index = wish.partition_index;
-            let code = if (0..count).contains(&index) {
-                ErrorCode::NONE
-            } else {
+            let code = if !(0..count).contains(&index) {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+            } else if is_subscribed {
+                ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC
+            } else {
+                ErrorCode::NONE
             };
-            context.core.offsets.delete(&group, &topic.name, index);
+            if !is_subscribed {
+                context.core.offsets.delete(&group, &topic.name, index);
+            }
             OffsetDeleteResponsePartition {
                 partition_index: index,
                 error_code: code.0,
@@ -57,5 +62,13 @@ pub(crate) fn handle(
     OffsetDeleteResponse {
         topics: topics.collect(),
         ..OffsetDeleteResponse::default()
+    }
+}
+
+fn check_group(core: &Core, group: &str) -> Result<(), ErrorCode> {
+    match core.groups.table.get(group) {
+        Some(view) => view.check_offset_delete(),
+        None if core.offsets.has_group(group) => Ok(()),
+        None => Err(ErrorCode::GROUP_ID_NOT_FOUND),
     }
 }

@@ -94,7 +94,11 @@ fn fetch_group(
     require_stable: bool,
 ) -> OffsetFetchResponseGroup {
     let group = wish.group_id;
-    if let Err(code) = context.check_coordinator(&group) {
+    let member_id = wish.member_id.as_deref();
+    let checked = context
+        .check_coordinator(&group)
+        .and_then(|()| check_member(context, &group, member_id, wish.member_epoch));
+    if let Err(code) = checked {
         let topics = match context.version {
             ..2 => wish
                 .topics
@@ -121,6 +125,19 @@ fn fetch_group(
         group_id: group,
         topics,
         error_code: 0,
+    }
+}
+
+/// From version 9 on a member of the consumer protocol may say who it is (KIP-848).
+fn check_member(
+    context: &Context<'_>,
+    group: &str,
+    member_id: Option<&str>,
+    epoch: i32,
+) -> Result<(), ErrorCode> {
+    match context.core.groups.table.get(group) {
+        Some(view) => view.check_fetch(member_id, epoch),
+        None => Ok(()),
     }
 }
 

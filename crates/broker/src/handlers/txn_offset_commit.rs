@@ -12,6 +12,7 @@ use thalweg_protocol::{ErrorCode, Str};
 use super::offset_commit::check_members;
 use crate::Core;
 use crate::context::Context;
+use crate::groups::{CommitBy, Committer};
 use crate::offsets::CommittedOffset;
 use crate::pending_offsets::Place;
 use crate::subject::Subject;
@@ -78,12 +79,13 @@ fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<
         .core
         .verify_transaction(id, producer, &offsets, verification, now)
         .map_err(|code| patience(code, context.version))?;
-    let is_known = context.core.offsets.has_group(group);
-    check_members(
-        request.generation_id,
-        is_known,
-        ErrorCode::ILLEGAL_GENERATION,
-    )
+    let who = Committer {
+        member_id: &request.member_id,
+        instance_id: request.group_instance_id.as_deref(),
+        epoch: request.generation_id,
+    };
+    let unknown = ErrorCode::ILLEGAL_GENERATION;
+    check_members(context, group, &who, CommitBy::Transaction, unknown)
 }
 
 /// Older clients do not know that they are to wait for the transaction before.
@@ -139,6 +141,8 @@ fn pend(
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
         metadata: metadata.detached(),
+        committed_ms: context.now_ms,
+        expires_ms: None,
     };
     let offsets = &mut context.core.offsets;
     offsets.pend(request.producer_id, place, committed)

@@ -18,6 +18,14 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("default.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "1"),
     ("delete.topic.enable", Kind::Bool, "true"),
     ("fetch.max.bytes", Kind::Int { min: 1024, max: i32::MAX as i64 }, "57671680"),
+    ("group.consumer.assignors", Kind::List, "uniform,range"),
+    ("group.consumer.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "5000"),
+    ("group.consumer.max.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "15000"),
+    ("group.consumer.max.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "60000"),
+    ("group.consumer.max.size", Kind::Int { min: 1, max: i32::MAX as i64 }, "2147483647"),
+    ("group.consumer.min.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "5000"),
+    ("group.consumer.min.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
+    ("group.consumer.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
     ("group.initial.rebalance.delay.ms", Kind::INT, "3000"),
     ("group.max.session.timeout.ms", Kind::INT, "1800000"),
     ("group.max.size", Kind::Int { min: 1, max: i32::MAX as i64 }, "2147483647"),
@@ -29,6 +37,7 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("max.incremental.fetch.session.cache.slots", Kind::INT, "1000"),
     ("num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "1"),
     ("offset.metadata.max.bytes", Kind::INT, "4096"),
+    ("offsets.retention.check.interval.ms", Kind::Long { min: 1 }, "600000"),
     ("offsets.retention.minutes", Kind::Int { min: 1, max: i32::MAX as i64 }, "10080"),
     ("offsets.topic.num.partitions", Kind::Int { min: 1, max: i32::MAX as i64 }, "50"),
     ("offsets.topic.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "3"),
@@ -50,6 +59,8 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
 pub struct BrokerOptions {
     pub auto_create_topics_enable: bool,
     pub connections_max_idle_ms: u64,
+    /// How often members of the consumer protocol (KIP-848) are to be heard of.
+    pub consumer_heartbeat_interval_ms: i32,
     pub default_replication_factor: i16,
     pub delete_topic_enable: bool,
     pub fetch_max_bytes: i32,
@@ -59,6 +70,8 @@ pub struct BrokerOptions {
     pub num_partitions: i32,
     pub offset_metadata_bytes_max: usize,
     pub offsets_partitions: i32,
+    pub offsets_retention_check_interval_ms: u64,
+    pub offsets_retention_ms: i64,
     pub producer_id_expiration_ms: i64,
     pub request_bytes_max: usize,
     pub retention_check_interval_ms: u64,
@@ -87,6 +100,7 @@ impl BrokerOptions {
         let mut options = Self {
             auto_create_topics_enable: is_true(texts["auto.create.topics.enable"]),
             connections_max_idle_ms: number("connections.max.idle.ms") as u64,
+            consumer_heartbeat_interval_ms: number("group.consumer.heartbeat.interval.ms") as i32,
             default_replication_factor: number("default.replication.factor") as i16,
             delete_topic_enable: is_true(texts["delete.topic.enable"]),
             fetch_max_bytes: number("fetch.max.bytes") as i32,
@@ -95,6 +109,9 @@ impl BrokerOptions {
             num_partitions: number("num.partitions") as i32,
             offset_metadata_bytes_max: number("offset.metadata.max.bytes") as usize,
             offsets_partitions: number("offsets.topic.num.partitions") as i32,
+            offsets_retention_check_interval_ms: number("offsets.retention.check.interval.ms")
+                as u64,
+            offsets_retention_ms: number("offsets.retention.minutes") * 60_000,
             producer_id_expiration_ms: number("producer.id.expiration.ms"),
             request_bytes_max: number("socket.request.max.bytes") as usize,
             retention_check_interval_ms: number("log.retention.check.interval.ms") as u64,
@@ -136,6 +153,14 @@ impl BrokerOptions {
     /// A broker option's text as given at the start.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
+    }
+
+    /// All options of groups as texts, for their coordinator.
+    pub(crate) fn of_groups(&self) -> BTreeMap<&'static str, String> {
+        let rows = BROKER_OPTIONS.iter();
+        rows.filter(|(name, ..)| name.starts_with("group."))
+            .map(|(name, _, default)| (*name, self.given(name).unwrap_or(default).to_owned()))
+            .collect()
     }
 
     /// The options of a topic with these of its own.
@@ -233,6 +258,14 @@ mod tests {
             5
         );
         assert_eq!(ms(&[("log.retention.hours", "-1")]), -1);
+    }
+
+    #[test]
+    fn options_of_groups_are_told_as_given_or_by_default() {
+        let options = parse(&[("group.max.size", "7")]).unwrap().of_groups();
+        assert_eq!(options["group.max.size"], "7");
+        assert_eq!(options["group.consumer.session.timeout.ms"], "45000");
+        assert!(!options.contains_key("num.partitions"));
     }
 
     #[test]

@@ -122,7 +122,7 @@ impl Requests {
                 is_there = self.read_ahead() => if !is_there { break },
             }
         }
-        lock(core).forget_wait(&wait);
+        lock(core).forget_wait(&wait, Instant::now());
         None
     }
 

@@ -260,7 +260,7 @@ fn topics_are_described_page_by_page() {
 #[test]
 fn stopped_nodes_are_fenced_ones() {
     let mut bench = Bench::new(2);
-    bench.core.stop_node(1).unwrap();
+    bench.core.stop_node(1, bench.now).unwrap();
     let mut ask = |include_fenced_brokers| {
         let request = DescribeClusterRequest {
             include_fenced_brokers,

@@ -1,6 +1,6 @@
+use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::describe_groups::DescribeGroupsRequest;
 use thalweg_protocol::messages::find_coordinator::FindCoordinatorRequest;
-use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use thalweg_protocol::messages::list_groups::ListGroupsRequest;
 use thalweg_protocol::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -8,11 +8,10 @@ use thalweg_protocol::messages::offset_commit::{
 use thalweg_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
-use thalweg_protocol::{ApiKey, ErrorCode};
 
 use super::*;
 
-fn coordinator(bench: &mut Bench, group: &str) -> i32 {
+pub(super) fn coordinator(bench: &mut Bench, group: &str) -> i32 {
     let request = FindCoordinatorRequest {
         coordinator_keys: vec![group.into()],
         ..FindCoordinatorRequest::default()
@@ -23,7 +22,12 @@ fn coordinator(bench: &mut Bench, group: &str) -> i32 {
     found.node_id
 }
 
-fn commit(group: &str, topic: &str, partition_index: i32, offset: i64) -> OffsetCommitRequest {
+pub(super) fn commit(
+    group: &str,
+    topic: &str,
+    partition_index: i32,
+    offset: i64,
+) -> OffsetCommitRequest {
     OffsetCommitRequest {
         group_id: group.into(),
         topics: vec![OffsetCommitRequestTopic {
@@ -40,7 +44,11 @@ fn commit(group: &str, topic: &str, partition_index: i32, offset: i64) -> Offset
     }
 }
 
-fn commit_code(bench: &mut Bench, node: i32, request: &OffsetCommitRequest) -> ErrorCode {
+pub(super) fn commit_code(
+    bench: &mut Bench,
+    node: i32,
+    request: &OffsetCommitRequest,
+) -> ErrorCode {
     let answer = bench.ask_node(node, request, 8);
     ErrorCode(answer.topics[0].partitions[0].error_code)
 }
@@ -56,7 +64,7 @@ fn groups_are_spread_over_nodes_and_move_when_theirs_stops() {
     for node in 1..=3 {
         assert!(before.contains(&node));
     }
-    bench.core.stop_node(2).unwrap();
+    bench.core.stop_node(2, bench.now).unwrap();
     for (name, old) in names.iter().zip(before) {
         let new = coordinator(&mut bench, name);
         assert_ne!(new, 2);
@@ -196,46 +204,5 @@ fn offsets_of_a_deleted_topic_are_forgotten() {
             .ask(&ListGroupsRequest::default(), 5)
             .groups
             .is_empty()
-    );
-}
-
-#[test]
-fn group_requests_go_to_a_coordinator_that_is_attached_and_nowhere_else() {
-    let mut bench = Bench::new(1);
-    let heartbeat = HeartbeatRequest {
-        group_id: "g".into(),
-        ..Default::default()
-    };
-    assert!(matches!(bench.handle(1, &heartbeat, 4), Outcome::Close));
-    let waker = Waker::from(Arc::clone(&bench.woken));
-    bench.core.attach_group_coordinator(waker);
-    let mut waiting = wait(bench.handle(1, &heartbeat, 4));
-    assert!(bench.was_woken());
-    assert!(bench.poll(&mut waiting).is_none());
-    let request = bench.core.take_group_requests().remove(0);
-    assert_eq!(
-        (request.key, request.version, request.node),
-        (ApiKey::HEARTBEAT, 4, 1)
-    );
-    let read = HeartbeatRequest::decode(&mut Reader::new(request.body), 4).unwrap();
-    assert_eq!(read, heartbeat);
-    let mut body = Vec::new();
-    let answer = HeartbeatResponse {
-        error_code: 27,
-        ..Default::default()
-    };
-    answer.encode(&mut body, 4).unwrap();
-    assert!(bench.core.answer_group_request(request.ticket, body.into()));
-    assert!(bench.was_woken());
-    let outcome = bench.poll(&mut waiting).unwrap();
-    assert_eq!(decode::<HeartbeatRequest>(outcome, 4), answer);
-    // A client that went away is answered by nobody.
-    let gone = wait(bench.handle(1, &heartbeat, 4));
-    bench.core.forget_wait(&gone);
-    let request = bench.core.take_group_requests().remove(0);
-    assert!(
-        !bench
-            .core
-            .answer_group_request(request.ticket, Bytes::new())
     );
 }

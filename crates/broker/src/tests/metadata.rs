@@ -53,7 +53,7 @@ fn stopped_nodes_are_omitted_and_their_partitions_led_by_others() {
     };
     let before = bench.ask(&of(&["t"], false), 12);
     assert_eq!(ids(&before), [1, 2, 3]);
-    bench.core.stop_node(2).unwrap();
+    bench.core.stop_node(2, bench.now).unwrap();
     let after = bench.ask(&of(&["t"], false), 12);
     assert_eq!(ids(&after), [1, 3]);
     let partition = &after.topics[0].partitions[1];
@@ -62,7 +62,7 @@ fn stopped_nodes_are_omitted_and_their_partitions_led_by_others() {
         partition.leader_epoch,
         before.topics[0].partitions[1].leader_epoch + 1
     );
-    bench.core.start_node(2).unwrap();
+    bench.core.start_node(2, bench.now).unwrap();
     assert_eq!(ids(&bench.ask(&of(&["t"], false), 12)), [1, 2, 3]);
 }
 

@@ -3,6 +3,10 @@
 mod admin;
 mod faults;
 mod fetch;
+mod group_members;
+mod group_offsets;
+mod group_requests;
+mod grouped;
 mod groups;
 mod hostile;
 mod metadata;

@@ -131,7 +131,7 @@ fn acks_and_replicas_are_checked() {
     } = &mut bench.core;
     topology.create_topic(wish, false, options, random).unwrap();
     assert_eq!(bench.produce("t", 0, batch(&[NOW_MS])).error_code, 0);
-    bench.core.stop_node(2).unwrap();
+    bench.core.stop_node(2, bench.now).unwrap();
     assert_eq!(
         code(&bench.produce("t", 0, batch(&[NOW_MS]))),
         ErrorCode::NOT_ENOUGH_REPLICAS

@@ -164,8 +164,8 @@ fn wrong_ids_and_epochs_are_refused() {
 #[test]
 fn a_stopped_node_forgets_its_sessions() {
     let mut client = Client::open(1);
-    client.bench.core.stop_node(1).unwrap();
-    client.bench.core.start_node(1).unwrap();
+    client.bench.core.stop_node(1, client.bench.now).unwrap();
+    client.bench.core.start_node(1, client.bench.now).unwrap();
     let (id, epoch) = (client.session_id, client.epoch);
     assert_eq!(
         client.code(id, epoch),

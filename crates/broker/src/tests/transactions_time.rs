@@ -225,11 +225,11 @@ fn the_wrong_node_coordinates_nothing_and_is_found_out_by_asking() {
         ..FindCoordinatorRequest::default()
     };
     assert_eq!(bench.ask(&find, 4).coordinators[0].node_id, node);
-    bench.core.move_coordinator("x", other).unwrap();
+    bench.core.move_coordinator("x", other, bench.now).unwrap();
     assert_eq!(bench.ask(&find, 4).coordinators[0].node_id, other);
     let refused = bench.ask_node(node, &init_request("x", None), 4);
     assert_eq!(ErrorCode(refused.error_code), ErrorCode::NOT_COORDINATOR);
-    assert!(bench.core.move_coordinator("x", 4).is_err());
+    assert!(bench.core.move_coordinator("x", 4, bench.now).is_err());
 }
 
 #[test]
@@ -239,12 +239,15 @@ fn transactions_survive_the_moves_of_coordinators_and_leaders() {
     let writer = init(&mut bench, "x");
     writer.produce(&mut bench, "t", 0).unwrap();
     let (coordinator_before, leader) = (coordinator(&bench, "x"), bench.leader("t", 0));
-    bench.core.stop_node(coordinator_before).unwrap();
+    bench.core.stop_node(coordinator_before, bench.now).unwrap();
     assert_ne!(coordinator(&bench, "x"), coordinator_before);
-    bench.core.stop_node(leader).unwrap();
+    bench.core.stop_node(leader, bench.now).unwrap();
     writer.produce(&mut bench, "t", 1).unwrap();
     let next = writer.commit(&mut bench).unwrap();
-    bench.core.start_node(coordinator_before).unwrap();
+    bench
+        .core
+        .start_node(coordinator_before, bench.now)
+        .unwrap();
     assert_eq!(writer.commit(&mut bench), Ok(next.clone()));
     assert_eq!(
         base_offsets(&fetch_committed(&mut bench, "t", 0)),

@@ -45,6 +45,7 @@ pub mod describe_producers;
 pub mod describe_transactions;
 pub mod list_transactions;
 pub mod consumer_group_heartbeat;
+pub mod consumer_group_describe;
 pub mod list_config_resources;
 pub mod describe_topic_partitions;
 pub mod header;

@@ -87,6 +87,8 @@ pub(crate) fn visit<V: Visitor>(key: i16, response: bool, visitor: V) -> Option<
         (66, true) => visitor.visit::<super::list_transactions::ListTransactionsResponse>(),
         (68, false) => visitor.visit::<super::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest>(),
         (68, true) => visitor.visit::<super::consumer_group_heartbeat::ConsumerGroupHeartbeatResponse>(),
+        (69, false) => visitor.visit::<super::consumer_group_describe::ConsumerGroupDescribeRequest>(),
+        (69, true) => visitor.visit::<super::consumer_group_describe::ConsumerGroupDescribeResponse>(),
         (74, false) => visitor.visit::<super::list_config_resources::ListConfigResourcesRequest>(),
         (74, true) => visitor.visit::<super::list_config_resources::ListConfigResourcesResponse>(),
         (75, false) => visitor.visit::<super::describe_topic_partitions::DescribeTopicPartitionsRequest>(),

@@ -1,0 +1,195 @@
+//! [`GroupEvents`]: requests on their way to the coordinator, and answers on their way back.
+//!
+//! ```text
+//! hand_over -> queue -> take -> the coordinator -> answer -> the connection that waits
+//! ```
+//! A request is not taken out of the queue when its connection closes: a member that leaves need
+//! not wait for the answer. Only the answer is dropped then.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::Waker;
+
+use bytes::Bytes;
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+
+use super::describe::Completion;
+use super::sessions::Who;
+use crate::waiters::Waiter;
+
+/// More requests than this neither wait in the queue nor for an answer.
+const REQUESTS_MAX: usize = 10_000;
+/// What the bodies of queued requests may take together.
+const QUEUED_BYTES_MAX: usize = 256 << 20;
+/// Events that are taken at a time.
+const TAKEN_MAX: usize = 500;
+
+/// Names a waiting request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupTicket(pub u64);
+
+/// Something that happened to a group, for its coordinator.
+#[derive(Debug, Clone)]
+pub struct GroupEvent {
+    /// By [`Core::group_clock_ms`](crate::Core::group_clock_ms).
+    pub at_ms: f64,
+    /// Empty if a request is about several.
+    pub group: Str,
+    pub kind: GroupEventKind,
+}
+
+#[derive(Debug, Clone)]
+pub enum GroupEventKind {
+    /// To be answered.
+    Request(GroupRequest),
+    /// A member was not heard of for longer than its session's timeout.
+    Expired { member: Str },
+    /// The group was deleted, or nothing was left of it.
+    Deleted,
+}
+
+/// A request for the coordinator.
+#[derive(Debug, Clone)]
+pub struct GroupRequest {
+    pub ticket: GroupTicket,
+    pub key: ApiKey,
+    pub version: i16,
+    /// The node that got it.
+    pub node: i32,
+    pub client_id: Option<Str>,
+    pub client_host: String,
+    /// In the request's version.
+    pub body: Bytes,
+    /// What is to be answered for groups that the coordinator does not know, as a response's body.
+    pub draft: Option<Bytes>,
+}
+
+/// What the broker keeps of a request until it is answered.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) key: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) node: i32,
+    /// What it is about.
+    pub(crate) groups: Vec<Str>,
+    /// The member whose session does not run meanwhile.
+    pub(crate) holds: Option<Who>,
+    pub(crate) completion: Completion,
+    /// The body of an answer that carries an error for these groups.
+    pub(crate) refuse: fn(&[Str], i16, ErrorCode) -> Bytes,
+    pub(crate) answer: Option<Bytes>,
+    pub(crate) waiter: Option<Arc<Waiter>>,
+}
+
+#[derive(Default)]
+pub(crate) struct GroupEvents {
+    /// Woken when an event comes: whoever looked last and found none.
+    waker: Option<Waker>,
+    queue: VecDeque<GroupEvent>,
+    queued_requests: usize,
+    queued_bytes: usize,
+    waiting: BTreeMap<GroupTicket, Waiting>,
+    next_ticket: u64,
+}
+
+impl GroupEvents {
+    pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
+        self.waiting.len() < REQUESTS_MAX
+            && self.queued_requests < REQUESTS_MAX
+            && self.queued_bytes + bytes <= QUEUED_BYTES_MAX
+    }
+
+    pub(crate) fn ticket(&mut self) -> GroupTicket {
+        self.next_ticket += 1;
+        GroupTicket(self.next_ticket)
+    }
+
+    pub(crate) fn push(&mut self, event: GroupEvent) {
+        if let GroupEventKind::Request(request) = &event.kind {
+            self.queued_requests += 1;
+            self.queued_bytes += request.body.len();
+        }
+        self.queue.push_back(event);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// The oldest events; the waker is woken when there are some.
+    pub(crate) fn take(&mut self, waker: &Waker) -> Vec<GroupEvent> {
+        if self.queue.is_empty() {
+            self.waker = Some(waker.clone());
+        }
+        let count = self.queue.len().min(TAKEN_MAX);
+        let taken: Vec<GroupEvent> = self.queue.drain(..count).collect();
+        for event in &taken {
+            if let GroupEventKind::Request(request) = &event.kind {
+                self.queued_requests -= 1;
+                self.queued_bytes -= request.body.len();
+            }
+        }
+        taken
+    }
+
+    pub(crate) fn wait_for(&mut self, ticket: GroupTicket, waiting: Waiting) {
+        self.waiting.insert(ticket, waiting);
+    }
+
+    /// A request that has no answer yet.
+    pub(crate) fn waiting(&self, ticket: GroupTicket) -> Option<&Waiting> {
+        self.waiting.get(&ticket).filter(|w| w.answer.is_none())
+    }
+
+    /// All that have none yet.
+    pub(crate) fn all_waiting(&self) -> impl Iterator<Item = (GroupTicket, &Waiting)> {
+        let all = self.waiting.iter().filter(|(_, w)| w.answer.is_none());
+        all.map(|(ticket, waiting)| (*ticket, waiting))
+    }
+
+    /// Whether a request that may make a member is under way.
+    pub(crate) fn may_join(&self, group: &str) -> bool {
+        let joins = [ApiKey::JOIN_GROUP, ApiKey::CONSUMER_GROUP_HEARTBEAT];
+        let mut waiting = self.all_waiting();
+        waiting.any(|(_, w)| joins.contains(&w.key) && w.groups.iter().any(|id| &**id == group))
+    }
+
+    /// Gives an answer to whom it is for; whose session it held.
+    pub(crate) fn answer(&mut self, ticket: GroupTicket, body: Bytes) -> Option<Who> {
+        let waiting = self.waiting.get_mut(&ticket)?;
+        waiting.answer = Some(body);
+        if let Some(waiter) = &waiting.waiter {
+            waiter.wake();
+        }
+        waiting.holds.take()
+    }
+
+    pub(crate) fn take_answer(
+        &mut self,
+        ticket: GroupTicket,
+        waiter: &Arc<Waiter>,
+    ) -> Option<Bytes> {
+        let waiting = self.waiting.get_mut(&ticket)?;
+        let Some(answer) = waiting.answer.take() else {
+            waiting.waiter = Some(Arc::clone(waiter));
+            return None;
+        };
+        self.waiting.remove(&ticket);
+        Some(answer)
+    }
+
+    /// Nobody waits for the answer any more; whose session it held.
+    pub(crate) fn forget(&mut self, ticket: GroupTicket) -> Option<Who> {
+        self.waiting.remove(&ticket)?.holds
+    }
+
+    /// Those that came to a node.
+    pub(crate) fn of_node(&self, node: i32) -> Vec<GroupTicket> {
+        let waiting = self.waiting.iter();
+        let here = waiting.filter(|(_, waiting)| waiting.node == node);
+        here.map(|(ticket, _)| *ticket).collect()
+    }
+}

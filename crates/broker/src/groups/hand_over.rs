@@ -1,0 +1,127 @@
+//! Handing a request over to the coordinator, and what its handler says for that.
+
+use bytes::Bytes;
+use thalweg_protocol::{ErrorCode, Request, Str};
+
+use super::describe::{Completion, write};
+use super::events::{GroupEvent, GroupEventKind, GroupRequest, GroupTicket, Waiting};
+use crate::Core;
+use crate::answer::ReplyTo;
+use crate::context::Context;
+use crate::subject::Subject;
+
+/// A request that the coordinator answers, unless the handler does.
+pub(crate) trait CoordinatorRequest: Request + Subject {
+    /// An answer that carries the error, for each of the groups if there may be several.
+    fn refusal(groups: &[Str], code: ErrorCode) -> Self::Response;
+}
+
+/// Who answers.
+pub(crate) enum Routed<R: Request> {
+    Here(R::Response),
+    Coordinator(HandOver),
+}
+
+/// What the coordinator is to answer.
+pub(crate) struct HandOver {
+    /// What it is about.
+    pub(crate) groups: Vec<Str>,
+    /// Who asks: its session does not run while it waits.
+    pub(crate) member: Option<Str>,
+    /// `None`: as it came.
+    pub(crate) body: Option<Bytes>,
+    pub(crate) draft: Option<Bytes>,
+    pub(crate) completion: Completion,
+}
+
+impl HandOver {
+    /// A member's request.
+    pub(crate) fn of_member(group: &Str, member: Option<&Str>) -> Self {
+        Self {
+            groups: vec![group.detached()],
+            member: member.map(Str::detached),
+            body: None,
+            draft: None,
+            completion: Completion::Nothing,
+        }
+    }
+}
+
+/// Where a request came from.
+pub(crate) struct Origin {
+    pub(crate) client_id: Option<Str>,
+    pub(crate) client_host: String,
+    /// Its body as it came.
+    pub(crate) body: Bytes,
+}
+
+/// Routes a request of one group: here if there is an error, else to the coordinator.
+pub(crate) fn route<R: CoordinatorRequest>(
+    context: &Context<'_>,
+    group: &Str,
+    member: Option<&Str>,
+) -> Routed<R> {
+    match context.check_group(group) {
+        Ok(()) => Routed::Coordinator(HandOver::of_member(group, member)),
+        Err(code) => Routed::Here(R::refusal(&[], code)),
+    }
+}
+
+fn refuse<R: CoordinatorRequest>(groups: &[Str], version: i16, code: ErrorCode) -> Bytes {
+    let body = write(&R::refusal(groups, code), version);
+    // The tests write refusals in all versions.
+    debug_assert!(body.is_ok(), "{} v{version}: {body:?}", R::KEY);
+    body.unwrap_or_default()
+}
+
+impl Core {
+    /// Puts the request into the coordinator's queue; an error if that is full.
+    pub(crate) fn hand_over<R: CoordinatorRequest>(
+        &mut self,
+        hand_over: HandOver,
+        origin: Origin,
+        (reply_to, node): (&ReplyTo, i32),
+        now: std::time::Instant,
+    ) -> Result<GroupTicket, R::Response> {
+        let body = hand_over.body.unwrap_or(origin.body);
+        if !self.groups.events.has_room_for(body.len()) {
+            let code = ErrorCode::COORDINATOR_NOT_AVAILABLE;
+            return Err(R::refusal(&hand_over.groups, code));
+        }
+        let group = match hand_over.groups.as_slice() {
+            [group] if hand_over.draft.is_none() => group.clone(),
+            _ => Str::default(),
+        };
+        let holds = hand_over.member.map(|member| (group.clone(), member));
+        let holds = holds.filter(|who| self.groups.table.sessions.hold(who, now));
+        let ticket = self.groups.events.ticket();
+        let waiting = Waiting {
+            key: reply_to.key,
+            version: reply_to.version,
+            node,
+            groups: hand_over.groups,
+            holds,
+            completion: hand_over.completion,
+            refuse: refuse::<R>,
+            answer: None,
+            waiter: None,
+        };
+        self.groups.events.wait_for(ticket, waiting);
+        let request = GroupRequest {
+            ticket,
+            key: reply_to.key,
+            version: reply_to.version,
+            node,
+            client_id: origin.client_id,
+            client_host: origin.client_host,
+            body,
+            draft: hand_over.draft,
+        };
+        self.groups.events.push(GroupEvent {
+            at_ms: self.group_clock_ms(now),
+            group,
+            kind: GroupEventKind::Request(request),
+        });
+        Ok(ticket)
+    }
+}

@@ -1,0 +1,300 @@
+//! Groups with members: the seam to a coordinator outside of this crate.
+//!
+//! ```text
+//! JoinGroup, SyncGroup, ... --hand_over--> GroupEvents --poll_group_events--> coordinator
+//! connection <---poll_wait--- answers <--answer_group_request-------------------'  |
+//! Heartbeat, OffsetCommit, ... --look at--> GroupTable <--publish_group------------'
+//! tick: sessions that are over -----------> GroupEvents
+//! ```
+//! The coordinator decides who is a member. What it publishes suffices to answer what comes often,
+//! so it is only asked when something is to change, and may take its time. Who coordinates (which
+//! node) is decided here. As long as no coordinator serves, these APIs are not announced, and
+//! groups have no members.
+
+mod describe;
+mod events;
+mod hand_over;
+mod sessions;
+mod table;
+mod view;
+
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use thalweg_protocol::{ApiKey, ErrorCode, Str};
+
+pub(crate) use describe::{Completion, write};
+pub use events::{GroupEvent, GroupEventKind, GroupRequest, GroupTicket};
+pub(crate) use hand_over::{CoordinatorRequest, HandOver, Origin, Routed, route};
+pub(crate) use view::{CommitBy, Committer, RetainedSince};
+pub use view::{GroupKind, GroupView, MemberView};
+
+use crate::Core;
+use crate::coordinator::CoordinatorKind;
+use crate::transactions::Now;
+use events::GroupEvents;
+use sessions::Who;
+use table::GroupTable;
+
+/// The APIs that are announced only if a coordinator serves.
+pub(crate) const GROUP_APIS: [ApiKey; 6] = [
+    ApiKey::JOIN_GROUP,
+    ApiKey::HEARTBEAT,
+    ApiKey::LEAVE_GROUP,
+    ApiKey::SYNC_GROUP,
+    ApiKey::CONSUMER_GROUP_HEARTBEAT,
+    ApiKey::CONSUMER_GROUP_DESCRIBE,
+];
+
+/// What Python takes for a time: a float of milliseconds.
+pub(crate) fn ms_between(start: Instant, end: Instant) -> f64 {
+    end.saturating_duration_since(start).as_secs_f64() * 1000.0
+}
+
+#[derive(Default)]
+pub(crate) struct Groups {
+    is_served: bool,
+    is_closed: bool,
+    pub(crate) table: GroupTable,
+    events: GroupEvents,
+}
+
+impl Groups {
+    pub(crate) fn is_served(&self) -> bool {
+        self.is_served
+    }
+
+    /// What a classic member's heartbeat is answered with.
+    pub(crate) fn heartbeat(
+        &mut self,
+        group: &Str,
+        who: &Committer<'_>,
+        now: Instant,
+    ) -> Result<(), ErrorCode> {
+        let view = self.table.get(group).ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+        let code = view.check_heartbeat(who)?;
+        let member = (group.clone(), who.member_id.into());
+        self.table.sessions.touch(&member, now);
+        if code == ErrorCode::NONE {
+            Ok(())
+        } else {
+            Err(code)
+        }
+    }
+
+    /// Whether the group may be committed to; a classic member's commit shows that it lives.
+    /// `None`: it has no coordinator, so no members.
+    pub(crate) fn commit(
+        &mut self,
+        group: &Str,
+        who: &Committer<'_>,
+        by: CommitBy,
+        now: Instant,
+    ) -> Option<Result<(), ErrorCode>> {
+        let view = self.table.get(group)?;
+        let checked = view.check_commit(who, by);
+        let is_heard = by != CommitBy::Transaction && view.counts_commits_as_heartbeats();
+        if checked.is_ok() && is_heard {
+            let member = (group.clone(), who.member_id.into());
+            self.table.sessions.touch(&member, now);
+        }
+        Some(checked)
+    }
+}
+
+impl Core {
+    /// From now on groups have a coordinator.
+    pub fn serve_groups(&mut self) {
+        self.groups.is_served = true;
+    }
+
+    /// Nobody is served any more: whoever waits for events hears so.
+    pub fn close_groups(&mut self) {
+        self.groups.is_closed = true;
+        self.groups.events.wake();
+    }
+
+    /// The oldest events; `waker` is woken when there are some. `None`: closed.
+    pub fn poll_group_events(&mut self, waker: &Waker) -> Poll<Option<Vec<GroupEvent>>> {
+        if self.groups.is_closed {
+            return Poll::Ready(None);
+        }
+        let events = self.groups.events.take(waker);
+        if events.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(events))
+    }
+
+    /// The time of events: milliseconds since the start.
+    pub fn group_clock_ms(&self, now: Instant) -> f64 {
+        ms_between(self.started, now)
+    }
+
+    /// What the coordinator knows of a group, as of the event at `at_ms`.
+    pub fn publish_group(
+        &mut self,
+        group: &str,
+        view: GroupView,
+        at_ms: f64,
+        now: Instant,
+        now_ms: i64,
+    ) {
+        let node = self.group_node(group);
+        let now = Now {
+            instant: now,
+            ms: now_ms,
+        };
+        self.groups
+            .table
+            .publish(&group.into(), view, at_ms, node, now);
+        self.wake_timer();
+    }
+
+    /// The coordinator knows nothing of the group any more. Its offsets stay.
+    pub fn forget_group(&mut self, group: &str) {
+        self.groups.table.forget(group);
+    }
+
+    /// The API and version of a request that waits.
+    pub fn group_request_api(&self, ticket: GroupTicket) -> Option<(ApiKey, i16)> {
+        let waiting = self.groups.events.waiting(ticket)?;
+        Some((waiting.key, waiting.version))
+    }
+
+    /// Answers a request with a response's body in the request's version. False if nobody waits
+    /// for it any more.
+    pub fn answer_group_request(&mut self, ticket: GroupTicket, body: Bytes, now: Instant) -> bool {
+        let Some(waiting) = self.groups.events.waiting(ticket) else {
+            return false;
+        };
+        let completed = waiting.completion.apply(body, waiting.version);
+        let body = completed.unwrap_or_else(|_| {
+            (waiting.refuse)(
+                &waiting.groups,
+                waiting.version,
+                ErrorCode::UNKNOWN_SERVER_ERROR,
+            )
+        });
+        let held = self.groups.events.answer(ticket, body);
+        self.release(held, now);
+        true
+    }
+
+    /// Answers a request with an error.
+    pub fn refuse_group_request(
+        &mut self,
+        ticket: GroupTicket,
+        code: ErrorCode,
+        now: Instant,
+    ) -> bool {
+        let Some(waiting) = self.groups.events.waiting(ticket) else {
+            return false;
+        };
+        let body = (waiting.refuse)(&waiting.groups, waiting.version, code);
+        let held = self.groups.events.answer(ticket, body);
+        self.release(held, now);
+        true
+    }
+
+    /// What the owner of a connection says when it closes while a request waits.
+    pub fn forget_wait(&mut self, wait: &crate::Wait, now: Instant) {
+        if let Some(ticket) = wait.group_ticket() {
+            let held = self.groups.events.forget(ticket);
+            self.release(held, now);
+        }
+    }
+
+    /// Takes out an answer that is there.
+    pub(crate) fn take_group_answer(
+        &mut self,
+        ticket: GroupTicket,
+        waiter: &std::sync::Arc<crate::waiters::Waiter>,
+    ) -> Option<Bytes> {
+        self.groups.events.take_answer(ticket, waiter)
+    }
+
+    fn release(&mut self, held: Option<Who>, now: Instant) {
+        if let Some(who) = held {
+            self.groups.table.sessions.release(&who, now);
+            self.wake_timer();
+        }
+    }
+
+    fn group_node(&self, group: &str) -> Option<i32> {
+        let node = self.coordinator(CoordinatorKind::Group, group);
+        node.filter(|node| node.is_live).map(|node| node.id)
+    }
+
+    /// The node's connections are gone.
+    pub(crate) fn drop_group_waits(&mut self, node: i32, now: Instant) {
+        for ticket in self.groups.events.of_node(node) {
+            let held = self.groups.events.forget(ticket);
+            self.release(held, now);
+        }
+    }
+
+    /// Nodes came, went, or were told to coordinate others: a group that is another's now begins
+    /// its sessions anew, and what waits at its old node is sent to the new one.
+    pub(crate) fn recoordinate_groups(&mut self, now: Instant) {
+        let ids: Vec<Str> = self.groups.table.iter().map(|(id, _)| id.clone()).collect();
+        for id in ids {
+            let node = self.group_node(&id);
+            self.groups.table.move_to(&id, node, now);
+        }
+        let strays = self.groups.events.all_waiting().filter(|(_, waiting)| {
+            let elsewhere = |group: &Str| self.group_node(group) != Some(waiting.node);
+            waiting.groups.iter().any(elsewhere)
+        });
+        let strays: Vec<GroupTicket> = strays.map(|(ticket, _)| ticket).collect();
+        for ticket in strays {
+            self.refuse_group_request(ticket, ErrorCode::NOT_COORDINATOR, now);
+        }
+        self.wake_timer();
+    }
+
+    /// Members whose sessions are over are none any more; the coordinator hears of it.
+    pub(crate) fn tick_groups(&mut self, now: Instant) {
+        let at_ms = self.group_clock_ms(now);
+        for who in self.groups.table.sessions.due(now) {
+            self.groups.table.expire(&who, at_ms);
+            let (group, member) = who;
+            let kind = GroupEventKind::Expired { member };
+            self.groups.events.push(GroupEvent { at_ms, group, kind });
+        }
+    }
+
+    /// Deletes a group without members, with its offsets.
+    pub(crate) fn delete_group(&mut self, group: &Str, now: Instant) -> Result<(), ErrorCode> {
+        if let Some(view) = self.groups.table.get(group) {
+            view.check_delete()?;
+        }
+        if self.groups.events.may_join(group) {
+            return Err(ErrorCode::NON_EMPTY_GROUP);
+        }
+        let had_members = self.drop_group(group, now);
+        let had_offsets = self.offsets.delete_group(group);
+        if had_members || had_offsets {
+            Ok(())
+        } else {
+            Err(ErrorCode::GROUP_ID_NOT_FOUND)
+        }
+    }
+
+    /// Forgets a group that has no members, and lets the coordinator know.
+    pub(crate) fn drop_group(&mut self, group: &Str, now: Instant) -> bool {
+        let is_known = self.groups.table.forget(group);
+        if is_known {
+            let at_ms = self.group_clock_ms(now);
+            let (group, kind) = (group.detached(), GroupEventKind::Deleted);
+            self.groups.events.push(GroupEvent { at_ms, group, kind });
+        }
+        is_known
+    }
+
+    /// Whether a group that seems empty is about to have members.
+    pub(crate) fn is_joined(&self, group: &str) -> bool {
+        self.groups.events.may_join(group)
+    }
+}

@@ -1,0 +1,145 @@
+//! [`Sessions`]: until when each member must be heard of again.
+//!
+//! While a request of a member's waits for the coordinator its time does not run: that it lives is
+//! known, and how long it waits is not its fault.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use thalweg_protocol::Str;
+
+/// A group and one of its members.
+pub(crate) type Who = (Str, Str);
+
+#[derive(Debug, Default)]
+struct Session {
+    /// `None`: no time runs.
+    timeout: Option<Duration>,
+    /// Requests that wait for the coordinator.
+    held: u32,
+    deadline: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    by_member: BTreeMap<Who, Session>,
+    deadlines: BTreeSet<(Instant, Who)>,
+}
+
+impl Sessions {
+    /// A session with another timeout than before begins anew; else it goes on.
+    pub(crate) fn set(&mut self, who: &Who, timeout: Option<Duration>, now: Instant) {
+        let session = self.by_member.entry(who.clone()).or_default();
+        if session.timeout != timeout {
+            session.timeout = timeout;
+            self.touch(who, now);
+        }
+    }
+
+    /// The member was heard of.
+    pub(crate) fn touch(&mut self, who: &Who, now: Instant) {
+        // Names from a request would keep its whole frame alive.
+        let Some((who, _)) = self.by_member.get_key_value(who) else {
+            return;
+        };
+        let who = who.clone();
+        let Some(session) = self.by_member.get_mut(&who) else {
+            return;
+        };
+        if let Some(time) = session.deadline.take() {
+            self.deadlines.remove(&(time, who.clone()));
+        }
+        if session.held == 0
+            && let Some(timeout) = session.timeout
+        {
+            session.deadline = Some(now + timeout);
+            self.deadlines.insert((now + timeout, who));
+        }
+    }
+
+    /// A request of the member's begins to wait. False if there is no such member.
+    pub(crate) fn hold(&mut self, who: &Who, now: Instant) -> bool {
+        let Some(session) = self.by_member.get_mut(who) else {
+            return false;
+        };
+        session.held += 1;
+        self.touch(who, now);
+        true
+    }
+
+    /// It waits no more.
+    pub(crate) fn release(&mut self, who: &Who, now: Instant) {
+        if let Some(session) = self.by_member.get_mut(who) {
+            session.held = session.held.saturating_sub(1);
+            self.touch(who, now);
+        }
+    }
+
+    pub(crate) fn end(&mut self, who: &Who) {
+        if let Some(session) = self.by_member.remove(who)
+            && let Some(time) = session.deadline
+        {
+            self.deadlines.remove(&(time, who.clone()));
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(time, _)| *time)
+    }
+
+    /// Those whose time is over, the longest first.
+    pub(crate) fn due(&self, now: Instant) -> Vec<Who> {
+        let due = self.deadlines.iter().take_while(|(time, _)| *time <= now);
+        due.map(|(_, who)| who.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)] // virtual time begins at some instant
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    fn who(member: &str) -> Who {
+        ("g".into(), member.into())
+    }
+
+    #[test]
+    fn a_session_goes_on_until_its_timeout_changes() {
+        let (mut sessions, start) = (Sessions::default(), Instant::now());
+        sessions.set(&who("m"), Some(TIMEOUT), start);
+        sessions.set(&who("m"), Some(TIMEOUT), start + TIMEOUT / 2);
+        assert_eq!(sessions.next_deadline(), Some(start + TIMEOUT));
+        sessions.set(&who("m"), Some(TIMEOUT * 2), start + TIMEOUT / 2);
+        assert_eq!(
+            sessions.next_deadline(),
+            Some(start + TIMEOUT / 2 + TIMEOUT * 2)
+        );
+        sessions.set(&who("m"), None, start);
+        assert_eq!(sessions.next_deadline(), None);
+    }
+
+    #[test]
+    fn time_runs_again_when_the_last_request_is_answered() {
+        let (mut sessions, start) = (Sessions::default(), Instant::now());
+        sessions.set(&who("m"), Some(TIMEOUT), start);
+        assert!(sessions.hold(&who("m"), start) && sessions.hold(&who("m"), start));
+        sessions.release(&who("m"), start + TIMEOUT * 2);
+        assert_eq!(sessions.next_deadline(), None);
+        sessions.release(&who("m"), start + TIMEOUT * 3);
+        assert!(sessions.due(start + TIMEOUT * 3).is_empty());
+        assert_eq!(sessions.due(start + TIMEOUT * 4), [who("m")]);
+        assert!(!sessions.hold(&who("stranger"), start));
+    }
+
+    #[test]
+    fn an_ended_session_leaves_nothing_behind() {
+        let (mut sessions, start) = (Sessions::default(), Instant::now());
+        sessions.set(&who("m"), Some(TIMEOUT), start);
+        sessions.end(&who("m"));
+        sessions.touch(&who("m"), start);
+        assert_eq!(sessions.next_deadline(), None);
+        assert!(sessions.by_member.is_empty());
+    }
+}

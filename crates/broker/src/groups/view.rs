@@ -1,0 +1,256 @@
+//! [`GroupView`]: what the coordinator tells the broker of a group, and what follows from it for
+//! those who commit, fetch and delete its offsets.
+//!
+//! The rules are those of `ClassicGroup` and `ConsumerGroup` in Kafka 4.3.
+
+use std::collections::BTreeMap;
+
+use thalweg_protocol::{ErrorCode, Str};
+
+const EMPTY: &str = "Empty";
+const DEAD: &str = "Dead";
+const STABLE: &str = "Stable";
+const PREPARING_REBALANCE: &str = "PreparingRebalance";
+const COMPLETING_REBALANCE: &str = "CompletingRebalance";
+/// The type of groups of consumers that speak the classic protocol.
+const CONSUMER_PROTOCOL: &str = "consumer";
+/// The first `OffsetCommit` that members of the consumer protocol may send (KIP-848).
+const EPOCH_COMMIT_VERSION: i16 = 9;
+
+/// Which protocol a group's members speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupKind {
+    Classic,
+    /// KIP-848.
+    Consumer,
+}
+
+impl GroupKind {
+    /// Kafka's name, as `ListGroups` has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::Consumer => "consumer",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Classic, Self::Consumer]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+/// A group as its coordinator has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupView {
+    pub kind: GroupKind,
+    /// Empty for a group that never had members.
+    pub protocol_type: Str,
+    /// Kafka's name of the state.
+    pub state: Str,
+    /// The generation, or the group epoch.
+    pub epoch: i32,
+    /// What the members subscribe to.
+    pub topics: Vec<Str>,
+    pub members: BTreeMap<Str, MemberView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberView {
+    pub instance_id: Option<Str>,
+    pub session_timeout_ms: u32,
+    /// Of a classic member: the generation.
+    pub epoch: i32,
+    /// What a heartbeat is answered with.
+    pub heartbeat: ErrorCode,
+    /// Whether the session's time runs.
+    pub is_watched: bool,
+}
+
+/// Who commits or fetches offsets, as the request has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Committer<'a> {
+    pub(crate) member_id: &'a str,
+    pub(crate) instance_id: Option<&'a str>,
+    /// The generation or member epoch; negative for those that are in no group.
+    pub(crate) epoch: i32,
+}
+
+impl Committer<'_> {
+    fn is_anonymous(&self) -> bool {
+        self.epoch < 0 && self.member_id.is_empty() && self.instance_id.is_none()
+    }
+}
+
+/// How offsets are committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitBy {
+    OffsetCommit { version: i16 },
+    Transaction,
+}
+
+/// From when on offsets are kept for as long as the broker's option says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RetainedSince {
+    Commit,
+    Emptied,
+}
+
+impl GroupView {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state == EMPTY
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.state == DEAD
+    }
+
+    /// Whether a classic member's commit shows that it lives.
+    pub(crate) fn counts_commits_as_heartbeats(&self) -> bool {
+        let settled = self.state == STABLE || self.state == PREPARING_REBALANCE;
+        self.kind == GroupKind::Classic && settled
+    }
+
+    fn consumes(&self) -> bool {
+        self.kind == GroupKind::Consumer || self.protocol_type == CONSUMER_PROTOCOL
+    }
+
+    pub(crate) fn is_subscribed(&self, topic: &str) -> bool {
+        self.consumes() && self.topics.iter().any(|name| &**name == topic)
+    }
+
+    /// The member that the request names.
+    fn member(&self, who: &Committer<'_>) -> Result<&MemberView, ErrorCode> {
+        if let Some(instance) = who.instance_id
+            && self.kind == GroupKind::Classic
+        {
+            let is_held = |held: &Str| *held == *instance;
+            let mut members = self.members.iter();
+            let holder =
+                members.find(|(_, member)| member.instance_id.as_ref().is_some_and(is_held));
+            let (holder, _) = holder.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)?;
+            if *holder != *who.member_id {
+                return Err(ErrorCode::FENCED_INSTANCE_ID);
+            }
+        }
+        let member = self.members.get(who.member_id);
+        member.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)
+    }
+
+    /// What a classic member's heartbeat is answered with, if it is one's.
+    pub(crate) fn check_heartbeat(&self, who: &Committer<'_>) -> Result<ErrorCode, ErrorCode> {
+        if self.is_dead() {
+            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        }
+        if self.kind == GroupKind::Consumer {
+            return Err(ErrorCode::UNKNOWN_MEMBER_ID);
+        }
+        let member = self.member(who)?;
+        if who.epoch != self.epoch {
+            return Err(ErrorCode::ILLEGAL_GENERATION);
+        }
+        Ok(member.heartbeat)
+    }
+
+    pub(crate) fn check_commit(&self, who: &Committer<'_>, by: CommitBy) -> Result<(), ErrorCode> {
+        match self.kind {
+            GroupKind::Classic => self.check_classic_commit(who, by),
+            GroupKind::Consumer => self.check_consumer_commit(who, by),
+        }
+    }
+
+    fn check_classic_commit(&self, who: &Committer<'_>, by: CommitBy) -> Result<(), ErrorCode> {
+        if self.is_dead() {
+            return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        }
+        // Administrators, and consumers that assign their partitions themselves.
+        if who.epoch < 0 && self.is_empty() {
+            return Ok(());
+        }
+        if !who.is_anonymous() {
+            self.member(who)?;
+            if who.epoch != self.epoch {
+                return Err(ErrorCode::ILLEGAL_GENERATION);
+            }
+        } else if by != CommitBy::Transaction {
+            return Err(ErrorCode::UNKNOWN_MEMBER_ID);
+        }
+        // It has the new generation from JoinGroup, and will have its partitions from SyncGroup.
+        if by != CommitBy::Transaction && self.state == COMPLETING_REBALANCE {
+            return Err(ErrorCode::REBALANCE_IN_PROGRESS);
+        }
+        Ok(())
+    }
+
+    fn check_consumer_commit(&self, who: &Committer<'_>, by: CommitBy) -> Result<(), ErrorCode> {
+        if who.epoch < 0 && self.members.is_empty() {
+            return Ok(());
+        }
+        // Older transactional producers do not say for whom they commit.
+        if by == CommitBy::Transaction && who.is_anonymous() {
+            return Ok(());
+        }
+        let member = self.member(who)?;
+        match by {
+            CommitBy::OffsetCommit { version } if version < EPOCH_COMMIT_VERSION => {
+                Err(ErrorCode::UNSUPPORTED_VERSION)
+            }
+            _ if who.epoch == member.epoch => Ok(()),
+            CommitBy::OffsetCommit { .. } => Err(ErrorCode::STALE_MEMBER_EPOCH),
+            CommitBy::Transaction => Err(ErrorCode::ILLEGAL_GENERATION),
+        }
+    }
+
+    /// `None` for the member id: who fetches does not say.
+    pub(crate) fn check_fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
+        if self.kind == GroupKind::Classic || (member_id.is_none() && epoch < 0) {
+            return Ok(());
+        }
+        let who = Committer {
+            member_id: member_id.unwrap_or_default(),
+            instance_id: None,
+            epoch,
+        };
+        if self.member(&who)?.epoch == epoch {
+            Ok(())
+        } else {
+            Err(ErrorCode::STALE_MEMBER_EPOCH)
+        }
+    }
+
+    /// Whether single offsets may be deleted; of a topic that is subscribed to none may.
+    pub(crate) fn check_offset_delete(&self) -> Result<(), ErrorCode> {
+        if self.is_dead() {
+            return Err(ErrorCode::GROUP_ID_NOT_FOUND);
+        }
+        if self.is_empty() || self.consumes() {
+            Ok(())
+        } else {
+            Err(ErrorCode::NON_EMPTY_GROUP)
+        }
+    }
+
+    pub(crate) fn check_delete(&self) -> Result<(), ErrorCode> {
+        if self.is_dead() {
+            return Err(ErrorCode::GROUP_ID_NOT_FOUND);
+        }
+        if self.is_empty() {
+            Ok(())
+        } else {
+            Err(ErrorCode::NON_EMPTY_GROUP)
+        }
+    }
+
+    /// `None`: for now its offsets do not grow old. Those of subscribed topics never do.
+    pub(crate) fn retained_since(&self) -> Option<RetainedSince> {
+        if self.kind == GroupKind::Consumer || self.protocol_type.is_empty() {
+            return Some(RetainedSince::Commit);
+        }
+        if self.is_empty() {
+            return Some(RetainedSince::Emptied);
+        }
+        let knows_topics = self.consumes() && self.state == STABLE;
+        knows_topics.then_some(RetainedSince::Commit)
+    }
+}

@@ -1,0 +1,74 @@
+//! `ConsumerGroupDescribe` // key 69
+//!
+//! The coordinator's; groups that it does not know are none of this kind.
+
+use thalweg_protocol::messages::consumer_group_describe::{
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup,
+};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::context::Context;
+use crate::groups::{Completion, CoordinatorRequest, HandOver, Routed, write};
+use crate::subject::Subject;
+
+impl Subject for ConsumerGroupDescribeRequest {}
+
+impl CoordinatorRequest for ConsumerGroupDescribeRequest {
+    fn refusal(groups: &[Str], code: ErrorCode) -> ConsumerGroupDescribeResponse {
+        let refused = groups.iter().map(|group| refused(group, code, None));
+        answer(refused.collect())
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: ConsumerGroupDescribeRequest,
+) -> Routed<ConsumerGroupDescribeRequest> {
+    let (mut ours, mut others) = (Vec::new(), Vec::new());
+    for group in &request.group_ids {
+        match context.check_coordinator(group) {
+            Ok(()) => ours.push(group.detached()),
+            Err(code) => others.push(refused(&group.detached(), code, None)),
+        }
+    }
+    if ours.is_empty() {
+        return Routed::Here(answer(others));
+    }
+    let asked = ConsumerGroupDescribeRequest {
+        group_ids: ours.clone(),
+        include_authorized_operations: request.include_authorized_operations,
+    };
+    let draft = answer(ours.iter().map(unknown).collect());
+    let version = context.version;
+    Routed::Coordinator(HandOver {
+        groups: ours,
+        member: None,
+        body: write(&asked, version).ok(),
+        draft: write(&draft, version).ok(),
+        completion: Completion::ConsumerDescribe {
+            refused: others,
+            with_operations: request.include_authorized_operations,
+        },
+    })
+}
+
+fn unknown(group: &Str) -> DescribedGroup {
+    let message = format!("Group {} is not a consumer group.", group.as_str());
+    refused(group, ErrorCode::GROUP_ID_NOT_FOUND, Some(message.into()))
+}
+
+fn refused(group: &Str, code: ErrorCode, error_message: Option<Str>) -> DescribedGroup {
+    DescribedGroup {
+        error_code: code.0,
+        error_message,
+        group_id: group.clone(),
+        ..DescribedGroup::default()
+    }
+}
+
+fn answer(groups: Vec<DescribedGroup>) -> ConsumerGroupDescribeResponse {
+    ConsumerGroupDescribeResponse {
+        groups,
+        ..ConsumerGroupDescribeResponse::default()
+    }
+}

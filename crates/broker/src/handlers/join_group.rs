@@ -1,0 +1,28 @@
+//! `JoinGroup` // key 11
+//!
+//! The coordinator's, which answers when all members have joined.
+
+use thalweg_protocol::messages::join_group::{JoinGroupRequest, JoinGroupResponse};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::context::Context;
+use crate::groups::{CoordinatorRequest, Routed, route};
+use crate::subject::Subject;
+
+impl Subject for JoinGroupRequest {}
+
+impl CoordinatorRequest for JoinGroupRequest {
+    fn refusal(_: &[Str], code: ErrorCode) -> JoinGroupResponse {
+        JoinGroupResponse {
+            error_code: code.0,
+            ..JoinGroupResponse::default()
+        }
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: JoinGroupRequest,
+) -> Routed<JoinGroupRequest> {
+    route(context, &request.group_id, Some(&request.member_id))
+}

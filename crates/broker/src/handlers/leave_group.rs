@@ -1,0 +1,28 @@
+//! `LeaveGroup` // key 13
+//!
+//! The coordinator's. Who leaves need not be kept alive until it is answered.
+
+use thalweg_protocol::messages::leave_group::{LeaveGroupRequest, LeaveGroupResponse};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::context::Context;
+use crate::groups::{CoordinatorRequest, Routed, route};
+use crate::subject::Subject;
+
+impl Subject for LeaveGroupRequest {}
+
+impl CoordinatorRequest for LeaveGroupRequest {
+    fn refusal(_: &[Str], code: ErrorCode) -> LeaveGroupResponse {
+        LeaveGroupResponse {
+            error_code: code.0,
+            ..LeaveGroupResponse::default()
+        }
+    }
+}
+
+pub(crate) fn handle(
+    context: &mut Context<'_>,
+    request: LeaveGroupRequest,
+) -> Routed<LeaveGroupRequest> {
+    route(context, &request.group_id, None)
+}
