@@ -910,9 +910,9 @@ class _GroupView(TypedDict):
     topics: list[str]
     members: dict[str, _GroupMember]
 
-# ("request", token, api, version, client_id, client_host, at_ms, group_id, body, draft): group_id is
-# empty where a request is about several; draft is what is to be answered for unknown groups, by the
-# APIs that describe. ("expired", at_ms, group_id, member_id). ("deleted", at_ms, group_id).
+# A request: (kind, token, api, version, client_id, client_host, at_ms, group_id, body, draft). It has
+# a group_id unless it is about several; its draft is what is to be answered for unknown groups, by
+# the APIs that describe. "topics": `_topics_by_id` gives something else; the first event, too.
 _GroupEvent: TypeAlias = (
     tuple[
         Literal["request"],
@@ -928,6 +928,7 @@ _GroupEvent: TypeAlias = (
     ]
     | tuple[Literal["expired"], float, str, str]
     | tuple[Literal["deleted"], float, str]
+    | tuple[Literal["topics"], float]
 )
 
 @final
@@ -1027,6 +1028,9 @@ class EmbeddedBroker:
 
     def _forget_group(self, group_id: str) -> None:
         """The coordinator knows nothing of the group any more; its offsets stay."""
+
+    def _topics_by_id(self) -> list[tuple[str, str, int]]:
+        """(name, id, number of partitions) of all topics."""
 
     def _broker_now_ms(self) -> float:
         """The clock of events: milliseconds since start()."""

@@ -8,12 +8,14 @@ interpreter's lock for long makes rebalances wait, and evicts nobody: each event
 which it came, and is stepped at that time, before any timer that is due by now.
 """
 
+import base64
 import logging
 import threading
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.group import GroupSettings
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import (
@@ -26,6 +28,7 @@ from thalweg.coordinator.steps import (
     Reply,
     SessionExpired,
     Ticked,
+    TopicsChanged,
 )
 
 __all__ = ["GroupServer"]
@@ -33,55 +36,72 @@ __all__ = ["GroupServer"]
 log = logging.getLogger("thalweg.broker")
 
 _STOP_LIMIT_S: Final = 5.0
-_OPTIONS: Final = {
-    "initial_rebalance_delay_ms": "group.initial.rebalance.delay.ms",
-    "min_session_timeout_ms": "group.min.session.timeout.ms",
-    "max_session_timeout_ms": "group.max.session.timeout.ms",
-    "max_size": "group.max.size",
-}
 
 
 class GroupServer:
     """Serves the groups of one broker until that is closed."""
 
-    def __init__(self, native: Any, configs: Mapping[str, str]) -> None:
+    def __init__(self, native: Any) -> None:
         self._native = native
-        given = {
-            name: int(configs[dotted]) for name, dotted in _OPTIONS.items() if dotted in configs
-        }
-        self._groups = Groups(GroupSettings(**given), lambda: str(uuid.uuid4()))
+        self._topics = TopicsChanged({}, {})
+        self._groups: Groups | None = None
         # A daemon: a broker that nobody closed is closed at exit, when threads that are none would
         # have been waited for already.
         self._thread = threading.Thread(target=self._serve, name="thalweg-groups", daemon=True)
 
     def start(self) -> None:
-        """Takes the groups over from the broker."""
+        """Takes the groups over from the broker, which runs."""
         self._native._serve_groups()
+        options = self._native._group_options()
+        settings = _consumer_settings(options)
+
+        def new_consumer_group(group_id: str) -> ConsumerGroup:
+            return ConsumerGroup(group_id, settings, _new_member_id, self._topics)
+
+        self._groups = Groups(_classic_settings(options), _new_id, new_consumer_group)
         self._thread.start()
 
     def join(self) -> None:
         """Waits for the end of the thread, once the broker is closed."""
-        if self._thread is not threading.current_thread():
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_STOP_LIMIT_S)
 
     def _serve(self) -> None:
-        native = self._native
+        native, groups = self._native, self._groups
+        assert groups is not None, "start() has made them"
         while True:
-            due = self._groups.next_deadline()
-            left_ms = None if due is None else max(0, int(due - native._broker_now_ms()) + 1)
+            due = groups.next_deadline()
+            left_ms = None if due is None else max(0.0, due - native._broker_now_ms())
             events = native._next_group_events(left_ms)
             if events is None:
                 return
-            for at_ms, event in map(_read, events):
-                self._step(event, at_ms)
+            for at_ms, event in map(self._read, events):
+                self._step(groups, event, at_ms)
             now = native._broker_now_ms()
-            due = self._groups.next_deadline()
+            due = groups.next_deadline()
             if due is not None and due <= now:
-                self._step(Ticked(), now)
+                self._step(groups, Ticked(), now)
 
-    def _step(self, event: GroupEvent, now: float) -> None:
+    def _read(self, row: tuple[Any, ...]) -> tuple[float, GroupEvent]:
+        """When it came, and what it is."""
+        match row:
+            case ("request", token, api, version, client_id, host, at_ms, _, body, draft):
+                return at_ms, Arrived(token, api, version, body, client_id, host, draft)
+            case ("expired", at_ms, group_id, member_id):
+                return at_ms, SessionExpired(member_id, group_id)
+            case ("deleted", at_ms, group_id):
+                return at_ms, Deleted(group_id)
+            case ("topics", at_ms):
+                rows = self._native._topics_by_id()
+                counts = {name: count for name, _, count in rows}
+                ids = {name: topic_id for name, topic_id, _ in rows}
+                self._topics = TopicsChanged(counts, {}, ids)
+                return at_ms, self._topics
+        raise ValueError(f"the broker hands over {row[0]!r}")
+
+    def _step(self, groups: Groups, event: GroupEvent, now: float) -> None:
         try:
-            actions = self._groups.step(event, now)
+            actions = groups.step(event, now)
         except Exception:
             # A fault of ours must not end all groups: the request is answered all the same.
             log.exception("serving %r failed", event)
@@ -101,13 +121,28 @@ class GroupServer:
                 self._native._forget_group(group_id)
 
 
-def _read(row: tuple[Any, ...]) -> tuple[float, GroupEvent]:
-    """When it came, and what it is."""
-    match row:
-        case ("request", token, api, version, client_id, client_host, at_ms, _, body, draft):
-            return at_ms, Arrived(token, api, version, body, client_id or "", client_host, draft)
-        case ("expired", at_ms, group_id, member_id):
-            return at_ms, SessionExpired(member_id, group_id)
-        case ("deleted", at_ms, group_id):
-            return at_ms, Deleted(group_id)
-    raise ValueError(f"the broker hands over {row[0]!r}")
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _new_member_id() -> str:
+    """As Kafka spells its uuids."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _classic_settings(options: Mapping[str, str]) -> GroupSettings:
+    return GroupSettings(
+        initial_rebalance_delay_ms=int(options["group.initial.rebalance.delay.ms"]),
+        min_session_timeout_ms=int(options["group.min.session.timeout.ms"]),
+        max_session_timeout_ms=int(options["group.max.session.timeout.ms"]),
+        max_size=int(options["group.max.size"]),
+    )
+
+
+def _consumer_settings(options: Mapping[str, str]) -> ConsumerGroupSettings:
+    return ConsumerGroupSettings(
+        session_timeout_ms=int(options["group.consumer.session.timeout.ms"]),
+        heartbeat_interval_ms=int(options["group.consumer.heartbeat.interval.ms"]),
+        max_size=int(options["group.consumer.max.size"]),
+        assignors=tuple(options["group.consumer.assignors"].split(",")),
+    )

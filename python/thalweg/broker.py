@@ -174,7 +174,7 @@ class EmbeddedBroker:
     ) -> None:
         options = {name: str(value) for name, value in (configs or {}).items()}
         self._native = _core.EmbeddedBroker(nodes, port, host, data_dir, options)
-        self._groups = GroupServer(self._native, options)
+        self._groups = GroupServer(self._native)
         self._end: weakref.finalize[Any, Any] | None = None
         self.faults = Faults(self._native)
 

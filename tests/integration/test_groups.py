@@ -298,11 +298,16 @@ def test_a_coordinator_that_moves_costs_no_rebalance(start_embedded: Any, client
     member = group.join(heard, heartbeat_interval_ms=100)
     group.settle()
     generation = member.group_metadata().generation_id
+
+    def has(count: int) -> Callable[[], bool]:
+        return lambda: len(group.records) == count
+
+    wanted = 0
     for node in started.nodes:
         started.move_coordinator(group.topic, node)
         group.send(range(20))
-        count = len(group.records)
-        group.poll_until(lambda count=count: len(group.records) == count + 20)
+        wanted += 20
+        group.poll_until(has(wanted))
         member.commit()
     assert member.group_metadata().generation_id == generation
     assert heard.events == [("assigned", [0, 1, 2, 3])]

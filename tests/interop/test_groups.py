@@ -10,7 +10,7 @@ import itertools
 import signal
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -99,14 +99,14 @@ class Crew:
 
 
 @pytest.fixture
-def crew(tmp_path: Path) -> Callable[[Broker, str, str], Crew]:
+def crew(tmp_path: Path) -> Iterator[Callable[[Broker, str, str], Crew]]:
     made: list[Crew] = []
 
     def make(broker: Broker, topic: str, strategy: str) -> Crew:
         made.append(Crew(broker, topic, strategy, tmp_path))
         return made[-1]
 
-    yield make  # type: ignore[misc]
+    yield make
     for each in made:
         each.close()
 

@@ -8,7 +8,6 @@ from thalweg.coordinator.listener import ConsumerRebalanceListener
 from thalweg.errors import (
     IllegalStateError,
     KafkaConfigurationError,
-    UnsupportedOperationError,
 )
 from thalweg.interceptor import ConsumerInterceptor
 from thalweg.serializer import JsonSerializer

@@ -138,6 +138,7 @@ impl Core {
             now_ms,
         };
         let outcome = api::dispatch(call);
+        self.tell_of_topics(now);
         self.wake_timer();
         outcome
     }

@@ -138,6 +138,7 @@ impl EmbeddedBroker {
             ..
         } = &mut *core;
         topology.create_topic(wish, false, options, random)?;
+        core.tell_of_topics(Instant::now());
         Ok(())
     }
 
@@ -150,6 +151,7 @@ impl EmbeddedBroker {
             .ok_or_else(ApiError::unknown_topic)?;
         let id = topic.id;
         core.delete_topic(id);
+        core.tell_of_topics(Instant::now());
         Ok(())
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Topology {
     topics: BTreeMap<Uuid, Topic>,
     ids: BTreeMap<Str, Uuid>,
     pub(crate) partitions_count: usize,
+    /// Counts topics and partitions that came, and topics that went.
+    pub(crate) changes: u64,
     /// Where the next topic's first replica goes, so that leaders are spread.
     pub(crate) next_node: usize,
 }
@@ -56,6 +58,7 @@ impl Topology {
             topics: BTreeMap::new(),
             ids: BTreeMap::new(),
             partitions_count: 0,
+            changes: 0,
             next_node: 0,
         }
     }
@@ -138,6 +141,7 @@ impl Topology {
         }
         self.next_node += 1;
         self.partitions_count += replicas.len();
+        self.changes += 1;
         let partitions = replicas
             .into_iter()
             .map(|nodes| self.new_partition(nodes))
@@ -234,6 +238,7 @@ impl Topology {
             return Ok(());
         }
         self.partitions_count += replicas.len();
+        self.changes += 1;
         let more: Vec<Partition> = replicas
             .into_iter()
             .map(|nodes| self.new_partition(nodes))
@@ -249,6 +254,7 @@ impl Topology {
         let mut topic = self.topics.remove(&id)?;
         self.ids.remove(&topic.name);
         self.partitions_count -= topic.partitions.len();
+        self.changes += 1;
         for partition in &mut topic.partitions {
             partition.waiters.wake_all();
         }

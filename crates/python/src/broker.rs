@@ -350,6 +350,14 @@ impl EmbeddedBroker {
         Ok(())
     }
 
+    #[pyo3(name = "_topics_by_id")]
+    fn topics_by_id(&self, py: Python<'_>) -> PyResult<Vec<(String, String, i32)>> {
+        let Some(service) = self.group_service(py)? else {
+            return Ok(Vec::new());
+        };
+        Ok(py.detach(|| service.topics()))
+    }
+
     #[pyo3(name = "_broker_now_ms")]
     fn broker_now_ms(&self, py: Python<'_>) -> PyResult<f64> {
         self.group_service(py)?;

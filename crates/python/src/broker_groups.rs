@@ -50,6 +50,7 @@ fn event_to_py<'py>(
         GroupEventKind::Expired { member } => ("expired", at_ms, group, member.as_str())
             .into_pyobject(py)?
             .into_any(),
+        GroupEventKind::Topics => ("topics", at_ms).into_pyobject(py)?.into_any(),
         GroupEventKind::Deleted => ("deleted", at_ms, group).into_pyobject(py)?.into_any(),
         GroupEventKind::Request(request) => {
             let Ok((body, draft)) = read(&request) else {

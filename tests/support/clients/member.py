@@ -9,6 +9,7 @@ group and ends at the end of its input.
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import time
@@ -39,12 +40,8 @@ class Log:
 
 def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) -> None:
     """kafka-python; thalweg runs the same, with one import changed."""
-    if arguments["client"] == "thalweg":
-        from thalweg import ConsumerRebalanceListener, KafkaConsumer, KafkaError, OffsetAndMetadata
-    else:
-        from kafka import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata
-        from kafka.errors import KafkaError
-
+    library = importlib.import_module("thalweg" if arguments["client"] == "thalweg" else "kafka")
+    failed = importlib.import_module(f"{library.__name__}.errors").KafkaError
     strategy = arguments["strategy"]
     if arguments["client"] != "thalweg":
         from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -53,7 +50,7 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
         known = {"range": RangePartitionAssignor, "cooperative-sticky": CooperativeStickyAssignor}
         strategy = [known[strategy]]
 
-    class Told(ConsumerRebalanceListener):
+    class Told(library.ConsumerRebalanceListener):  # type: ignore[name-defined,misc]
         def on_partitions_revoked(self, revoked: Any) -> None:
             log.write("V", -1, "")
 
@@ -61,7 +58,7 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
             generation = consumer.group_metadata().generation_id
             log.assigned(generation, (each.partition for each in consumer.assignment()))
 
-    consumer = KafkaConsumer(
+    consumer = library.KafkaConsumer(
         bootstrap_servers=arguments["bootstrap"],
         group_id=arguments["group"],
         auto_offset_reset="earliest",
@@ -75,11 +72,11 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
         offsets = {}
         for where, records in consumer.poll(timeout_ms=100).items():
             log.read(where.partition, [each.offset for each in records])
-            offsets[where] = OffsetAndMetadata(records[-1].offset + 1, "", -1)
+            offsets[where] = library.OffsetAndMetadata(records[-1].offset + 1, "", -1)
         try:
             if offsets:
                 consumer.commit(offsets)
-        except KafkaError:
+        except failed:
             continue  # the group rebalances: what was read is read again by whoever has it then
         for where, at in offsets.items():
             log.write("C", where.partition, at.offset)

@@ -46,6 +46,8 @@ pub enum GroupEventKind {
     Expired { member: Str },
     /// The group was deleted, or nothing was left of it.
     Deleted,
+    /// There are other topics, or more partitions.
+    Topics,
 }
 
 /// A request for the coordinator.
@@ -90,6 +92,8 @@ pub(crate) struct GroupEvents {
     queued_bytes: usize,
     waiting: BTreeMap<GroupTicket, Waiting>,
     next_ticket: u64,
+    /// [`Topology::changes`](crate::topology::Topology) of which the coordinator was told.
+    topics_told: Option<u64>,
 }
 
 impl GroupEvents {
@@ -111,6 +115,19 @@ impl GroupEvents {
         }
         self.queue.push_back(event);
         self.wake();
+    }
+
+    /// Tells of other topics, unless that is in the queue already.
+    pub(crate) fn push_topics(&mut self, changes: u64, at_ms: f64) {
+        if self.topics_told.replace(changes) == Some(changes) {
+            return;
+        }
+        let is_topics = |event: &GroupEvent| matches!(event.kind, GroupEventKind::Topics);
+        if !self.queue.back().is_some_and(is_topics) {
+            let group = Str::default();
+            let kind = GroupEventKind::Topics;
+            self.push(GroupEvent { at_ms, group, kind });
+        }
     }
 
     pub(crate) fn wake(&mut self) {

@@ -109,6 +109,14 @@ impl Core {
         self.groups.is_served = true;
     }
 
+    /// Has the coordinator look at the topics anew, if there are others.
+    pub(crate) fn tell_of_topics(&mut self, now: Instant) {
+        if self.groups.is_served {
+            let at_ms = self.group_clock_ms(now);
+            self.groups.events.push_topics(self.topology.changes, at_ms);
+        }
+    }
+
     /// Nobody is served any more: whoever waits for events hears so.
     pub fn close_groups(&mut self) {
         self.groups.is_closed = true;

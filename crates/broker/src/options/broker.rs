@@ -26,7 +26,8 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("group.consumer.min.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "5000"),
     ("group.consumer.min.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
     ("group.consumer.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
-    ("group.initial.rebalance.delay.ms", Kind::INT, "3000"),
+    // As in the server.properties that Kafka comes with: nobody waits for members that do not come.
+    ("group.initial.rebalance.delay.ms", Kind::INT, "0"),
     ("group.max.session.timeout.ms", Kind::INT, "1800000"),
     ("group.max.size", Kind::Int { min: 1, max: i32::MAX as i64 }, "2147483647"),
     ("group.min.session.timeout.ms", Kind::INT, "6000"),

@@ -34,7 +34,11 @@ pub struct GroupService {
 impl GroupService {
     /// Groups are served from now on.
     pub(crate) fn start(core: SharedCore) -> Self {
-        lock(&core).serve_groups();
+        {
+            let mut core = lock(&core);
+            core.serve_groups();
+            core.tell_of_topics(Instant::now());
+        }
         Self { core }
     }
 
@@ -48,6 +52,18 @@ impl GroupService {
         GroupClock {
             started: lock(&self.core).started,
         }
+    }
+
+    /// All topics: name, id, number of partitions.
+    pub fn topics(&self) -> Vec<(String, String, i32)> {
+        let core = lock(&self.core);
+        let topics = core.topology.topics();
+        topics
+            .map(|topic| {
+                let partitions = topic.partitions.len() as i32;
+                (topic.name.to_string(), topic.id.to_string(), partitions)
+            })
+            .collect()
     }
 
     /// What is known of a group as of the event at `at_ms`. Sessions of members that were not

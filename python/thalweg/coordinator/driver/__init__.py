@@ -172,7 +172,7 @@ class Driver:
 
     def commit_refusal(self) -> KafkaError | None:
         """Why the member cannot commit now, if it cannot."""
-        return self._membership and self._membership.commit_refusal()
+        return None if self._membership is None else self._membership.commit_refusal()
 
     def commit_answered(self, code: int, generation: int) -> None:
         """The group refused a commit of the member."""
