@@ -117,6 +117,17 @@ class World:
 
     def settled(self) -> bool:
         """Everyone alive is a member, and each partition is somebody's."""
+        owned = sorted(p for each in self.live() for p in each.assignment)
+        wanted = sorted(
+            TopicPartition(topic, number)
+            for topic, count in self.topics.items()
+            if any(topic in each.topics for each in self.live())
+            for number in range(count)
+        )
+        return self.at_rest() and owned == wanted
+
+    def at_rest(self) -> bool:
+        """Everyone alive is a member of the present generation, and no other is."""
         view = self.broker.view
         live = self.live()
         ids = {each.member.member_id for each in live}
@@ -124,14 +135,7 @@ class World:
             return not view["members"] and view["state"] == "Empty"
         if view["state"] != "Stable" or set(view["members"]) != ids or len(ids) < len(live):
             return False
-        owned = sorted(p for each in live for p in each.assignment)
-        wanted = sorted(
-            TopicPartition(topic, number)
-            for topic, count in self.topics.items()
-            if any(topic in each.topics for each in live)
-            for number in range(count)
-        )
-        return owned == wanted and all(
+        return all(
             each.member.state is MemberState.STABLE
             and each.member.generation == view["epoch"]
             and not each.member.wants_poll

@@ -47,7 +47,8 @@ class Leader:
             ]
         except (KafkaProtocolError, UnicodeDecodeError) as error:
             raise KafkaProtocolError(f"the subscription of a member: {error}") from error
-        # A static leader that is back finds the assignment in place (KIP-814).
+        # A static leader that is back finds the assignment in place (KIP-814). As in Java it
+        # cannot tell what topics that was made of: a change while it was away shows with the next.
         self._skip = bool(body.get("SkipAssignment"))
 
     def resign(self) -> None:
