@@ -910,9 +910,9 @@ class _GroupView(TypedDict):
     topics: list[str]
     members: dict[str, _GroupMember]
 
-# A request: (kind, token, api, version, client_id, client_host, at_ms, group_id, body, draft). It has
-# a group_id unless it is about several; its draft is what is to be answered for unknown groups, by
-# the APIs that describe. "topics": `_topics_by_id` gives something else; the first event, too.
+# A request: (kind, token, api, version, client_id, client_host, at_ms, group_id, body, draft). It
+# has a group_id unless it is about several; its draft is what is to be answered for unknown groups,
+# by the APIs that describe. "topics": `_topics_by_id` gives something else; the first event, too.
 _GroupEvent: TypeAlias = (
     tuple[
         Literal["request"],

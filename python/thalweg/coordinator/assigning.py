@@ -1,84 +1,22 @@
-"""The member's side of assignors: what they add to JoinGroup, and how the leader has one decide."""
+"""A member's assignors, by name: what they add to JoinGroup, and how the leader has one decide."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
-from thalweg.coordinator.protocol import VERSION_MAX, Assignment, Subscription
+from thalweg.coordinator.assignors.abstract import (
+    AbstractPartitionAssignor,
+    Member,
+    RebalanceProtocol,
+)
+from thalweg.coordinator.assignors.calls import assigning, joining
+from thalweg.coordinator.assignors.registry import common_protocol
+from thalweg.coordinator.assignors.topics import TopicsOfGroup
+from thalweg.coordinator.protocol import Assignment
 from thalweg.errors import KafkaConfigurationError, KafkaError
 from thalweg.structs import TopicPartition
 
-__all__ = ["Assignor", "Assignors", "GroupTopics", "JoinedMember"]
-
-_COOPERATIVE = 1  # RebalanceProtocol.COOPERATIVE
-
-
-class Assignor(Protocol):
-    """What is used of an assignor; `assignors.abstract` says more."""
-
-    @property
-    def name(self) -> str:
-        """The name by which members agree on it."""
-
-    def assign(self, cluster: Any, members: Any) -> Mapping[str, Any]:
-        """{member id: its assignment}."""
-
-    def metadata(self, topics: set[str]) -> Any:
-        """What a member says of itself."""
-
-    def on_assignment(self, assignment: Any, generation: int) -> None:
-        """What this member was given."""
-
-
-class JoinedMember(NamedTuple):
-    """A member as the leader sees it."""
-
-    member_id: str
-    metadata: Subscription
-    group_instance_id: str | None = None
-
-
-class GroupTopics:
-    """The topics of a group, as assignors may ask about them (kafka-python's ClusterMetadata)."""
-
-    def __init__(
-        self, partitions: Mapping[str, int], racks: Mapping[TopicPartition, frozenset[str]]
-    ) -> None:
-        """Takes each topic's number of partitions, and the racks of their replicas."""
-        self._partitions = dict(partitions)
-        self._racks = {each: racks[each] for each in sorted(racks) if each.topic in partitions}
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, GroupTopics):
-            return NotImplemented
-        return (self._partitions, self._racks) == (other._partitions, other._racks)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def only(self, topics: Iterable[str]) -> "GroupTopics":
-        """The same for some of the topics."""
-        chosen = {each: self._partitions[each] for each in sorted(topics) if each in self}
-        return GroupTopics(chosen, self._racks)
-
-    def __contains__(self, topic: object) -> bool:
-        return topic in self._partitions
-
-    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """All topics that exist."""
-        return set(self._partitions)
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """All partition ids; None if the topic does not exist."""
-        count = self._partitions.get(topic)
-        return None if count is None else set(range(count))
-
-    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The same: leaders do not matter here."""
-        return self.partitions_for_topic(topic)
-
-    def replica_racks(self, partition: TopicPartition) -> frozenset[str]:
-        """The racks of a partition's replicas."""
-        return self._racks.get(partition, frozenset())
+__all__ = ["Assignors"]
 
 
 class Assignors:
@@ -89,16 +27,18 @@ class Assignors:
             cannot, the member is an eager one, whichever the group chooses.
     """
 
-    def __init__(self, assignors: Sequence[Assignor]) -> None:
+    def __init__(self, assignors: Sequence[AbstractPartitionAssignor]) -> None:
         """Takes at least one.
 
         Raises:
-            KafkaConfigurationError: If there is none, or two have the same name.
+            KafkaConfigurationError: If there is none, two have the same name, or they have no way
+                of rebalancing in common.
         """
         self._by_name = {each.name: each for each in assignors}
         if not assignors or len(self._by_name) < len(assignors):
             raise KafkaConfigurationError("assignors are needed, each with a name of its own")
-        self.cooperative = all(_COOPERATIVE in _protocols_of(each) for each in assignors)
+        self._protocol = common_protocol(assignors)
+        self.cooperative = self._protocol is RebalanceProtocol.COOPERATIVE
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -118,20 +58,12 @@ class Assignors:
         rows = []
         for name, assignor in self._by_name.items():
             with _blamed(name):
-                user_data = assignor.metadata(set(topics)).user_data
-            subscription = Subscription(
-                VERSION_MAX,
-                sorted(topics),
-                user_data,
-                sorted(owned),
-                generation,
-                rack or None,
-            )
-            rows.append({"Name": name, "Metadata": subscription.encode()})
+                metadata = joining(assignor, topics, owned, generation, rack)
+            rows.append({"Name": name, "Metadata": metadata})
         return rows
 
     def decide(
-        self, name: str, topics: GroupTopics, members: Sequence[JoinedMember]
+        self, name: str, topics: TopicsOfGroup, members: Sequence[Member]
     ) -> list[dict[str, Any]]:
         """The Assignments of the leader's SyncGroup request: a row for each member.
 
@@ -139,11 +71,7 @@ class Assignors:
             KafkaError: If the assignor raises.
         """
         with _blamed(name):
-            given = self._by_name[name].assign(topics, list(members))
-            return [
-                {"MemberId": each.member_id, "Assignment": _encoded(given.get(each.member_id))}
-                for each in members
-            ]
+            return assigning(self._by_name[name], topics, members, self._protocol)
 
     def tell(self, name: str, assignment: Assignment, generation: int) -> None:
         """Tells the chosen assignor what this member was given.
@@ -162,19 +90,3 @@ def _blamed(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise KafkaError(f"the assignor {name!r} raised {error!r}") from error
-
-
-def _protocols_of(assignor: Assignor) -> Sequence[int]:
-    supported = getattr(assignor, "supported_protocols", None)
-    return [] if supported is None else list(supported())
-
-
-def _encoded(assignment: Any) -> bytes:
-    """The bytes of an assignment, whose partitions may be rows (topic, [ids]) as well."""
-    if assignment is None:
-        return Assignment(VERSION_MAX, []).encode()
-    flat: list[TopicPartition] = []
-    for topic, ids in assignment.assigned_partitions:
-        numbers = [ids] if isinstance(ids, int) else ids
-        flat += [TopicPartition(topic, each) for each in numbers]
-    return Assignment(assignment.version, flat, assignment.user_data).encode()

@@ -7,9 +7,10 @@ TopicsChanged ────> is_outdated(): the topics differ from those of its l
 from collections.abc import Mapping
 from typing import Any
 
-from thalweg.coordinator.assigning import Assignors, GroupTopics, JoinedMember
-from thalweg.coordinator.protocol import Subscription
-from thalweg.errors import KafkaProtocolError
+from thalweg.coordinator.assigning import Assignors
+from thalweg.coordinator.assignors.abstract import Member
+from thalweg.coordinator.assignors.calls import joined
+from thalweg.coordinator.assignors.topics import TopicsOfGroup
 
 __all__ = ["Leader"]
 
@@ -23,12 +24,12 @@ class Leader:
     """
 
     def __init__(self) -> None:
-        self.known = GroupTopics({}, {})
+        self.known = TopicsOfGroup({}, {})
         self.watched: frozenset[str] = frozenset()
-        self._members: list[JoinedMember] | None = None  # until decided
+        self._members: list[Member] | None = None  # until decided
         self._skip = False
         # What the decision was made of: the group's topics, and what was known of them.
-        self._decided: tuple[frozenset[str], GroupTopics] | None = None
+        self._decided: tuple[frozenset[str], TopicsOfGroup] | None = None
 
     def elected(self, body: Mapping[str, Any]) -> None:
         """Takes the members out of a JoinGroup answer.
@@ -36,17 +37,7 @@ class Leader:
         Raises:
             KafkaProtocolError: If a member's subscription is none.
         """
-        try:
-            self._members = [
-                JoinedMember(
-                    each["MemberId"],
-                    Subscription.decode(each["Metadata"]),
-                    each.get("GroupInstanceId"),
-                )
-                for each in body["Members"]
-            ]
-        except (KafkaProtocolError, UnicodeDecodeError) as error:
-            raise KafkaProtocolError(f"the subscription of a member: {error}") from error
+        self._members = joined(body["Members"])
         # A static leader that is back finds the assignment in place (KIP-814). As in Java it
         # cannot tell what topics that was made of: a change while it was away shows with the next.
         self._skip = bool(body.get("SkipAssignment"))

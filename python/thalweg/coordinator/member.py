@@ -25,12 +25,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from thalweg.coordinator import member_requests as requests
-from thalweg.coordinator.assigning import Assignor, Assignors, GroupTopics
+from thalweg.coordinator.assigning import Assignors
+from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
+from thalweg.coordinator.assignors.topics import TopicsOfGroup
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.leader import Leader
 from thalweg.coordinator.member_requests import MemberSettings
 from thalweg.coordinator.ownership import Ownership
-from thalweg.coordinator.protocol import Assignment
+from thalweg.coordinator.protocol import VERSION_MAX, Assignment
 from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, move
 from thalweg.coordinator.steps import (
     Answered,
@@ -86,7 +88,10 @@ class ClassicMember:
     """
 
     def __init__(
-        self, settings: MemberSettings, assignors: Sequence[Assignor], jitter: Callable[[], float]
+        self,
+        settings: MemberSettings,
+        assignors: Sequence[AbstractPartitionAssignor],
+        jitter: Callable[[], float],
     ) -> None:
         """Makes a member that has not joined; `jitter` gives factors for waits (0.8 to 1.2)."""
         self.state = MemberState.UNJOINED
@@ -130,7 +135,7 @@ class ClassicMember:
             case Unsubscribed():
                 self._unsubscribe(now)
             case TopicsChanged(partitions, racks):
-                self._leader.known = GroupTopics(partitions, racks)
+                self._leader.known = TopicsOfGroup(partitions, racks)
                 self._lead()
             case Polled():
                 self._waits_for_poll = False
@@ -367,7 +372,9 @@ class ClassicMember:
         try:
             if body.get("ProtocolName") not in (None, self._protocol):
                 raise InconsistentGroupProtocolError(f"synced for {body['ProtocolName']!r}")
-            self._synced = Assignment.decode(body["Assignment"])
+            # A leader may leave members out, who then have nothing.
+            data = body["Assignment"]
+            self._synced = Assignment.decode(data) if data else Assignment(VERSION_MAX, [])
         except (KafkaError, UnicodeDecodeError) as error:
             self._tell(error if isinstance(error, KafkaError) else KafkaProtocolError(str(error)))
             return

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from thalweg.coordinator.assignors import AbstractPartitionAssignor, RebalanceProtocol
-from thalweg.coordinator.assignors.calls import assigned, assigning, joining, wanted_topics
+from thalweg.coordinator.assignors.calls import assigning, joined, joining
 from thalweg.coordinator.assignors.registry import by_name
 from thalweg.coordinator.assignors.topics import TopicsOfGroup
 from thalweg.coordinator.protocol import Assignment, Subscription
@@ -23,9 +23,6 @@ class Theirs(AbstractPartitionAssignor):
 
     name = "theirs"
 
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
     def assign(self, cluster, members):
         first = min(member.member_id for member in members)
         topics = {topic for member in members for topic in member.metadata.topics}
@@ -36,7 +33,7 @@ class Theirs(AbstractPartitionAssignor):
         return Subscription(0, list(topics), b"data")
 
     def on_assignment(self, assignment, generation):
-        self.told.append((assignment.assigned_partitions, generation))
+        pass
 
 
 def row(member: str, *owned: TopicPartition, instance: str | None = None) -> dict[str, Any]:
@@ -55,7 +52,7 @@ def test_no_rack_and_an_empty_rack_are_one():
 
 
 def test_the_leader_encodes_what_was_assigned_and_nothing_for_the_others():
-    rows = assigning(Theirs(), TopicsOfGroup({"a": 2}), [row("y"), row("x")], EAGER)
+    rows = assigning(Theirs(), TopicsOfGroup({"a": 2}), joined([row("y"), row("x")]), EAGER)
     assert rows == [
         {"MemberId": "y", "Assignment": Assignment(3, []).encode()},
         {"MemberId": "x", "Assignment": Assignment(3, [ZERO, ONE], b"mine").encode()},
@@ -63,34 +60,22 @@ def test_the_leader_encodes_what_was_assigned_and_nothing_for_the_others():
 
 
 def test_the_leader_knows_static_members():
-    members = [row("m0", instance="y"), row("m1", instance="x")]
+    members = joined([row("m0", instance="y"), row("m1", instance="x")])
     rows = assigning(by_name("range"), TopicsOfGroup({"a": 1}), members, EAGER)
     assert [each["MemberId"] for each in rows if b"a" in each["Assignment"]] == ["m1"]
 
 
 def test_an_assignor_that_moves_partitions_at_once_is_not_cooperative():
-    members = [row("m0"), row("m1", ZERO, ONE)]
+    members = joined([row("m0"), row("m1", ZERO, ONE)])
     with pytest.raises(IllegalStateError, match="'theirs' moves a-0, a-1 before"):
         assigning(Theirs(), TopicsOfGroup({"a": 2}), members, COOPERATIVE)
     assigning(Theirs(), TopicsOfGroup({"a": 2}), members, EAGER)
     assigning(by_name("cooperative-sticky"), TopicsOfGroup({"a": 2}), members, COOPERATIVE)
 
 
-def test_a_member_tells_its_assignor_what_it_was_given():
-    theirs = Theirs()
-    assert assigned(theirs, Assignment(1, [ZERO]).encode(), 4) == [ZERO]
-    assert assigned(theirs, b"", 5) == []
-    assert theirs.told == [([ZERO], 4), ([], 5)]
-
-
-def test_the_leader_asks_for_the_topics_of_all():
-    other = {"MemberId": "n", "Metadata": Subscription(0, ["b", "a"]).encode()}
-    assert wanted_topics([row("m"), other]) == ["a", "b"]
-
-
 def test_a_subscription_that_cannot_be_read_is_an_error():
     with pytest.raises(KafkaProtocolError):
-        assigning(Theirs(), TopicsOfGroup({}), [{"MemberId": "m", "Metadata": b"?"}], EAGER)
+        joined([{"MemberId": "m", "Metadata": b"?"}])
 
 
 def test_a_cluster_of_kafka_python_will_do():
@@ -98,5 +83,5 @@ def test_a_cluster_of_kafka_python_will_do():
         def partitions_for_topic(self, topic):
             return {0, 1} if topic == "a" else None
 
-    rows = assigning(by_name("sticky"), Cluster(), [row("m")], EAGER)
-    assert assigned(by_name("sticky"), rows[0]["Assignment"], 1) == [ZERO, ONE]
+    rows = assigning(by_name("sticky"), Cluster(), joined([row("m")]), EAGER)
+    assert Assignment.decode(rows[0]["Assignment"]).assigned_partitions == [ZERO, ONE]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from thalweg.coordinator.assignors import Member, RebalanceProtocol, _java_order
 from thalweg.coordinator.assignors._claims import Claim
-from thalweg.coordinator.assignors.calls import assigned, joining
+from thalweg.coordinator.assignors.calls import joining
 from thalweg.coordinator.assignors.registry import by_name
 from thalweg.coordinator.assignors.sticky import decode_user_data, encode_user_data
 from thalweg.coordinator.assignors.topics import TopicsOfGroup
-from thalweg.coordinator.protocol import Subscription
+from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.structs import TopicPartition
 
 NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -60,7 +60,9 @@ class Members:
         decided = self._any().assign(TopicsOfGroup(self.topics, self._replicas), rows)
         self.generation += 1
         for each, assignor in self._assignors.items():
-            self.has[each] = assigned(assignor, decided[each].encode(), self.generation)
+            given = Assignment.decode(decided[each].encode())
+            assignor.on_assignment(given, self.generation)
+            self.has[each] = list(given.assigned_partitions)
         return {each: list(found) for each, found in self.has.items()}
 
     def settle(self) -> Assigned:

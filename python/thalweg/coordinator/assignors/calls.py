@@ -1,8 +1,8 @@
 """The consumer's calls of its assignors: objects on their side, the group's bytes on the other.
 
     joining     what this member sends in JoinGroup for one assignor
-    assigning   the leader: JoinGroup's members in, SyncGroup's assignments out
-    assigned    what SyncGroup answered, told to the assignor
+    joined      the leader: the members of JoinGroup's answer
+    assigning   the leader: members in, SyncGroup's assignments out
 
 All that a custom assignor need not know is done here.
 """
@@ -18,7 +18,7 @@ from thalweg.coordinator.assignors.abstract import (
 )
 from thalweg.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from thalweg.coordinator.protocol import VERSION_MAX, Assignment, Subscription
-from thalweg.errors import IllegalStateError
+from thalweg.errors import IllegalStateError, KafkaProtocolError
 from thalweg.structs import TopicPartition
 
 
@@ -48,64 +48,50 @@ def joining(
 def assigning(
     assignor: AbstractPartitionAssignor,
     cluster: Cluster,
-    members: Sequence[Mapping[str, Any]],
+    members: Sequence[Member],
     protocol: RebalanceProtocol,
 ) -> list[dict[str, Any]]:
     """The leader's decision, as the rows of SyncGroup's `Assignments`.
 
     Args:
         assignor: The one that the group agreed on.
-        cluster: The topics that `wanted_topics` finds; a `TopicsOfGroup`, with racks.
-        members: The rows of JoinGroup's answer.
+        cluster: The topics that members are subscribed to; a `TopicsOfGroup`, with racks.
+        members: All of them; `joined` reads JoinGroup's answer.
         protocol: How this group rebalances.
 
     Raises:
-        KafkaProtocolError: If a member's subscription cannot be read.
         IllegalStateError: If a custom assignor moves partitions at once under the cooperative
             protocol.
     """
-    read = _members(members)
-    made = assignor.assign(cluster, read)
-    found = {each.member_id: _partitions(made.get(each.member_id)) for each in read}
+    made = assignor.assign(cluster, members)
+    found = {each.member_id: _partitions(made.get(each.member_id)) for each in members}
     # Java trusts its own one as well: of claims that contradict each other it ignores some.
     if (
         protocol is RebalanceProtocol.COOPERATIVE
         and assignor.name != CooperativeStickyAssignor.name
     ):
-        _check_moves(assignor.name, read, found)
+        _check_moves(assignor.name, members, found)
     return [
         {"MemberId": member, "Assignment": _encoded(partitions, made.get(member))}
         for member, partitions in found.items()
     ]
 
 
-def assigned(
-    assignor: AbstractPartitionAssignor, data: bytes, generation: int
-) -> list[TopicPartition]:
-    """Tells an assignor what its member was given; returns that. No bytes are no partitions.
-
-    Raises:
-        KafkaProtocolError: If the bytes are no assignment.
-    """
-    assignment = Assignment.decode(data) if data else Assignment(VERSION_MAX, [])
-    assignor.on_assignment(assignment, generation)
-    return list(assignment.assigned_partitions)
-
-
-def wanted_topics(members: Sequence[Mapping[str, Any]]) -> list[str]:
-    """All topics to which members of a JoinGroup answer are subscribed, sorted.
+def joined(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
+    """The members of a JoinGroup answer.
 
     Raises:
         KafkaProtocolError: If a member's subscription cannot be read.
     """
-    return sorted({topic for each in _members(members) for topic in each.metadata.topics})
-
-
-def _members(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
-    return [
-        Member(row["MemberId"], Subscription.decode(row["Metadata"]), row.get("GroupInstanceId"))
-        for row in rows
-    ]
+    try:
+        return [
+            Member(
+                row["MemberId"], Subscription.decode(row["Metadata"]), row.get("GroupInstanceId")
+            )
+            for row in rows
+        ]
+    except (KafkaProtocolError, UnicodeDecodeError) as error:
+        raise KafkaProtocolError(f"the subscription of a member: {error}") from error
 
 
 def _partitions(made: Any) -> list[TopicPartition]:

@@ -100,4 +100,4 @@ def common_protocol(assignors: Sequence[AbstractPartitionAssignor]) -> Rebalance
     if not common:
         names = ", ".join(each.name for each in assignors)
         raise _wrong(f"has assignors with no rebalance protocol in common: {names}")
-    return max(common)
+    return RebalanceProtocol(max(common))

@@ -1,6 +1,6 @@
 """The topics of a group, as its leader tells them to an assignor."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from thalweg.structs import TopicPartition
 
@@ -21,7 +21,23 @@ class TopicsOfGroup:
         racks: Mapping[TopicPartition, frozenset[str]] | None = None,
     ) -> None:
         self._partitions = dict(partitions)
-        self._racks = dict(racks or {})
+        given = racks or {}
+        self._racks = {each: given[each] for each in sorted(given) if each.topic in partitions}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TopicsOfGroup):
+            return NotImplemented
+        return (self._partitions, self._racks) == (other._partitions, other._racks)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self._partitions
+
+    def only(self, topics: Iterable[str]) -> "TopicsOfGroup":
+        """The same for some of the topics."""
+        chosen = {each: self._partitions[each] for each in sorted(topics) if each in self}
+        return TopicsOfGroup(chosen, self._racks)
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
         """All topics of the group."""
