@@ -547,9 +547,17 @@ def test_bytes_that_are_no_subscription_or_assignment_are_raised():
     *_, raised = bench.joined(bench.join(), Leader="m", Members=rows)
     assert isinstance(raised, Raise)
     sync = sent(bench.joined(bench.join()), "SyncGroup")
-    [raised] = bench.answer(sync, Assignment=b"")
+    [raised] = bench.answer(sync, Assignment=b"\0")
     assert isinstance(raised, Raise)
     assert bench.member.state is MemberState.UNJOINED
+
+
+def test_a_member_that_the_leader_left_out_has_nothing():
+    bench = Bench()
+    sync = sent(bench.joined(bench.join()), "SyncGroup")
+    assert bench.answer(sync, Assignment=b"") == []
+    assert bench.member.state is MemberState.STABLE
+    assert bench.poll() == [Assign((), ())]
 
 
 @pytest.mark.parametrize("api", ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -288,6 +289,15 @@ class EmbeddedBroker:
 
     def close(self) -> None:
         self.running = False
+
+    def _group_options(self) -> dict[str, str]:
+        return defaultdict(lambda: "1")
+
+    def _broker_now_ms(self) -> float:
+        return 0.0
+
+    def _next_group_events(self, timeout_ms: float | None = None) -> None:
+        """Closed already."""
 
     def add_fault(self, *args: Any) -> int:
         self.calls.append(args)

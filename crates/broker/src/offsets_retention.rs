@@ -12,6 +12,7 @@ use std::time::Instant;
 use thalweg_protocol::Str;
 
 use crate::Core;
+use crate::GroupView;
 use crate::groups::RetainedSince;
 use crate::offsets::CommittedOffset;
 
@@ -32,7 +33,7 @@ impl Core {
 
     fn expire_offsets(&mut self, group: &Str, now_ms: i64) {
         let view = self.groups.table.get(group);
-        let since = view.map_or(Some(RetainedSince::Commit), |view| view.retained_since());
+        let since = view.map_or(Some(RetainedSince::Commit), GroupView::retained_since);
         let Some(since) = since else {
             return;
         };

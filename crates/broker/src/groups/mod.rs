@@ -14,7 +14,7 @@
 mod describe;
 mod events;
 mod hand_over;
-mod sessions;
+pub(crate) mod sessions;
 mod table;
 mod view;
 

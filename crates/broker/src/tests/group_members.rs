@@ -64,12 +64,12 @@ fn heartbeats_go_to_the_groups_coordinator_and_need_a_group() {
 fn a_member_is_expired_when_its_session_is_over_and_not_before() {
     let mut bench = served();
     bench.publish(classic("Stable", 1, &["lively", "silent"]));
-    bench.tick_after(SESSION - Duration::from_millis(1));
+    bench.tick_after(ALMOST);
     assert!(bench.events().is_empty());
     assert_eq!(bench.beat("lively", 1), ErrorCode::NONE);
     let deadline = bench.core.next_deadline();
-    assert_eq!(deadline, bench.now + Duration::from_millis(1));
-    bench.tick_after(Duration::from_millis(1));
+    assert_eq!(deadline, bench.now + MOMENT);
+    bench.tick_after(MOMENT);
     let events = bench.events();
     assert_eq!(events.len(), 1);
     assert!((events[0].at_ms - 10_000.0).abs() < 1e-6, "{events:?}");
@@ -117,9 +117,9 @@ fn members_that_are_not_watched_are_not_expired() {
     // From when it is watched again it has its whole time.
     group.members.get_mut("m").unwrap().is_watched = true;
     bench.publish(group.clone());
-    bench.tick_after(SESSION - Duration::from_millis(1));
+    bench.tick_after(ALMOST);
     bench.publish(group);
-    bench.tick_after(Duration::from_millis(1));
+    bench.tick_after(MOMENT);
     assert_eq!(bench.expired(), [pair("m")]);
 }
 
@@ -142,7 +142,7 @@ fn what_the_coordinator_says_of_before_the_expiry_does_not_revive_a_member() {
 fn a_session_does_not_run_while_the_coordinator_takes_its_time() {
     let mut bench = served();
     bench.publish(classic("Stable", 1, &["m", "n"]));
-    bench.pass(SESSION - Duration::from_millis(1));
+    bench.pass(ALMOST);
     let mut first = wait(bench.handle(1, &join("m"), 9));
     let second = wait(bench.handle(1, &join("n"), 9));
     bench.tick_after(SESSION * 3);
@@ -160,9 +160,9 @@ fn a_session_does_not_run_while_the_coordinator_takes_its_time() {
     assert!(refused && bench.poll(&mut first).is_some());
     let (gone, now) = (second, bench.now);
     bench.core.forget_wait(&gone, now);
-    bench.tick_after(SESSION - Duration::from_millis(1));
+    bench.tick_after(ALMOST);
     assert!(bench.events().is_empty());
-    bench.tick_after(Duration::from_millis(1));
+    bench.tick_after(MOMENT);
     assert_eq!(bench.expired(), [pair("m"), pair("n")]);
 }
 
@@ -171,19 +171,19 @@ fn sessions_begin_anew_when_the_coordinator_is_another_node() {
     let mut bench = served_by(2, &[]);
     let node = groups::coordinator(&mut bench, "g");
     bench.publish(classic("Stable", 1, &["m"]));
-    bench.pass(SESSION - Duration::from_millis(1));
+    bench.pass(ALMOST);
     bench
         .core
         .move_coordinator("g", 3 - node, bench.now)
         .unwrap();
-    bench.tick_after(SESSION - Duration::from_millis(1));
+    bench.tick_after(ALMOST);
     assert!(bench.events().is_empty());
     // The same again is no move.
     bench
         .core
         .move_coordinator("g", 3 - node, bench.now)
         .unwrap();
-    bench.tick_after(Duration::from_millis(1));
+    bench.tick_after(MOMENT);
     assert_eq!(bench.expired(), [pair("m")]);
 }
 
@@ -197,9 +197,9 @@ fn no_session_runs_while_no_node_lives() {
     bench.tick_after(SESSION * 3);
     assert!(bench.events().is_empty());
     bench.core.start_node(1, bench.now).unwrap();
-    bench.tick_after(SESSION - Duration::from_millis(1));
+    bench.tick_after(ALMOST);
     assert!(bench.events().is_empty());
-    bench.tick_after(Duration::from_millis(1));
+    bench.tick_after(MOMENT);
     assert_eq!(bench.expired(), [pair("m"), pair("n")]);
 }
 
@@ -221,7 +221,7 @@ fn plain_heartbeats_of_the_consumer_protocol_are_answered_without_the_coordinato
     let mut group = consumers("Stable", 5, &["m", "s"]);
     make_static(&mut group, "s", "instance");
     bench.publish(group);
-    bench.pass(SESSION - Duration::from_millis(1));
+    bench.pass(ALMOST);
     for version in 0..=1 {
         let answer = bench.ask(&consumer_beat("m", 5), version);
         assert_eq!((answer.error_code, answer.member_epoch), (0, 5));
@@ -233,7 +233,7 @@ fn plain_heartbeats_of_the_consumer_protocol_are_answered_without_the_coordinato
     of_static.instance_id = Some("instance".into());
     assert_eq!(bench.ask(&of_static, 1).error_code, 0);
     assert!(bench.events().is_empty());
-    bench.tick_after(SESSION - Duration::from_millis(1));
+    bench.tick_after(ALMOST);
     assert!(bench.events().is_empty());
 }
 

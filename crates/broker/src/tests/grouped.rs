@@ -10,6 +10,9 @@ use super::*;
 use crate::{GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupView, MemberView};
 
 pub(super) const SESSION: Duration = Duration::from_secs(10);
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+/// A session but for a moment.
+pub(super) const ALMOST: Duration = Duration::from_millis(9_999);
 
 /// A bench with one node whose groups are served.
 pub(super) fn served() -> Bench {

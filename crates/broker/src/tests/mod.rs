@@ -6,6 +6,7 @@ mod fetch;
 mod group_members;
 mod group_offsets;
 mod group_requests;
+mod group_sessions;
 mod grouped;
 mod groups;
 mod hostile;
