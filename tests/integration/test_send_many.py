@@ -191,7 +191,7 @@ def test_one_value_is_no_list_of_values(
 def test_a_row_with_a_wrong_part_is_named(embedded: Broker, clients: Clients) -> None:
     producer = clients.producer(embedded)
     rows = [b"1", b"2"]
-    with pytest.raises(TypeError, match=r"^row 1: timestamps_ms must be an int.*float 1\.5$"):
+    with pytest.raises(TypeError, match=r"^row 1: timestamp_ms must be an int.*float 1\.5$"):
         producer.send_many("t", rows, timestamps_ms=[1, 1.5])  # type: ignore[list-item]
     with pytest.raises(TypeError, match=r"^row 0: partition must be an int, got str$"):
         producer.send_many("t", rows, partition=["0", 1])  # type: ignore[list-item]

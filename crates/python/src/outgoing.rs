@@ -140,10 +140,6 @@ fn wrong_value(name: &Bound<'_, PyString>, value: &Bound<'_, PyAny>) -> PyErr {
 
 /// A record's timestamp as an argument: an int, or none. `time.time()` is what is given by mistake.
 pub(crate) fn timestamp_ms(given: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
-    timestamp_named("timestamp_ms", given)
-}
-
-pub(crate) fn timestamp_named(name: &str, given: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     if given.is_none() {
         return Ok(None);
     }
@@ -155,7 +151,7 @@ pub(crate) fn timestamp_named(name: &str, given: &Bound<'_, PyAny>) -> PyResult<
             .repr()
             .map_or_else(|_| String::new(), |text| format!(" {text}"));
         PyTypeError::new_err(format!(
-            "{name} must be an int, milliseconds since 1970 (int(time.time() * 1000) is now), got \
+            "timestamp_ms must be an int, milliseconds since 1970 (int(time.time() * 1000) is now), got \
              {}{shown}",
             type_name(given)
         ))
