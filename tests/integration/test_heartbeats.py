@@ -7,6 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ GROUP = "by-hand"
 WHERE: Any = ("coordinator", "group", GROUP)
 SESSION_MS = 1500
 HOUR_MS = 3_600_000
-_NOT_COORDINATOR, _UNKNOWN_MEMBER = 16, 25
+_NOT_COORDINATOR, _UNKNOWN_MEMBER, _REBALANCE_IN_PROGRESS = 16, 25, 27
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +52,6 @@ def kafka() -> Iterator[Broker]:
         yield Broker("kafka-4.3", running.bootstrap_servers, running.logs)
 
 
-def _member(clients: Clients, broker: Any) -> Any:
-    return clients.consumer(broker, group_id=GROUP, enable_auto_commit=False)
-
-
 def _beat(consumer: Any, **changes: Any) -> None:
     given: dict[str, Any] = {
         "api": "Heartbeat",
@@ -68,32 +65,71 @@ def _beat(consumer: Any, **changes: Any) -> None:
     consumer._heartbeat(**given)
 
 
-def _join(client: Any, session_ms: int) -> dict[str, Any]:
-    """Joins the group as its only member; the fields by which a heartbeat names it."""
-    body = {
-        "GroupId": GROUP,
-        "SessionTimeoutMs": session_ms,
-        "RebalanceTimeoutMs": 60_000,
-        "ProtocolType": "by-hand",
-        "Protocols": [{"Name": "p", "Metadata": b""}],
-    }
-    asked = client.request("JoinGroup", body, WHERE)
-    answer = client.request("JoinGroup", {**body, "MemberId": asked["MemberId"]}, WHERE)
-    assert answer["ErrorCode"] == 0, answer
-    member = {
-        "GroupId": GROUP,
-        "GenerationId": answer["GenerationId"],
-        "MemberId": answer["MemberId"],
-    }
-    given = [{"MemberId": answer["MemberId"], "Assignment": b"all"}]
-    synced = client.request("SyncGroup", {**member, "Assignments": given}, WHERE)
-    assert synced["ErrorCode"] == 0, synced
-    return member
+@dataclass
+class Member:
+    """A consumer that is a member of a group of its own, in state Stable."""
+
+    consumer: Any
+    group: str
+    session_ms: int
+    member_id: str = ""
+    generation: int = -1
+
+    def __post_init__(self) -> None:
+        joined: Any = wait_until(self._join, 30)
+        self.generation = joined["GenerationId"]
+        given = [{"MemberId": self.member_id, "Assignment": b"all"}]
+        protocol = {"ProtocolType": "by-hand", "ProtocolName": "p"}
+        body = {**self.name(), **protocol, "Assignments": given}
+        synced = self.consumer.client.request("SyncGroup", body, self.where)
+        assert synced["ErrorCode"] == 0, synced
+
+    @property
+    def where(self) -> tuple[str, str, str]:
+        return ("coordinator", "group", self.group)
+
+    def name(self) -> dict[str, Any]:
+        """The fields by which requests name a member."""
+        return {
+            "GroupId": self.group,
+            "GenerationId": self.generation,
+            "MemberId": self.member_id,
+        }
+
+    def join_body(self, member_id: str) -> dict[str, Any]:
+        return {
+            "GroupId": self.group,
+            "MemberId": member_id,
+            "SessionTimeoutMs": self.session_ms,
+            "RebalanceTimeoutMs": 60_000,
+            "ProtocolType": "by-hand",
+            "Protocols": [{"Name": "p", "Metadata": b""}],
+        }
+
+    def _join(self) -> dict[str, Any] | None:
+        body = self.join_body(self.member_id)
+        answer: dict[str, Any] = self.consumer.client.request("JoinGroup", body, self.where)
+        self.member_id = answer["MemberId"]  # the first answer may only be this (KIP-394)
+        return answer if answer["ErrorCode"] == 0 else None
+
+    def beat(self, **changes: Any) -> None:
+        interval_ms = min(1000, self.session_ms // 5)
+        where = {"body": self.name(), "node": self.where, "interval_ms": interval_ms}
+        _beat(self.consumer, **{**where, **changes})
+
+    def members(self) -> list[str]:
+        """The group's, as its coordinator describes it."""
+        body = {"Groups": [self.group]}
+        answer = self.consumer.client.request("DescribeGroups", body, self.where)
+        return [each["MemberId"] for each in answer["Groups"][0]["Members"]]
 
 
-def _members(client: Any) -> list[str]:
-    answer = client.request("DescribeGroups", {"Groups": [GROUP]}, WHERE)
-    return [each["MemberId"] for each in answer["Groups"][0]["Members"]]
+def _member(clients: Clients, broker: Any, group: str = GROUP) -> Any:
+    return clients.consumer(broker, group_id=group, enable_auto_commit=False)
+
+
+def _joined(clients: Clients, broker: Any, group: str, session_ms: int = SESSION_MS) -> Member:
+    return Member(_member(clients, broker, group), group, session_ms)
 
 
 def _compute(seconds: float) -> None:
@@ -109,12 +145,12 @@ def _hold_the_gil(seconds: float) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="usleep is POSIX")
 def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) -> None:
-    consumer = _member(clients, kafka)
-    member = _join(consumer.client, SESSION_MS)
-    _beat(consumer, body=member, interval_ms=SESSION_MS // 5)
+    member = _joined(clients, kafka, "busy")
+    consumer = member.consumer
+    member.beat()
     _hold_the_gil(2 * SESSION_MS / 1000)
     _compute(SESSION_MS / 1000)
-    assert _members(consumer.client) == [member["MemberId"]]
+    assert member.members() == [member.member_id]
     assert consumer._notable_heartbeats() == []
     figures = consumer.metrics()["consumer-coordinator-metrics"]
     assert figures["heartbeat-total"] >= 9
@@ -123,31 +159,22 @@ def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) 
     assert 0 <= figures["last-heartbeat-seconds-ago"] < SESSION_MS / 1000
     # And without heartbeats it would not have.
     consumer._stop_heartbeat()
-    wait_until(lambda: not _members(consumer.client), 20)
+    wait_until(lambda: not member.members(), 20)
 
 
 def test_who_does_not_poll_leaves_the_group_long_before_its_session_ends(
     kafka: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:
-    consumer = _member(clients, kafka)
-    member = _join(consumer.client, 300_000)
-    leave = {
-        "GroupId": GROUP,
-        "MemberId": member["MemberId"],
-        "Members": [{"MemberId": member["MemberId"]}],
-    }
-    old = {key: leave[key] for key in ("GroupId", "MemberId")}
-    new = {key: leave[key] for key in ("GroupId", "Members")}
+    member = _joined(clients, kafka, "left", 300_000)
+    consumer = member.consumer
+    old = {"GroupId": member.group, "MemberId": member.member_id}
+    new = {"GroupId": member.group, "Members": [{"MemberId": member.member_id}]}
+    leave = ("LeaveGroup", [(0, old), (3, new)])
     with caplog.at_level(logging.WARNING, "thalweg.consumer"):
-        _beat(
-            consumer,
-            body=member,
-            leave=("LeaveGroup", [(0, old), (3, new)]),
-            max_poll_interval_ms=500,
-        )
-        assert _members(consumer.client) == [member["MemberId"]]
-        wait_until(lambda: not _members(consumer.client), 20)
-        wait_until(lambda: "max_poll_interval_ms (500 ms)" in caplog.text, 10)
+        member.beat(leave=leave, max_poll_interval_ms=1000)
+        assert member.members() == [member.member_id]
+        wait_until(lambda: not member.members(), 20)
+        wait_until(lambda: "max_poll_interval_ms (1000 ms)" in caplog.text, 10)
     assert "max_poll_records" in caplog.text
     assert consumer._poll_expired()
     assert not consumer._poll_expired()
@@ -158,26 +185,17 @@ def test_a_rebalance_is_told_at_once_and_the_member_is_kept(
 ) -> None:
     told: list[Any] = []
     _on_notable(monkeypatch, told)
-    consumer = _member(clients, kafka)
-    member = _join(consumer.client, SESSION_MS)
-    _beat(consumer, body=member, interval_ms=SESSION_MS // 5)
-    second = clients.consumer(kafka, group_id=GROUP)
-    joining = {
-        "GroupId": GROUP,
-        "SessionTimeoutMs": SESSION_MS,
-        "RebalanceTimeoutMs": 60_000,
-        "ProtocolType": "by-hand",
-        "Protocols": [{"Name": "p", "Metadata": b""}],
-    }
-    asked = second.client.request("JoinGroup", joining, WHERE)
-    waits = second.client.submit(
-        "JoinGroup", {**joining, "MemberId": asked["MemberId"]}, WHERE, timeout_ms=60_000
-    )
+    member = _joined(clients, kafka, "rebalanced")
+    member.beat()
+    second = _member(clients, kafka, member.group).client
+    asked = second.request("JoinGroup", member.join_body(""), member.where)
+    joining = member.join_body(asked["MemberId"])
+    waits = second.submit("JoinGroup", joining, member.where, timeout_ms=60_000)
     with within(10), pytest.raises(WakeupError):
-        consumer.poll(60_000)
-    assert told[0][0]["ErrorCode"] == 27
+        member.consumer.poll(60_000)
+    assert told[0][0]["ErrorCode"] == _REBALANCE_IN_PROGRESS
     _compute(2 * SESSION_MS / 1000)  # it would be out if heartbeats had stopped
-    assert member["MemberId"] in _members(consumer.client)
+    assert member.member_id in member.members()
     assert not waits.is_done
 
 
@@ -208,15 +226,15 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
     body = {"GroupId": group, "MemberId": "first", "MemberEpoch": epoch}
     _beat(consumer, api="ConsumerGroupHeartbeat", body=body, node=where, interval_ms=200)
     # Another member, of another topic: the group's epoch moves, and with it that of the first.
-    joined = _enter(consumer.client, group, "second", kafka.create_topic("two"))
+    _enter(consumer.client, group, "second", kafka.create_topic("two"))
     _compute(3 * SESSION_MS / 1000)
     told = consumer._notable_heartbeats()
     assert [body["ErrorCode"] for body, _ in told] == [0] * len(told)
-    assert joined["MemberEpoch"] > epoch
-    assert joined["MemberEpoch"] in [body["MemberEpoch"] for body, _ in told]
+    moved = max(body["MemberEpoch"] for body, _ in told)
+    assert moved > epoch
     answer = consumer.client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
     members = {row["MemberId"]: row["MemberEpoch"] for row in answer["Groups"][0]["Members"]}
-    assert members["first"] >= joined["MemberEpoch"]
+    assert members["first"] == moved
     assert "second" not in members, "it sent no heartbeats"
 
 

@@ -143,9 +143,12 @@ impl Connections {
             return;
         };
         let Some(Address { host, port }) = nodes.address(key.0).cloned() else {
-            // A node that the metadata no longer names: nothing to connect to.
-            connection.state = State::Disconnected;
-            connection.wanted = false;
+            // The metadata does not name it (any more). Whoever heard of it elsewhere, as of a
+            // coordinator, must hear that it cannot be reached, or they would wait for ever.
+            let address = format!("node {}", key.0);
+            let reason = "the cluster does not list it".to_owned();
+            let error = ConnectionError::Connect { address, reason };
+            self.give_up(key, Arc::new(error), now);
             return;
         };
         let conn = ConnectionId(self.next_conn);
@@ -246,6 +249,15 @@ impl Connections {
             self.connect(key, address + 1, nodes, now);
             return;
         }
+        self.give_up(key, error, now);
+    }
+
+    /// Nothing before the end of a backoff, and then only if somebody asks.
+    fn give_up(&mut self, key: Key, error: Arc<ConnectionError>, now: Instant) {
+        let Some(connection) = self.by_key.get_mut(&key) else {
+            return;
+        };
+        connection.last_error = Some(Arc::clone(&error));
         connection.state = State::Disconnected;
         connection.failures = connection.failures.saturating_add(1);
         connection.retry_at = Some(now + self.reconnect.after(connection.failures - 1));

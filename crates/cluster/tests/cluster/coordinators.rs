@@ -9,7 +9,7 @@ use thalweg_protocol::messages::find_coordinator::{
 };
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-use crate::support::{Bench, Written};
+use crate::support::{Bench, Written, brokers};
 
 const GROUP: CoordinatorType = CoordinatorType::Group;
 
@@ -157,4 +157,28 @@ fn one_that_the_metadata_does_not_know_yet_can_be_connected() {
     assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(7));
     let attempt = bench.ready(7, Purpose::Group);
     assert_eq!(attempt.to, "n2:9092");
+}
+
+#[test]
+fn one_that_the_metadata_does_not_list_is_looked_for_again() {
+    let mut bench = Bench::bootstrapped(1);
+    let asked = ask(&mut bench);
+    tell(&mut bench, &asked, 7, ErrorCode::NONE);
+    bench.cluster.request_update();
+    bench.advance(Duration::from_secs(1));
+    bench.answer_metadata(&brokers(1, &[]));
+    assert_eq!(bench.cluster.coordinator(GROUP, "g"), Coordinator::Known(7));
+    assert!(!bench.cluster.is_ready(7, Purpose::Group, bench.now));
+    bench.turn();
+    assert!(bench.attempts.is_empty());
+    assert_eq!(
+        bench.cluster.coordinator(GROUP, "g"),
+        Coordinator::Unknown,
+        "bug 21: stuck in a rolling update"
+    );
+    bench.advance(Duration::from_millis(130));
+    bench.answer_metadata(&brokers(1, &[]));
+    let asked = bench.take_write(ApiKey::FIND_COORDINATOR);
+    tell(&mut bench, &asked, 1, ErrorCode::NONE);
+    assert!(bench.ready(1, Purpose::Group).to.starts_with("n1"));
 }

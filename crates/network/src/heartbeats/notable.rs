@@ -133,8 +133,8 @@ mod tests {
         Notable::new(Reentry::new(consumer))
     }
 
-    fn answer(code: i16) -> HeartbeatOutcome {
-        Ok(Value::Struct(vec![("ErrorCode", code.into())]))
+    fn answer(code: i16) -> Value {
+        Value::Struct(vec![("ErrorCode", code.into())])
     }
 
     #[test]
@@ -143,12 +143,12 @@ mod tests {
         let generation = notable.renew();
         let before = notable.reentry.count();
         for code in 1..=NOTABLE_MAX as i16 + 5 {
-            notable.tell(generation, answer(code));
+            notable.tell(generation, Ok(answer(code)));
         }
         assert_eq!(notable.reentry.count() - before, NOTABLE_MAX as u64 + 5);
         let kept = notable.take();
         assert_eq!(kept.len(), NOTABLE_MAX);
-        assert_eq!(kept[0], answer(6));
+        assert_eq!(kept[0], Ok(answer(6)));
         assert!(notable.take().is_empty());
     }
 
@@ -156,13 +156,13 @@ mod tests {
     fn a_new_order_forgets_failures_and_keeps_good_news() {
         let notable = notable();
         let generation = notable.renew();
-        notable.tell(generation, answer(22));
+        notable.tell(generation, Ok(answer(22)));
         notable.tell(generation, Err(ClientError::Closed));
-        notable.tell(generation, answer(0));
+        notable.tell(generation, Ok(answer(0)));
         notable.renew();
-        notable.tell(generation, answer(25));
-        notable.tell(generation, answer(0));
-        assert_eq!(notable.take(), [answer(0), answer(0)]);
+        notable.tell(generation, Ok(answer(25)));
+        notable.tell(generation, Ok(answer(0)));
+        assert_eq!(notable.take(), [Ok(answer(0)), Ok(answer(0))]);
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn by_name(got: &Got, fields: Vec<(&'static str, Value)>) -> Reaction {
     Reaction::Bytes([head.expect("a small answer"), body].concat())
 }
 
-/// The coordinator of every group, as FindCoordinator names it.
+/// The coordinator of every group, as `FindCoordinator` names it.
 fn coordinator(got: &Got, node_id: i32, host: &str) -> Reaction {
     got.answer(&FindCoordinatorResponse {
         coordinators: vec![Coordinator {
@@ -317,7 +317,7 @@ async fn an_assignment_is_told_and_its_epoch_goes_into_what_follows() {
     });
     let client = client(&broker);
     client.start_heartbeats(plan(consumer(1)));
-    pass(10).await;
+    tokio::time::sleep(Duration::from_millis(10_500)).await;
     assert_eq!(epochs(&broker), [1, 1, 2, 2, 2, 2, 2, 2], "at 3, 4, ... 10");
     let told = client.take_notable_heartbeats();
     assert_eq!(told.len(), 1, "{told:?}");
