@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
-from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
-from thalweg.coordinator.group import GroupSettings
+from thalweg.coordinator.classic.group import GroupSettings
+from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import (
     Arrived,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from tests.coordinator.world import World
-from thalweg.coordinator.group import GroupSettings
+from thalweg.coordinator.classic.group import GroupSettings
 from thalweg.coordinator.protocol import Subscription
 from thalweg.coordinator.steps import Arrived, Reply
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.coordinator.consumer_world import filled
-from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
-from thalweg.coordinator.group import GroupSettings
+from thalweg.coordinator.classic.group import GroupSettings
+from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import Arrived, Reply, Ticked, TopicsChanged
 

@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
-from thalweg.coordinator.consumer_heartbeats import ConsumerMemberSettings
-from thalweg.coordinator.consumer_member import ConsumerMember
+from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
+from thalweg.coordinator.consumer.heartbeats import ConsumerMemberSettings
+from thalweg.coordinator.consumer.member import ConsumerMember
+from thalweg.coordinator.consumer.topic_ids import IdPartition
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
     Answered,
@@ -46,7 +47,6 @@ from thalweg.coordinator.steps import (
     TopicsChanged,
     WatchTopics,
 )
-from thalweg.coordinator.topic_ids import IdPartition
 from thalweg.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from thalweg.structs import TopicPartition
 

@@ -18,7 +18,7 @@ from tests.coordinator.consumer_script import (
     plain,
 )
 from tests.coordinator.consumer_world import filled
-from thalweg.coordinator.consumer_group import ConsumerGroup, ConsumerGroupSettings
+from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.states import ConsumerGroupState
 from thalweg.coordinator.steps import (
     Arrived,

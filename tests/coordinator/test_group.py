@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from thalweg.coordinator.group import ClassicGroup, GroupSettings
+from thalweg.coordinator.classic.group import ClassicGroup, GroupSettings
 from thalweg.coordinator.protocol import Subscription
 from thalweg.coordinator.states import GroupState
 from thalweg.coordinator.steps import (

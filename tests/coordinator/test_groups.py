@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from thalweg.coordinator.group import GroupSettings
+from thalweg.coordinator.classic.group import GroupSettings
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import (
     Arrived,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.coordinator.assignors import Broken, Named, Spread, Sticky
-from thalweg.coordinator.member import ClassicMember, MemberSettings
+from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.coordinator.states import MemberState
 from thalweg.coordinator.steps import (

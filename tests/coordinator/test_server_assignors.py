@@ -18,7 +18,7 @@ from thalweg.coordinator.assignors.server import (
     assign_range,
     assign_uniform,
 )
-from thalweg.coordinator.topic_ids import IdPartition
+from thalweg.coordinator.consumer.topic_ids import IdPartition
 
 Members = dict[str, AssignedMember]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.verdict import Verdict, verdict
+from thalweg.coordinator.classic.verdict import Verdict, verdict
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from thalweg.coordinator.group import GroupSettings
+from thalweg.coordinator.classic.group import GroupSettings
+from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
 from thalweg.coordinator.groups import Groups
-from thalweg.coordinator.member import ClassicMember, MemberSettings
 from thalweg.coordinator.states import MemberState
 from thalweg.coordinator.steps import (
     Answered,

@@ -11,7 +11,7 @@ from tests.coordinator.assignors import Spread, Sticky
 from tests.support.kafka import VERSIONS, RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, TopicPartition
-from thalweg.coordinator.member import ClassicMember, MemberSettings
+from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
 from thalweg.coordinator.steps import (
     Answered,
     Assign,

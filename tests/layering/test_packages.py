@@ -96,7 +96,9 @@ SOURCE = """
 def found(tmp_path):
     path = tmp_path / "member.py"
     path.write_text(textwrap.dedent(SOURCE), encoding="utf-8")
-    return list(packages.imports_of("thalweg.coordinator.member", ("thalweg", "coordinator"), path))
+    return list(
+        packages.imports_of("thalweg.coordinator.classic.member", ("thalweg", "coordinator"), path)
+    )
 
 
 def test_imports_are_read_with_their_place(found):

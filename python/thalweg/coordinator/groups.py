@@ -1,8 +1,8 @@
 """All groups of a broker: routes what comes in to the group that it is for.
 
-    Arrived(JoinGroup, ...)  ──┐                 ┌── ClassicGroup       group.py
+    Arrived(JoinGroup, ...)  ──┐                 ┌── ClassicGroup   classic/group.py
     Arrived(ConsumerGroup...)──┼── by group id ──┤
-    SessionExpired, Deleted  ──┘                 └── ConsumerGroup      consumer_group.py
+    SessionExpired, Deleted  ──┘                 └── ConsumerGroup  consumer/group.py
 
 A group comes into being with its first member and is dropped on its Forget. Who wants to join a
 group of the other protocol is refused while that has members, and takes its place once it is empty.
@@ -11,8 +11,8 @@ group of the other protocol is refused while that has members, and takes its pla
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from thalweg.coordinator import group_answers as answers
-from thalweg.coordinator.group import ClassicGroup, GroupSettings
+from thalweg.coordinator.classic import answers
+from thalweg.coordinator.classic.group import ClassicGroup, GroupSettings
 from thalweg.coordinator.steps import (
     Arrived,
     Deleted,

@@ -2,11 +2,11 @@
 
 Transitions happen in one file each, by `move`:
 
-    CLASSIC_MEMBER    the consumer's side of the classic protocol    member.py
-    CLASSIC_GROUP     the broker's side of it                        group.py
-    CONSUMER_MEMBER   the consumer's side of KIP-848's protocol      consumer_member.py
-    CONSUMER_GROUP    the broker's side of it                        consumer_group.py
-    RECONCILIATION    one member, as the broker sees it              reconciliation.py
+    CLASSIC_MEMBER    the consumer's side of the classic protocol    classic/member.py
+    CLASSIC_GROUP     the broker's side of it                        classic/group.py
+    CONSUMER_MEMBER   the consumer's side of KIP-848's protocol      consumer/member.py
+    CONSUMER_GROUP    the broker's side of it                        consumer/group.py
+    RECONCILIATION    one member, as the broker sees it              consumer/reconciliation.py
 
 The names are Kafka's own (`DescribeGroups` shows those of groups). In the classic protocol `Fatal`
 and `Closed` are ours: Java's consumer has an exception and a flag in their place.

@@ -1,7 +1,7 @@
 """The words that state machines and what drives them say to each other. Pure data.
 
-    driver.py ── member events ──> member.py, consumer_member.py ── member actions ──> driver.py
-    broker.py ── group events ───> groups.py, group.py, ...      ── group actions ───> broker.py
+    driver/       ── member events ──> member.py of either protocol ── actions ──> driver/
+    _group_server ── group events ───> groups.py, group.py          ── actions ──> _group_server
 
 A machine is `step(event, now) -> [action]`, the actions to be done in their order, and
 `next_deadline() -> float | None`, the time at which it wants a `Ticked`. `now` is in ms of a

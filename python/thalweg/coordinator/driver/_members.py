@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from thalweg.coordinator.assignors.registry import resolved
-from thalweg.coordinator.consumer_member import ConsumerMember, ConsumerMemberSettings
-from thalweg.coordinator.member import ClassicMember
-from thalweg.coordinator.member_requests import MemberSettings
+from thalweg.coordinator.classic.member import ClassicMember
+from thalweg.coordinator.classic.requests import MemberSettings
+from thalweg.coordinator.consumer.member import ConsumerMember, ConsumerMemberSettings
 
 __all__ = ["Member", "make_member"]
 

@@ -7,10 +7,10 @@ TopicsChanged ────> is_outdated(): the topics differ from those of its l
 from collections.abc import Mapping
 from typing import Any
 
-from thalweg.coordinator.assigning import Assignors
 from thalweg.coordinator.assignors.abstract import Member
 from thalweg.coordinator.assignors.calls import joined
 from thalweg.coordinator.assignors.topics import TopicsOfGroup
+from thalweg.coordinator.classic.assigning import Assignors
 
 __all__ = ["Leader"]
 

@@ -9,8 +9,8 @@ JoinGroup waits for all known members, at most the longest rebalance timeout, th
 `initial_rebalance_delay_ms`. Only the leader hears who the members are; it sends the assignment
 with its SyncGroup, for which all others wait.
 
-What is elsewhere: the members and their vote are roster.py, who is refused is group_rules.py,
-bodies of answers and the view are group_answers.py. Heartbeats, session deadlines and commits are
+What is elsewhere: the members and their vote are roster.py, who is refused is rules.py,
+bodies of answers and the view are answers.py. Heartbeats, session deadlines and commits are
 answered by what the view says.
 """
 
@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from thalweg.coordinator import group_answers as answers
-from thalweg.coordinator import group_rules as rules
-from thalweg.coordinator.group_rules import GroupSettings
-from thalweg.coordinator.roster import GroupMember, Roster
+from thalweg.coordinator.classic import answers, rules
+from thalweg.coordinator.classic.roster import GroupMember, Roster
+from thalweg.coordinator.classic.rules import GroupSettings
 from thalweg.coordinator.states import CLASSIC_GROUP, GroupState, move
 from thalweg.coordinator.steps import (
     Arrived,

@@ -24,14 +24,15 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from thalweg.coordinator import member_requests as requests
-from thalweg.coordinator.assigning import Assignors
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.assignors.topics import TopicsOfGroup
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.leader import Leader
-from thalweg.coordinator.member_requests import MemberSettings
-from thalweg.coordinator.ownership import Ownership
+from thalweg.coordinator.classic import requests
+from thalweg.coordinator.classic.assigning import Assignors
+from thalweg.coordinator.classic.leader import Leader
+from thalweg.coordinator.classic.ownership import Ownership
+from thalweg.coordinator.classic.requests import MemberSettings
+from thalweg.coordinator.classic.verdict import Verdict, verdict
 from thalweg.coordinator.protocol import VERSION_MAX, Assignment
 from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, move
 from thalweg.coordinator.steps import (
@@ -56,7 +57,6 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
-from thalweg.coordinator.verdict import Verdict, verdict
 from thalweg.errors import (
     CommitFailedError,
     FencedInstanceIdError,

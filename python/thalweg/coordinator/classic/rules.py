@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from thalweg.coordinator.group_answers import protocols
-from thalweg.coordinator.roster import Roster
+from thalweg.coordinator.classic.answers import protocols
+from thalweg.coordinator.classic.roster import Roster
 from thalweg.coordinator.states import GroupState
 from thalweg.errors import (
     GroupMaxSizeReachedError,
@@ -18,7 +18,7 @@ from thalweg.errors import (
 )
 
 if TYPE_CHECKING:
-    from thalweg.coordinator.group import ClassicGroup
+    from thalweg.coordinator.classic.group import ClassicGroup
 
 __all__ = ["GroupSettings", "join_error", "leaving", "sync_error"]
 

@@ -13,8 +13,8 @@ partitions are given to it as their owners release them, without another change 
 from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
+from thalweg.coordinator.consumer.topic_ids import IdPartition
 from thalweg.coordinator.states import RECONCILIATION, ReconciliationState, move
-from thalweg.coordinator.topic_ids import IdPartition
 
 __all__ = ["Current", "Target", "reconcile"]
 

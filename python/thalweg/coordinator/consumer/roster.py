@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thalweg.coordinator.assignors.server import AssignedMember
-from thalweg.coordinator.reconciliation import Current, Target
-from thalweg.coordinator.topic_ids import IdPartition
+from thalweg.coordinator.consumer.reconciliation import Current, Target
+from thalweg.coordinator.consumer.topic_ids import IdPartition
 
 __all__ = ["ConsumerGroupMember", "ConsumerRoster", "Topic"]
 

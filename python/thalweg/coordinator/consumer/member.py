@@ -7,7 +7,7 @@
 
 The broker says in its answers what the member shall have. It gives partitions up first and
 reports that, then takes new ones and reports that. A report is a full heartbeat, which
-consumer_reports.py keeps sent until it is answered; minimal ones are repeated elsewhere.
+reports.py keeps sent until it is answered; minimal ones are repeated elsewhere.
 
 No partition is taken while a report may be under way: the broker would read in it that the member
 does not have the partition, and could give it to someone else at once.
@@ -17,9 +17,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
-from thalweg.coordinator import consumer_heartbeats as heartbeats
-from thalweg.coordinator.consumer_heartbeats import ConsumerMemberSettings, Verdict
-from thalweg.coordinator.consumer_reports import Reports
+from thalweg.coordinator.consumer import heartbeats
+from thalweg.coordinator.consumer.heartbeats import ConsumerMemberSettings, Verdict
+from thalweg.coordinator.consumer.reports import Reports
+from thalweg.coordinator.consumer.topic_ids import IdPartition, id_partitions
 from thalweg.coordinator.states import CONSUMER_MEMBER, ConsumerMemberState, move
 from thalweg.coordinator.steps import (
     Answered,
@@ -43,7 +44,6 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
-from thalweg.coordinator.topic_ids import IdPartition, id_partitions
 from thalweg.errors import CommitFailedError, KafkaError, RebalanceInProgressError
 from thalweg.structs import ConsumerGroupMetadata, MemberState, TopicPartition
 

@@ -9,9 +9,8 @@
     Empty ─> Assigning (the group's epoch is ahead) ─> Reconciling ─> Stable
 
 All is said in heartbeats, so a member learns of a new target with its next one. What is checked
-of a request alone is consumer_requests.py, who may speak is consumer_admission.py, the members
-are consumer_roster.py. Plain heartbeats,
-session deadlines and commits are answered elsewhere, by what the view says.
+of a request alone is requests.py, who may speak is admission.py, the members are roster.py. Plain
+heartbeats, session deadlines and commits are answered elsewhere, by what the view says.
 
 What is deliberately absent: members of the classic protocol in the same group; the delay of
 patterns, which Kafka resolves in another thread: here they are in the first assignment.
@@ -22,10 +21,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from thalweg.coordinator import consumer_admission as admission
-from thalweg.coordinator import consumer_answers as answers
 from thalweg.coordinator.assignors.server import ASSIGNORS
-from thalweg.coordinator.consumer_requests import (
+from thalweg.coordinator.consumer import admission, answers
+from thalweg.coordinator.consumer.reconciliation import Current, reconcile
+from thalweg.coordinator.consumer.requests import (
     JOIN,
     LEAVE_FOR_A_WHILE,
     Refusal,
@@ -34,8 +33,8 @@ from thalweg.coordinator.consumer_requests import (
     owned,
     validate,
 )
-from thalweg.coordinator.consumer_roster import ConsumerGroupMember, ConsumerRoster, Topic
-from thalweg.coordinator.reconciliation import Current, reconcile
+from thalweg.coordinator.consumer.roster import ConsumerGroupMember, ConsumerRoster, Topic
+from thalweg.coordinator.consumer.topic_ids import IdPartition
 from thalweg.coordinator.states import (
     CONSUMER_GROUP,
     ConsumerGroupState,
@@ -55,7 +54,6 @@ from thalweg.coordinator.steps import (
     TopicsChanged,
     View,
 )
-from thalweg.coordinator.topic_ids import IdPartition
 from thalweg.errors import GroupIdNotFoundError
 
 __all__ = ["ConsumerGroup", "ConsumerGroupSettings"]

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from thalweg.coordinator.roster import GroupMember
+from thalweg.coordinator.classic.roster import GroupMember
 from thalweg.coordinator.states import GroupState
 from thalweg.coordinator.steps import Arrived, View
 from thalweg.errors import NoError, RebalanceInProgressError
 
 if TYPE_CHECKING:
-    from thalweg.coordinator.group import ClassicGroup
+    from thalweg.coordinator.classic.group import ClassicGroup
 
 __all__ = [
     "described",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from thalweg.coordinator.topic_ids import IdPartition, id_partitions
+from thalweg.coordinator.consumer.topic_ids import IdPartition, id_partitions
 from thalweg.errors import (
     BrokerResponseError,
     InvalidRegularExpressionError,

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from thalweg.coordinator.reconciliation import Current
+from thalweg.coordinator.consumer.reconciliation import Current
+from thalweg.coordinator.consumer.topic_ids import IdPartition, id_rows
 from thalweg.coordinator.steps import View
-from thalweg.coordinator.topic_ids import IdPartition, id_rows
 from thalweg.errors import NoError, RebalanceInProgressError
 
 if TYPE_CHECKING:
-    from thalweg.coordinator.consumer_group import ConsumerGroup
-    from thalweg.coordinator.consumer_roster import ConsumerGroupMember
+    from thalweg.coordinator.consumer.group import ConsumerGroup
+    from thalweg.coordinator.consumer.roster import ConsumerGroupMember
 
 __all__ = ["description", "heartbeat", "refused", "view"]
 

@@ -13,8 +13,9 @@ that polls once a minute keeps its membership, whenever the answer is looked at.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from thalweg.coordinator import consumer_heartbeats as heartbeats
-from thalweg.coordinator.consumer_heartbeats import API, ConsumerMemberSettings
+from thalweg.coordinator.consumer import heartbeats
+from thalweg.coordinator.consumer.heartbeats import API, ConsumerMemberSettings
+from thalweg.coordinator.consumer.topic_ids import IdPartition
 from thalweg.coordinator.steps import (
     ForgetCoordinator,
     Heartbeats,
@@ -22,7 +23,6 @@ from thalweg.coordinator.steps import (
     Send,
     StopHeartbeats,
 )
-from thalweg.coordinator.topic_ids import IdPartition
 
 __all__ = ["Reports"]
 
