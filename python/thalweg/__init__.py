@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         ConsumerGroupMetadata,
         OffsetAndMetadata,
         OffsetAndTimestamp,
+        SubscriptionPattern,
         TopicPartition,
         TopicPartitionReplica,
     )
@@ -65,6 +66,7 @@ __all__ = [
     "RecordMetadata",
     "RecordTable",
     "Serializer",
+    "SubscriptionPattern",
     "TopicPartition",
     "TopicPartitionReplica",
     "__version__",
@@ -97,6 +99,7 @@ _HOMES = {
     "RecordMetadata": "structs",
     "RecordTable": "tables",
     "Serializer": "serializer",
+    "SubscriptionPattern": "structs",
     "TopicPartition": "structs",
     "TopicPartitionReplica": "structs",
 }

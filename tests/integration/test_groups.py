@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from tests.integration.clients import Clients
-from tests.support.brokers import Broker
+from tests.support.brokers import Broker, Brokers
 from tests.support.waiting import wait_until
 from thalweg import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
-from thalweg.errors import CommitFailedError
+from thalweg.errors import CommitFailedError, UnsupportedOperationError
+from thalweg.structs import SubscriptionPattern
 
 PARTITIONS = 4
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
@@ -37,18 +38,22 @@ class Heard(ConsumerRebalanceListener):
 class Group:
     """Consumers of one group and topic, polled in turn by the test's thread."""
 
-    def __init__(self, broker: Broker, clients: Clients, partitions: int = PARTITIONS) -> None:
-        self.broker, self.clients = broker, clients
-        self.topic = broker.create_topic("grouped", partitions)
+    def __init__(self, broker: Broker, clients: Clients, protocol: str = "classic") -> None:
+        self.broker, self.clients, self.protocol = broker, clients, protocol
+        self.topic = broker.create_topic("grouped", PARTITIONS)
         self.members: list[KafkaConsumer[Any, Any]] = []
         self.records: list[Any] = []
 
     def join(self, listener: Any = None, **configs: Any) -> KafkaConsumer[Any, Any]:
-        given = {"auto_offset_reset": "earliest", "group_id": self.topic, **configs}
-        member = self.clients.consumer(self.broker, **given)
+        member = self.consumer(**configs)
         member.subscribe([self.topic], listener=listener)
         self.members.append(member)
         return member
+
+    def consumer(self, **configs: Any) -> KafkaConsumer[Any, Any]:
+        given = {"auto_offset_reset": "earliest", "group_id": self.topic, **configs}
+        given["group_protocol"] = self.protocol
+        return self.clients.consumer(self.broker, **given)
 
     def leave(self, member: KafkaConsumer[Any, Any]) -> None:
         self.members.remove(member)
@@ -85,9 +90,26 @@ class Group:
         return sorted(int(each.value) for each in self.records)
 
 
-@pytest.fixture
-def group(broker: Broker, clients: Clients) -> Group:
-    return Group(broker, clients)
+@pytest.fixture(params=["classic-embedded", "classic-kafka-4.3", "classic-kafka-3.9"])
+def classic(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+    """A group of the classic protocol, on every broker."""
+    protocol, _, kind = request.param.partition("-")
+    return Group(brokers.get(kind), clients, protocol)
+
+
+@pytest.fixture(
+    params=[
+        "classic-embedded",
+        "classic-kafka-4.3",
+        "classic-kafka-3.9",
+        "consumer-embedded",
+        "consumer-kafka-4.3",
+    ]
+)
+def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+    """A group of either protocol, on every broker that has it."""
+    protocol, _, kind = request.param.partition("-")
+    return Group(brokers.get(kind), clients, protocol)
 
 
 @pytest.fixture
@@ -108,47 +130,47 @@ def test_a_member_reads_all_and_the_next_one_reads_on(group: Group) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_partitions_are_shared_and_taken_over(group: Group, strategy: str) -> None:
-    first = group.join(partition_assignment_strategy=strategy)
-    assert group.settle() == [{0, 1, 2, 3}]
-    second = group.join(partition_assignment_strategy=strategy)
-    shares = group.settle()
+def test_partitions_are_shared_and_taken_over(classic: Group, strategy: str) -> None:
+    first = classic.join(partition_assignment_strategy=strategy)
+    assert classic.settle() == [{0, 1, 2, 3}]
+    second = classic.join(partition_assignment_strategy=strategy)
+    shares = classic.settle()
     assert [len(each) for each in shares] == [2, 2]
     assert first.group_metadata().generation_id == second.group_metadata().generation_id
-    group.send(range(100))
-    group.poll_until(lambda: len(group.records) == 100)
-    group.leave(first)
-    assert group.settle() == [{0, 1, 2, 3}]
-    group.send(range(100, 200))
-    group.poll_until(lambda: len(group.records) == 200)
-    assert group.values() == list(range(200))
+    classic.send(range(100))
+    classic.poll_until(lambda: len(classic.records) == 100)
+    classic.leave(first)
+    assert classic.settle() == [{0, 1, 2, 3}]
+    classic.send(range(100, 200))
+    classic.poll_until(lambda: len(classic.records) == 200)
+    assert classic.values() == list(range(200))
 
 
-def test_an_eager_member_gives_all_up_and_hears_of_it(group: Group) -> None:
+def test_an_eager_member_gives_all_up_and_hears_of_it(classic: Group) -> None:
     heard = Heard()
-    group.join(heard, partition_assignment_strategy="range")
-    group.settle()
+    classic.join(heard, partition_assignment_strategy="range")
+    classic.settle()
     assert heard.events == [("assigned", [0, 1, 2, 3])]
-    second = group.join(partition_assignment_strategy="range")
-    [mine, _] = group.settle()
+    second = classic.join(partition_assignment_strategy="range")
+    [mine, _] = classic.settle()
     assert heard.events[1:] == [("revoked", [0, 1, 2, 3]), ("assigned", sorted(mine))]
-    group.leave(second)
-    group.settle()
+    classic.leave(second)
+    classic.settle()
     assert heard.events[3:] == [("revoked", sorted(mine)), ("assigned", [0, 1, 2, 3])]
 
 
-def test_a_cooperative_member_keeps_what_does_not_move(group: Group) -> None:
+def test_a_cooperative_member_keeps_what_does_not_move(classic: Group) -> None:
     heard = Heard()
-    group.join(heard, partition_assignment_strategy="cooperative-sticky")
-    group.settle()
-    second = group.join(partition_assignment_strategy="cooperative-sticky")
-    [mine, theirs] = group.settle()
+    classic.join(heard, partition_assignment_strategy="cooperative-sticky")
+    classic.settle()
+    second = classic.join(partition_assignment_strategy="cooperative-sticky")
+    [mine, theirs] = classic.settle()
     assert ("revoked", sorted(theirs)) in heard.events
     assert ("revoked", [0, 1, 2, 3]) not in heard.events
     assert {each for kind, gone in heard.events if kind == "revoked" for each in gone} == theirs
     before = len(heard.events)
-    group.leave(second)
-    group.settle()
+    classic.leave(second)
+    classic.settle()
     assert not [each for each in heard.events[before:] if each[0] == "revoked"]
     assert [each for each in heard.events[before:] if each[1]] == [("assigned", sorted(theirs))]
     assert mine | theirs == {0, 1, 2, 3}
@@ -238,12 +260,7 @@ def test_a_static_member_returns_without_a_rebalance(group: Group) -> None:
 
 
 def test_a_pattern_takes_new_topics_in(group: Group) -> None:
-    member = group.clients.consumer(
-        group.broker,
-        group_id=f"pattern-{group.topic}",
-        auto_offset_reset="earliest",
-        metadata_max_age_ms=300,
-    )
+    member = group.consumer(group_id=f"pattern-{group.topic}", metadata_max_age_ms=300)
     member.subscribe(pattern=f"^{group.topic}.*")
     group.members.append(member)
     group.settle()
@@ -253,40 +270,77 @@ def test_a_pattern_takes_new_topics_in(group: Group) -> None:
     assert member.subscription() == {group.topic, f"{group.topic}-more"}
 
 
-def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> None:
+def test_members_of_the_new_protocol_share_and_take_over(
+    brokers: Brokers, clients: Clients
+) -> None:
+    """KIP-848: what does not move is never revoked."""
+    for kind in ("embedded", "kafka-4.3"):
+        group = Group(brokers.get(kind), clients, "consumer")
+        heard = Heard()
+        first = group.join(heard)
+        assert group.settle() == [{0, 1, 2, 3}]
+        second = group.join(group_remote_assignor="uniform")
+        [mine, theirs] = group.settle()
+        assert len(mine) == len(theirs) == 2
+        assert heard.events == [("assigned", [0, 1, 2, 3]), ("revoked", sorted(theirs))]
+        assert first.group_metadata().generation_id == second.group_metadata().generation_id
+        group.send(range(100))
+        group.poll_until(lambda group=group: len(group.records) == 100)  # type: ignore[misc]
+        first.commit()
+        group.leave(second)
+        group.settle()
+        assert heard.events[2:] == [("assigned", sorted(theirs))]
+
+
+def test_the_brokers_own_pattern_takes_topics_in(brokers: Brokers, clients: Clients) -> None:
+    for kind in ("embedded", "kafka-4.3"):
+        group = Group(brokers.get(kind), clients, "consumer")
+        member = group.consumer()
+        member.subscribe(pattern=SubscriptionPattern(f"{group.topic}.*"))
+        group.members.append(member)
+        group.settle()
+
+
+def test_the_brokers_own_pattern_needs_the_new_protocol(embedded_group: Group) -> None:
+    member = embedded_group.consumer()
+    with pytest.raises(UnsupportedOperationError, match="group_protocol='consumer'"):
+        member.subscribe(pattern=SubscriptionPattern("t.*"))
+
+
+def test_who_does_not_poll_for_too_long_is_out_and_joins_again(classic: Group) -> None:
     """Scenario 35."""
     heard = Heard()
-    slow = group.join(
+    slow = classic.join(
         heard,
         max_poll_interval_ms=1500,
         session_timeout_ms=6000,
         heartbeat_interval_ms=300,
         enable_auto_commit=False,
     )
-    group.settle()
-    group.send(range(8))
-    group.poll_until(lambda: len(group.records) == 8)
+    classic.settle()
+    classic.send(range(8))
+    classic.poll_until(lambda: len(classic.records) == 8)
     generation = slow.group_metadata().generation_id
     time.sleep(2.5)
     with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
         slow.commit()
-    group.poll_until(lambda: ("lost", [0, 1, 2, 3]) in heard.events)
-    group.settle()
+    classic.poll_until(lambda: ("lost", [0, 1, 2, 3]) in heard.events)
+    classic.settle()
     assert not [each for each in heard.events if each[0] == "revoked"]
     assert slow.group_metadata().generation_id > generation
     slow.commit()
-    group.poll_until(lambda: len(group.records) == 16)  # nothing was committed: read again
+    classic.poll_until(lambda: len(classic.records) == 16)  # nothing was committed: read again
 
 
-def test_a_member_that_is_silent_loses_its_partitions(group: Group) -> None:
+def test_a_member_that_is_silent_loses_its_partitions(classic: Group) -> None:
     """Its process dies: nobody says that it has left."""
     options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
-    group.join(**options)
-    silent = group.join(**options)
-    group.settle()
-    group.members.remove(silent)
+    classic.join(**options)
+    silent = classic.join(**options)
+    classic.settle()
+    classic.members.remove(silent)
     silent.shutdown(0)  # sockets only: what the death of its process would do
-    assert group.settle() == [{0, 1, 2, 3}]
+    assert classic.settle() == [{0, 1, 2, 3}]
 
 
 def test_a_coordinator_that_moves_costs_no_rebalance(start_embedded: Any, clients: Clients) -> None:
@@ -324,9 +378,7 @@ def test_a_subscription_that_changes_changes_what_is_read(group: Group) -> None:
 
 
 def test_a_topic_that_comes_later_is_read(group: Group) -> None:
-    member = group.clients.consumer(
-        group.broker, group_id=group.topic, allow_auto_create_topics=False
-    )
+    member = group.consumer(allow_auto_create_topics=False)
     missing = f"{group.topic}-later"
     member.subscribe([missing])
     group.members.append(member)

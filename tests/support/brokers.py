@@ -96,7 +96,12 @@ class Brokers:
         if kind == "embedded":
             from thalweg import EmbeddedBroker
 
-            embedded = EmbeddedBroker()
+            embedded = EmbeddedBroker(
+                configs={
+                    "group.consumer.heartbeat.interval.ms": "500",
+                    "group.consumer.min.heartbeat.interval.ms": "500",
+                }
+            )
             embedded.start()
             self._closers.append(embedded.close)
             return Broker(kind, embedded.bootstrap_servers)

@@ -41,6 +41,8 @@ USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 _DEFAULTS = {
     "auto.create.topics.enable": "true",
     "controlled.shutdown.enable": "true",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.check.interval.ms": "300000",
     "num.network.threads": "2",

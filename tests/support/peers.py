@@ -60,7 +60,8 @@ def python_of(client: str) -> Path:
 
 def environment() -> dict[str, str]:
     """The environment variables with which a program of this tree runs."""
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+    path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def run_module(client: str, module: str, *arguments: str, timeout: float = 1800) -> str:

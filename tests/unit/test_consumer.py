@@ -252,7 +252,7 @@ def test_without_group_all_partitions_of_the_topics_are_read(make):
     consumer = make("t")
     assert consumer.subscription() == {"t"}
     consumer.client.answers["Metadata"] = metadata(t=2, other=1)
-    assert consumer.hooks.before_poll(1000) == 300_000
+    assert 299_000 < consumer.hooks.before_poll(1000) <= 300_000
     assert consumer.assigned == [ZERO, ONE]
     api, body, _ = consumer.client.requests[-1]
     assert (api, body["Topics"], body["AllowAutoTopicCreation"]) == (
