@@ -53,6 +53,7 @@ def kafka() -> Iterator[Broker]:
 
 
 def _beat(consumer: Any, **changes: Any) -> None:
+    consumer.set_subscribed(True)  # as a member is
     given: dict[str, Any] = {
         "api": "Heartbeat",
         "body": {"GroupId": GROUP, "GenerationId": 1, "MemberId": "m"},

@@ -12,15 +12,16 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.clients import Clients
 from tests.support import java, peers
-from tests.support.brokers import Broker
+from tests.support.brokers import Broker, Brokers
 from tests.support.paths import ROOT
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
+from thalweg import KafkaProducer
 
 PARTITIONS = 12
 RECORDS = 1_000_000
@@ -115,12 +116,21 @@ def crew(tmp_path: Path) -> Iterator[Callable[[Broker, str, str], Crew]]:
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("kind", ["kafka-4.3", "embedded"])
 def test_members_of_four_clients_share_a_stream(
-    kind: str, strategy: str, brokers, clients: Clients, crew
+    kind: str, strategy: str, brokers: Brokers, crew: Callable[[Broker, str, str], Crew]
 ) -> None:
     broker = brokers.get(kind)
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=5) as producer:
+        share(producer, broker, strategy, crew)
+
+
+def share(
+    producer: KafkaProducer[Any, Any],
+    broker: Broker,
+    strategy: str,
+    crew: Callable[[Broker, str, str], Crew],
+) -> None:
     count = scaled(RECORDS)
     topic = broker.create_topic("mixed", PARTITIONS)
-    producer = clients.producer(broker, linger_ms=5)
     numbers = iter(range(count))
 
     def send(some: int) -> None:
