@@ -315,7 +315,7 @@ fn descriptions_are_drafted_and_nodes_and_rights_are_added() {
     let mut waiting = wait(bench.handle(1, &request, 6));
     let handed = bench.request();
     let read = DescribeGroupsRequest::decode(&mut Reader::new(handed.body.clone()), 6).unwrap();
-    assert_eq!(read.groups, [ours.clone()]);
+    assert_eq!(read.groups, std::slice::from_ref(&ours));
     let mut draft = Reader::new(handed.draft.clone().unwrap());
     let mut draft = DescribeGroupsResponse::decode(&mut draft, 6).unwrap();
     assert_eq!(draft.groups.len(), 1);
