@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator
 
+import hypothesis
 import pytest
 
 from tests.support import java
 from tests.support.brokers import KINDS, Broker, Brokers
 from tests.support.kafka import RealKafka
 from tests.support.scale import scale
+
+# A machine that does something else for a moment is no failure.
+hypothesis.settings.register_profile("thalweg", deadline=None)
+hypothesis.settings.load_profile("thalweg")
 
 # Spark's own JVMs too, also where a test starts a program that starts Spark.
 os.environ["SPARK_SUBMIT_OPTS"] = " ".join(java.SHORT_LIVED)
