@@ -148,8 +148,8 @@ _CONNECTION: tuple[Option, ...] = (
         "use_all_dns_ips",
         ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         "pca",
-        "Whether all addresses of a name are tried in turn (KIP-602), or bootstrap names are"
-        " expanded to canonical ones first.",
+        "Whether bootstrap names are first expanded to the names of all their addresses (KIP-235)."
+        " All addresses of a name are tried in turn either way (KIP-602).",
     ),
     _ms(
         "bootstrap_timeout_ms",

@@ -172,11 +172,6 @@ class _Rules:
 
     def sockets(self) -> None:
         """Choices that Kafka and kafka-python offer for sockets and that nothing here follows."""
-        if self.values["client_dns_lookup"] != "use_all_dns_ips":
-            self.found.warn(
-                "client_dns_lookup: without effect, all addresses of a name are always tried",
-                self.ignored,
-            )
         if "socket_options" in self.explicit and self.values["socket_options"]:
             others = [each for each in self.values["socket_options"] if tuple(each) != (6, 1, 1)]
             if others:

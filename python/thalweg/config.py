@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
+from thalweg._canonical import canonical
 from thalweg._coerce import coerce, duration_ms, native_partitioner, server_pair
 from thalweg._options import CLIENTS, ROWS, Option
 from thalweg._rules import Findings, apply_rules
@@ -60,6 +61,11 @@ class Config(dict[str, Any]):
             for name, value in self.items()
         }
 
+    @property
+    def asks_for_names(self) -> bool:
+        """Whether `core` waits for the name service."""
+        return bool(self["client_dns_lookup"] == "resolve_canonical_bootstrap_servers_only")
+
     def core(self) -> dict[str, Any]:
         """What the native core is told; its keys are the generated `Core*Config` TypedDicts."""
         values = {
@@ -67,7 +73,8 @@ class Config(dict[str, Any]):
             for name, row in options_of(self.client).items()
             if row.core and name in self
         }
-        values["bootstrap_servers"] = [server_pair(each) for each in self["bootstrap_servers"]]
+        servers = [server_pair(each) for each in self["bootstrap_servers"]]
+        values["bootstrap_servers"] = canonical(servers) if self.asks_for_names else servers
         for name in ("connections_max_idle_ms", "receive_buffer_bytes", "send_buffer_bytes"):
             values[name] = None if self[name] in (None, -1) else self[name]
         if self.client == "p":

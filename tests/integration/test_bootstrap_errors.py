@@ -223,3 +223,11 @@ def test_a_broker_that_answers_is_nothing_to_warn_of(
     with caplog.at_level(logging.WARNING, "thalweg.network"):
         KafkaConsumer(bootstrap_servers=servers).close()
     assert "still trying" not in caplog.text
+
+
+def test_bootstrap_servers_may_be_looked_for_by_their_canonical_names(
+    broker: Broker, clients: Clients
+) -> None:
+    lookup = "resolve_canonical_bootstrap_servers_only"
+    producer = clients.producer(broker, client_dns_lookup=lookup)
+    assert producer.send(broker.create_topic("named"), b"v").get(20).offset == 0

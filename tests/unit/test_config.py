@@ -1,6 +1,7 @@
 """Options: names, values, rules, secrets, and that all problems come at once."""
 
 import math
+import socket
 import warnings
 from pathlib import Path
 from typing import Any
@@ -236,16 +237,36 @@ def test_bad_socket_options(given):
     assert one_problem("a", socket_options=given).startswith("socket_options must ")
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"socket_options": [(6, 1, 1), (1, 9, 1)]},
-        {"client_dns_lookup": "resolve_canonical_bootstrap_servers_only"},
-    ],
-)
-def test_socket_choices_that_nothing_follows_are_warned_of(given):
-    with pytest.warns(IgnoredOptionWarning, match=f"{next(iter(given))}: without effect"):
-        resolve("p", given)
+def test_socket_choices_that_nothing_follows_are_warned_of():
+    with pytest.warns(IgnoredOptionWarning, match="socket_options: without effect"):
+        resolve("p", {"socket_options": [(6, 1, 1), (1, 9, 1)]})
+
+
+def test_bootstrap_names_are_expanded_to_those_of_their_addresses(monkeypatch):
+    addresses = {"alias": ["10.0.0.1", "10.0.0.2"], "other": ["10.0.0.2"], "lonely": ["10.0.0.3"]}
+    names = {"10.0.0.1": "one.example", "10.0.0.2": "two.example"}
+
+    def getaddrinfo(host: str, port: int, type: int) -> list[Any]:
+        if host not in addresses:
+            raise socket.gaierror("not known")
+        return [(socket.AF_INET, type, 6, "", (each, port)) for each in addresses[host]]
+
+    def getnameinfo(address: tuple[str, int], flags: int) -> tuple[str, str]:
+        return names.get(address[0], address[0]), "9092"
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(socket, "getnameinfo", getnameinfo)
+    servers = "alias:9092,other:9092,lonely:9,missing:9092"
+    given = {"bootstrap_servers": servers, "client_dns_lookup": None}
+    for lookup, expected in [
+        ("use_all_dns_ips", ["alias", "other", "lonely", "missing"]),
+        (
+            "resolve_canonical_bootstrap_servers_only",
+            ["one.example", "two.example", "10.0.0.3", "missing"],
+        ),
+    ]:
+        core = resolve("c", {**given, "client_dns_lookup": lookup}).core()
+        assert [host for host, _ in core["bootstrap_servers"]] == expected
 
 
 def test_a_partitioner_is_a_name_an_instance_a_class_or_a_callable():

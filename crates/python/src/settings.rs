@@ -71,8 +71,8 @@ pub(crate) fn client(options: &mut Options<'_>) -> PyResult<ClientConfig> {
         "allow_auto_create_topics",
         &mut config.allow_auto_create_topics,
     )?;
-    // Named in the table, decided below this layer: all addresses are always tried, and TCP_NODELAY
-    // is always on. Other wishes are warned of before they get here.
+    // Named in the table, and settled by now: names were looked up, and TCP_NODELAY is always on.
+    // Other wishes are warned of before they get here.
     for ignored in ["client_dns_lookup", "socket_options"] {
         options.ignore(ignored);
     }

@@ -149,7 +149,9 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         _logging.refresh()
         self._completions = completions = _completions.attach(loop)
         try:
-            await self._open(completions, self.config.core(), self._hooks)
+            waits = self.config.asks_for_names
+            core = await asyncio.to_thread(self.config.core) if waits else self.config.core()
+            await self._open(completions, core, self._hooks)
         except BaseException:
             self._completions = None
             _completions.detach(loop, completions)
