@@ -54,6 +54,8 @@ log = logging.getLogger("thalweg.coordinator")
 Chore = AutoCommit | Revoke | Lose | Assign
 # An auto-commit before a rebalance is given up after so long: the group is not kept waiting.
 _AUTO_COMMIT_LIMIT_MS: Final = 5000.0
+# Who leaves waits no longer for the answer: without it the session ends all the same.
+_LEAVE_LIMIT_MS: Final = 5000.0
 
 
 class Membership:
@@ -249,12 +251,14 @@ class Membership:
     def leave(self, deadline_ms: float, *, commit: bool) -> None:
         """Gives the partitions up and leaves the group, within a limit; errors are logged."""
         self.keep_up()
+        self._requests.clear()  # a JoinGroup that waits is of no interest any more
         self._step(Closed(leave=True))
         if not commit:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
         self._work(deadline_ms)
+        answered_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
         for request in self._requests.values():
-            left_ms = max(0, int(deadline_ms - now_ms()))
+            left_ms = max(0, int(answered_ms - now_ms()))
             try:
                 request.result(left_ms)
             except KafkaError as error:

@@ -1,0 +1,151 @@
+"""A member in its driver: requests, heartbeats and chores (on a fake core)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thalweg.coordinator.protocol import Assignment
+from thalweg.errors import (
+    CommitFailedError,
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    RebalanceInProgressError,
+)
+from thalweg.structs import OffsetAndMetadata, TopicPartition
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def make(fake) -> Any:
+    made: list[Any] = []
+
+    def call(**configs: Any) -> Any:
+        given = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 1, **configs}
+        consumer = fake.consumer.KafkaConsumer("t", **given)
+        consumer.client.answers.update(
+            Metadata={
+                "Brokers": [],
+                "Topics": [
+                    {
+                        "Name": "t",
+                        "ErrorCode": 0,
+                        "IsInternal": False,
+                        "Partitions": [{"PartitionIndex": each} for each in range(2)],
+                    }
+                ],
+            },
+            JoinGroup=joined(),
+            SyncGroup=synced(ZERO, ONE),
+            LeaveGroup={"ErrorCode": 0},
+            OffsetCommit={"Topics": []},
+            OffsetFetch={"Groups": [{"GroupId": "g", "ErrorCode": 0, "Topics": []}]},
+        )
+        made.append(consumer)
+        return consumer
+
+    yield call
+    for each in made:
+        each.close(timeout_ms=10)
+
+
+def joined(code: int = 0, generation: int = 1) -> dict[str, Any]:
+    """A JoinGroup answer for a follower."""
+    return {
+        "ErrorCode": code,
+        "GenerationId": generation,
+        "ProtocolName": "range",
+        "ProtocolType": "consumer",
+        "Leader": "other",
+        "MemberId": "m",
+        "Members": [],
+    }
+
+
+def synced(*partitions: TopicPartition) -> dict[str, Any]:
+    return {"ErrorCode": 0, "Assignment": Assignment(3, list(partitions)).encode()}
+
+
+def polled(consumer: Any, times: int = 6) -> None:
+    """Its core runs the hook again and again, as poll does."""
+    for _ in range(times):
+        consumer.hooks.before_poll(1000)
+
+
+def apis(consumer: Any) -> list[str]:
+    return [api for api, _, _ in consumer.client.requests]
+
+
+def test_a_member_joins_within_its_polls_and_is_assigned(make):
+    consumer = make()
+    polled(consumer)
+    assert [each for each in apis(consumer) if each != "Metadata"] == ["JoinGroup", "SyncGroup"]
+    assert consumer.assignment() == {ZERO, ONE}
+    assert consumer.group_metadata().generation_id == 1
+    [beat] = [each for each in consumer.calls if each[0] == "heartbeat"]
+    assert beat[1] == "Heartbeat"
+    assert beat[4] == consumer.config["heartbeat_interval_ms"]
+
+
+def test_a_poll_sends_what_is_to_be_asked_and_waits_for_nothing(make):
+    consumer = make()
+    consumer.client.held = []
+    polled(consumer)
+    assert apis(consumer) == ["Metadata", "JoinGroup"]
+    for pending in list(consumer.client.held):
+        pending.complete(KafkaConnectionError("gone"))
+    polled(consumer)
+    assert consumer.client.forgotten[-1] == ("group", "g")
+
+
+def test_what_is_wrong_is_raised_once_and_the_next_poll_tries_again(make):
+    consumer = make()
+    consumer.client.answers["JoinGroup"] = [joined(GroupAuthorizationFailedError.errno), joined()]
+    with pytest.raises(GroupAuthorizationFailedError):
+        polled(consumer)
+    polled(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
+
+
+def test_positions_are_committed_before_partitions_go_and_nothing_is_handed_out_meanwhile(make):
+    consumer = make()
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
+    consumer.client.held = held = []
+    before = len(consumer.calls)
+    polled(consumer)
+    assert apis(consumer)[-1] == "OffsetCommit"
+    assert [each for each in consumer.calls[before:] if each[0] == "hold"] == [("hold", True)]
+    assert consumer.assignment() == {ZERO, ONE}
+    consumer.client.held = None
+    held[0].complete({"Topics": []})
+    polled(consumer)
+    assert ("hold", False) in consumer.calls
+    assert "JoinGroup" in apis(consumer)[-3:]
+
+
+def test_a_commit_outside_of_the_group_says_what_to_do(make):
+    consumer = make(enable_auto_commit=False)
+    polled(consumer)
+    consumer.expired = True
+    with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
+        consumer.commit({ZERO: OffsetAndMetadata(1)})
+
+
+def test_closing_leaves_the_group(make):
+    consumer = make()
+    polled(consumer)
+    consumer.close()
+    assert apis(consumer)[-1] == "LeaveGroup"
+    assert "stop_heartbeat" in consumer.calls
+
+
+def test_closing_waits_neither_for_a_join_nor_for_a_coordinator_that_is_gone(make):
+    consumer = make()
+    consumer.client.held = []
+    polled(consumer)
+    consumer.close()
+    assert apis(consumer)[-1] == "JoinGroup", "it never was a member"
