@@ -8,6 +8,7 @@ from thalweg.coordinator.listener import ConsumerRebalanceListener
 from thalweg.errors import (
     IllegalStateError,
     KafkaConfigurationError,
+    TopicAuthorizationFailedError,
 )
 from thalweg.interceptor import ConsumerInterceptor
 from thalweg.serializer import JsonSerializer
@@ -269,6 +270,15 @@ def test_a_topic_that_does_not_exist_is_looked_for_again_soon(make):
     assert consumer.assigned == []
     assert consumer.hooks.before_poll(0) > 0
     assert len(consumer.client.requests) == 1
+
+
+def test_a_subscribed_topic_that_is_refused_is_told_of_and_looked_for_again(make):
+    consumer = make("t")
+    refused = {"Name": "t", "ErrorCode": 29, "IsInternal": False, "Partitions": []}
+    consumer.client.answers["Metadata"] = {"Topics": [refused]}
+    with pytest.raises(TopicAuthorizationFailedError, match="topic t"):
+        consumer.hooks.before_poll(0)
+    assert consumer.hooks.before_poll(0) <= 1001
 
 
 def test_a_pattern_is_matched_with_all_topics_but_internal_ones(make):

@@ -114,7 +114,8 @@ def test_positions_are_committed_before_partitions_go_and_nothing_is_handed_out_
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
     consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
-    consumer.client.held = held = []
+    held: list[Any] = []
+    consumer.client.held = held
     before = len(consumer.calls)
     polled(consumer)
     assert apis(consumer)[-1] == "OffsetCommit"

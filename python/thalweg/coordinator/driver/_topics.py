@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.driver._clock import now_ms
-from thalweg.errors import RetriableError
+from thalweg.errors import (
+    InvalidTopicError,
+    RetriableError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 from thalweg.structs import TopicPartition
 
 __all__ = ["Found", "Topics"]
@@ -21,6 +26,7 @@ log = logging.getLogger("thalweg.coordinator")
 
 # How soon a subscribed topic that does not exist is looked for again.
 _MISSING_TOPIC_MS: Final = 1000
+_REFUSED: Final = (TopicAuthorizationFailedError, InvalidTopicError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,12 @@ class Topics:
         return set() if self._found is None else set(self._found.names)
 
     def poll(self) -> Found | None:
-        """Asks if it is time to; what was found, if it differs from what was known."""
+        """Asks if it is time to; what was found, if it differs from what was known.
+
+        Raises:
+            TopicAuthorizationFailedError, InvalidTopicError: Of a topic subscribed to by name; it
+                is looked for again.
+        """
         if self.due_ms is not None and now_ms() >= self.due_ms:
             self.due_ms = None
             self._request = self._ask()
@@ -153,6 +164,8 @@ class Topics:
         missing = self._pattern is None and len(names) < len(self._named)
         wait_ms = _MISSING_TOPIC_MS if missing else self._config["metadata_max_age_ms"]
         self.due_ms = now_ms() + wait_ms
+        if missing:
+            self._raise_refusal(answer["Topics"])
         found = Found(
             names,
             {row["Name"]: len(row["Partitions"]) for row in rows},
@@ -163,6 +176,13 @@ class Topics:
             return None
         self._found = found
         return found
+
+    def _raise_refusal(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """What no waiting cures is the application's to know."""
+        for row in rows:
+            kind = for_code(row["ErrorCode"])
+            if issubclass(kind, _REFUSED) and row["Name"] in self._named:
+                raise kind(f"subscribing to topic {row['Name']}: {kind.description}")
 
     def _wants(self, row: Mapping[str, Any]) -> bool:
         """Whether a topic of an answer is subscribed to."""
