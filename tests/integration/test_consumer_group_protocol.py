@@ -27,6 +27,7 @@ CONFIGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
     "group.consumer.heartbeat.interval.ms": "5000",
+    "group.consumer.session.timeout.ms": "45000",
     "group.consumer.max.size": str(MAX_SIZE),
 }
 _PASSING = {14, 15, 16}  # the group's partition is being made or loaded

@@ -100,6 +100,8 @@ class Brokers:
                 configs={
                     "group.consumer.heartbeat.interval.ms": "500",
                     "group.consumer.min.heartbeat.interval.ms": "500",
+                    "group.consumer.min.session.timeout.ms": "6000",
+                    "group.consumer.session.timeout.ms": "6000",
                 }
             )
             embedded.start()

@@ -43,6 +43,8 @@ _DEFAULTS = {
     "controlled.shutdown.enable": "true",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.check.interval.ms": "300000",
     "num.network.threads": "2",

@@ -255,7 +255,7 @@ class GroupRequests(PartitionRequests):
     def list_group_offsets(
         self, group_specs: Any
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Committed offsets of groups (OffsetFetch).
+        """Committed offsets of groups (OffsetFetch), not counting those of open transactions.
 
         Args:
             group_specs: {group: [TopicPartition], or None for all}, [group], or a group.
@@ -276,7 +276,9 @@ class GroupRequests(PartitionRequests):
         for group_id, partitions in group_specs.items():
             answer = self._call(
                 "OffsetFetch",
-                wire.fetch_bodies(ConsumerGroupMetadata(group_id), partitions),
+                wire.fetch_bodies(
+                    ConsumerGroupMetadata(group_id), partitions, require_stable=False
+                ),
                 self._coordinator(group_id, None),
                 codes=lambda answer: [
                     (

@@ -77,7 +77,7 @@ def _fetch_body(
     group: ConsumerGroupMetadata,
     partitions: Iterable[tuple[str, int]] | None,
     version: int,
-    require_stable: bool = True,
+    require_stable: bool,
 ) -> dict[str, Any]:
     """The body of an OffsetFetch request; partitions None asks for all of the group.
 
@@ -100,11 +100,16 @@ def _fetch_body(
 
 
 def fetch_bodies(
-    group: ConsumerGroupMetadata, partitions: Iterable[tuple[str, int]] | None
+    group: ConsumerGroupMetadata,
+    partitions: Iterable[tuple[str, int]] | None,
+    *,
+    require_stable: bool = True,
 ) -> list[tuple[int, dict[str, Any]]]:
     """Bodies of OffsetFetch for all versions: (least version, body)."""
     wanted = None if partitions is None else list(partitions)
-    return [(version, _fetch_body(group, wanted, version)) for version in _FETCH_FORMS]
+    return [
+        (version, _fetch_body(group, wanted, version, require_stable)) for version in _FETCH_FORMS
+    ]
 
 
 def fetched(

@@ -1,0 +1,96 @@
+"""Consume, transform, produce, by a group: each record once, whichever member is killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.integration.clients import Clients, read, read_more
+from tests.integration.test_exactly_once import PARTITIONS, RECORDS, fill
+from tests.support.brokers import Broker, Brokers
+from tests.support.paths import ROOT
+from tests.support.scale import scaled
+from tests.support.waiting import wait_until
+from thalweg import KafkaAdminClient
+
+MEMBERS = 3
+KILLS = scaled(15, minimum=2)
+LIMIT_S = 900
+pytestmark = pytest.mark.timeout(2 * LIMIT_S)
+# Small enough that the loop is in the middle of one at most times.
+TRANSACTION_RECORDS = max(20, RECORDS // 500)
+
+
+class Member:
+    """A member in a process of its own, with a transactional id that its successors have, too."""
+
+    def __init__(self, number: int, arguments: list[str]) -> None:
+        program = [sys.executable, "-m", "tests.integration.transforming_member"]
+        bootstrap, source, sink, group, protocol = arguments
+        name = f"{group}-{number}"
+        command = [*program, bootstrap, source, sink, group, name, str(TRANSACTION_RECORDS)]
+        self.number = number
+        self.process = subprocess.Popen(
+            [*command, protocol], cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def end(self) -> None:
+        _, errors = self.process.communicate(timeout=60)  # closes its input
+        assert self.process.returncode == 0, errors.decode()
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3"])
+def test_a_group_whose_members_are_killed_writes_each_record_once(
+    kind: str, protocol: str, brokers: Brokers, clients: Clients
+) -> None:
+    broker = brokers.get(kind)
+    source = broker.create_topic("shared-in", PARTITIONS)
+    sink = broker.create_topic("shared-out", PARTITIONS)
+    fill(broker, clients, source)
+    with running(broker, source, sink, protocol) as (group, members, arguments):
+        admin = clients.admin(broker)
+        for kill in range(KILLS):
+            reached = RECORDS * (kill + 1) // (KILLS + 1)
+            wait_until(lambda reached=reached: done(admin, group) >= reached, LIMIT_S)  # type: ignore[misc]
+            victim = members[kill % MEMBERS]
+            victim.kill()
+            members[kill % MEMBERS] = Member(victim.number, arguments)
+        wait_until(lambda: done(admin, group) == RECORDS, LIMIT_S, what="all being committed")
+    consumer = clients.consumer(broker, sink, range(PARTITIONS), isolation_level="read_committed")
+    records = [*read(consumer, RECORDS, limit=120), *read_more(consumer)]
+    for partition in range(PARTITIONS):
+        found = [int(record.value[:-1]) for record in records if record.partition == partition]
+        assert found == list(range(partition, RECORDS, PARTITIONS))
+
+
+@contextmanager
+def running(
+    broker: Broker, source: str, sink: str, protocol: str
+) -> Iterator[tuple[str, list[Member], list[str]]]:
+    """The group, its members, and what starts another one; they end with the block."""
+    group = f"group-{source}"
+    arguments = [broker.bootstrap_servers, source, sink, group, protocol]
+    members = [Member(number, arguments) for number in range(MEMBERS)]
+    try:
+        yield group, members, arguments
+        for each in members:
+            each.end()
+    finally:
+        for each in members:
+            each.kill()
+
+
+def done(admin: KafkaAdminClient, group: str) -> int:
+    """How many records the group has committed."""
+    offsets = admin.list_group_offsets({group: None})[group]
+    return sum(at.offset for at in offsets.values())
