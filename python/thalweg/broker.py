@@ -11,6 +11,7 @@ broker itself is native; this module is its Python face.
 What is deliberately absent: replication. Several nodes share one log each partition.
 """
 
+import os
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
@@ -191,15 +192,14 @@ class EmbeddedBroker:
         if self._end is None:
             self._groups.start()
             # The thread keeps the native broker: one that nobody closed ends with this object.
-            self._end = weakref.finalize(self, _end, self._native, self._groups)
+            self._end = weakref.finalize(self, _end, self._native, self._groups, os.getpid())
         return self
 
     def close(self) -> None:
         """Stops all nodes; a second call does nothing."""
-        if self._end is None:
-            self._native.close()
-        else:
+        if self._end is not None:
             self._end()
+        self._native.close()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -320,6 +320,8 @@ class EmbeddedBroker:
         return f"<EmbeddedBroker of {len(self.nodes)} nodes, {where}>"
 
 
-def _end(native: _core.EmbeddedBroker, groups: GroupServer) -> None:
-    native.close()
-    groups.join()
+def _end(native: _core.EmbeddedBroker, groups: GroupServer, pid: int) -> None:
+    """Also at exit, that of a forked child among them, to which nothing here belongs."""
+    if os.getpid() == pid:
+        native.close()
+        groups.join()

@@ -141,6 +141,27 @@ assert [each.get(0).offset for each in unsent] == list(range(1, 11))
     assert broker.wire.end_offsets(topic) == {0: 11}
 
 
+def test_a_child_that_just_ends_leaves_an_embedded_broker_to_its_parent() -> None:
+    source = """
+from thalweg import EmbeddedBroker
+
+broker = EmbeddedBroker().start()
+broker.create_topic("t")
+read, write = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.dup2(write, 2)
+    sys.exit(0)  # what was made at the start ends in the child, too
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+os.close(write)
+assert os.read(read, 1000) == b"", "the child complains"
+with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+    assert producer.send("t", b"v").get(20).offset == 0
+broker.close()
+"""
+    run(source, "", "")
+
+
 def test_fork_while_threads_send_and_poll(broker: Broker) -> None:
     """Whatever locks the other threads hold at that moment."""
     topic = broker.create_topic("busy")
