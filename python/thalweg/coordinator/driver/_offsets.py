@@ -13,6 +13,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from thalweg.coordinator import offsets as wire
@@ -64,6 +65,30 @@ class _MovedOnError(RetriableError):
     """The member's epoch has changed since the commit was sent: it is sent again with the new."""
 
 
+@dataclass
+class _Commit:
+    """An asynchronous commit.
+
+    Attributes:
+        offsets: What is committed; with nothing in it nobody is asked.
+        group: The membership that it was made with.
+        callback: The application's, if any.
+        request: Under way; None if it was refused at once.
+        refusal: Why.
+    """
+
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    group: ConsumerGroupMetadata
+    callback: Callable[[Any, Any], object] | None
+    request: Any = None
+    refusal: KafkaError | None = None
+    future: CommitFuture = field(default_factory=CommitFuture)
+
+    def is_under_way(self) -> bool:
+        """Whether its answer is waited for."""
+        return self.request is not None and not self.request.is_done
+
+
 class CommittedOffsets:
     """The offsets that a consumer's group keeps."""
 
@@ -77,7 +102,7 @@ class CommittedOffsets:
         self._fetch_due_ms = 0.0
         self._auto_commit_due_ms: float = now_ms() + config["auto_commit_interval_ms"]
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._commits: deque[tuple[Any, Any, CommitFuture, Any]] = deque()
+        self._commits: deque[_Commit] = deque()
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
 
     # ------------------------------------------------------------------ from poll
@@ -218,17 +243,15 @@ class CommittedOffsets:
         self._where()
         chosen = self._chosen(offsets)
         callback = callback or self._config["default_offset_commit_callback"]
-        future = CommitFuture()
-        request: Any = None
+        group = self._member.group_metadata()
+        commit = _Commit(chosen, group, callback)
         if chosen:
-            group = self._member.group_metadata()
-            request = self._member.commit_refusal()
-            if request is None:
-                request = self._submit_commit(group, chosen)
-                request.add_done_callback(self._member.reenter)
-            request = request, group
-        self._commits.append((request, chosen, future, callback))
-        return future
+            commit.refusal = self._member.commit_refusal()
+            if commit.refusal is None:
+                commit.request = self._submit_commit(group, chosen)
+                commit.request.add_done_callback(self._member.reenter)
+        self._commits.append(commit)
+        return commit.future
 
     def _refuse(self) -> None:
         error = self._member.commit_refusal()
@@ -286,35 +309,33 @@ class CommittedOffsets:
     def _finish_commits(self, wait_until_ms: float | None = None) -> None:
         """Tells outcomes in the order of the calls; waits for them if there is a limit."""
         while self._commits:
-            request, offsets, future, callback = self._commits[0]
-            waits = request is not None and not isinstance(request[0], KafkaError)
-            if waits and not request[0].is_done and wait_until_ms is None:
+            commit = self._commits[0]
+            if commit.is_under_way() and wait_until_ms is None:
                 return
             self._commits.popleft()
-            answer, error = self._outcome(request, wait_until_ms)
+            answer, error = self._outcome(commit, wait_until_ms)
             if error is None:
-                self._note_committed(offsets)
+                self._note_committed(commit.offsets)
             else:
                 log.warning("an asynchronous commit of group %s failed: %s", self._group_id, error)
-            future.complete(answer, error)
-            if callback is not None:
+            commit.future.complete(answer, error)
+            if commit.callback is not None:
                 try:
-                    callback(offsets, answer if error is None else error)
+                    commit.callback(commit.offsets, answer if error is None else error)
                 except Exception:
                     log.exception("the callback of a commit raised")
 
-    def _outcome(self, request: Any, wait_until_ms: float | None) -> tuple[Any, KafkaError | None]:
-        if request is None:
-            return {"Topics": []}, None
-        pending, group = request
-        if isinstance(pending, KafkaError):
-            return None, pending
+    def _outcome(
+        self, commit: "_Commit", wait_until_ms: float | None
+    ) -> tuple[Any, KafkaError | None]:
+        if commit.request is None:
+            return (None, commit.refusal) if commit.refusal else ({"Topics": []}, None)
         left_ms = 0 if wait_until_ms is None else max(0, int(wait_until_ms - now_ms()))
         try:
-            answer = pending.result(left_ms)
+            answer = commit.request.result(left_ms)
         except KafkaError as failed:
             return None, failed
-        return answer, self._judged(answer, group)
+        return answer, self._judged(answer, commit.group)
 
     def _retry(self, once: Callable[[int], _T], timeout_ms: int, doing: str) -> _T:
         """Calls `once(ms left)` until it does not raise a retriable error, within the limit."""
