@@ -180,6 +180,27 @@ fn requests_of_clients_that_went_away_count_as_queued() {
 }
 
 #[test]
+fn the_coordinator_hears_of_other_topics_once() {
+    let mut bench = served();
+    bench.create("t", 1, &[]);
+    announced(&mut bench);
+    bench.create("u", 1, &[]);
+    announced(&mut bench);
+    let events = bench.all_events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert!(matches!(events[0].kind, GroupEventKind::Topics));
+    announced(&mut bench);
+    assert!(bench.all_events().is_empty(), "nothing has changed");
+    assert!(
+        bench
+            .core
+            .delete_topic(bench.core.topology.topic("t").unwrap().id)
+    );
+    announced(&mut bench);
+    assert_eq!(bench.all_events().len(), 1);
+}
+
+#[test]
 fn a_closed_broker_ends_the_wait_for_events() {
     let mut bench = served();
     assert!(bench.events().is_empty());

@@ -22,6 +22,8 @@ pub(super) fn served() -> Bench {
 pub(super) fn served_by(nodes: u16, options: &[(&str, &str)]) -> Bench {
     let mut bench = Bench::with_options(nodes, options);
     bench.core.serve_groups();
+    bench.core.tell_of_topics(bench.now);
+    assert_eq!(bench.all_events().len(), 1, "what there is already");
     bench
 }
 
@@ -76,7 +78,14 @@ impl Bench {
         self.core.publish_group(group, view, at_ms, now, now_ms);
     }
 
+    /// What happened to groups since; news of topics aside.
     pub(super) fn events(&mut self) -> Vec<GroupEvent> {
+        let mut events = self.all_events();
+        events.retain(|event| !matches!(event.kind, GroupEventKind::Topics));
+        events
+    }
+
+    pub(super) fn all_events(&mut self) -> Vec<GroupEvent> {
         let waker = Waker::from(Arc::clone(&self.woken));
         match self.core.poll_group_events(&waker) {
             Poll::Ready(events) => events.expect("it is open"),
