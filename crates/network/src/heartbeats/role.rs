@@ -58,6 +58,10 @@ impl Role for ConsumerRole {
         self.fetcher.job_done(output, cluster, now, now_ms);
     }
 
+    fn poll_warning(&mut self) -> Option<String> {
+        self.fetcher.poll_warning()
+    }
+
     fn close(&mut self, deadline: Instant, cluster: &mut Cluster, now: Instant) {
         self.heartbeats.close();
         self.fetcher.close(deadline, cluster, now);
