@@ -16,6 +16,7 @@ pub(crate) struct ConsumerRole {
 }
 
 impl Role for ConsumerRole {
+    const LOGGER: &'static str = Fetcher::LOGGER;
     type Job = FetcherJob;
 
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64) {
