@@ -8,13 +8,14 @@ interpreter's lock for long makes rebalances wait, and evicts nobody: each event
 which it came, and is stepped at that time, before any timer that is due by now.
 """
 
-import base64
+import contextlib
 import logging
 import threading
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from thalweg._uuids import random_base64
 from thalweg.coordinator.classic.group import GroupSettings
 from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.groups import Groups
@@ -56,7 +57,7 @@ class GroupServer:
         settings = _consumer_settings(options)
 
         def new_consumer_group(group_id: str) -> ConsumerGroup:
-            return ConsumerGroup(group_id, settings, _new_member_id, self._topics)
+            return ConsumerGroup(group_id, settings, random_base64, self._topics)
 
         self._groups = Groups(_classic_settings(options), _new_id, new_consumer_group)
         self._thread.start()
@@ -75,7 +76,8 @@ class GroupServer:
             events = native._next_group_events(left_ms)
             if events is None:
                 return
-            for at_ms, event in map(self._read, events):
+            for row in events:
+                at_ms, event = self._read(row)
                 self._step(groups, event, at_ms)
             now = native._broker_now_ms()
             due = groups.next_deadline()
@@ -101,15 +103,15 @@ class GroupServer:
 
     def _step(self, groups: Groups, event: GroupEvent, now: float) -> None:
         try:
-            actions = groups.step(event, now)
+            for action in groups.step(event, now):
+                self._do(action, now)
         except Exception:
-            # A fault of ours must not end all groups: the request is answered all the same.
+            # A fault of ours must not end all groups.
             log.exception("serving %r failed", event)
             if isinstance(event, Arrived):
-                self._native._answer_group_request(event.token, {"ErrorCode": -1})
-            return
-        for action in actions:
-            self._do(action, now)
+                # An answer that fits no schema has the broker say UNKNOWN_SERVER_ERROR.
+                with contextlib.suppress(TypeError):
+                    self._native._answer_group_request(event.token, None)
 
     def _do(self, action: GroupAction, now: float) -> None:
         match action:
@@ -123,11 +125,6 @@ class GroupServer:
 
 def _new_id() -> str:
     return str(uuid.uuid4())
-
-
-def _new_member_id() -> str:
-    """As Kafka spells its uuids."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _classic_settings(options: Mapping[str, str]) -> GroupSettings:

@@ -495,7 +495,7 @@ class Client:
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             **options,
         )
-        self.member = ConsumerMember(settings)
+        self.member = ConsumerMember(settings, lambda: 1.0)
         self.connection = Connection(world.clock, world.chance, world.faults)
         self.heartbeater = Heartbeater(self)
         self.alive = True

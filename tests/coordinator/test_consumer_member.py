@@ -69,7 +69,7 @@ class Talk:
 
     def __init__(self, *, known: bool = True, **options: Any) -> None:
         settings = ConsumerMemberSettings(group_id="g", member_id="m", **options)
-        self.member = ConsumerMember(settings)
+        self.member = ConsumerMember(settings, lambda: 1.0)
         self.now = 1_000.0
         self.sent: Send | None = None
         self.repeated: Heartbeats | None = None

@@ -55,6 +55,15 @@ VERSIONS = {"JoinGroup": 9, "SyncGroup": 5, "LeaveGroup": 5, "Heartbeat": 4, "Of
 UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, FENCED = 25, 22, 27, 82
 
 
+def wants_poll(member: ClassicMember) -> bool:
+    """Whether Polled would lead to callbacks or a rebalance."""
+    if member._after_callbacks is not None or member._topics is None:
+        return False
+    if member._is_lost() or member._synced is not None:
+        return True
+    return member._is_idle() and not member._prepared and member._needs_rejoin() is not None
+
+
 class World:
     """Time, and who lives in it."""
 
@@ -138,14 +147,14 @@ class World:
         return all(
             each.member.state is MemberState.STABLE
             and each.member.generation == view["epoch"]
-            and not each.member.wants_poll
+            and not wants_poll(each.member)
             for each in live
         )
 
     def picture(self) -> str:
         rows = [
             f"{each.name} {each.member.state} {each.member.member_id!r} {each.member.generation}"
-            f" {[p.partition for p in each.assignment]} wants_poll={each.member.wants_poll}"
+            f" {[p.partition for p in each.assignment]} wants_poll={wants_poll(each.member)}"
             f" stalled_until={each.stalled_until}"
             for each in self.live()
         ]

@@ -246,6 +246,19 @@ def test_leaving_is_at_once(group: Group) -> None:
     assert time.monotonic() - start < 15
 
 
+def test_unsubscribing_writes_down_what_was_read(group: Group) -> None:
+    group.send(range(40))
+    member = group.join()
+    group.poll_until(lambda: len(group.records) == 40)
+    member.unsubscribe()
+    where = [TopicPartition(group.topic, each) for each in range(PARTITIONS)]
+    assert [member.committed(each) for each in where] == [10] * PARTITIONS
+    group.send(range(40, 80))
+    member.subscribe([group.topic])
+    group.poll_until(lambda: len(group.records) == 80)
+    assert group.values() == list(range(80))
+
+
 def test_a_static_member_returns_without_a_rebalance(group: Group) -> None:
     heard = Heard()
     group.join(heard, group_instance_id="a")
@@ -300,6 +313,7 @@ def test_the_brokers_own_pattern_takes_topics_in(brokers: Brokers, clients: Clie
         member.subscribe(pattern=SubscriptionPattern(f"{group.topic}.*"))
         group.members.append(member)
         group.settle()
+        assert member.subscription() == {group.topic}
 
 
 def test_the_brokers_own_pattern_needs_the_new_protocol(embedded_group: Group) -> None:

@@ -35,7 +35,7 @@ pub trait Role: Send + 'static {
     type Job: Job;
 
     /// The logger `thalweg.<name>` that its warnings are for.
-    const LOGGER: &'static str = "network";
+    const LOGGER: &'static str;
 
     /// Does what is due: starts requests by [`Cluster::send`], expires what is too old.
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64);
@@ -70,9 +70,7 @@ pub trait Role: Send + 'static {
 
     /// A line for the application's log: a core has no logger. Called after `poll` until it gives
     /// none.
-    fn poll_warning(&mut self) -> Option<String> {
-        None
-    }
+    fn poll_warning(&mut self) -> Option<String>;
 
     /// The application closes: take nothing new, finish what can be finished until `deadline`.
     fn close(&mut self, deadline: Instant, cluster: &mut Cluster, now: Instant) {
@@ -97,6 +95,8 @@ pub struct Idle;
 impl Role for Idle {
     type Job = NoJob;
 
+    const LOGGER: &'static str = "network";
+
     fn poll(&mut self, _: &mut Cluster, _: Instant, _: i64) {}
 
     fn on_response(
@@ -110,6 +110,10 @@ impl Role for Idle {
     }
 
     fn next_deadline(&self, _: Instant) -> Option<Instant> {
+        None
+    }
+
+    fn poll_warning(&mut self) -> Option<String> {
         None
     }
 }

@@ -251,7 +251,8 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
         }
         ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
         ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
-        // NotAssigned, NotSubscribed, NoGroupId, Closed, and what a later core adds for a wrong moment to ask.
+        // NotAssigned, NotSubscribed, NoGroupId, Closed, and what a later core adds for a wrong
+        // moment to ask.
         _ => instance(py, "IllegalStateError", &text),
     }
 }

@@ -1,11 +1,11 @@
 """Between Kafka's field names and Python's: answers in snake_case, enums from many spellings."""
 
-import base64
 import re
-import uuid
 from typing import Any, Final, Self
 
-__all__ = ["FlexibleEnum", "snake_case", "snake_keys", "to_base64", "to_uuid"]
+from thalweg._uuids import to_uuid
+
+__all__ = ["FlexibleEnum", "snake_case", "snake_keys"]
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -13,16 +13,6 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 def snake_case(name: str) -> str:
     """`TopicAuthorizedOperations` -> `topic_authorized_operations`."""
     return _HUMP.sub("_", name).lower()
-
-
-def to_uuid(text: str) -> uuid.UUID:
-    """A UUID of Kafka's url-safe base64 without padding."""
-    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
-
-
-def to_base64(value: uuid.UUID) -> str:
-    """Kafka's spelling of a UUID."""
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def snake_keys(value: Any) -> Any:

@@ -5,9 +5,10 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from thalweg._uuids import to_base64
 from thalweg.admin.acls import operation_names
 from thalweg.admin.configs import describe_entry
-from thalweg.admin.naming import snake_keys, to_base64
+from thalweg.admin.naming import snake_keys
 from thalweg.admin.requests import Requests
 from thalweg.errors import KafkaError, KafkaTimeoutError, for_code
 

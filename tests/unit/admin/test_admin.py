@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from thalweg._uuids import to_base64, to_uuid
 from thalweg.admin.acls import (
     ACL,
     ACLFilter,
@@ -18,7 +19,7 @@ from thalweg.admin.acls import (
 )
 from thalweg.admin.configs import AlterConfigOp, ConfigResource, ConfigResourceType
 from thalweg.admin.groups import GroupState, MemberToRemove
-from thalweg.admin.naming import snake_case, snake_keys, to_base64, to_uuid
+from thalweg.admin.naming import snake_case, snake_keys
 from thalweg.admin.offsets import IsolationLevel, OffsetSpec, OffsetTimestamp
 from thalweg.admin.partitions import NewPartitions
 from thalweg.admin.topics import NewTopic

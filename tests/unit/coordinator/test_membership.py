@@ -144,6 +144,31 @@ def test_closing_leaves_the_group(make):
     assert "stop_heartbeat" in consumer.calls
 
 
+def test_unsubscribing_commits_as_a_member_and_it_may_join_again(make):
+    consumer = make()
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    consumer.unsubscribe()
+    [commit] = [body for api, body, _ in consumer.client.requests if api == "OffsetCommit"]
+    assert (commit["MemberId"], commit["GenerationIdOrMemberEpoch"]) == ("m", 1)
+    assert apis(consumer)[-1] == "LeaveGroup"
+    assert consumer.assignment() == set()
+    assert consumer.group_metadata().generation_id == -1
+    consumer.subscribe(["t"])
+    polled(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
+
+
+def test_partitions_of_ones_own_follow_a_subscription(make):
+    """Outside of the group, with its commits held to nothing."""
+    consumer = make()
+    polled(consumer)
+    consumer.unsubscribe()
+    consumer.assign([ZERO])
+    consumer.commit({ZERO: OffsetAndMetadata(1)})
+    assert consumer.client.requests[-1][1]["GenerationIdOrMemberEpoch"] == -1
+
+
 def test_closing_waits_neither_for_a_join_nor_for_a_coordinator_that_is_gone(make):
     consumer = make()
     consumer.client.held = []

@@ -44,6 +44,12 @@ impl Job for Double {
 impl Role for Echo {
     type Job = Double;
 
+    const LOGGER: &'static str = "network";
+
+    fn poll_warning(&mut self) -> Option<String> {
+        None
+    }
+
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, _: i64) {
         if self.tick_at.is_some_and(|at| now >= at) {
             self.tick_at = None;

@@ -426,6 +426,12 @@ impl Sender {
 impl Role for Sender {
     type Job = CompressJob;
 
+    const LOGGER: &'static str = "producer";
+
+    fn poll_warning(&mut self) -> Option<String> {
+        None
+    }
+
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, _now_ms: i64) {
         self.outcomes.at(now);
         self.take_metadata(cluster, now);

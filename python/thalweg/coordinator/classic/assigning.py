@@ -13,7 +13,7 @@ from thalweg.coordinator.assignors.calls import assigning, joining
 from thalweg.coordinator.assignors.registry import common_protocol
 from thalweg.coordinator.assignors.topics import TopicsOfGroup
 from thalweg.coordinator.protocol import Assignment
-from thalweg.errors import KafkaConfigurationError, KafkaError
+from thalweg.errors import KafkaError
 from thalweg.structs import TopicPartition
 
 __all__ = ["Assignors"]
@@ -28,15 +28,12 @@ class Assignors:
     """
 
     def __init__(self, assignors: Sequence[AbstractPartitionAssignor]) -> None:
-        """Takes at least one.
+        """Takes them as `registry.resolved` gives them.
 
         Raises:
-            KafkaConfigurationError: If there is none, two have the same name, or they have no way
-                of rebalancing in common.
+            KafkaConfigurationError: If they have no way of rebalancing in common.
         """
         self._by_name = {each.name: each for each in assignors}
-        if not assignors or len(self._by_name) < len(assignors):
-            raise KafkaConfigurationError("assignors are needed, each with a name of its own")
         self._protocol = common_protocol(assignors)
         self.cooperative = self._protocol is RebalanceProtocol.COOPERATIVE
 

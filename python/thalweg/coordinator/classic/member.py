@@ -164,15 +164,6 @@ class ClassicMember:
         """The partitions that the application was told are its own."""
         return self._owned.partitions
 
-    @property
-    def wants_poll(self) -> bool:
-        """Whether Polled would lead to callbacks or a rebalance: poll should not sleep long."""
-        if self._after_callbacks is not None or self._topics is None:
-            return False
-        if self._is_lost() or self._synced is not None:
-            return True
-        return self._is_idle() and not self._prepared and self._needs_rejoin() is not None
-
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What fences this member's commits and transactions."""
         match self.state:

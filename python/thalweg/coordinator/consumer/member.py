@@ -13,7 +13,7 @@ No partition is taken while a report may be under way: the broker would read in 
 does not have the partition, and could give it to someone else at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -73,10 +73,10 @@ class ConsumerMember:
         generation: The member epoch; -1 outside of the group.
     """
 
-    def __init__(self, settings: ConsumerMemberSettings) -> None:
-        """Makes a consumer that is not subscribed to anything."""
+    def __init__(self, settings: ConsumerMemberSettings, jitter: Callable[[], float]) -> None:
+        """Makes one that is not subscribed; `jitter` gives factors for waits (0.8 to 1.2)."""
         self.state = _S.UNSUBSCRIBED
-        self._reports = Reports(settings)
+        self._reports = Reports(settings, jitter)
         self._settings = settings
         self._topics: frozenset[str] | None = None
         self._regex: str | None = None

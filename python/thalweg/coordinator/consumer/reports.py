@@ -10,9 +10,10 @@ takes a full one, as what the member owns is no more than what it was given. So 
 that polls once a minute keeps its membership, whenever the answer is looked at.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.consumer import heartbeats
 from thalweg.coordinator.consumer.heartbeats import API, ConsumerMemberSettings
 from thalweg.coordinator.consumer.topic_ids import IdPartition
@@ -37,7 +38,7 @@ class Reports:
         retry_at: When to report again, after a failure.
     """
 
-    def __init__(self, settings: ConsumerMemberSettings) -> None:
+    def __init__(self, settings: ConsumerMemberSettings, jitter: Callable[[], float]) -> None:
         self.member_id = settings.member_id
         self.epoch = 0
         self.token: int | None = None
@@ -45,7 +46,7 @@ class Reports:
         self._settings = settings
         self._interval_ms: float = settings.heartbeat_interval_ms
         self._repeated_from: float | None = None
-        self._failures = 0
+        self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = 0
 
     @property
@@ -95,23 +96,21 @@ class Reports:
         if not is_report:
             return []
         self.token = self.retry_at = self._repeated_from = None
-        self._failures = 0
+        self._backoff.reset()
         return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))]
 
     def failed(self, now: float, *, look_up: bool = False) -> list[MemberAction]:
         """Plans another try; whatever it was that failed, its answer is not known."""
         self.token = None
         if self.retry_at is None:
-            backoff_ms = self._settings.retry_backoff_ms * 2**self._failures
-            self._failures = min(self._failures + 1, 30)
-            self.retry_at = now + min(backoff_ms, self._settings.retry_backoff_max_ms)
+            self.retry_at = now + self._backoff.failed()
         return [ForgetCoordinator()] if look_up else []
 
     def leave(self) -> None:
         """Nothing is under way any more; the next report joins."""
         self.epoch = 0
         self.token = self.retry_at = self._repeated_from = None
-        self._failures = 0
+        self._backoff.reset()
 
     def leave_request(self) -> tuple[int, Send]:
         """The request that ends the membership, with its token."""

@@ -57,9 +57,15 @@ class Driver:
         self._config = config
         self._assigned_by_user = False
         self._listener: ConsumerRebalanceListener | None = None
+        self._regex: str | None = None
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
         self._offsets = CommittedOffsets(self._consumer, config, self)
+
+    @property
+    def _member(self) -> Membership | None:
+        """The membership, while there is a subscription; it outlives one that was given up."""
+        return self._membership if self._topics.subscribed else None
 
     # ------------------------------------------------------------------ from poll
 
@@ -70,15 +76,15 @@ class Driver:
             self._take(found)
         due = [
             self._topics.due_ms,
-            self._membership.poll() if self._membership is not None else None,
+            self._member.poll() if self._member is not None else None,
             self._offsets.poll(),
         ]
         at = soonest(due)
         return None if at is None else max(0, int(at - now_ms()) + 1)
 
     def _take(self, found: Found) -> None:
-        if self._membership is not None:
-            self._membership.take(found)
+        if self._member is not None:
+            self._member.take(found)
             return
         assigned = self._consumer.assignment()
         wanted = found.partitions_of(found.names)
@@ -118,15 +124,15 @@ class Driver:
             raise TypeError("All topics must be strings")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
             raise TypeError("listener must be a ConsumerRebalanceListener")
-        regex = self._brokers_own(pattern)
+        regex = self._regex = self._brokers_own(pattern)
         compiled = re.compile(pattern) if pattern is not None and regex is None else None
         self._listener = listener
         self._topics.subscribe(topics, compiled)
-        if self._config["group_id"] is not None and self._membership is None:
-            self._membership = Membership(
-                self._consumer, self._config, self._topics, self._offsets, self.reenter
-            )
-        if self._membership is not None:
+        if self._config["group_id"] is not None:
+            if self._membership is None:
+                self._membership = Membership(
+                    self._consumer, self._config, self._topics, self._offsets, self.reenter
+                )
             self._membership.listener = listener
             if compiled is None:
                 self._membership.subscribe(frozenset(topics), regex)
@@ -146,18 +152,20 @@ class Driver:
 
     def subscription(self) -> set[str] | None:
         """The topics subscribed to, or those that match the pattern."""
+        if self._regex is not None:  # as far as the broker has given partitions of them
+            return {each.topic for each in self._consumer.assignment()}
         return self._topics.names()
 
     def unsubscribe(self) -> None:
         """Gives all partitions up, and leaves the group."""
-        self._topics.clear()
-        self._assigned_by_user = False
-        membership, self._membership = self._membership, None
-        if membership is not None:
-            deadline = now_ms() + float(self._config["default_api_timeout_ms"])
-            membership.leave(deadline, commit=self._config["enable_auto_commit"])
+        member = self._member
+        if member is not None:
+            member.unsubscribe(now_ms() + float(self._config["default_api_timeout_ms"]))
         else:
             self._offsets.commit_what_moved()
+        self._topics.clear()  # not before: the last commit is the member's
+        self._assigned_by_user = False
+        self._regex = None
         self._consumer.set_subscribed(False)
         self._consumer._assign_native([])
 
@@ -165,24 +173,24 @@ class Driver:
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Of the member; outside of a group: generation -1, no member id."""
-        if self._membership is not None:
-            return self._membership.group_metadata()
+        if self._member is not None:
+            return self._member.group_metadata()
         instance = self._config["group_instance_id"]
         return ConsumerGroupMetadata(self._config["group_id"], group_instance_id=instance)
 
     def commit_refusal(self) -> KafkaError | None:
         """Why the member cannot commit now, if it cannot."""
-        return None if self._membership is None else self._membership.commit_refusal()
+        return None if self._member is None else self._member.commit_refusal()
 
     def commit_answered(self, code: int, generation: int) -> None:
         """The group refused a commit of the member."""
-        if self._membership is not None:
-            self._membership.commit_answered(code, generation)
+        if self._member is not None:
+            self._member.commit_answered(code, generation)
 
     def keep_up(self) -> None:
         """Takes in what the group has said while a call waits; runs no callback."""
-        if self._membership is not None:
-            self._membership.keep_up()
+        if self._member is not None:
+            self._member.keep_up()
 
     # ------------------------------------------------------------------ offsets
 
@@ -214,8 +222,8 @@ class Driver:
         commit = autocommit and self._config["enable_auto_commit"]
         group_id = self._config["group_id"]
         try:
-            if self._membership is not None:
-                self._membership.leave(deadline, commit=commit)
+            if self._member is not None:
+                self._member.close(deadline, commit=commit)
             elif commit and group_id is not None:
                 self.commit(None, timeout_ms)
             self._offsets.finish(deadline)

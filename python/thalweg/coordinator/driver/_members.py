@@ -1,11 +1,10 @@
 """The state machine of a consumer's membership, made out of its options."""
 
-import base64
 import random
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from thalweg._uuids import random_base64
 from thalweg.coordinator.assignors.registry import resolved
 from thalweg.coordinator.classic.member import ClassicMember
 from thalweg.coordinator.classic.requests import MemberSettings
@@ -23,7 +22,7 @@ def make_member(config: Mapping[str, Any]) -> Member:
         return ConsumerMember(
             ConsumerMemberSettings(
                 group_id=config["group_id"],
-                member_id=_uuid(),
+                member_id=random_base64(),
                 instance_id=config["group_instance_id"],
                 rack_id=config["client_rack"] or None,
                 server_assignor=config["group_remote_assignor"],
@@ -31,7 +30,8 @@ def make_member(config: Mapping[str, Any]) -> Member:
                 request_timeout_ms=config["request_timeout_ms"],
                 retry_backoff_ms=config["retry_backoff_ms"],
                 retry_backoff_max_ms=config["retry_backoff_max_ms"],
-            )
+            ),
+            _jitter,
         )
     settings = MemberSettings(**{name: config[name] for name in _FIELDS})
     return ClassicMember(settings, resolved(config["partition_assignment_strategy"]), _jitter)
@@ -39,8 +39,3 @@ def make_member(config: Mapping[str, Any]) -> Member:
 
 def _jitter() -> float:
     return random.uniform(0.8, 1.2)
-
-
-def _uuid() -> str:
-    """Random, in Kafka's own spelling."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -42,6 +42,7 @@ from thalweg.coordinator.steps import (
     Subscribed,
     Ticked,
     TopicsChanged,
+    Unsubscribed,
     WatchTopics,
 )
 from thalweg.errors import KafkaError
@@ -248,11 +249,20 @@ class Membership:
 
     # ------------------------------------------------------------------ the end
 
-    def leave(self, deadline_ms: float, *, commit: bool) -> None:
-        """Gives the partitions up and leaves the group, within a limit; errors are logged."""
+    def unsubscribe(self, deadline_ms: float) -> None:
+        """Gives the partitions up and leaves the group, until it is subscribed again."""
+        self._leave(Unsubscribed(), deadline_ms)
+        self._raised.clear()
+
+    def close(self, deadline_ms: float, *, commit: bool) -> None:
+        """The same for good; without `commit` not even auto-commit writes down what was read."""
+        self._leave(Closed(leave=True), deadline_ms, commit=commit)
+
+    def _leave(self, event: MemberEvent, deadline_ms: float, *, commit: bool = True) -> None:
+        """Within a limit; errors are logged."""
         self.keep_up()
         self._requests.clear()  # a JoinGroup that waits is of no interest any more
-        self._step(Closed(leave=True))
+        self._step(event)
         if not commit:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
         self._work(deadline_ms)
