@@ -133,9 +133,9 @@ class Membership:
             self._step(Ticked())
 
     @staticmethod
-    def _answer(token: int, request: Any) -> Answered:
+    def _answer(token: int, request: Any, timeout_ms: int = 0) -> Answered:
         try:
-            return Answered(token, request.result(0))
+            return Answered(token, request.result(timeout_ms))
         except KafkaError as error:
             return Answered(token, None, error)
 
@@ -267,11 +267,7 @@ class Membership:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
         self._work(deadline_ms)
         answered_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
-        for request in self._requests.values():
-            left_ms = max(0, int(answered_ms - now_ms()))
-            try:
-                request.result(left_ms)
-            except KafkaError as error:
-                log.debug("leaving the group: %s", error)
-        self._requests.clear()
+        leaving, self._requests = self._requests, {}
+        for token, request in leaving.items():
+            self._step(self._answer(token, request, max(0, int(answered_ms - now_ms()))))
         self._consumer._stop_heartbeat()
