@@ -164,4 +164,8 @@ SPREAD_CASES = [
     Case("produce", 1_000_000, 100, threads=threads, partitions=partitions)
     for partitions in (1, 100, 10_000)
     for threads in (1, 4, 16)
+] + [
+    replace(case, threads=threads)
+    for case in CASES[1:6]  # the same with codecs, and records of 1 KB
+    for threads in (4, 16)
 ]

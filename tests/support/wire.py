@@ -15,6 +15,7 @@ import builtins
 import socket
 import struct
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -231,9 +232,13 @@ class Wire:
         """Offsets by partition: -1 latest, -2 earliest, else the first at or after a timestamp."""
         topology = self.metadata(topic)
         found: dict[int, int] = {}
-        for partition in topology.topics[topic]:
-            host, port = topology.nodes[partition.leader]
-            with Connection(host, port, self.timeout) as connection:
+        with ExitStack() as stack:
+            connections = {
+                node: stack.enter_context(Connection(*topology.nodes[node], self.timeout))
+                for node in {partition.leader for partition in topology.topics[topic]}
+            }
+            for partition in topology.topics[topic]:
+                connection = connections[partition.leader]
                 found[partition.index] = list_offset(connection, topic, partition.index, timestamp)
         return found
 
