@@ -648,7 +648,7 @@ class Consumer(Generic[_K_co, _V_co]):
         position waits for `set_committed` before the reset policy applies; without it the
         policy applies at once."""
 
-    def assign(self, partitions: Iterable[_Partition]) -> None:
+    def _assign(self, partitions: Iterable[_Partition]) -> None:
         """Replaces the assignment; partitions that stay keep position, buffer and pause."""
 
     def set_subscribed(self, subscribed: bool) -> None:
@@ -709,6 +709,12 @@ class Consumer(Generic[_K_co, _V_co]):
     def paused(self) -> set[TopicPartition]: ...
     def highwater(self, partition: _Partition) -> int | None:
         """From the last fetch; None if there was none."""
+
+    def last_stable_offset(self, partition: _Partition) -> int | None:
+        """As highwater; brokers that know no transactions tell none."""
+
+    def last_poll_timestamp(self, partition: _Partition) -> int | None:
+        """Unix ms of the last answer to a fetch that named the partition."""
 
     def lag(self, partition: _Partition) -> int | None:
         """High watermark (last stable offset under read_committed) minus position."""
@@ -777,6 +783,61 @@ class Consumer(Generic[_K_co, _V_co]):
     def client(self) -> Client: ...
     @property
     def closed(self) -> bool: ...
+
+class AsyncConsumer(Generic[_K_co, _V_co]):
+    """The calls of a Consumer that wait, in one event loop: each gives a `Call`, see AsyncProducer.
+
+    Several may wait at a time. Cancelled while it waits, a poll has taken nothing. After the close
+    they raise a ConsumerStoppedError.
+    """
+
+    @classmethod
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    def __new__(cls, consumer: Consumer[_K_co, _V_co], completions: Completions) -> Self: ...
+    def open(
+        self, config: Mapping[str, Any], hooks: ConsumerHooks | None = None
+    ) -> Coroutine[Any, Any, None]:
+        """Opens the consumer, as its `_open`. Given up or failed, it may be tried again."""
+
+    def getone(
+        self, partitions: Sequence[_Partition] = ..., iterating: bool = False
+    ) -> Coroutine[Any, Any, ConsumerRecord[_K_co, _V_co]]:
+        """The next record of these partitions, of all if none is named. `iterating`: after the
+        close it raises StopAsyncIteration."""
+
+    def getmany(
+        self,
+        partitions: Sequence[_Partition],
+        timeout_ms: float | None,
+        max_records: int | None = None,
+    ) -> Coroutine[Any, Any, dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]]:
+        """As `Consumer.poll`; where there is nothing, the loop's other tasks have a turn at
+        least."""
+
+    def poll_arrow(
+        self,
+        timeout_ms: float | None,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+    ) -> Coroutine[Any, Any, RecordTable]: ...
+    def position(
+        self, partition: _Partition, timeout_ms: float | None
+    ) -> Coroutine[Any, Any, int]: ...
+    def until(
+        self, condition: Callable[[], object], timeout_ms: float | None
+    ) -> Coroutine[Any, Any, bool]:
+        """Does the coordinator's work (`before_poll`) until the condition is true."""
+
+    def list_offsets(
+        self, targets: Sequence[tuple[str, int, int]], timeout_ms: float | None
+    ) -> Coroutine[Any, Any, list[tuple[str, int, int, int, int]]]: ...
+    def result(
+        self, request: PendingRequest, timeout_ms: float | None = None
+    ) -> Coroutine[Any, Any, dict[str, Any]]:
+        """The answer to a request; raises as `PendingRequest.result`."""
+
+    def close(self, timeout: float) -> Coroutine[Any, Any, None]:
+        """As `Consumer.shutdown`; seconds. Given up, it goes on behind."""
 
 # ---------------------------------------------------------------- tables.rs
 

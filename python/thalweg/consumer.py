@@ -17,17 +17,16 @@ consumer, as in kafka-python.
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
-from thalweg import _closing, _core, _logging, interceptor, metrics
-from thalweg._coerce import duration_ms
+from thalweg import _closing, _consuming, _core, _logging, metrics
 from thalweg._core import ConsumerRecord
-from thalweg.config import Config, options_of, resolve
-from thalweg.coordinator.driver import Driver
+from thalweg.config import Config, options_of
+from thalweg.coordinator.driver import Driver, run
 from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
-from thalweg.errors import IllegalStateError, NoOffsetForPartitionError
-from thalweg.serializer import Deserializer, deserialize_function
+from thalweg.serializer import Deserializer
 from thalweg.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -60,25 +59,6 @@ __all__ = [
 _EARLIEST, _LATEST = -2, -1
 
 
-class _Hooks:
-    """The Python steps of `poll`, for the native core; see `_core.ConsumerHooks`."""
-
-    __slots__ = ("before_poll", "deserialize_key", "deserialize_value", "on_consume")
-
-    def __init__(self, config: Mapping[str, Any], before_poll: Any) -> None:
-        self.deserialize_key = deserialize_function(config["key_deserializer"])
-        self.deserialize_value = deserialize_function(config["value_deserializer"])
-        self.on_consume = interceptor.chain(config["interceptor_classes"], "on_consume")
-        self.before_poll = before_poll
-
-
-def _checked(partitions: Iterable[Any]) -> list[TopicPartition]:
-    found = list(partitions)
-    if not all(isinstance(each, TopicPartition) for each in found):
-        raise TypeError("partitions must be TopicPartition namedtuples")
-    return found
-
-
 class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
     """Reads records of topics or partitions (`consumer.KafkaConsumer`).
 
@@ -105,7 +85,6 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
 
     config: Config
     _driver: Driver
-    _assign_native = _core.Consumer.assign
 
     if TYPE_CHECKING:
 
@@ -149,20 +128,11 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             self._start(topics, configs)
 
     def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
-        config = resolve("c", given)
-        if config["client_id"] is None:
-            config["client_id"] = f"thalweg-consumer-{_closing.next_number('consumer')}"
-        self.config = config
-        for each in config["interceptor_classes"]:
-            if hasattr(each, "configure"):
-                each.configure(config.public())
+        self.config = config = _consuming.configured("KafkaConsumer", given)
         _logging.refresh()
         self._driver = Driver(self, config)
-        self._open(config.core(), _Hooks(config, self._driver.before_poll))
-        self._watch = metrics.Watch(self, config, "consumer")
-        deserializers = config["key_deserializer"], config["value_deserializer"]
-        own = [*deserializers, *config["interceptor_classes"], *config["metric_reporters"]]
-        interceptor.tell_cluster(self.client.watch_cluster_id, own)
+        self._open(config.core(), _consuming.Hooks(config, self._driver.before_poll))
+        self._watch = _consuming.watched(self, self.client, config)
         _closing.watch(self, _close_at_exit)
         if topics:
             self.subscribe(topics)
@@ -193,7 +163,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             IllegalStateError: If topics are subscribed to.
         """
-        self._driver.assign(_checked(partitions))
+        self._driver.assign(_consuming.checked(partitions))
 
     def subscribe(
         self,
@@ -216,9 +186,10 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             ValueError: If neither is given.
             TypeError: If topics is a str, or the listener is none.
         """
-        if isinstance(topics, str):
-            raise TypeError("topics must be a list of str, not one str")
-        self._driver.subscribe(list(topics), pattern, listener)
+        names = _consuming.names_given(topics)
+        if listener is not None:
+            _check_listener(listener)
+        self._driver.subscribe(names, pattern, listener)
 
     def subscription(self) -> set[str] | None:
         """The topics subscribed to; None without subscription."""
@@ -226,7 +197,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
 
     def unsubscribe(self) -> None:
         """Reads nothing any more, and leaves the group; commits first, if auto-commit is on."""
-        self._driver.unsubscribe()
+        run(self._driver.unsubscribe())
 
     # ------------------------------------------------------------------ records
 
@@ -263,7 +234,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
                 raise ValueError("max_records must be positive")
         if not update_offsets:
             raise ValueError("update_offsets=False is not offered: use seek()")
-        return super().poll(_whole(timeout_ms), max_records)
+        return super().poll(_consuming.whole_ms(timeout_ms), max_records)
 
     def poll_arrow(  # type: ignore[override]
         self,
@@ -285,10 +256,9 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             IllegalStateError: If a deserializer is set: its values could not be columns.
         """
-        for name in ("key_deserializer", "value_deserializer"):
-            if self.config[name] is not None:
-                raise IllegalStateError(f"poll_arrow() gives bytes, but {name} is set")
-        return RecordTable(super().poll_arrow(_whole(timeout_ms), max_records, max_bytes))
+        _consuming.check_bytes(self.config)
+        limit = _consuming.whole_ms(timeout_ms)
+        return RecordTable(super().poll_arrow(limit, max_records, max_bytes))
 
     # ------------------------------------------------------------------ positions
 
@@ -304,7 +274,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             IllegalStateError: If it is not assigned.
             KafkaTimeoutError: When the time is over.
         """
-        self._assigned(partition)
+        _consuming.check_assigned(self, partition)
         return super().position(partition, self._limit(timeout_ms))
 
     def seek(
@@ -324,16 +294,8 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If it is no TopicPartition.
             ValueError: If the offset is negative, or the partition is not assigned.
         """
-        if isinstance(offset, OffsetAndMetadata):
-            leader_epoch = offset.leader_epoch
-            offset = offset.offset
-        if not isinstance(partition, TopicPartition):
-            raise TypeError("partition must be a TopicPartition namedtuple")
-        if type(offset) is bool or not hasattr(offset, "__index__") or offset < 0:
-            raise ValueError("Offset must be int >= 0")
-        if partition not in self.assignment():
-            raise ValueError(f"Unassigned partition: {partition}")
-        super().seek(partition, offset, leader_epoch)
+        at, epoch = _consuming.offset_given(self, partition, offset, leader_epoch)
+        super().seek(partition, at, epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Reads on from the first offset there is; looked up when it is needed.
@@ -345,11 +307,11 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If one is no TopicPartition.
             ValueError: If one is not assigned, or nothing is.
         """
-        self.seek_to(self._chosen(partitions), "earliest")
+        self.seek_to(_consuming.chosen(self, partitions), "earliest")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Reads on from the end; see `seek_to_beginning`."""
-        self.seek_to(self._chosen(partitions), "latest")
+        self.seek_to(_consuming.chosen(self, partitions), "latest")
 
     def seek_to_committed(
         self, *partitions: TopicPartition, timeout_ms: float | None = None
@@ -362,8 +324,8 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
                 no position has moved then.
         """
-        chosen = self._chosen(partitions)
-        found = self._driver.fetch(chosen, self._limit(timeout_ms))
+        chosen = _consuming.chosen(self, partitions)
+        found = run(self._driver.fetch(chosen, self._limit(timeout_ms)))
         missing = [where for where, at in found.items() if at is None]
         if missing:
             self._seek_by_policy(missing)
@@ -372,16 +334,11 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
                 self.seek(where, at)
 
     def _seek_by_policy(self, partitions: list[TopicPartition]) -> None:
-        kind, _, duration = self.config["auto_offset_reset"].partition(":")
-        if kind == "none":
-            names = ", ".join(f"{each.topic}-{each.partition}" for each in partitions)
-            raise NoOffsetForPartitionError(
-                f"no committed offset for {names}, and auto_offset_reset is 'none'"
-            )
+        kind = _consuming.reset_kind(self.config, partitions)
         if kind != "by_duration":
             self.seek_to(partitions, kind)
             return
-        since_ms = int(time.time() * 1000) - (duration_ms(duration) or 0)
+        since_ms = _consuming.reset_since_ms(self.config)
         at_time = self.offsets_for_times(dict.fromkeys(partitions, since_ms))
         for where, at in at_time.items():
             if at is None:
@@ -396,11 +353,11 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If one is no TopicPartition.
             IllegalStateError: If one is not assigned.
         """
-        self.pause_partitions(_checked(partitions))
+        self.pause_partitions(_consuming.checked(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Undoes `pause`."""
-        self.resume_partitions(_checked(partitions))
+        self.resume_partitions(_consuming.checked(partitions))
 
     def highwater(self, partition: tuple[str, int]) -> int | None:
         """Offset after the partition's last record, as of the last fetch; None before one.
@@ -409,7 +366,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If it is no TopicPartition.
             IllegalStateError: If it is not assigned.
         """
-        self._assigned(partition)
+        _consuming.check_assigned(self, partition)
         return super().highwater(partition)
 
     # ------------------------------------------------------------------ lookups
@@ -450,21 +407,8 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             ValueError: If a timestamp is negative.
             KafkaTimeoutError: When the time is over.
         """
-        for where, timestamp in timestamps.items():
-            if timestamp < 0:
-                raise ValueError(
-                    f"The target time for partition {where} is {timestamp}. The target time"
-                    " cannot be negative."
-                )
-        targets = [(*where, int(timestamp)) for where, timestamp in timestamps.items()]
-        return {
-            TopicPartition(topic, partition): None
-            if offset < 0
-            else OffsetAndTimestamp(offset, timestamp, epoch)
-            for topic, partition, offset, timestamp, epoch in self.list_offsets(
-                targets, self._limit(timeout_ms)
-            )
-        }
+        targets = _consuming.time_targets(timestamps)
+        return _consuming.times_of(self.list_offsets(targets, self._limit(timeout_ms)))
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Names of all topics that this client may see; asks the cluster.
@@ -473,12 +417,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
         """
         answer = self.client.metadata(None, self._limit(timeout_ms))
-        hidden = self.config["exclude_internal_topics"]
-        return {
-            row["Name"]
-            for row in answer["Topics"]
-            if row["ErrorCode"] == 0 and not (hidden and row["IsInternal"])
-        }
+        return _consuming.visible_topics(answer, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
         """Partition ids of a topic; asks the cluster if it is not known yet.
@@ -514,7 +453,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             RebalanceInProgressError: While the group rebalances: poll, then commit again.
             KafkaTimeoutError: When the time is over.
         """
-        self._driver.commit(offsets, self._limit(timeout_ms))
+        run(self._driver.commit(offsets, self._limit(timeout_ms)))
 
     def commit_async(
         self,
@@ -559,7 +498,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         if not isinstance(partition, TopicPartition):
             raise TypeError("partition must be a TopicPartition namedtuple")
-        found = self._driver.fetch([partition], self._limit(timeout_ms))[partition]
+        found = run(self._driver.fetch([partition], self._limit(timeout_ms)))[partition]
         return found if found is None or metadata else found.offset
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -604,7 +543,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         limit = self._limit(timeout_ms)
         began = time.monotonic()
         try:
-            self._driver.close(autocommit, limit)
+            run(self._driver.close(autocommit, limit))
         finally:
             self.shutdown(max(0, limit - int((time.monotonic() - began) * 1000)))
             self._watch.close()
@@ -633,39 +572,19 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         found = self.config["default_api_timeout_ms"] if timeout_ms is None else timeout_ms
         return max(0, int(found))
 
-    def _assigned(self, partition: Any) -> None:
-        if not isinstance(partition, TopicPartition):
-            raise TypeError("partition must be a TopicPartition namedtuple")
-        if partition not in self.assignment():
-            raise IllegalStateError("Partition is not assigned")
-
-    def _chosen(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        assigned = self.assignment()
-        chosen = _checked(partitions) or sorted(assigned)
-        if not chosen:
-            raise ValueError("No partitions are currently assigned")
-        for each in chosen:
-            if each not in assigned:
-                raise ValueError(f"Unassigned partition: {each}")
-        return chosen
-
     def _ends(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
-        targets = [(*where, timestamp) for where in partitions]
-        return {
-            TopicPartition(topic, partition): offset
-            for topic, partition, offset, _, _ in self.list_offsets(
-                targets, self._limit(timeout_ms)
-            )
-        }
+        targets = _consuming.targets_of(partitions, timestamp)
+        return _consuming.offsets_of(self.list_offsets(targets, self._limit(timeout_ms)))
 
 
-def _whole(timeout_ms: float | None) -> int | None:
-    """Whole milliseconds for the core; infinite is None."""
-    if timeout_ms is None or timeout_ms == float("inf"):
-        return None
-    return int(timeout_ms)
+def _check_listener(listener: Any) -> None:
+    if not isinstance(listener, ConsumerRebalanceListener):
+        raise TypeError("listener must be a ConsumerRebalanceListener")
+    for name in ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"):
+        if iscoroutinefunction(getattr(listener, name)):
+            raise TypeError(f"{name} is a coroutine: that takes an AIOKafkaConsumer")
 
 
 def _close_at_exit(consumer: Any) -> None:

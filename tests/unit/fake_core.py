@@ -197,7 +197,7 @@ class Consumer(_Opened, Generic[K, V]):
         self.heard: list[tuple[Any, Any]] = []
         self.expired = False
 
-    def assign(self, partitions: Any) -> None:
+    def _assign(self, partitions: Any) -> None:
         self.assigned = [TopicPartition(*each) for each in partitions]
         self.calls.append(("assign", self.assigned))
 

@@ -136,7 +136,19 @@ impl Consumer {
         records_max: usize,
         sink: &mut S,
     ) -> Result<Drained, ConsumerError> {
-        let drained = drain(&self.buffer, &self.subscription, records_max, sink, || {
+        self.drain_only(&[], records_max, sink)
+    }
+
+    /// The same of some partitions only; of all if none is named. What is buffered of the others
+    /// stays where it is.
+    pub fn drain_only<S: RecordSink>(
+        &self,
+        only: &[TopicPartition],
+        records_max: usize,
+        sink: &mut S,
+    ) -> Result<Drained, ConsumerError> {
+        let (buffer, subscription) = (&self.buffer, &self.subscription);
+        let drained = drain(buffer, subscription, only, records_max, sink, || {
             self.emptied();
         });
         match &drained {

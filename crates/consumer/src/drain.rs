@@ -19,6 +19,7 @@ use crate::fetch_buffer::FetchBuffer;
 use crate::partition_state::FetchPosition;
 use crate::sink::{BatchInfo, Offer, RecordSink};
 use crate::subscription::Subscription;
+use crate::topic_partition::TopicPartition;
 
 /// What one drain did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,11 +43,13 @@ enum Stop {
     Empty,
 }
 
-/// Drains at most `records_max` records into `sink`. An error is returned only if no record was
+/// Drains at most `records_max` records of the partitions in `only` (of all if there are none) into
+/// `sink`. An error is returned only if no record was
 /// taken, and then the positions have not moved.
 pub(crate) fn drain<S: RecordSink>(
     buffer: &FetchBuffer,
     subscription: &Subscription,
+    only: &[TopicPartition],
     records_max: usize,
     sink: &mut S,
     mut emptied: impl FnMut(),
@@ -54,7 +57,7 @@ pub(crate) fn drain<S: RecordSink>(
     let horizon = buffer.begin(subscription).inspect_err(|_| emptied())?;
     let mut drained = Drained::default();
     while drained.records < records_max && !drained.refused {
-        let Some(mut fetch) = buffer.next(subscription, horizon) else {
+        let Some(mut fetch) = buffer.next(subscription, only, horizon) else {
             break;
         };
         let from = fetch.next_offset;

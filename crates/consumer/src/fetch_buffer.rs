@@ -113,10 +113,12 @@ impl FetchBuffer {
     }
 
     /// Takes out the first fetch that can be drained now: not stale (those are dropped on the
-    /// way), not paused (those stay), its first batch decoded, arrived before `horizon`.
+    /// way), not paused (those stay), its first batch decoded, arrived before `horizon`, of a
+    /// partition in `only` (of any if there are none).
     pub(crate) fn next(
         &self,
         subscription: &Subscription,
+        only: &[TopicPartition],
         horizon: u64,
     ) -> Option<Box<CompletedFetch>> {
         let mut stale = Vec::new();
@@ -129,7 +131,11 @@ impl FetchBuffer {
             };
             match standing(&assigned, fetch) {
                 Standing::Stale => stale.extend(state.queue.remove(index)),
-                Standing::Current if fetch.sequence <= horizon && fetch.is_ready() => {
+                Standing::Current
+                    if fetch.sequence <= horizon
+                        && fetch.is_ready()
+                        && (only.is_empty() || only.contains(&fetch.partition)) =>
+                {
                     break state.queue.remove(index);
                 }
                 _ => index += 1,

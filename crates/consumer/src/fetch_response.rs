@@ -279,6 +279,7 @@ impl Fetcher {
         now: Instant,
     ) -> Outcome {
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
+        state.fetched_at = Some(now);
         state.high_watermark = known(data.high_watermark).or(state.high_watermark);
         state.last_stable_offset = known(data.last_stable_offset).or(state.last_stable_offset);
         state.log_start_offset = known(data.log_start_offset).or(state.log_start_offset);

@@ -82,6 +82,8 @@ pub(crate) struct PartitionState {
     pub(crate) high_watermark: Option<i64>,
     pub(crate) last_stable_offset: Option<i64>,
     pub(crate) log_start_offset: Option<i64>,
+    /// When a broker last told these, with or without records.
+    pub(crate) fetched_at: Option<Instant>,
     /// Place in the rotation; smaller is sooner.
     pub(crate) turn: u64,
     /// To be looked at by the fetcher.
@@ -113,6 +115,7 @@ impl PartitionState {
             high_watermark: None,
             last_stable_offset: None,
             log_start_offset: None,
+            fetched_at: None,
             turn,
             touched: true,
             in_session: None,

@@ -12,6 +12,7 @@
 //! has the application's half assign like anyone else.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use crate::assigned::Assigned;
 use crate::error::ConsumerError;
@@ -133,6 +134,11 @@ impl Subscription {
         partition: &TopicPartition,
     ) -> Result<Option<i64>, ConsumerError> {
         self.read(partition, |s| s.log_start_offset)
+    }
+
+    /// When a broker last answered a fetch of the partition, with or without records.
+    pub fn fetched_at(&self, partition: &TopicPartition) -> Result<Option<Instant>, ConsumerError> {
+        self.read(partition, |s| s.fetched_at)
     }
 
     /// Records between the position and what can be read now.

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use thalweg_network::ClientView;
 
-use crate::call::{Call, Work};
+use crate::call::{Call, Producing};
 use crate::client::{Client, Handle};
 use crate::completions::Completions;
 use crate::hooks::topic_name;
@@ -41,7 +42,7 @@ impl AsyncProducer {
     }
 
     #[inline]
-    fn call(&self, py: Python<'_>, work: Work) -> PyResult<Call> {
+    fn call(&self, py: Python<'_>, work: Producing) -> PyResult<Call> {
         let Opened { core, completions } = self.opened(py)?;
         Ok(Call::new(Arc::clone(core), completions.clone_ref(py), work))
     }
@@ -81,7 +82,7 @@ impl AsyncProducer {
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Call> {
         let core = Arc::new(Core::start(py, config, hooks)?);
-        let work = Work::Start(Bootstrap::new(&core), slf);
+        let work = Producing::Start(Bootstrap::new(core.bootstrap_timeout), slf);
         Ok(Call::new(core, completions, work))
     }
 
@@ -105,7 +106,7 @@ impl AsyncProducer {
             partition,
             timestamp_ms,
         };
-        self.call(py, Work::Send(Sending::new(given)))
+        self.call(py, Producing::Send(Sending::new(given)))
     }
 
     #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None, *, serialized = false))]
@@ -125,7 +126,7 @@ impl AsyncProducer {
         let columns = send_many::columns(values, keys, headers, partition, timestamps_ms)?;
         let topic = topic_name(topic)?;
         let sending = send_many::send_lists(py, core, &topic, columns, serialized)?;
-        self.call(py, Work::SendMany(sending))
+        self.call(py, Producing::SendMany(sending))
     }
 
     fn _send_arrow<'py>(
@@ -136,44 +137,44 @@ impl AsyncProducer {
     ) -> PyResult<Call> {
         let core = &self.opened(py)?.core;
         let sending = send_many::send_columns(py, core, &topic_name(topic)?, data)?;
-        self.call(py, Work::SendMany(sending))
+        self.call(py, Producing::SendMany(sending))
     }
 
     #[pyo3(signature = (timeout = None))]
     fn _flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
-        self.call(py, Work::Flush(timeout))
+        self.call(py, Producing::Flush(timeout))
     }
 
     fn _partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<Call> {
         let waiting = PartitionsFor::new(py, &self.opened(py)?.core, topic)?;
-        self.call(py, Work::PartitionsFor(waiting))
+        self.call(py, Producing::PartitionsFor(waiting))
     }
 
     fn _init_transactions(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Work::Transacting(Transacting::Init))
+        self.call(py, Producing::Transacting(Transacting::Init))
     }
 
     fn _begin_transaction(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Work::Transacting(Transacting::Begin))
+        self.call(py, Producing::Transacting(Transacting::Begin))
     }
 
     fn _send_offsets(&self, py: Python<'_>, offsets: Vec<Offset>, group: Group) -> PyResult<Call> {
         let sending = Transacting::send_offsets(offsets, group);
-        self.call(py, Work::Transacting(sending))
+        self.call(py, Producing::Transacting(sending))
     }
 
     fn _commit_transaction(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Work::Transacting(Transacting::Commit))
+        self.call(py, Producing::Transacting(Transacting::Commit))
     }
 
     fn _abort_transaction(&self, py: Python<'_>) -> PyResult<Call> {
-        self.call(py, Work::Transacting(Transacting::Abort))
+        self.call(py, Producing::Transacting(Transacting::Abort))
     }
 
     /// Seconds; `None` waits for all that is not acknowledged.
     #[pyo3(signature = (timeout = None))]
     fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
-        self.call(py, Work::Close(Closing::new(timeout)))
+        self.call(py, Producing::Close(Closing::new(timeout)))
     }
 
     /// Closes where no loop runs any more: at exit.
@@ -216,7 +217,7 @@ pub(crate) struct Closing {
 }
 
 impl Closing {
-    fn new(timeout: Option<f64>) -> Self {
+    pub(crate) fn new(timeout: Option<f64>) -> Self {
         Self {
             timeout,
             deadline: None,
@@ -224,11 +225,14 @@ impl Closing {
     }
 }
 
-impl Operation for Closing {
-    type Output = ();
-
-    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
-        let view = core.view();
+impl Closing {
+    /// Goes on as far as it can; see [`Operation::poll`].
+    pub(crate) fn poll_view(
+        &mut self,
+        py: Python<'_>,
+        view: &ClientView,
+        waker: &Waker,
+    ) -> PyResult<Option<()>> {
         if self.deadline.is_none() {
             let deadline = gil::deadline_seconds(self.timeout).unwrap_or_else(far_away);
             view.start_close(deadline);
@@ -247,8 +251,20 @@ impl Operation for Closing {
         Ok(None)
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn until(&self) -> Option<Instant> {
         // A close without a timeout needs no timer.
         self.timeout.and(self.deadline)
+    }
+}
+
+impl Operation for Closing {
+    type Output = ();
+
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
+        self.poll_view(py, core.view(), waker)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.until()
     }
 }

@@ -20,6 +20,7 @@ use pyo3::types::PySet;
 use crate::async_producer::{AsyncProducer, Closing};
 use crate::batch_futures::{Batch, Rows};
 use crate::completions::Completions;
+use crate::job::{Job, Polled};
 use crate::operation::{Operation, is_over};
 use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
 use crate::record_future::RecordFuture;
@@ -28,8 +29,8 @@ use crate::sending::{Outcome, Sending};
 use crate::transactions::Transacting;
 use crate::{callbacks, gil};
 
-/// What is called.
-pub(crate) enum Work {
+/// What is called of a producer.
+pub(crate) enum Producing {
     Send(Sending),
     SendMany(SendMany),
     PartitionsFor(PartitionsFor),
@@ -39,6 +40,14 @@ pub(crate) enum Work {
     Transacting(Transacting),
     Start(Bootstrap, Py<AsyncProducer>),
     Close(Closing),
+}
+
+/// What a call does. A producer's are many and short, and lie in the call, whose memory is used
+/// again.
+#[allow(clippy::large_enum_variant)]
+enum Work {
+    Produce(Arc<Core>, Producing),
+    Job(Box<dyn Job>),
 }
 
 /// A call that sleeps.
@@ -54,10 +63,9 @@ enum Step {
     Return(Py<PyAny>),
 }
 
-/// A coroutine of a producer.
+/// A coroutine of a client.
 #[pyclass(freelist = 256, module = "thalweg._core")]
 pub(crate) struct Call {
-    core: Arc<Core>,
     completions: Py<Completions>,
     work: Option<Work>,
     started: bool,
@@ -119,9 +127,18 @@ impl Call {
 
 impl Call {
     #[inline]
-    pub(crate) fn new(core: Arc<Core>, completions: Py<Completions>, work: Work) -> Self {
+    pub(crate) fn new(core: Arc<Core>, completions: Py<Completions>, work: Producing) -> Self {
+        Self::of(completions, Work::Produce(core, work))
+    }
+
+    /// A call that is no producer's.
+    pub(crate) fn job(completions: Py<Completions>, job: impl Job + 'static) -> Self {
+        Self::of(completions, Work::Job(Box::new(job)))
+    }
+
+    #[inline]
+    fn of(completions: Py<Completions>, work: Work) -> Self {
         Self {
-            core,
             completions,
             work: Some(work),
             started: false,
@@ -150,13 +167,17 @@ impl Call {
                 Suspended { key, waker, timer }
             });
             let waker = key_and_waker.waker.clone();
-            let (found, deadline) = self.poll(py, &waker)?;
-            if let Some(result) = found {
-                self.end(py);
-                return Ok(Step::Return(result));
-            }
-            if !is_over(deadline) {
-                return self.sleep(py, deadline).map(Step::Yield);
+            let (polled, deadline) = self.poll(py, &waker)?;
+            match polled {
+                Polled::Done(result) => {
+                    self.end(py);
+                    return Ok(Step::Return(result));
+                }
+                Polled::Turn => return Ok(Step::Yield(py.None())),
+                Polled::Pending if !is_over(deadline) => {
+                    return self.sleep(py, deadline).map(Step::Yield);
+                }
+                Polled::Pending => {}
             }
         }
     }
@@ -166,79 +187,62 @@ impl Call {
     fn first_step(&mut self, py: Python<'_>) -> PyResult<Option<Step>> {
         self.started = true;
         let completions = self.completions.get();
-        // A client of the parent first: in a child asyncio says that no loop runs. And a close is
-        // for clients that are closed, too.
-        if !matches!(self.work, Some(Work::Close(_))) || self.core.view().is_inherited() {
-            self.core.check(py)?;
-        }
-        completions.check_loop(py)?;
-        match &mut self.work {
-            Some(Work::Send(sending)) => {
-                let Some(outcome) = sending.attempt(py, &self.core, None)? else {
-                    return Ok(None);
-                };
-                let future = future_of(py, completions, outcome)?;
-                self.work = None;
-                if completions.is_turn_due() {
-                    self.result = Some(future);
-                    return Ok(Some(Step::Yield(py.None())));
+        match self.work.as_mut().expect("checked before") {
+            Work::Produce(core, work) => {
+                // A client of the parent first: in a child asyncio says that no loop runs. And a
+                // close is for clients that are closed, too.
+                if !matches!(work, Producing::Close(_)) || core.view().is_inherited() {
+                    core.check(py)?;
                 }
-                Ok(Some(Step::Return(future)))
-            }
-            Some(Work::Flush(timeout)) => {
-                self.work = Some(Work::Flushing(Flush::new(&self.core, *timeout)));
+                completions.check_loop(py)?;
+                match work {
+                    Producing::Send(sending) => {
+                        let Some(outcome) = sending.attempt(py, core, None)? else {
+                            return Ok(None);
+                        };
+                        let future = future_of(py, completions, outcome)?;
+                        self.work = None;
+                        if completions.is_turn_due() {
+                            self.result = Some(future);
+                            return Ok(Some(Step::Yield(py.None())));
+                        }
+                        return Ok(Some(Step::Return(future)));
+                    }
+                    Producing::Flush(timeout) => {
+                        *work = Producing::Flushing(Flush::new(core, *timeout));
+                    }
+                    _ => {}
+                }
                 Ok(None)
             }
-            _ => Ok(None),
+            Work::Job(job) => {
+                job.check(py)?;
+                completions.check_loop(py)?;
+                // Before it takes anything: a cancellation during the turn must lose nothing.
+                if completions.is_turn_due() {
+                    return Ok(Some(Step::Yield(py.None())));
+                }
+                let found = job.attempt(py)?;
+                if found.is_some() {
+                    self.work = None;
+                }
+                Ok(found.map(Step::Return))
+            }
         }
     }
 
-    /// The result if there is one, and until when it is waited for.
-    fn poll(
-        &mut self,
-        py: Python<'_>,
-        waker: &Waker,
-    ) -> PyResult<(Option<Py<PyAny>>, Option<Instant>)> {
-        let core = &*self.core;
-        let completions = self.completions.get();
-        let work = self.work.as_mut().expect("checked before");
-        let result = match work {
-            Work::Send(sending) => sending
-                .poll(py, core, waker)?
-                .map(|outcome| future_of(py, completions, outcome)),
-            Work::SendMany(sending) => sending
-                .poll(py, core, waker)?
-                .map(|rows| future_of_many(py, completions, rows)),
-            Work::PartitionsFor(waiting) => waiting
-                .poll(py, core, waker)?
-                .map(|count| PySet::new(py, 0..count).map(|set| set.into_any().unbind())),
-            Work::Flushing(flush) => flush.poll(py, core, waker)?.map(|()| {
-                // Its futures have their outcomes, whatever the loop has not seen yet.
-                completions.drain_all(py);
-                Ok(py.None())
-            }),
-            Work::Flush(_) => unreachable!("the first step made it Flushing"),
-            Work::Transacting(call) => call.poll(py, core, waker)?.map(|()| Ok(py.None())),
-            Work::Start(waiting, producer) => waiting.poll(py, core, waker)?.map(|()| {
-                AsyncProducer::opened_by(producer, py, &self.core, &self.completions)
-                    .map(|()| py.None())
-            }),
-            Work::Close(closing) => closing.poll(py, core, waker)?.map(|()| {
-                completions.drain_all(py);
-                Ok(py.None())
-            }),
-        };
-        let deadline = match work {
-            Work::Send(sending) => sending.deadline(),
-            Work::SendMany(sending) => sending.deadline(),
-            Work::PartitionsFor(waiting) => waiting.deadline(),
-            Work::Flushing(flush) => flush.deadline(),
-            Work::Flush(_) => None,
-            Work::Transacting(call) => call.deadline(),
-            Work::Start(waiting, _) => waiting.deadline(),
-            Work::Close(closing) => closing.deadline(),
-        };
-        Ok((result.transpose()?, deadline))
+    /// What came of it so far, and until when it is waited for.
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<(Polled, Option<Instant>)> {
+        match self.work.as_mut().expect("checked before") {
+            Work::Job(job) => Ok((job.poll(py, waker)?, job.deadline())),
+            Work::Produce(core, work) => {
+                let result = work.poll(py, core, &self.completions, waker)?;
+                Ok((
+                    result.map_or(Polled::Pending, Polled::Done),
+                    work.deadline(),
+                ))
+            }
+        }
     }
 
     /// Has the task sleep until the waker is used or the deadline is over.
@@ -263,11 +267,8 @@ impl Call {
 
     /// The caller's exception ends it.
     fn give_up(&mut self, py: Python<'_>, error: &PyErr) {
-        match &self.work {
-            Some(Work::Send(sending)) => sending.given_up(py, &self.core, error),
-            Some(Work::SendMany(sending)) => sending.given_up(py, &self.core, error),
-            Some(Work::Transacting(call)) => call.given_up(py, &self.core, error),
-            _ => {}
+        if let Some(Work::Produce(core, work)) = &self.work {
+            work.given_up(py, core, error);
         }
         self.end(py);
     }
@@ -284,6 +285,67 @@ impl Call {
     }
 }
 
+impl Producing {
+    /// The result if there is one.
+    fn poll(
+        &mut self,
+        py: Python<'_>,
+        core: &Arc<Core>,
+        completions: &Py<Completions>,
+        waker: &Waker,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let of_loop = completions.get();
+        let result = match self {
+            Self::Send(sending) => sending
+                .poll(py, core, waker)?
+                .map(|outcome| future_of(py, of_loop, outcome)),
+            Self::SendMany(sending) => sending
+                .poll(py, core, waker)?
+                .map(|rows| future_of_many(py, of_loop, rows)),
+            Self::PartitionsFor(waiting) => waiting
+                .poll(py, core, waker)?
+                .map(|count| PySet::new(py, 0..count).map(|set| set.into_any().unbind())),
+            Self::Flushing(flush) => flush.poll(py, core, waker)?.map(|()| {
+                // Its futures have their outcomes, whatever the loop has not seen yet.
+                of_loop.drain_all(py);
+                Ok(py.None())
+            }),
+            Self::Flush(_) => unreachable!("the first step made it Flushing"),
+            Self::Transacting(call) => call.poll(py, core, waker)?.map(|()| Ok(py.None())),
+            Self::Start(waiting, producer) => waiting.poll(py, core, waker)?.map(|()| {
+                AsyncProducer::opened_by(producer, py, core, completions).map(|()| py.None())
+            }),
+            Self::Close(closing) => closing.poll(py, core, waker)?.map(|()| {
+                of_loop.drain_all(py);
+                Ok(py.None())
+            }),
+        };
+        result.transpose()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Send(sending) => sending.deadline(),
+            Self::SendMany(sending) => sending.deadline(),
+            Self::PartitionsFor(waiting) => waiting.deadline(),
+            Self::Flushing(flush) => flush.deadline(),
+            Self::Flush(_) => None,
+            Self::Transacting(call) => call.deadline(),
+            Self::Start(waiting, _) => waiting.deadline(),
+            Self::Close(closing) => closing.deadline(),
+        }
+    }
+
+    fn given_up(&self, py: Python<'_>, core: &Core, error: &PyErr) {
+        match self {
+            Self::Send(sending) => sending.given_up(py, core, error),
+            Self::SendMany(sending) => sending.given_up(py, core, error),
+            Self::Transacting(call) => call.given_up(py, core, error),
+            _ => {}
+        }
+    }
+}
+
 impl Drop for Call {
     fn drop(&mut self) {
         if self.started {
@@ -293,7 +355,7 @@ impl Drop for Call {
         Python::try_attach(|py| {
             let raised = PyErr::take(py);
             let kind = py.get_type::<PyRuntimeWarning>();
-            let text = c"a call of an AIOKafkaProducer was never awaited: it did nothing";
+            let text = c"a call of an asyncio client was never awaited: it did nothing";
             if let Err(error) = PyErr::warn(py, &kind, text, 1) {
                 error.write_unraisable(py, None);
             }

@@ -329,7 +329,7 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
     Ok(RequestTarget::Node(node.extract::<NodeId>()?))
 }
 
-struct Pending {
+pub(crate) struct Pending {
     ticket: Ticket<Response>,
     /// Held while the outcome goes from the ticket into the answer, so that a second thread that
     /// waits finds it in one of the two.
@@ -340,7 +340,7 @@ struct Pending {
 
 impl Pending {
     /// The answer if it is there; else the waker is woken when it is.
-    fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = self.answer.get() {
             return Some(answer);
@@ -361,6 +361,28 @@ impl Pending {
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct PendingRequest(Arc<Pending>);
 
+impl PendingRequest {
+    pub(crate) fn pending(&self) -> Arc<Pending> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// The answer as Python has it, or raised.
+pub(crate) fn answered<'py>(
+    py: Python<'py>,
+    answer: &Result<Value, ClientError>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match answer {
+        Ok(value) => values::to_py(py, value),
+        Err(error) => Err(errors::client(py, error)),
+    }
+}
+
+/// The error of who waited for an answer in vain.
+pub(crate) fn still_under_way(py: Python<'_>) -> PyErr {
+    errors::raise(py, "KafkaTimeoutError", "the request is still under way")
+}
+
 #[pymethods]
 impl PendingRequest {
     #[getter]
@@ -376,16 +398,9 @@ impl PendingRequest {
         } else {
             let deadline = gil::deadline_ms(timeout_ms);
             let found = gil::wait(py, deadline, |waker| pending.poll(waker))?;
-            let Some(answer) = found else {
-                let text = "the request is still under way";
-                return Err(errors::raise(py, "KafkaTimeoutError", text));
-            };
-            answer
+            found.ok_or_else(|| still_under_way(py))?
         };
-        match answer {
-            Ok(value) => values::to_py(py, value),
-            Err(error) => Err(errors::client(py, error)),
-        }
+        answered(py, answer)
     }
 
     fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::{PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyTuple};
-use thalweg_consumer::{FetchPosition, OffsetReset, OffsetSpec, TopicPartition};
+use thalweg_columns::TableLimits;
+use thalweg_consumer::{FetchPosition, ListedOffset, OffsetReset, OffsetSpec, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 
 use crate::client::{Client, Handle};
@@ -24,7 +25,7 @@ const ARROW_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) struct Consumer(OnceLock<Core>);
 
 impl Consumer {
-    fn core(&self, py: Python<'_>) -> PyResult<&Core> {
+    pub(crate) fn core(&self, py: Python<'_>) -> PyResult<&Core> {
         match self.0.get() {
             Some(core) if !core.client.view().is_inherited() => {
                 core.client
@@ -37,22 +38,107 @@ impl Consumer {
             None => Err(not_open(py)),
         }
     }
+
+    /// The core of a consumer that was opened, whatever has become of it.
+    pub(crate) fn opened(&self) -> Option<&Core> {
+        self.0.get()
+    }
+
+    /// A bootstrap server has answered.
+    pub(crate) fn open_with(&self, py: Python<'_>, core: Core) -> PyResult<()> {
+        self.0
+            .set(core)
+            .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))
+    }
 }
 
-type Pair = (String, i32);
+/// A core that starts connecting in the background, and how long to wait until it has.
+pub(crate) fn start_core(
+    py: Python<'_>,
+    config: &Bound<'_, PyAny>,
+    hooks: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Core, Duration)> {
+    let mut options = Options::new(config)?;
+    let client_config = settings::client(&mut options)?;
+    let mut consumer_config = settings::consumer(&mut options)?;
+    settings::align_consumer(&mut consumer_config, &client_config);
+    let max_poll_records = options.get::<usize>("max_poll_records")?.unwrap_or(500);
+    let arrow_bytes = options
+        .get::<usize>("poll_arrow_max_bytes")?
+        .unwrap_or(ARROW_BYTES);
+    let timeout: Option<Duration> = options.get::<f64>("consumer_timeout_ms")?.map(duration_ms);
+    options.finish()?;
+    let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
+    let client = py
+        .detach(|| ConsumerClient::start(&client_config, consumer_config))
+        .map_err(|error| errors::client(py, &error))?;
+    let core = Core::new(
+        Arc::new(client),
+        hooks,
+        max_poll_records,
+        arrow_bytes,
+        timeout,
+    );
+    Ok((core, client_config.bootstrap_timeout))
+}
+
+pub(crate) type Pair = (String, i32);
 
 /// Topic, partition, offset, timestamp, leader epoch.
-type Listed = (String, i32, i64, i64, i32);
+pub(crate) type Listed = (String, i32, i64, i64, i32);
 
-fn partition_of((topic, partition): Pair) -> TopicPartition {
+pub(crate) fn partition_of((topic, partition): Pair) -> TopicPartition {
     TopicPartition {
         topic: topic.into(),
         partition,
     }
 }
 
-fn partitions_of(pairs: Vec<Pair>) -> Vec<TopicPartition> {
+pub(crate) fn partitions_of(pairs: Vec<Pair>) -> Vec<TopicPartition> {
     pairs.into_iter().map(partition_of).collect()
+}
+
+/// What `list_offsets` is asked for: topic, partition, timestamp.
+pub(crate) fn lookups(
+    targets: Vec<(String, i32, i64)>,
+) -> PyResult<Vec<(TopicPartition, OffsetSpec)>> {
+    let lookup = |(topic, partition, timestamp)| {
+        let spec = OffsetSpec::from_wire_timestamp(timestamp).ok_or_else(|| {
+            let text = format!("timestamp {timestamp}: expected Unix milliseconds, -1, -2 or -3");
+            PyValueError::new_err(text)
+        })?;
+        Ok((partition_of((topic, partition)), spec))
+    };
+    targets.into_iter().map(lookup).collect()
+}
+
+pub(crate) fn listed_rows(listed: Vec<ListedOffset>) -> Vec<Listed> {
+    listed
+        .into_iter()
+        .map(|one| {
+            let tp = one.partition;
+            let topic = tp.topic.to_string();
+            (
+                topic,
+                tp.partition,
+                one.offset,
+                one.timestamp,
+                one.leader_epoch,
+            )
+        })
+        .collect()
+}
+
+/// Of a table: its rows and bytes.
+pub(crate) fn table_limits(
+    core: &Core,
+    max_records: Option<usize>,
+    max_bytes: Option<usize>,
+) -> PyResult<TableLimits> {
+    Ok(TableLimits {
+        rows_max: at_least_one("max_records", max_records)?.unwrap_or(usize::MAX),
+        bytes_max: at_least_one("max_bytes", max_bytes)?.unwrap_or(core.poll_arrow_max_bytes),
+    })
 }
 
 fn partition_set(py: Python<'_>, partitions: Vec<TopicPartition>) -> PyResult<Bound<'_, PySet>> {
@@ -79,36 +165,14 @@ impl Consumer {
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let mut options = Options::new(config)?;
-        let client_config = settings::client(&mut options)?;
-        let mut consumer_config = settings::consumer(&mut options)?;
-        settings::align_consumer(&mut consumer_config, &client_config);
-        let max_poll_records = options.get::<usize>("max_poll_records")?.unwrap_or(500);
-        let arrow_bytes = options
-            .get::<usize>("poll_arrow_max_bytes")?
-            .unwrap_or(ARROW_BYTES);
-        let timeout: Option<Duration> = options.get::<f64>("consumer_timeout_ms")?.map(duration_ms);
-        options.finish()?;
-        let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
-        let client = gil::client_call(py, |interrupted| {
-            let client = ConsumerClient::start(&client_config, consumer_config)?;
-            client
-                .view()
-                .wait_bootstrapped(client_config.bootstrap_timeout, interrupted)?;
-            Ok(client)
+        let (core, timeout) = start_core(py, config, hooks)?;
+        gil::client_call(py, |interrupted| {
+            core.client.view().wait_bootstrapped(timeout, interrupted)
         })?;
-        let core = Core::new(
-            Arc::new(client),
-            hooks,
-            max_poll_records,
-            arrow_bytes,
-            timeout,
-        );
-        self.0
-            .set(core)
-            .map_err(|_| errors::raise(py, "IllegalStateError", "the consumer is open already"))
+        self.open_with(py, core)
     }
 
+    #[pyo3(name = "_assign")]
     fn assign(&self, py: Python<'_>, partitions: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut pairs = Vec::new();
         for item in partitions.try_iter()? {
@@ -168,9 +232,8 @@ impl Consumer {
         max_bytes: Option<usize>,
     ) -> PyResult<RecordTable> {
         let core = self.core(py)?;
-        let records_max = at_least_one("max_records", max_records)?.unwrap_or(usize::MAX);
-        let bytes_max = at_least_one("max_bytes", max_bytes)?.unwrap_or(core.poll_arrow_max_bytes);
-        core.poll_arrow(py, gil::deadline_ms(timeout_ms), records_max, bytes_max)
+        let limits = table_limits(core, max_records, max_bytes)?;
+        core.poll_arrow(py, gil::deadline_ms(timeout_ms), limits)
             .map(RecordTable::new)
     }
 
@@ -214,10 +277,7 @@ impl Consumer {
         let core = self.core(py)?;
         let tp = partition_of(partition);
         let found = core.poll_position(py, &tp, gil::deadline_ms(timeout_ms))?;
-        found.ok_or_else(|| {
-            let metadata = core.client.view().metadata().snapshot();
-            errors::consumer(py, &core.consumer().position_timeout(&tp, &metadata))
-        })
+        found.ok_or_else(|| core.position_timeout(py, &tp))
     }
 
     fn positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -283,6 +343,25 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
+    fn last_stable_offset(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
+        self.core(py)?
+            .consumer()
+            .subscription()
+            .last_stable_offset(&partition_of(partition))
+            .map_err(|error| errors::consumer(py, &error))
+    }
+
+    /// Unix milliseconds of the last answer to a fetch of the partition.
+    fn last_poll_timestamp(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
+        let fetched_at = self
+            .core(py)?
+            .consumer()
+            .subscription()
+            .fetched_at(&partition_of(partition))
+            .map_err(|error| errors::consumer(py, &error))?;
+        Ok(fetched_at.map(|at| crate::append::now_ms() - at.elapsed().as_millis() as i64))
+    }
+
     fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let consumer = self.core(py)?.consumer();
         consumer
@@ -299,15 +378,7 @@ impl Consumer {
         timeout_ms: Option<f64>,
     ) -> PyResult<Vec<Listed>> {
         let core = self.core(py)?;
-        let mut asked = Vec::with_capacity(targets.len());
-        for (topic, partition, timestamp) in targets {
-            let spec = OffsetSpec::from_wire_timestamp(timestamp).ok_or_else(|| {
-                let text =
-                    format!("timestamp {timestamp}: expected Unix milliseconds, -1, -2 or -3");
-                PyValueError::new_err(text)
-            })?;
-            asked.push((partition_of((topic, partition)), spec));
-        }
+        let asked = lookups(targets)?;
         let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
         let pending = core.consumer().list_offsets(asked, deadline);
         // The core ends it at the deadline by itself, with the last problem it met.
@@ -327,19 +398,7 @@ impl Consumer {
                 ));
             }
         };
-        Ok(listed
-            .into_iter()
-            .map(|one| {
-                let tp = one.partition;
-                (
-                    tp.topic.to_string(),
-                    tp.partition,
-                    one.offset,
-                    one.timestamp,
-                    one.leader_epoch,
-                )
-            })
-            .collect())
+        Ok(listed_rows(listed))
     }
 
     fn reenter(&self, py: Python<'_>) -> PyResult<()> {

@@ -14,6 +14,7 @@
 use pyo3::prelude::*;
 
 mod append;
+mod async_consumer;
 mod async_producer;
 mod batch_futures;
 mod broker;
@@ -31,6 +32,7 @@ mod futures;
 mod gil;
 mod heartbeats;
 mod hooks;
+mod job;
 mod list_source;
 mod loop_queue;
 mod metrics;
@@ -48,6 +50,7 @@ mod send_many;
 mod sending;
 mod settings;
 mod sink;
+mod sleepers;
 mod tables;
 mod topics;
 mod transactions;
@@ -56,6 +59,8 @@ mod values;
 
 #[pymodule(gil_used = false)]
 mod _core {
+    #[pymodule_export]
+    use crate::async_consumer::AsyncConsumer;
     #[pymodule_export]
     use crate::async_producer::AsyncProducer;
     #[pymodule_export]

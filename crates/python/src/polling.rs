@@ -6,8 +6,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use thalweg_columns::{ArrowSink, Layout, SlabPool, TableLimits};
@@ -16,8 +18,10 @@ use thalweg_network::ClientError;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::wait::Parker;
 
+use crate::operation::is_over;
 use crate::records::ConsumerRecord;
 use crate::sink::{Deserializers, DictSink, Ended, OneSink, Poison, RecordMaker};
+use crate::sleepers::Sleepers;
 use crate::{capsules, errors, gil, types};
 
 /// Bytes of recycled column buffers a consumer keeps, in tables.
@@ -72,13 +76,21 @@ impl Columns {
     }
 }
 
+/// What one look came to.
+pub(crate) enum Look<'a, T> {
+    Found(T),
+    /// Nothing yet: to be looked for again when woken, and at this time.
+    Nothing {
+        state: MutexGuard<'a, PollState>,
+        until: Option<Instant>,
+    },
+}
+
 /// What iteration found.
-enum Offered<'py> {
+pub(crate) enum Offered<'py> {
     Record(Bound<'py, PyAny>),
     /// An interceptor took a record away.
     Kept,
-    /// Nothing in time.
-    Nothing,
 }
 
 /// An opened consumer.
@@ -90,6 +102,8 @@ pub(crate) struct Core {
     pub(crate) consumer_timeout: Option<Duration>,
     state: Mutex<PollState>,
     woken: AtomicBool,
+    /// Calls of asyncio that sleep until there is something.
+    pub(crate) sleepers: Sleepers,
     /// Nothing is handed out: the positions are being committed before partitions go.
     held: AtomicBool,
 }
@@ -118,6 +132,7 @@ impl Core {
             consumer_timeout,
             state: Mutex::new(state),
             woken: AtomicBool::new(false),
+            sleepers: Sleepers::default(),
             held: AtomicBool::new(false),
         }
     }
@@ -190,40 +205,59 @@ impl Core {
         Ok(state)
     }
 
-    /// Drains with `take` until it gives something or the deadline is over.
+    /// One look: what must end the call is raised, the coordinator's work is done if it is due, then
+    /// `take` may take. If it finds nothing, the waker is woken by the next thing worth looking at.
+    pub(crate) fn look<'a, T>(
+        &'a self,
+        py: Python<'_>,
+        mut state: MutexGuard<'a, PollState>,
+        deadline: Option<Instant>,
+        waker: &Waker,
+        take: &mut impl FnMut(&mut PollState) -> PyResult<Option<T>>,
+    ) -> PyResult<Look<'a, T>> {
+        self.check(py)?;
+        if let Some(failure) = state.failure.take() {
+            return Err(failure);
+        }
+        state = self.before_poll(py, state, deadline)?;
+        if let Some(found) = take(&mut state)? {
+            return Ok(Look::Found(found));
+        }
+        let subscribed = self.consumer().check_subscribed();
+        subscribed.map_err(|error| errors::consumer(py, &error))?;
+        // Registered, then looked at again: what came in between is a wake-up already.
+        self.consumer().register(waker);
+        if let Some(found) = take(&mut state)? {
+            return Ok(Look::Found(found));
+        }
+        let until = match (deadline, state.hook_due) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Ok(Look::Nothing { state, until })
+    }
+
+    /// Looks until `take` gives something or the deadline is over.
     fn poll_with<T>(
         &self,
         py: Python<'_>,
         deadline: Option<Instant>,
         mut take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Option<T>> {
-        let mut state = self.enter(py)?;
+        let mut kept = self.enter(py)?;
         loop {
-            self.check(py)?;
-            if let Some(failure) = state.failure.take() {
-                return Err(failure);
+            let waker = Parker::current();
+            match self.look(py, kept, deadline, waker.waker(), &mut take)? {
+                Look::Found(found) => return Ok(Some(found)),
+                Look::Nothing { .. } if is_over(deadline) => {
+                    py.check_signals()?;
+                    return Ok(None);
+                }
+                Look::Nothing { state, until } => {
+                    gil::park(py, until)?;
+                    kept = state;
+                }
             }
-            state = self.before_poll(py, state, deadline)?;
-            if let Some(found) = take(&mut state)? {
-                return Ok(Some(found));
-            }
-            let consumer = self.consumer();
-            let subscribed = consumer.check_subscribed();
-            subscribed.map_err(|error| errors::consumer(py, &error))?;
-            // Registered, then looked at again: what came in between is a wake-up already.
-            self.consumer().register(Parker::current().waker());
-            if let Some(found) = take(&mut state)? {
-                return Ok(Some(found));
-            }
-            if deadline.is_some_and(|at| at <= Instant::now()) {
-                py.check_signals()?;
-                return Ok(None);
-            }
-            let until = match (deadline, state.hook_due) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-            gil::park(py, until)?;
         }
     }
 
@@ -235,13 +269,24 @@ impl Core {
         records_max: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let _polling = self.client.poll_watch().enter();
-        let polled = self.poll_with(py, deadline, |state| self.drain(py, state, records_max))?;
-        let records = polled.unwrap_or_else(|| PyDict::new(py));
+        let polled = self.poll_with(py, deadline, |state| {
+            self.drain(py, state, &[], records_max)
+        })?;
+        match polled {
+            Some(records) => self.consumed(py, records),
+            None => Ok(PyDict::new(py)),
+        }
+    }
+
+    /// What the interceptors leave of it.
+    pub(crate) fn consumed<'py>(
+        &self,
+        py: Python<'py>,
+        records: Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         match &self.hooks.on_consume {
-            Some(hook) if !records.is_empty() => {
-                Ok(hook.bind(py).call1((records,))?.cast_into::<PyDict>()?)
-            }
-            _ => Ok(records),
+            Some(hook) => Ok(hook.bind(py).call1((records,))?.cast_into::<PyDict>()?),
+            None => Ok(records),
         }
     }
 
@@ -252,25 +297,39 @@ impl Core {
         partition: &TopicPartition,
         deadline: Option<Instant>,
     ) -> PyResult<Option<i64>> {
-        self.poll_with(py, deadline, |_| {
-            let consumer = self.consumer();
-            let position = consumer.subscription().position(partition);
-            let position = position.map_err(|error| errors::consumer(py, &error))?;
-            Ok(position.map(|at| at.offset))
-        })
+        self.poll_with(py, deadline, |_| self.known_position(py, partition))
     }
 
-    fn drain<'py>(
+    /// The next offset to be handed out, if it is known.
+    pub(crate) fn known_position(
+        &self,
+        py: Python<'_>,
+        partition: &TopicPartition,
+    ) -> PyResult<Option<i64>> {
+        let position = self.consumer().subscription().position(partition);
+        let position = position.map_err(|error| errors::consumer(py, &error))?;
+        Ok(position.map(|at| at.offset))
+    }
+
+    /// The error of who waited for a position in vain.
+    pub(crate) fn position_timeout(&self, py: Python<'_>, partition: &TopicPartition) -> PyErr {
+        let metadata = self.client.view().metadata().snapshot();
+        errors::consumer(py, &self.consumer().position_timeout(partition, &metadata))
+    }
+
+    /// Of these partitions, of all if none is named.
+    pub(crate) fn drain<'py>(
         &self,
         py: Python<'py>,
         state: &mut PollState,
+        only: &[TopicPartition],
         records_max: usize,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
         if self.is_held() {
             return Ok(None);
         }
         let mut sink = DictSink::new(py, &mut state.maker, &self.hooks.deserializers);
-        let drained = self.consumer().drain(records_max, &mut sink);
+        let drained = self.consumer().drain_only(only, records_max, &mut sink);
         let (dict, mut ended) = (sink.dict, sink.ended);
         if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
             // These are out of the buffer: they must reach the application first.
@@ -287,40 +346,39 @@ impl Core {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _polling = self.client.poll_watch().enter();
         loop {
-            match self.next_offered(py, deadline)? {
-                Offered::Record(record) => return Ok(Some(record)),
-                Offered::Kept => {}
-                Offered::Nothing => return Ok(None),
+            match self.poll_with(py, deadline, |state| self.take_one(py, state, &[]))? {
+                Some(Offered::Record(record)) => return Ok(Some(record)),
+                Some(Offered::Kept) => {}
+                None => return Ok(None),
             }
         }
     }
 
-    fn next_offered<'py>(
+    /// The next record of these partitions, of all if none is named.
+    pub(crate) fn take_one<'py>(
         &self,
         py: Python<'py>,
-        deadline: Option<Instant>,
-    ) -> PyResult<Offered<'py>> {
-        let offered = self.poll_with(py, deadline, |state| {
-            if self.is_held() {
-                return Ok(None);
+        state: &mut PollState,
+        only: &[TopicPartition],
+    ) -> PyResult<Option<Offered<'py>>> {
+        if self.is_held() {
+            return Ok(None);
+        }
+        let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
+        let drained = self.consumer().drain_only(only, 1, &mut sink);
+        let (record, ended) = (sink.record, sink.ended);
+        settled(py, drained, ended)?;
+        let Some(record) = record else {
+            return Ok(None);
+        };
+        match &self.hooks.on_consume {
+            None => Ok(Some(Offered::Record(record.into_any()))),
+            Some(hook) => {
+                let partition = state.maker.partition_object(py)?;
+                let left = intercepted(py, hook, partition, record)?;
+                Ok(Some(left.map_or(Offered::Kept, Offered::Record)))
             }
-            let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
-            let drained = self.consumer().drain(1, &mut sink);
-            let (record, ended) = (sink.record, sink.ended);
-            settled(py, drained, ended)?;
-            let Some(record) = record else {
-                return Ok(None);
-            };
-            match &self.hooks.on_consume {
-                None => Ok(Some(Offered::Record(record.into_any()))),
-                Some(hook) => {
-                    let partition = state.maker.partition_object(py)?;
-                    let left = intercepted(py, hook, partition, record)?;
-                    Ok(Some(left.map_or(Offered::Kept, Offered::Record)))
-                }
-            }
-        })?;
-        Ok(offered.unwrap_or(Offered::Nothing))
+        }
     }
 
     /// All that is buffered, as columns.
@@ -328,37 +386,33 @@ impl Core {
         &self,
         py: Python<'_>,
         deadline: Option<Instant>,
-        records_max: usize,
-        bytes_max: usize,
-    ) -> PyResult<arrow_array::RecordBatch> {
+        limits: TableLimits,
+    ) -> PyResult<RecordBatch> {
         let _polling = self.client.poll_watch().enter();
-        let limits = TableLimits {
-            rows_max: records_max,
-            bytes_max,
-        };
-        let filled = self.poll_with(py, deadline, |state| {
-            if self.is_held() {
-                return Ok(None);
-            }
-            let sink = self.arrow_sink(state, limits);
-            let consumer = self.consumer();
-            let drained = py
-                .detach(|| consumer.drain(records_max, sink))
-                .map_err(|error| errors::consumer(py, &error))?;
-            if drained.records == 0 {
-                return Ok(None);
-            }
-            sink.take()
-                .map(Some)
-                .map_err(|error| capsules::columns_error(&error))
-        })?;
-        match filled {
-            Some(table) => Ok(table),
-            // The same schema when it is empty.
-            None => Ok(arrow_array::RecordBatch::new_empty(Arc::clone(
-                Layout::poll().schema(),
-            ))),
+        let filled = self.poll_with(py, deadline, |state| self.take_columns(py, state, limits))?;
+        Ok(filled.unwrap_or_else(no_columns))
+    }
+
+    pub(crate) fn take_columns(
+        &self,
+        py: Python<'_>,
+        state: &mut PollState,
+        limits: TableLimits,
+    ) -> PyResult<Option<RecordBatch>> {
+        if self.is_held() {
+            return Ok(None);
         }
+        let sink = self.arrow_sink(state, limits);
+        let consumer = self.consumer();
+        let drained = py
+            .detach(|| consumer.drain(limits.rows_max, sink))
+            .map_err(|error| errors::consumer(py, &error))?;
+        if drained.records == 0 {
+            return Ok(None);
+        }
+        sink.take()
+            .map(Some)
+            .map_err(|error| capsules::columns_error(&error))
     }
 
     fn arrow_sink<'a>(&self, state: &'a mut PollState, limits: TableLimits) -> &'a mut ArrowSink {
@@ -376,6 +430,11 @@ impl Core {
         };
         &mut state.arrow.insert(columns).sink
     }
+}
+
+/// A table of no rows, with the same columns as any other.
+pub(crate) fn no_columns() -> RecordBatch {
+    RecordBatch::new_empty(Arc::clone(Layout::poll().schema()))
 }
 
 /// Whether anything was taken; raises what kept everything from being taken.

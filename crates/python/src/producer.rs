@@ -58,7 +58,7 @@ impl Producer {
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let core = Core::start(py, config, hooks)?;
-        run(py, &core, &mut Bootstrap::new(&core))?;
+        run(py, &core, &mut Bootstrap::new(core.bootstrap_timeout))?;
         self.0
             .set(core)
             .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is open already"))

@@ -95,20 +95,22 @@ pub(crate) struct Bootstrap {
 }
 
 impl Bootstrap {
-    pub(crate) fn new(core: &Core) -> Self {
+    pub(crate) fn new(timeout: Duration) -> Self {
         Self {
-            deadline: Instant::now() + core.bootstrap_timeout,
+            deadline: Instant::now() + timeout,
             causes: None,
         }
     }
-}
 
-impl Operation for Bootstrap {
-    type Output = ();
-
-    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
+    /// Goes on as far as it can; see [`Operation::poll`].
+    pub(crate) fn poll_view(
+        &mut self,
+        py: Python<'_>,
+        view: &ClientView,
+        waker: &Waker,
+    ) -> PyResult<Option<()>> {
         if self.causes.is_none() {
-            match core.view().poll_bootstrapped(waker) {
+            match view.poll_bootstrapped(waker) {
                 Some(Ok(())) => return Ok(Some(())),
                 Some(Err(error)) => return Err(errors::client(py, &error)),
                 None if !is_over(Some(self.deadline)) => return Ok(None),
@@ -116,7 +118,7 @@ impl Operation for Bootstrap {
             }
             self.deadline = Instant::now() + ASK_TIMEOUT;
         }
-        let causes = self.causes.get_or_insert_with(|| core.view().no_brokers());
+        let causes = self.causes.get_or_insert_with(|| view.no_brokers());
         match causes.poll(waker) {
             Some(Ok(error) | Err(error)) => Err(errors::client(py, &error)),
             None if !is_over(Some(self.deadline)) => Ok(None),
@@ -125,6 +127,18 @@ impl Operation for Bootstrap {
                 Err(errors::client(py, &ClientError::TimedOut(text)))
             }
         }
+    }
+
+    pub(crate) fn until(&self) -> Instant {
+        self.deadline
+    }
+}
+
+impl Operation for Bootstrap {
+    type Output = ();
+
+    fn poll(&mut self, py: Python<'_>, core: &Core, waker: &Waker) -> PyResult<Option<()>> {
+        self.poll_view(py, core.view(), waker)
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -10,17 +10,22 @@ if TYPE_CHECKING:
     from typing import Any
 
     from thalweg.aio.batch import BatchBuilder
+    from thalweg.aio.consumer import AIOKafkaConsumer
     from thalweg.aio.producer import AIOKafkaProducer, RecordFuture
 
-__all__ = ["AIOKafkaProducer", "BatchBuilder", "RecordFuture"]
+__all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "BatchBuilder", "RecordFuture"]
 
 # Where each name lives; read by __getattr__ at its first use.
-_HOMES = {"AIOKafkaProducer": "producer", "BatchBuilder": "batch", "RecordFuture": "producer"}
+_HOMES = {
+    "AIOKafkaConsumer": "consumer",
+    "AIOKafkaProducer": "producer",
+    "BatchBuilder": "batch",
+    "RecordFuture": "producer",
+}
 _NOT_YET = {
-    "AIOKafkaConsumer": "use thalweg.KafkaConsumer, its poll() by asyncio.to_thread()",
     "AIOKafkaAdminClient": "use thalweg.KafkaAdminClient, its calls by asyncio.to_thread()",
 }
-_MODULES = ("batch", "producer")
+_MODULES = ("batch", "consumer", "producer")
 
 
 def __getattr__(name: str) -> "Any":

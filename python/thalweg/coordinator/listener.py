@@ -2,11 +2,13 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from inspect import isawaitable
+from typing import Any
 
 from thalweg.structs import TopicPartition
 
-__all__ = ["AsyncConsumerRebalanceListener", "ConsumerRebalanceListener", "tell"]
+__all__ = ["AsyncConsumerRebalanceListener", "ConsumerRebalanceListener", "Listener", "tell"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -46,19 +48,31 @@ class AsyncConsumerRebalanceListener(ABC):
         await self.on_partitions_revoked(lost)
 
 
+Listener = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
+
+
 def tell(
-    listener: ConsumerRebalanceListener | None, what: str, partitions: Iterable[TopicPartition]
-) -> None:
+    listener: Listener | None,
+    what: str,
+    partitions: Iterable[TopicPartition],
+    spawn: Callable[[Awaitable[object]], Any] | None = None,
+) -> Any:
     """Calls a listener; what it raises is logged, as the rebalance goes on without it.
 
     Args:
         listener: Whom to tell, if anybody.
         what: The method's name.
         partitions: What it is told.
+        spawn: Runs what a listener of asyncio gives back, as a task.
+
+    Returns:
+        That task; None if there is none to wait for.
     """
     if listener is None:
-        return
+        return None
     try:
-        getattr(listener, what)(list(partitions))
+        told = getattr(listener, what)(list(partitions))
     except Exception:
         log.exception("%s of %r raised", what, listener)
+        return None
+    return spawn(told) if spawn is not None and isawaitable(told) else None

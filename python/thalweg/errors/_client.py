@@ -16,6 +16,7 @@ __all__ = [
     "BufferExhaustedError",
     "Cancelled",
     "CommitFailedError",
+    "ConsumerStoppedError",
     "CorrelationIdError",
     "DeserializationError",
     "IllegalArgumentError",
@@ -74,6 +75,10 @@ class IllegalArgumentError(KafkaError):
 
 class IllegalStateError(KafkaError):
     """The call makes no sense now: after close, in a forked child, without assignment."""
+
+
+class ConsumerStoppedError(IllegalStateError):
+    """The AIOKafkaConsumer was stopped (aiokafka)."""
 
 
 class UnsupportedOperationError(KafkaError, NotImplementedError):

@@ -36,8 +36,22 @@ impl PollWatch {
     }
 
     pub fn enter(&self) -> Polling<'_> {
-        self.last.store(INSIDE, Ordering::Relaxed);
+        self.begin();
         Polling(self)
+    }
+
+    /// A poll begins. For polls that no scope encloses, such as tasks that sleep; else [`Self::enter`].
+    pub fn begin(&self) {
+        self.last.store(INSIDE, Ordering::Relaxed);
+    }
+
+    /// The last poll that was inside has ended.
+    pub fn end(&self) {
+        if self.watched.load(Ordering::Relaxed) {
+            self.note(clock::now());
+        } else {
+            self.last.store(UNWATCHED, Ordering::Relaxed);
+        }
     }
 
     /// From now on the end of each poll is noted. Called by the polling thread, mostly from within
@@ -73,11 +87,7 @@ impl PollWatch {
 
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
-        if self.0.watched.load(Ordering::Relaxed) {
-            self.0.note(clock::now());
-        } else {
-            self.0.last.store(UNWATCHED, Ordering::Relaxed);
-        }
+        self.0.end();
     }
 }
 

@@ -7,15 +7,16 @@
                               └─> the core: assign, set_committed
 
 `before_poll` never waits: it sends what is to be asked, and has the core call it again when the
-answer is there. `commit`, `fetch`, `unsubscribe` and `close` wait, within their limits. A listener
-runs within the application's own poll (or close, or unsubscribe), and may itself commit and seek.
+answer is there. `commit`, `fetch`, `unsubscribe` and `close` wait, within their limits: they are
+generators of what they wait for (`_waits.py`). A listener runs within the application's own poll
+(or close, or unsubscribe), and may itself commit and seek.
 """
 
 import contextlib
 import logging
 import re
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from thalweg.coordinator.commit_future import CommitFuture
@@ -23,7 +24,8 @@ from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
-from thalweg.coordinator.listener import ConsumerRebalanceListener, tell
+from thalweg.coordinator.driver._waits import Wait, Waiting, run
+from thalweg.coordinator.listener import Listener, tell
 from thalweg.errors import (
     BrokerResponseError,
     IllegalStateError,
@@ -37,7 +39,7 @@ from thalweg.structs import (
     TopicPartition,
 )
 
-__all__ = ["Driver"]
+__all__ = ["Driver", "Wait", "Waiting", "run"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -49,14 +51,27 @@ _ONE_WAY: Final = (
 
 
 class Driver:
-    """The coordinator's side of one consumer."""
+    """The coordinator's side of one consumer.
 
-    def __init__(self, consumer: Any, config: Mapping[str, Any]) -> None:
+    Args:
+        consumer: The core's class, or one that extends it.
+        config: Its options.
+        spawn: Runs what a listener of asyncio gives back, as a task that reenters when it is done.
+    """
+
+    def __init__(
+        self,
+        consumer: Any,
+        config: Mapping[str, Any],
+        spawn: Callable[[Awaitable[object]], Any] | None = None,
+    ) -> None:
         # The core keeps before_poll, so a strong reference here would be a cycle through it.
         self._consumer = weakref.proxy(consumer)
         self._config = config
         self._assigned_by_user = False
-        self._listener: ConsumerRebalanceListener | None = None
+        self._listener: Listener | None = None
+        self._spawn = spawn
+        self._told_at_all = False
         self._regex: str | None = None
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
@@ -86,15 +101,16 @@ class Driver:
         if self._member is not None:
             self._member.take(found)
             return
+        self._told_at_all = True
         assigned = self._consumer.assignment()
         wanted = found.partitions_of(found.names)
         gone, new = sorted(assigned - wanted), sorted(wanted - assigned)
         if not gone and not new:
             return
         if gone:
-            tell(self._listener, "on_partitions_revoked", gone)
-        self._consumer._assign_native(sorted(wanted))
-        tell(self._listener, "on_partitions_assigned", new)
+            tell(self._listener, "on_partitions_revoked", gone, self._spawn)
+        self._consumer._assign(sorted(wanted))
+        tell(self._listener, "on_partitions_assigned", new, self._spawn)
 
     def reenter(self, _: object = None) -> None:
         """Has the core call `before_poll` soon; from any thread."""
@@ -109,11 +125,14 @@ class Driver:
             raise IllegalStateError(_ONE_WAY)
         self._offsets.commit_what_moved()
         self._assigned_by_user = bool(partitions)
-        self._consumer._assign_native(partitions)
+        self._consumer._assign(partitions)
         self._consumer.reenter()  # new partitions may wait for their committed offsets
 
     def subscribe(
-        self, topics: list[str], pattern: str | re.Pattern[str] | None, listener: Any
+        self,
+        topics: list[str],
+        pattern: str | re.Pattern[str] | None,
+        listener: Listener | None,
     ) -> None:
         """Takes the user's choice of topics."""
         if self._assigned_by_user or (topics and pattern is not None):
@@ -122,16 +141,20 @@ class Driver:
             raise ValueError("Must provide topics or pattern")
         if not all(isinstance(each, str) for each in topics):
             raise TypeError("All topics must be strings")
-        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
-            raise TypeError("listener must be a ConsumerRebalanceListener")
         regex = self._regex = self._brokers_own(pattern)
         compiled = re.compile(pattern) if pattern is not None and regex is None else None
         self._listener = listener
+        self._told_at_all = False
         self._topics.subscribe(topics, compiled)
         if self._config["group_id"] is not None:
             if self._membership is None:
                 self._membership = Membership(
-                    self._consumer, self._config, self._topics, self._offsets, self.reenter
+                    self._consumer,
+                    self._config,
+                    self._topics,
+                    self._offsets,
+                    self.reenter,
+                    self._spawn,
                 )
             self._membership.listener = listener
             if compiled is None:
@@ -156,18 +179,25 @@ class Driver:
             return {each.topic for each in self._consumer.assignment()}
         return self._topics.names()
 
-    def unsubscribe(self) -> None:
+    def has_partitions(self) -> bool:
+        """Whether those of the subscription are known: the group has said which, be it none."""
+        if self._member is not None:
+            return self._member.has_partitions()
+        return self._told_at_all or not self._topics.subscribed
+
+    def unsubscribe(self) -> Waiting[None]:
         """Gives all partitions up, and leaves the group."""
         member = self._member
         if member is not None:
-            member.unsubscribe(now_ms() + float(self._config["default_api_timeout_ms"]))
+            deadline = now_ms() + float(self._config["default_api_timeout_ms"])
+            yield from member.unsubscribe(deadline)
         else:
             self._offsets.commit_what_moved()
         self._topics.clear()  # not before: the last commit is the member's
         self._assigned_by_user = False
         self._regex = None
         self._consumer.set_subscribed(False)
-        self._consumer._assign_native([])
+        self._consumer._assign([])
 
     # ------------------------------------------------------------------ the group
 
@@ -196,15 +226,15 @@ class Driver:
 
     def fetch(
         self, partitions: list[TopicPartition], timeout_ms: int
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Committed offsets; waits and retries within the limit."""
         return self._offsets.fetch(partitions, timeout_ms)
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int
-    ) -> None:
+    ) -> Waiting[None]:
         """Commits and waits; asynchronous commits made before are finished first."""
-        self._offsets.commit(offsets, timeout_ms)
+        return self._offsets.commit(offsets, timeout_ms)
 
     def commit_async(
         self,
@@ -216,17 +246,17 @@ class Driver:
 
     # ------------------------------------------------------------------ the end
 
-    def close(self, autocommit: bool, timeout_ms: int) -> None:
+    def close(self, autocommit: bool, timeout_ms: int) -> Waiting[None]:
         """Last commit and callbacks, leaving, then the user's own objects; errors are logged."""
         deadline = now_ms() + timeout_ms
         commit = autocommit and self._config["enable_auto_commit"]
         group_id = self._config["group_id"]
         try:
             if self._member is not None:
-                self._member.close(deadline, commit=commit)
+                yield from self._member.close(deadline, commit=commit)
             elif commit and group_id is not None:
-                self.commit(None, timeout_ms)
-            self._offsets.finish(deadline)
+                yield from self.commit(None, timeout_ms)
+            yield from self._offsets.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)
         config = self._config

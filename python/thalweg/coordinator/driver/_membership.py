@@ -5,20 +5,24 @@
                                                      └─> chores, in their order: auto-commit,
                                                          listener, assignment
 
-Chores run in the thread that polls. An auto-commit before partitions go is waited for between
-polls, not in them: meanwhile no records are handed out, as nobody would commit them.
+Chores run in the thread that polls. What one of them has to wait for (an auto-commit before
+partitions go, a listener of asyncio) is waited for between polls, not in them: meanwhile no records
+are handed out, as nobody would commit them.
 """
 
-import logging
+import contextlib
+import functools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._members import make_member
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
-from thalweg.coordinator.listener import ConsumerRebalanceListener, tell
+from thalweg.coordinator.driver._waits import Wait, Waiting
+from thalweg.coordinator.listener import Listener, tell
 from thalweg.coordinator.steps import (
     Answered,
     Assign,
@@ -50,13 +54,32 @@ from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["Membership"]
 
-log = logging.getLogger("thalweg.coordinator")
-
 Chore = AutoCommit | Revoke | Lose | Assign
 # An auto-commit before a rebalance is given up after so long: the group is not kept waiting.
 _AUTO_COMMIT_LIMIT_MS: Final = 5000.0
 # Who leaves waits no longer for the answer: without it the session ends all the same.
 _LEAVE_LIMIT_MS: Final = 5000.0
+
+
+@dataclass
+class _UnderWay:
+    """What a chore waits for.
+
+    Attributes:
+        is_done: Whether that is over.
+        until_ms: When it is given up; None: not before the end.
+        task: The listener's; None: it is a commit.
+        then: What is left to do.
+    """
+
+    is_done: Callable[[], bool]
+    until_ms: float | None = None
+    task: Any = None
+    then: Callable[[], object] | None = None
+
+    def is_over(self) -> bool:
+        """Done, or given up."""
+        return self.is_done() or (self.until_ms is not None and now_ms() >= self.until_ms)
 
 
 class Membership:
@@ -73,6 +96,7 @@ class Membership:
         topics: Topics,
         offsets: CommittedOffsets,
         on_answer: Callable[[Any], object],
+        spawn: Callable[[Awaitable[object]], Any] | None = None,
     ) -> None:
         self._consumer = consumer
         self._config = config
@@ -84,10 +108,12 @@ class Membership:
         self._requests: dict[int, Any] = {}
         self._chores: deque[Chore] = deque()
         self._at_work = False
-        self._auto_commit: tuple[Any, float] | None = None
+        self._under_way: _UnderWay | None = None
+        self._spawn = spawn
+        self._was_assigned = False
         self._raised: deque[KafkaError] = deque()
         self._failed: KafkaError | None = None
-        self.listener: ConsumerRebalanceListener | None = None
+        self.listener: Listener | None = None
 
     # ------------------------------------------------------------------ from poll
 
@@ -109,14 +135,15 @@ class Membership:
         """
         self.keep_up()
         self._work()
-        if not self._chores:
+        if not self._chores and self._under_way is None:
             self._step(Polled())
             self._work()
         if self._failed is not None:
             raise self._failed
         if self._raised:
             raise self._raised.popleft()
-        return soonest([self._member.next_deadline(), self._auto_commit_due()])
+        given_up = None if self._under_way is None else self._under_way.until_ms
+        return soonest([self._member.next_deadline(), given_up])
 
     def keep_up(self) -> None:
         """Takes in what the coordinator has said; runs no callback."""
@@ -133,9 +160,9 @@ class Membership:
             self._step(Ticked())
 
     @staticmethod
-    def _answer(token: int, request: Any, timeout_ms: int = 0) -> Answered:
+    def _answer(token: int, request: Any) -> Answered:
         try:
-            return Answered(token, request.result(timeout_ms))
+            return Answered(token, request.result(0))
         except KafkaError as error:
             return Answered(token, None, error)
 
@@ -180,60 +207,77 @@ class Membership:
 
     # ------------------------------------------------------------------ chores
 
-    def _work(self, wait_until_ms: float | None = None) -> None:
+    def _work(self) -> None:
         """Does what is to be done in the application's thread, as far as it need not wait."""
-        if self._at_work or not self._chores:
+        if self._at_work or not (self._chores or self._under_way):
             return  # a listener that commits or seeks comes by here again
         self._at_work = True
         try:
-            while self._chores:
-                if isinstance(self._chores[0], AutoCommit) and not self._committed(wait_until_ms):
-                    return
-                self._work_on(self._chores.popleft())
+            while self._is_free() and self._chores:
+                self._begin(self._chores.popleft())
         finally:
             self._at_work = False
-        self._step(CallbacksDone())
-        self._work(wait_until_ms)
+        if self._under_way is None:
+            self._step(CallbacksDone())
+            self._work()
 
-    def _committed(self, wait_until_ms: float | None) -> bool:
-        """Whether the auto-commit is over; begins it."""
-        if self._auto_commit is None:
-            future = self._offsets.commit_what_moved()
-            if future is None:
-                return True
-            self._auto_commit = future, now_ms() + _AUTO_COMMIT_LIMIT_MS
-            self._consumer._hold(True)
-        future, deadline = self._auto_commit
-        if wait_until_ms is not None:
-            self._offsets.finish(min(wait_until_ms, deadline))
-        else:
-            self._offsets.poll()
-        if not future.is_done and now_ms() < deadline:
+    def _is_free(self) -> bool:
+        """Whether nothing is waited for any more."""
+        under_way = self._under_way
+        if under_way is None:
+            return True
+        if under_way.task is None:
+            self._offsets.tell_outcomes()
+        if not under_way.is_over():
             return False
-        self._auto_commit = None
+        self._under_way = None
         self._consumer._hold(False)
+        if under_way.then is not None:
+            under_way.then()
         return True
 
-    def _auto_commit_due(self) -> float | None:
-        return None if self._auto_commit is None else self._auto_commit[1]
-
-    def _work_on(self, chore: Chore) -> None:
+    def _begin(self, chore: Chore) -> None:
         match chore:
+            case AutoCommit():
+                future = self._offsets.commit_what_moved()
+                if future is not None:
+                    self._wait(_UnderWay(lambda: future.is_done, now_ms() + _AUTO_COMMIT_LIMIT_MS))
             case Revoke(partitions):
-                tell(self.listener, "on_partitions_revoked", partitions)
-                self._take_away(partitions)
+                then = functools.partial(self._take_away, partitions)
+                self._tell("on_partitions_revoked", partitions, then)
             case Lose(partitions):
-                tell(self.listener, "on_partitions_lost", partitions)
-                self._take_away(partitions)
+                then = functools.partial(self._take_away, partitions)
+                self._tell("on_partitions_lost", partitions, then)
             case Assign(assigned, added):
-                self._consumer._assign_native(assigned)
-                tell(self.listener, "on_partitions_assigned", added)
+                self._was_assigned = True
+                self._consumer._assign(assigned)
+                self._tell("on_partitions_assigned", added, None)
+
+    def _tell(
+        self,
+        what: str,
+        partitions: tuple[TopicPartition, ...],
+        then: Callable[[], object] | None,
+    ) -> None:
+        task = tell(self.listener, what, partitions, self._spawn)
+        if task is not None:
+            self._wait(_UnderWay(task.done, task=task, then=then))
+        elif then is not None:
+            then()
+
+    def _wait(self, under_way: _UnderWay) -> None:
+        self._under_way = under_way
+        self._consumer._hold(True)
 
     def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
         left = self._consumer.assignment() - set(partitions)
-        self._consumer._assign_native(sorted(left))
+        self._consumer._assign(sorted(left))
 
     # ------------------------------------------------------------------ what others ask
+
+    def has_partitions(self) -> bool:
+        """Whether the group has said which, and the listener has heard of it."""
+        return self._was_assigned and self._under_way is None
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership as commits carry it."""
@@ -249,25 +293,43 @@ class Membership:
 
     # ------------------------------------------------------------------ the end
 
-    def unsubscribe(self, deadline_ms: float) -> None:
+    def unsubscribe(self, deadline_ms: float) -> Waiting[None]:
         """Gives the partitions up and leaves the group, until it is subscribed again."""
-        self._leave(Unsubscribed(), deadline_ms)
+        yield from self._leave(Unsubscribed(), deadline_ms)
         self._raised.clear()
+        self._was_assigned = False
 
-    def close(self, deadline_ms: float, *, commit: bool) -> None:
+    def close(self, deadline_ms: float, *, commit: bool) -> Waiting[None]:
         """The same for good; without `commit` not even auto-commit writes down what was read."""
-        self._leave(Closed(leave=True), deadline_ms, commit=commit)
+        yield from self._leave(Closed(leave=True), deadline_ms, commit=commit)
 
-    def _leave(self, event: MemberEvent, deadline_ms: float, *, commit: bool = True) -> None:
+    def _leave(
+        self, event: MemberEvent, deadline_ms: float, *, commit: bool = True
+    ) -> Waiting[None]:
         """Within a limit; errors are logged."""
         self.keep_up()
         self._requests.clear()  # a JoinGroup that waits is of no interest any more
         self._step(event)
         if not commit:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
-        self._work(deadline_ms)
+        self._work()
+        while self._under_way is not None:
+            yield from self._until_over(self._under_way, deadline_ms)
+            self._work()
         answered_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
-        leaving, self._requests = self._requests, {}
-        for token, request in leaving.items():
-            self._step(self._answer(token, request, max(0, int(answered_ms - now_ms()))))
+        for token, request in list(self._requests.items()):
+            with contextlib.suppress(KafkaError):
+                yield Wait(request, answered_ms)
+            if self._requests.pop(token, None) is not None:
+                self._step(self._answer(token, request))
         self._consumer._stop_heartbeat()
+
+    def _until_over(self, under_way: _UnderWay, deadline_ms: float) -> Waiting[None]:
+        """Waits for what a chore waits for, and gives it up when the time is over."""
+        limit = min(deadline_ms, under_way.until_ms or deadline_ms)
+        if under_way.task is None:
+            yield from self._offsets.finish(limit)
+        else:
+            yield Wait(under_way.task, limit)
+        if now_ms() >= limit:
+            under_way.until_ms = limit

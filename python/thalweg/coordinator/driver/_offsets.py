@@ -3,22 +3,23 @@
     poll() ──> OffsetFetch for partitions that wait ──> set_committed
            ├─> auto-commit, when due
            └─> outcomes of asynchronous commits, told in order
-    commit(), fetch() wait; each try is a request of its own
+    commit(), fetch() wait, as generators of _waits.py; each try is a request of its own
 
 A commit carries the membership of the moment it is sent. What the group answers to it is told to
 the member, too.
 """
 
+import contextlib
 import logging
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.errors import (
     CommitFailedError,
     CoordinatorNotAvailableError,
@@ -110,7 +111,7 @@ class CommittedOffsets:
     def poll(self) -> float | None:
         """Does what is due, without waiting; the time of the next call."""
         due = [self._look_for_committed(), self._auto_commit()]
-        self._finish_commits()
+        self.tell_outcomes()
         return soonest(due)
 
     def _look_for_committed(self) -> float | None:
@@ -131,7 +132,9 @@ class CommittedOffsets:
             return None
         self._fetch = None
         try:
-            self._consumer.set_committed(self._read_fetch(request, waiting, 0))
+            with self._noting_a_move():
+                found = _fetched(request.result(0), waiting)
+            self._consumer.set_committed(found)
         except (RetriableError, *_STALE_MEMBER) as error:
             # Of a stale member: what it is now is on its way, and the next try says so.
             log.debug("looking for committed offsets: %s", error)
@@ -172,66 +175,63 @@ class CommittedOffsets:
             "OffsetFetch", bodies, self._where(), max_version=wire.FETCH_VERSION_MAX
         )
 
-    def _read_fetch(
-        self, request: Any, partitions: list[TopicPartition], timeout_ms: int
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """The answer; raises its most important error, and forgets a coordinator that moved."""
+    @contextlib.contextmanager
+    def _noting_a_move(self) -> Iterator[None]:
+        """Forgets the coordinator if an answer says that it is another one."""
         try:
-            offsets, errors = wire.fetched(request.result(timeout_ms), partitions)
-            if errors:
-                where, kind = min(errors.items(), key=lambda each: each[0])
-                raise kind(f"the committed offset of {where.topic}-{where.partition}")
+            yield
         except _MOVED:
             self._forget_coordinator()
             raise
-        return offsets
 
     def _forget_coordinator(self) -> None:
         self._consumer.client.forget_coordinator("group", self._group_id)
 
     def fetch(
         self, partitions: list[TopicPartition], timeout_ms: int
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Committed offsets; waits and retries within the limit."""
         self._where()
 
-        def once(left_ms: int) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        def once(until_ms: float) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
             try:
-                return self._read_fetch(self._submit_fetch(partitions), partitions, left_ms)
+                with self._noting_a_move():
+                    answer = yield Wait(self._submit_fetch(partitions), until_ms)
+                    return _fetched(answer, partitions)
             except StaleMemberEpochError as error:
                 raise _MovedOnError(str(error)) from error
 
-        return self._retry(once, timeout_ms, "finding committed offsets")
+        return (yield from self._retry(once, timeout_ms, "finding committed offsets"))
 
     # ------------------------------------------------------------------ committing
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int
-    ) -> None:
+    ) -> Waiting[None]:
         """Commits and waits; asynchronous commits made before are finished first."""
         self._where()
         chosen = self._chosen(offsets)
         deadline = now_ms() + timeout_ms
-        self.finish(deadline)
+        yield from self.finish(deadline)
         if not chosen:
             return
 
         stale: ConsumerGroupMetadata | None = None
 
-        def once(left_ms: int) -> None:
+        def once(until_ms: float) -> Waiting[None]:
             nonlocal stale
             self._refuse()
             group = self._member.group_metadata()
             if group == stale:
                 raise _MovedOnError("the new epoch is not known yet")
-            answer = self._submit_commit(group, chosen).result(left_ms)
+            answer = yield Wait(self._submit_commit(group, chosen), until_ms)
             error = self._judged(answer, group)
             if isinstance(error, _MovedOnError):
                 stale = group
             if error is not None:
                 raise error
 
-        self._retry(once, max(0, int(deadline - now_ms())), "committing offsets")
+        yield from self._retry(once, max(0, int(deadline - now_ms())), "committing offsets")
         self._note_committed(chosen)
 
     def commit_async(
@@ -302,49 +302,55 @@ class CommittedOffsets:
         if self._on_commit is not None:
             self._on_commit(dict(offsets))
 
-    def finish(self, deadline_ms: float) -> None:
+    def finish(self, deadline_ms: float) -> Waiting[None]:
         """Waits for the outcomes of asynchronous commits, and tells them."""
-        self._finish_commits(deadline_ms)
-
-    def _finish_commits(self, wait_until_ms: float | None = None) -> None:
-        """Tells outcomes in the order of the calls; waits for them if there is a limit."""
         while self._commits:
-            commit = self._commits[0]
-            if commit.is_under_way() and wait_until_ms is None:
-                return
-            self._commits.popleft()
-            answer, error = self._outcome(commit, wait_until_ms)
-            if error is None:
-                self._note_committed(commit.offsets)
-            else:
-                log.warning("an asynchronous commit of group %s failed: %s", self._group_id, error)
-            commit.future.complete(answer, error)
-            if commit.callback is not None:
-                try:
-                    commit.callback(commit.offsets, answer if error is None else error)
-                except Exception:
-                    log.exception("the callback of a commit raised")
+            self.tell_outcomes(give_up=now_ms() >= deadline_ms)
+            if self._commits:
+                # Its outcome is read when it is told, by whoever comes first.
+                with contextlib.suppress(KafkaError):
+                    yield Wait(self._commits[0].request, deadline_ms)
 
-    def _outcome(
-        self, commit: "_Commit", wait_until_ms: float | None
-    ) -> tuple[Any, KafkaError | None]:
+    def tell_outcomes(self, *, give_up: bool = False) -> None:
+        """Tells those that are there, in the order of the calls; given up, all of them."""
+        while self._commits:
+            if self._commits[0].is_under_way() and not give_up:
+                return
+            self._tell(self._commits.popleft())
+
+    def _tell(self, commit: _Commit) -> None:
+        answer, error = self._outcome(commit)
+        if error is None:
+            self._note_committed(commit.offsets)
+        else:
+            log.warning("an asynchronous commit of group %s failed: %s", self._group_id, error)
+        commit.future.complete(answer, error)
+        if commit.callback is None:
+            return
+        try:
+            commit.callback(commit.offsets, answer if error is None else error)
+        except Exception:
+            log.exception("the callback of a commit raised")
+
+    def _outcome(self, commit: _Commit) -> tuple[Any, KafkaError | None]:
         if commit.request is None:
             return (None, commit.refusal) if commit.refusal else ({"Topics": []}, None)
-        left_ms = 0 if wait_until_ms is None else max(0, int(wait_until_ms - now_ms()))
         try:
-            answer = commit.request.result(left_ms)
+            answer = commit.request.result(0)
         except KafkaError as failed:
             return None, failed
         return answer, self._judged(answer, commit.group)
 
-    def _retry(self, once: Callable[[int], _T], timeout_ms: int, doing: str) -> _T:
-        """Calls `once(ms left)` until it does not raise a retriable error, within the limit."""
+    def _retry(
+        self, once: Callable[[float], Waiting[_T]], timeout_ms: int, doing: str
+    ) -> Waiting[_T]:
+        """Runs `once(deadline)` until it does not raise a retriable error, within the limit."""
         deadline = now_ms() + timeout_ms
         backoff_ms = float(self._config["retry_backoff_ms"])
         while True:
             self._member.keep_up()
             try:
-                return once(max(0, int(deadline - now_ms())))
+                return (yield from once(deadline))
             except RebalanceInProgressError:
                 raise  # only the application's own poll can end a rebalance
             except RetriableError as error:
@@ -354,8 +360,19 @@ class CommittedOffsets:
                         f" the last error: {error}"
                     ) from error
                 log.debug("%s: %s; trying again", doing, error)
-            time.sleep(backoff_ms / 1000)
+            yield Wait(None, now_ms() + backoff_ms)
             backoff_ms = min(2 * backoff_ms, self._config["retry_backoff_max_ms"])
+
+
+def _fetched(
+    answer: Mapping[str, Any], partitions: list[TopicPartition]
+) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """The offsets of an answer; raises its most important error."""
+    offsets, errors = wire.fetched(answer, partitions)
+    if errors:
+        where, kind = min(errors.items(), key=lambda each: each[0])
+        raise kind(f"the committed offset of {where.topic}-{where.partition}")
+    return offsets
 
 
 def _commit_failed(kind: type[Any], *, member: bool) -> CommitFailedError:

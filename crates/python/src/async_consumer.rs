@@ -1,0 +1,461 @@
+//! `AsyncConsumer`: the calls of a `Consumer` that wait, as coroutines of one event loop.
+//!
+//! ```text
+//! getone() ──▶ look (coordinator's work, drain) ── found ──▶ the record
+//!                ▲    └─ nothing: the task sleeps
+//!                └────── woken by the fetcher, by an answer, or at the coordinator's time
+//! ```
+//! Everything that does not wait (assign, seek, pause) is the consumer's own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyStopAsyncIteration;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use thalweg_columns::TableLimits;
+use thalweg_consumer::{ListedOffset, Pending as PendingLookup, TopicPartition};
+
+use crate::async_producer::Closing;
+use crate::call::Call;
+use crate::client::{Pending, PendingRequest, answered, still_under_way};
+use crate::completions::Completions;
+use crate::consumer::{
+    Consumer, Pair, listed_rows, lookups, partition_of, partitions_of, start_core, table_limits,
+};
+use crate::job::{Job, Polled};
+use crate::operation::is_over;
+use crate::polling::{Core, Look, Offered, PollState, no_columns, not_open};
+use crate::producer::far_away;
+use crate::producer_core::Bootstrap;
+use crate::tables::RecordTable;
+use crate::{errors, gil};
+
+/// The core ends a lookup at its deadline by itself, with the last problem it met.
+const LOOKUP_GRACE: Duration = Duration::from_secs(5);
+
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// A consumer in an event loop.
+#[pyclass(generic, frozen, module = "thalweg._core")]
+pub(crate) struct AsyncConsumer {
+    consumer: Py<Consumer>,
+    completions: Py<Completions>,
+}
+
+#[pymethods]
+impl AsyncConsumer {
+    #[new]
+    fn new(consumer: Py<Consumer>, completions: Py<Completions>) -> Self {
+        Self {
+            consumer,
+            completions,
+        }
+    }
+
+    #[pyo3(signature = (config, hooks = None))]
+    fn open(
+        &self,
+        py: Python<'_>,
+        config: &Bound<'_, PyAny>,
+        hooks: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Call> {
+        let (core, timeout) = start_core(py, config, hooks)?;
+        let opening = Opening {
+            consumer: self.consumer.clone_ref(py),
+            core: Some(core),
+            bootstrap: Bootstrap::new(timeout),
+        };
+        Ok(self.call(py, opening))
+    }
+
+    /// The next record; `iterating`: a consumer that is stopped ends the loop.
+    #[pyo3(signature = (partitions = Vec::new(), iterating = false))]
+    fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> Call {
+        let only = partitions_of(partitions);
+        self.poll(py, What::One { only, iterating }, None)
+    }
+
+    #[pyo3(signature = (partitions, timeout_ms, max_records = None))]
+    fn getmany(
+        &self,
+        py: Python<'_>,
+        partitions: Vec<Pair>,
+        timeout_ms: Option<f64>,
+        max_records: Option<usize>,
+    ) -> Call {
+        let only = partitions_of(partitions);
+        let what = What::Many { only, max_records };
+        self.poll(py, what, gil::deadline_ms(timeout_ms))
+    }
+
+    #[pyo3(signature = (timeout_ms, max_records = None, max_bytes = None))]
+    fn poll_arrow(
+        &self,
+        py: Python<'_>,
+        timeout_ms: Option<f64>,
+        max_records: Option<usize>,
+        max_bytes: Option<usize>,
+    ) -> PyResult<Call> {
+        let core = self.consumer.get().core(py)?;
+        let what = What::Columns(table_limits(core, max_records, max_bytes)?);
+        Ok(self.poll(py, what, gil::deadline_ms(timeout_ms)))
+    }
+
+    fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> Call {
+        let what = What::Position(partition_of(partition));
+        self.poll(py, what, gil::deadline_ms(timeout_ms))
+    }
+
+    /// Does the coordinator's work until `condition()` is true, or the time is over: whether it is.
+    fn until(&self, py: Python<'_>, condition: Py<PyAny>, timeout_ms: Option<f64>) -> Call {
+        self.poll(py, What::Until(condition), gil::deadline_ms(timeout_ms))
+    }
+
+    fn list_offsets(
+        &self,
+        py: Python<'_>,
+        targets: Vec<(String, i32, i64)>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Call> {
+        let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(far_away);
+        let core = self.consumer.get().core(py)?;
+        let listing = Listing {
+            pending: core.consumer().list_offsets(lookups(targets)?, deadline),
+            deadline: deadline + LOOKUP_GRACE,
+        };
+        Ok(self.call(py, listing))
+    }
+
+    /// The answer to a request.
+    #[pyo3(signature = (request, timeout_ms = None))]
+    fn result(
+        &self,
+        py: Python<'_>,
+        request: &Bound<'_, PendingRequest>,
+        timeout_ms: Option<f64>,
+    ) -> Call {
+        let answer = Answer {
+            pending: request.get().pending(),
+            deadline: gil::deadline_ms(timeout_ms),
+        };
+        self.call(py, answer)
+    }
+
+    /// Closes the connections, within seconds.
+    fn close(&self, py: Python<'_>, timeout: f64) -> Call {
+        let closing = Stopping {
+            consumer: self.consumer.clone_ref(py),
+            closing: Closing::new(Some(timeout)),
+        };
+        self.call(py, closing)
+    }
+}
+
+impl AsyncConsumer {
+    fn call(&self, py: Python<'_>, job: impl Job + 'static) -> Call {
+        Call::job(self.completions.clone_ref(py), job)
+    }
+
+    fn poll(&self, py: Python<'_>, what: What, deadline: Option<Instant>) -> Call {
+        let polling = Polling {
+            consumer: self.consumer.clone_ref(py),
+            what,
+            limit: deadline,
+            until: None,
+            number: None,
+            had_turn: false,
+        };
+        self.call(py, polling)
+    }
+}
+
+/// What is waited for in polls.
+enum What {
+    One {
+        only: Vec<TopicPartition>,
+        iterating: bool,
+    },
+    Many {
+        only: Vec<TopicPartition>,
+        max_records: Option<usize>,
+    },
+    Columns(TableLimits),
+    Position(TopicPartition),
+    /// For a Python function to be true.
+    Until(Py<PyAny>),
+}
+
+impl What {
+    fn take(
+        &self,
+        py: Python<'_>,
+        core: &Core,
+        state: &mut PollState,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        match self {
+            Self::One { only, .. } => loop {
+                match core.take_one(py, state, only)? {
+                    Some(Offered::Record(record)) => return Ok(Some(record.unbind())),
+                    Some(Offered::Kept) => {}
+                    None => return Ok(None),
+                }
+            },
+            Self::Many { only, max_records } => {
+                let most = max_records.unwrap_or(core.max_poll_records);
+                let Some(records) = core.drain(py, state, only, most)? else {
+                    return Ok(None);
+                };
+                Ok(Some(core.consumed(py, records)?.into_any().unbind()))
+            }
+            Self::Columns(limits) => match core.take_columns(py, state, *limits)? {
+                Some(table) => RecordTable::new(table).into_py_any(py).map(Some),
+                None => Ok(None),
+            },
+            Self::Position(partition) => core
+                .known_position(py, partition)?
+                .map(|offset| offset.into_py_any(py))
+                .transpose(),
+            Self::Until(condition) => {
+                let holds = condition.call0(py)?.is_truthy(py)?;
+                holds.then(|| true.into_py_any(py)).transpose()
+            }
+        }
+    }
+
+    /// When the time is over.
+    fn nothing(&self, py: Python<'_>, core: &Core) -> PyResult<Py<PyAny>> {
+        match self {
+            Self::One { .. } => Ok(py.None()),
+            Self::Many { .. } => Ok(PyDict::new(py).into_any().unbind()),
+            Self::Columns(_) => RecordTable::new(no_columns()).into_py_any(py),
+            Self::Position(partition) => Err(core.position_timeout(py, partition)),
+            Self::Until(_) => false.into_py_any(py),
+        }
+    }
+}
+
+/// A poll that its task waits for.
+struct Polling {
+    consumer: Py<Consumer>,
+    what: What,
+    limit: Option<Instant>,
+    /// When to look again at the latest.
+    until: Option<Instant>,
+    /// Among those that sleep, once it does.
+    number: Option<u64>,
+    had_turn: bool,
+}
+
+impl Polling {
+    /// An error if it cannot go on: the consumer was stopped, say.
+    fn core<'a>(consumer: &'a Py<Consumer>, what: &What, py: Python<'_>) -> PyResult<&'a Core> {
+        let consumer = consumer.get();
+        let stopped = consumer
+            .opened()
+            .is_some_and(|core| core.client.view().is_closed());
+        match what {
+            What::One {
+                iterating: true, ..
+            } if stopped => Err(PyStopAsyncIteration::new_err(())),
+            _ if stopped => Err(errors::raise(
+                py,
+                "ConsumerStoppedError",
+                "the consumer was stopped",
+            )),
+            _ => consumer.core(py),
+        }
+    }
+
+    /// One look at what there is.
+    fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
+        let what = &self.what;
+        let state = core.enter(py)?;
+        let mut take = |state: &mut PollState| what.take(py, core, state);
+        match core.look(py, state, self.limit, core.sleepers.waker(), &mut take)? {
+            Look::Found(found) => Ok(Some(found)),
+            Look::Nothing { until, .. } => {
+                self.until = until;
+                Ok(None)
+            }
+        }
+    }
+
+    fn sleeps(&mut self, core: &Core, waker: &Waker) {
+        let number = *self
+            .number
+            .get_or_insert_with(|| NUMBERS.fetch_add(1, Ordering::Relaxed));
+        core.sleepers.add(number, waker);
+        core.client.poll_watch().begin();
+    }
+}
+
+impl Job for Polling {
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        Self::core(&self.consumer, &self.what, py).map(drop)
+    }
+
+    fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let consumer = self.consumer.clone_ref(py);
+        let core = Self::core(&consumer, &self.what, py)?;
+        // While another task sleeps in a poll, that one is inside.
+        let alone = core.sleepers.is_empty();
+        let _polling = alone.then(|| core.client.poll_watch().enter());
+        self.look(py, core)
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        let consumer = self.consumer.clone_ref(py);
+        let core = Self::core(&consumer, &self.what, py)?;
+        self.sleeps(core, waker);
+        if let Some(found) = self.look(py, core)? {
+            return Ok(Polled::Done(found));
+        }
+        if !is_over(self.limit) {
+            self.had_turn = true;
+            return Ok(Polled::Pending);
+        }
+        if self.had_turn {
+            return self.what.nothing(py, core).map(Polled::Done);
+        }
+        self.had_turn = true;
+        Ok(Polled::Turn)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.until
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        let Some((number, core)) = self.number.zip(self.consumer.get().opened()) else {
+            return;
+        };
+        if core.client.view().is_inherited() {
+            return; // in a child the lock may be held by a thread that does not exist
+        }
+        let others = core.sleepers.remove(number);
+        if !others {
+            core.client.poll_watch().end();
+        }
+    }
+}
+
+/// Until a bootstrap server has answered.
+struct Opening {
+    consumer: Py<Consumer>,
+    core: Option<Core>,
+    bootstrap: Bootstrap,
+}
+
+impl Job for Opening {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        let Some(core) = &self.core else {
+            return Err(not_open(py));
+        };
+        if self
+            .bootstrap
+            .poll_view(py, core.client.view(), waker)?
+            .is_none()
+        {
+            return Ok(Polled::Pending);
+        }
+        if let Some(core) = self.core.take() {
+            self.consumer.get().open_with(py, core)?;
+        }
+        Ok(Polled::Done(py.None()))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.bootstrap.until())
+    }
+}
+
+/// Until offsets are looked up.
+struct Listing {
+    pending: PendingLookup<Vec<ListedOffset>>,
+    deadline: Instant,
+}
+
+impl Job for Listing {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        match self.pending.poll(waker) {
+            Poll::Ready(Ok(listed)) => listed_rows(listed).into_py_any(py).map(Polled::Done),
+            Poll::Ready(Err(error)) => Err(errors::consumer(py, &error)),
+            Poll::Pending if !is_over(Some(self.deadline)) => Ok(Polled::Pending),
+            Poll::Pending => {
+                let text = "offsets were not listed in time";
+                Err(errors::raise(py, "KafkaTimeoutError", text))
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
+    }
+}
+
+/// Until a request is answered.
+struct Answer {
+    pending: Arc<Pending>,
+    deadline: Option<Instant>,
+}
+
+impl Job for Answer {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        match self.pending.poll(waker) {
+            Some(answer) => Ok(Polled::Done(answered(py, answer)?.unbind())),
+            None if is_over(self.deadline) => Err(still_under_way(py)),
+            None => Ok(Polled::Pending),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+/// Until the connections are closed. Given up, it goes on behind.
+struct Stopping {
+    consumer: Py<Consumer>,
+    closing: Closing,
+}
+
+impl Job for Stopping {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        let Some(core) = self.consumer.get().opened() else {
+            return Ok(Polled::Done(py.None()));
+        };
+        let closed = self.closing.poll_view(py, core.client.view(), waker)?;
+        if closed.is_none() {
+            return Ok(Polled::Pending);
+        }
+        // Those that wait for records learn that none will come.
+        core.consumer().wake();
+        Ok(Polled::Done(py.None()))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.closing.until()
+    }
+}

@@ -1,0 +1,58 @@
+"""Runs a call of the driver in a task: what it waits for, the task sleeps for."""
+
+import asyncio
+from typing import Any, TypeVar
+
+from thalweg import _core
+from thalweg.coordinator.driver import Wait, Waiting
+
+__all__ = ["awaited", "begun"]
+
+_T = TypeVar("_T")
+
+
+async def awaited(
+    steps: Waiting[_T], calls: "_core.AsyncConsumer[Any, Any]", wait: Wait | None = None
+) -> _T:
+    """What the call returns, or raises. Cancelled, it ends what it has begun.
+
+    Args:
+        steps: A call of the driver.
+        calls: Of the consumer that it is about.
+        wait: What it waits for, if it has been run up to there.
+    """
+    try:
+        if wait is None:
+            wait = next(steps)
+        while True:
+            try:
+                answer = await _outcome(wait, calls)
+            except BaseException as error:  # also a cancellation
+                wait = steps.throw(error)
+            else:
+                wait = steps.send(answer)
+    except StopIteration as done:
+        result: _T = done.value
+        return result
+
+
+async def _outcome(wait: Wait, calls: "_core.AsyncConsumer[Any, Any]") -> Any:
+    if wait.what is None:
+        return await asyncio.sleep(wait.left_ms / 1000)
+    if isinstance(wait.what, asyncio.Future):  # a listener's
+        return await asyncio.wait([wait.what], timeout=wait.left_ms / 1000)
+    return await calls.result(wait.what, wait.left_ms)
+
+
+def begun(
+    steps: Waiting[_T], calls: "_core.AsyncConsumer[Any, Any]"
+) -> "asyncio.Future[_T] | asyncio.Task[_T]":
+    """The call as a task; what it does before it first waits is done at once."""
+    loop = asyncio.get_running_loop()
+    try:
+        first = next(steps)
+    except StopIteration as done:
+        future: asyncio.Future[_T] = loop.create_future()
+        future.set_result(done.value)
+        return future
+    return loop.create_task(awaited(steps, calls, first))

@@ -1,0 +1,687 @@
+"""AIOKafkaConsumer: aiokafka's consumer on the native core of KafkaConsumer.
+
+    getone(), getmany(), poll_arrow(), async for record in consumer
+      └─ found at once: no task sleeps   else: asleep until the I/O thread wakes it (_core.Call)
+    commit(), committed(), stop(): the driver's own calls, run by the task (_waits.py)
+
+Group work is done within the calls that ask for records, as in KafkaConsumer: partitions are never
+taken away while a record of them is in work. Heartbeats go on meanwhile, in the I/O thread. No
+thread is started for a consumer. Several tasks may wait for records of one consumer.
+"""
+
+import asyncio
+import functools
+import logging
+import re
+import warnings
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
+
+from thalweg import _closing, _consuming, _core, _logging, metrics
+from thalweg._core import ConsumerRecord
+from thalweg.aio import _completions
+from thalweg.aio._transactions import offsets_given
+from thalweg.aio._waits import awaited, begun
+from thalweg.config import Config
+from thalweg.coordinator.driver import Driver
+from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
+from thalweg.errors import ConsumerStoppedError, IllegalStateError
+from thalweg.serializer import Deserializer
+from thalweg.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from thalweg.tables import RecordTable
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar, Unpack
+
+    from thalweg._config_types import ConsumerConfig
+
+    class AIOConsumerConfig(ConsumerConfig, total=False):
+        """Keywords of AIOKafkaConsumer."""
+
+        loop: asyncio.AbstractEventLoop | None
+
+    K = TypeVar("K", default=bytes | None)
+    V = TypeVar("V", default=bytes | None)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+__all__ = [
+    "AIOKafkaConsumer",
+    "AsyncConsumerRebalanceListener",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "RecordTable",
+]
+
+log = logging.getLogger("thalweg.consumer")
+
+_EARLIEST, _LATEST = -2, -1
+
+
+class _NotStarted:
+    """Stands for what start() makes."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise IllegalStateError("the consumer was not started: await its start() first")
+
+
+class AIOKafkaConsumer(Generic[K, V]):
+    """Reads records of topics or partitions in the event loop that it was started in.
+
+        async with AIOKafkaConsumer("topic", bootstrap_servers="localhost:9092") as consumer:
+            async for record in consumer:
+                print(record.offset, record.value)
+
+    Options are KafkaConsumer's, in docs/configuration.md; `consumer_timeout_ms` has no effect, and
+    `loop` is deprecated.
+
+    Args:
+        *topics: Topics to subscribe to.
+        **configs: Options.
+
+    Raises:
+        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+    """
+
+    config: Config
+    _begin: Callable[[], None] | None
+    _calls: _core.AsyncConsumer[K, V]
+    _completions: _core.Completions | None
+    _consumer: _core.Consumer[K, V]
+    _driver: Driver
+    _leaving: asyncio.Future[None] | None
+    _loop: asyncio.AbstractEventLoop | None
+    _ended: bool
+    _started: bool
+    _stopping: asyncio.Task[None] | None
+    _tasks: set[asyncio.Task[None]]
+    _watch: metrics.Watch
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: "AIOKafkaConsumer[bytes | None, bytes | None]",
+            *topics: str,
+            key_deserializer: None = None,
+            value_deserializer: None = None,
+            **configs: Unpack[AIOConsumerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "AIOKafkaConsumer[K, bytes | None]",
+            *topics: str,
+            key_deserializer: Deserializer[K] | Callable[[Any], K],
+            value_deserializer: None = None,
+            **configs: Unpack[AIOConsumerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "AIOKafkaConsumer[bytes | None, V]",
+            *topics: str,
+            key_deserializer: None = None,
+            value_deserializer: Deserializer[V] | Callable[[Any], V],
+            **configs: Unpack[AIOConsumerConfig],
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: "AIOKafkaConsumer[K, V]",
+            *topics: str,
+            key_deserializer: Deserializer[K] | Callable[[Any], K],
+            value_deserializer: Deserializer[V] | Callable[[Any], V],
+            **configs: Unpack[AIOConsumerConfig],
+        ) -> None: ...
+        def __init__(self, *topics: str, **configs: Any) -> None: ...
+
+    else:
+
+        def __init__(self, *topics, loop=None, **configs):
+            if loop is not None:
+                text = "loop is deprecated: a consumer belongs to the loop that awaits its start()"
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+            self._loop, self._completions = loop, None
+            self._calls = _NotStarted()
+            self._started = self._ended = False
+            self._stopping = self._leaving = None
+            self._tasks = set()
+            self.config = _consuming.configured("AIOKafkaConsumer", configs)
+            self._consumer = _core.Consumer()
+            # The core keeps the driver: what that keeps must not lead back here.
+            spawn = functools.partial(_spawn, weakref.ref(self))
+            self._driver = Driver(self._consumer, self.config, spawn)
+            self._begin = None
+            if topics:
+                self.subscribe(topics)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:
+        """A consumer from a mapping, for Kafka's dotted names and librdkafka's.
+
+        Raises:
+            KafkaConfigurationError: As the constructor.
+        """
+        return cls(*topics, **config)
+
+    # ------------------------------------------------------------------ its life
+
+    async def start(self) -> None:
+        """Connects; to be awaited once, before anything else but `subscribe` and `assign`.
+
+        With topics it also waits until their partitions are assigned, for at most
+        default_api_timeout_ms: a group that takes longer is joined on by what follows.
+
+        Raises:
+            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. Then,
+                and when it is cancelled up to there, it may be tried again.
+            IllegalStateError: If it was started before.
+            KafkaError: If the group or the topics are refused; the consumer is stopped then.
+        """
+        loop = asyncio.get_running_loop()
+        if self._completions is not None:
+            raise IllegalStateError("the consumer is started already")
+        if self._loop is not None and self._loop is not loop:
+            raise IllegalStateError("the consumer was made for another event loop")
+        _logging.refresh()
+        self._completions = completions = _completions.attach(loop)
+        try:
+            waits = self.config.asks_for_names
+            core = await asyncio.to_thread(self.config.core) if waits else self.config.core()
+            calls = _core.AsyncConsumer(self._consumer, completions)
+            await calls.open(core, _consuming.Hooks(self.config, self._driver.before_poll))
+        except BaseException:
+            self._completions = None
+            _completions.detach(loop, completions)
+            raise
+        self._loop, self._calls, self._started = loop, calls, True
+        self._watch = _consuming.watched(self, self._consumer.client, self.config)
+        _closing.watch(self, _close_at_exit)
+        try:
+            await self._begun()
+        except BaseException:
+            await self.stop(autocommit=False)
+            raise
+
+    async def _begun(self) -> None:
+        """Takes what was asked for before the start."""
+        begin, self._begin = self._begin, None
+        if begin is None:
+            return
+        begin()
+        limit = self.config["default_api_timeout_ms"]
+        if not await self._calls.until(self._driver.has_partitions, limit):
+            log.warning("%r: no partitions were assigned within %d ms", self, limit)
+
+    async def stop(self, autocommit: bool = True) -> None:
+        """Gives everything up: commits, if auto-commit is on, and leaves the group.
+
+        A static member (group_instance_id) stays in the group until its session ends. May be
+        called again. Cancelled, it goes on behind.
+
+        Args:
+            autocommit: False leaves the commit out.
+        """
+        if not self._started:
+            return
+        if self._stopping is None:
+            self._stopping = asyncio.get_running_loop().create_task(self._stop(autocommit))
+        await asyncio.shield(self._stopping)
+
+    async def _stop(self, autocommit: bool) -> None:
+        loop, completions = self._loop, self._completions
+        assert loop is not None
+        assert completions is not None
+        limit: int = self.config["default_api_timeout_ms"]
+        began = loop.time()
+        try:
+            if self._leaving is not None:
+                await asyncio.wait([self._leaving])
+            await awaited(self._driver.close(autocommit, limit), self._calls)
+        finally:
+            self._ended = True
+            await self._calls.close(max(0.0, limit / 1000 - (loop.time() - began)))
+            _completions.detach(loop, completions)
+            self._watch.close()
+
+    @property
+    def closed(self) -> bool:
+        """Not started, or stopped."""
+        return not self._started or self._stopping is not None
+
+    # ------------------------------------------------------------------ what is read
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Reads these partitions from now on, and no others; also before the start.
+
+        Raises:
+            IllegalStateError: If topics are subscribed to.
+            TypeError: If one is no TopicPartition.
+        """
+        given = _consuming.checked(partitions)
+        self._now_or_at_start(lambda: self._driver.assign(given))
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | re.Pattern[str] | None = None,
+        listener: Any = None,
+    ) -> None:
+        """Reads topics by name or pattern, as `KafkaConsumer.subscribe`; also before the start.
+
+        Args:
+            topics: Names.
+            pattern: A regular expression that topics' names are matched with at their start.
+            listener: An AsyncConsumerRebalanceListener, or a ConsumerRebalanceListener whose
+                methods may be coroutines. While one of them runs no records are handed out.
+
+        Raises:
+            IllegalStateError: If partitions are assigned, or both kinds are given, or the
+                consumer is still unsubscribing.
+            ValueError: If neither is given.
+            TypeError: If topics is a str, or the listener is none.
+        """
+        names = _consuming.names_given(topics)
+        kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
+        if listener is not None and not isinstance(listener, kinds):
+            raise TypeError("listener must be an AsyncConsumerRebalanceListener")
+        if self._leaving is not None and not self._leaving.done():
+            raise IllegalStateError("unsubscribe() is under way: await what it returned")
+        self._now_or_at_start(lambda: self._driver.subscribe(names, pattern, listener))
+
+    def _now_or_at_start(self, begin: Callable[[], None]) -> None:
+        if not self._started:
+            self._begin = begin
+            return
+        self._check_running()
+        begin()
+
+    def unsubscribe(self) -> Awaitable[None]:
+        """Reads nothing any more, and leaves the group; commits first, if auto-commit is on.
+
+        Returns:
+            What may be awaited for its end; it goes on without, too.
+        """
+        if not self._started:
+            self._begin = None
+            return _nothing_to_wait_for()
+        self._check_running()
+        self._leaving = begun(self._driver.unsubscribe(), self._calls)
+        return asyncio.shield(self._leaving)
+
+    def subscription(self) -> set[str] | None:
+        """The topics subscribed to; None without subscription, and before the start."""
+        return self._driver.subscription()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read; none before the start."""
+        return self._consumer.assignment() if self._started else set()
+
+    # ------------------------------------------------------------------ records
+
+    def getone(self, *partitions: TopicPartition) -> Awaitable[ConsumerRecord[K, V]]:
+        """The next record, however long it takes. Cancelled, it has taken none.
+
+        Args:
+            *partitions: Those to read from; none: all.
+
+        Raises:
+            ConsumerStoppedError: If the consumer was stopped, also while it waits.
+            KafkaError: As `KafkaConsumer.poll`.
+        """
+        self._check_running()
+        return self._calls.getone(_consuming.checked(partitions))
+
+    async def getmany(
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+        """Records that were fetched, by partition. Cancelled, it has taken none.
+
+        Args:
+            *partitions: Those to read from; none: all.
+            timeout_ms: How long to wait if there are none.
+            max_records: Most of them; None: max_poll_records.
+
+        Returns:
+            {TopicPartition: [ConsumerRecord]}; {} when the time is over.
+
+        Raises:
+            ValueError: If an argument is out of range.
+            ConsumerStoppedError: If the consumer was stopped.
+            KafkaError: As `KafkaConsumer.poll`.
+        """
+        self._check_running()
+        if max_records is not None and max_records < 1:
+            raise ValueError("max_records must be a positive integer")
+        if timeout_ms < 0:
+            raise ValueError("timeout_ms must not be negative")
+        limit = _consuming.whole_ms(timeout_ms)
+        return await self._calls.getmany(_consuming.checked(partitions), limit, max_records)
+
+    async def poll_arrow(
+        self,
+        timeout_ms: float | None = 0,
+        max_records: int | None = None,
+        max_bytes: int | None = None,
+    ) -> RecordTable:
+        """Records as columns, as `KafkaConsumer.poll_arrow`.
+
+        Raises:
+            IllegalStateError: If a deserializer is set: its values could not be columns.
+        """
+        self._check_running()
+        _consuming.check_bytes(self.config)
+        limit = _consuming.whole_ms(timeout_ms)
+        return RecordTable(await self._calls.poll_arrow(limit, max_records, max_bytes))
+
+    def __aiter__(self) -> Self:
+        self._check_running()
+        return self
+
+    def __anext__(self) -> Awaitable[ConsumerRecord[K, V]]:
+        return self._calls.getone((), True)
+
+    # ------------------------------------------------------------------ positions
+
+    async def position(self, partition: tuple[str, int]) -> int:
+        """Offset of the next record to be handed out; waits until it is known.
+
+        Raises:
+            TypeError: If it is no TopicPartition.
+            IllegalStateError: If it is not assigned.
+            KafkaTimeoutError: After default_api_timeout_ms.
+        """
+        _consuming.check_assigned(self._consumer, partition)
+        return await self._calls.position(partition, self._limit())
+
+    def seek(self, partition: tuple[str, int], offset: "int | OffsetAndMetadata") -> None:
+        """Reads on from an offset.
+
+        Raises:
+            TypeError: If it is no TopicPartition.
+            ValueError: If the offset is negative, or the partition is not assigned.
+        """
+        self._check_open()
+        at, epoch = _consuming.offset_given(self._consumer, partition, offset)
+        self._consumer.seek(partition, at, epoch)
+
+    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Reads on from the first offset there is, and waits until it is known.
+
+        Args:
+            *partitions: Assigned ones; none: all.
+
+        Raises:
+            TypeError: If one is no TopicPartition.
+            ValueError: If one is not assigned, or nothing is.
+            KafkaTimeoutError: After default_api_timeout_ms.
+        """
+        await self._seek_to(_consuming.chosen(self._consumer, partitions), "earliest")
+
+    async def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Reads on from the end; see `seek_to_beginning`."""
+        await self._seek_to(_consuming.chosen(self._consumer, partitions), "latest")
+
+    async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
+        self._consumer.seek_to(partitions, where)
+        for each in partitions:
+            await self.position(each)
+
+    async def seek_to_committed(
+        self, *partitions: TopicPartition
+    ) -> dict[TopicPartition, int | None]:
+        """Reads on from the committed offsets; where there is none, by reset policy.
+
+        Returns:
+            {TopicPartition: committed offset, or None}.
+
+        Raises:
+            IllegalStateError: Without group_id.
+            KafkaTimeoutError: After default_api_timeout_ms.
+            NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
+                no position has moved then.
+        """
+        chosen = _consuming.chosen(self._consumer, partitions)
+        found = await awaited(self._driver.fetch(chosen, self._limit()), self._calls)
+        missing = [where for where, at in found.items() if at is None]
+        if missing:
+            await self._seek_by_policy(missing)
+        for where, at in found.items():
+            if at is not None:
+                self.seek(where, at)
+        return {where: None if at is None else at.offset for where, at in found.items()}
+
+    async def _seek_by_policy(self, partitions: list[TopicPartition]) -> None:
+        kind = _consuming.reset_kind(self.config, partitions)
+        if kind != "by_duration":
+            await self._seek_to(partitions, kind)
+            return
+        since_ms = _consuming.reset_since_ms(self.config)
+        at_time = await self.offsets_for_times(dict.fromkeys(partitions, since_ms))
+        for where, at in at_time.items():
+            if at is None:
+                await self._seek_to([where], "latest")
+            else:
+                self.seek(where, at.offset)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Hands out nothing of these partitions until `resume`; what is buffered stays.
+
+        Raises:
+            TypeError: If one is no TopicPartition.
+            IllegalStateError: If one is not assigned.
+        """
+        self._consumer.pause_partitions(_consuming.checked(partitions))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Undoes `pause`."""
+        self._consumer.resume_partitions(_consuming.checked(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return self._consumer.paused()
+
+    def highwater(self, partition: tuple[str, int]) -> int | None:
+        """Offset after the partition's last record, as of the last fetch; None before one.
+
+        Raises:
+            TypeError: If it is no TopicPartition.
+            IllegalStateError: If it is not assigned.
+        """
+        _consuming.check_assigned(self._consumer, partition)
+        return self._consumer.highwater(partition)
+
+    def last_stable_offset(self, partition: tuple[str, int]) -> int | None:
+        """Offset up to which all transactions were over, as of the last fetch; see `highwater`."""
+        _consuming.check_assigned(self._consumer, partition)
+        return self._consumer.last_stable_offset(partition)
+
+    def last_poll_timestamp(self, partition: tuple[str, int]) -> int | None:
+        """Unix ms of the last answer to a fetch of the partition; see `highwater`."""
+        _consuming.check_assigned(self._consumer, partition)
+        return self._consumer.last_poll_timestamp(partition)
+
+    # ------------------------------------------------------------------ lookups
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """First offset of each partition; they need not be assigned.
+
+        Raises:
+            KafkaTimeoutError: After default_api_timeout_ms.
+        """
+        targets = _consuming.targets_of(partitions, _EARLIEST)
+        return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Offset after each partition's last record; see `beginning_offsets`.
+
+        Under read_committed it is the last stable one.
+        """
+        targets = _consuming.targets_of(partitions, _LATEST)
+        return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after a timestamp (KIP-79).
+
+        Args:
+            timestamps: {TopicPartition: Unix ms}.
+
+        Raises:
+            ValueError: If a timestamp is negative.
+            KafkaTimeoutError: After default_api_timeout_ms.
+        """
+        targets = _consuming.time_targets(timestamps)
+        return _consuming.times_of(await self._calls.list_offsets(targets, self._limit()))
+
+    async def topics(self) -> set[str]:
+        """Names of all topics that this client may see; asks the cluster.
+
+        Raises:
+            KafkaTimeoutError: After default_api_timeout_ms.
+        """
+        self._check_open()
+        body = {"Topics": None, "AllowAutoTopicCreation": False}
+        request = self._consumer.client.submit("Metadata", body, timeout_ms=self._limit())
+        return _consuming.visible_topics(await self._calls.result(request), self.config)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Partition ids of a topic that is read; None if it is not known. Asks no broker."""
+        self._check_open()
+        return self._consumer.client.cluster().partitions_for_topic(topic)
+
+    # ------------------------------------------------------------------ committed offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
+        """Commits offsets for the group, and waits until it is done.
+
+        Args:
+            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, a number, or a
+                number and a metadata string; None: the positions.
+
+        Raises:
+            IllegalStateError: Without group_id.
+            CommitFailedError: If the group has moved on.
+            RebalanceInProgressError: While the group rebalances: ask for records, then again.
+            KafkaTimeoutError: After default_api_timeout_ms.
+        """
+        self._check_open()
+        given = None if offsets is None else offsets_given(offsets)
+        await awaited(self._driver.commit(given, self._limit()), self._calls)
+
+    async def committed(
+        self, partition: TopicPartition, metadata: bool = False
+    ) -> int | OffsetAndMetadata | None:
+        """The group's committed offset of a partition; asks the coordinator.
+
+        Args:
+            partition: Any TopicPartition.
+            metadata: Whether to return the whole OffsetAndMetadata.
+
+        Returns:
+            The offset; None if nothing is committed.
+
+        Raises:
+            IllegalStateError: Without group_id.
+            TypeError: If it is no TopicPartition.
+            KafkaTimeoutError: After default_api_timeout_ms.
+        """
+        self._check_open()
+        [where] = _consuming.checked([partition])
+        found = await awaited(self._driver.fetch([where], self._limit()), self._calls)
+        at = found[where]
+        return at if at is None or metadata else at.offset
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """A snapshot of the membership, for transactions (KIP-447)."""
+        return self._driver.group_metadata()
+
+    # ------------------------------------------------------------------ the client itself
+
+    def metrics(self, raw: bool = False) -> Any:
+        """Figures of this consumer, as `KafkaConsumer.metrics`."""
+        return metrics.figures(self._consumer.metrics(), self.config, raw)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        # What was in work when an exception left the block may not be done: do not commit it.
+        await self.stop(autocommit=exc_type is None)
+
+    def __del__(self) -> None:
+        if not getattr(self, "_started", False) or self.closed:
+            return
+        warnings.warn(f"{self!r} was not stopped", ResourceWarning, stacklevel=2, source=self)
+        if asyncio._get_running_loop() is None:
+            _close_at_exit(self)
+
+    def __repr__(self) -> str:
+        config = getattr(self, "config", {})
+        names = f"client_id={config.get('client_id')} group_id={config.get('group_id')}"
+        return f"<AIOKafkaConsumer {names}>"
+
+    # ------------------------------------------------------------------ helpers
+
+    def _limit(self) -> int:
+        return int(self.config["default_api_timeout_ms"])
+
+    def _check_running(self) -> None:
+        """For calls that ask for records, or for more of them."""
+        self._check_open()
+        if self._stopping is not None:
+            raise ConsumerStoppedError("the consumer was stopped")
+
+    def _check_open(self) -> None:
+        """For calls that a listener may still make while the consumer is stopped."""
+        if self._ended:
+            raise ConsumerStoppedError("the consumer was stopped")
+        if not self._started:
+            raise IllegalStateError("the consumer was not started: await its start() first")
+
+
+def _spawn(
+    reference: "weakref.ref[AIOKafkaConsumer[Any, Any]]", told: Awaitable[object]
+) -> "asyncio.Task[None]":
+    """Runs what a listener gave back; the driver looks again when it is done."""
+    task = asyncio.get_running_loop().create_task(_heard(told))
+    consumer = reference()
+    if consumer is not None:
+        consumer._tasks.add(task)
+        task.add_done_callback(consumer._tasks.discard)
+        task.add_done_callback(consumer._driver.reenter)
+    return task
+
+
+async def _heard(told: Awaitable[object]) -> None:
+    try:
+        await told
+    except Exception:
+        log.exception("a rebalance listener raised")
+
+
+async def _nothing_to_wait_for() -> None:
+    """Of a consumer that was not started."""
+
+
+def _close_at_exit(consumer: Any) -> None:
+    """No loop runs any more: nothing is committed, and the group notices by the session's end."""
+    consumer._consumer.shutdown(_closing.AT_EXIT_SECONDS * 1000)
+    consumer._watch.close()

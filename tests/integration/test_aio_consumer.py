@@ -1,0 +1,446 @@
+"""AIOKafkaConsumer: records of every call, waits that do not block the loop, cancelled waits."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pytest
+
+from tests.integration.clients import Clients
+from tests.support.brokers import Broker
+from tests.support.ports import free_port
+from thalweg import OffsetAndMetadata, TopicPartition
+from thalweg.aio import AIOKafkaConsumer
+from thalweg.errors import (
+    ConsumerStoppedError,
+    DeserializationError,
+    IllegalStateError,
+    NoBrokersAvailable,
+    NoOffsetForPartitionError,
+)
+
+T = TypeVar("T")
+LIMIT_S = 60
+
+
+def run(program: Coroutine[Any, Any, T]) -> T:
+    """Runs a test's coroutine in a loop of its own, with a limit."""
+
+    async def limited() -> T:
+        async with asyncio.timeout(LIMIT_S):
+            return await program
+
+    return asyncio.run(limited())
+
+
+def made(broker: Any, *topics: str, **options: Any) -> AIOKafkaConsumer[Any, Any]:
+    given = {"auto_offset_reset": "earliest", **options}
+    return AIOKafkaConsumer(*topics, bootstrap_servers=broker.bootstrap_servers, **given)
+
+
+def filled(broker: Broker, clients: Clients, count: int, partitions: int = 1) -> str:
+    """A topic with records 0, 1, 2 ... in its partitions in turn."""
+    topic = broker.create_topic("aio-read", partitions)
+    producer = clients.producer(broker, linger_ms=5)
+    for number in range(count):
+        producer.send(topic, b"%d" % number, partition=number % partitions)
+    producer.flush(30)
+    return topic
+
+
+async def until(condition: Callable[[], Any], what: str = "the condition") -> None:
+    """Lets the loop go on until the condition is true."""
+    end = time.monotonic() + LIMIT_S / 2
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not come true"
+        await asyncio.sleep(0.005)
+
+
+# ---------------------------------------------------------------- records
+
+
+def test_all_ways_of_reading_give_the_same_records(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 2000, 3)
+    where = [TopicPartition(topic, each) for each in range(3)]
+
+    async def program() -> None:
+        async with made(broker, topic) as consumer:
+            assert consumer.assignment() == set(where)
+            one_by_one = [int((await consumer.getone()).value) for _ in range(2000)]
+            assert sorted(one_by_one) == list(range(2000))
+            await consumer.seek_to_beginning()
+            many: list[int] = []
+            while len(many) < 2000:
+                for tp, records in (await consumer.getmany(timeout_ms=1000)).items():
+                    assert {each.partition for each in records} == {tp.partition}
+                    assert len(records) <= 500
+                    many += [int(each.value) for each in records]
+            assert sorted(many) == list(range(2000))
+            await consumer.seek_to_beginning()
+            tables: list[Any] = []
+            while sum(each.num_rows for each in tables) < 2000:
+                tables.append(await consumer.poll_arrow(1000))
+            columns = pa.concat_tables(each.to_pyarrow() for each in tables)
+            assert sorted(map(int, columns["value"].to_pylist())) == list(range(2000))
+            await consumer.seek_to_beginning()
+            found = []
+            async for record in consumer:
+                found.append(int(record.value))
+                if len(found) == 2000:
+                    break
+            assert sorted(found) == list(range(2000))
+            assert [await consumer.position(each) for each in where] == [667, 667, 666]
+
+    run(program())
+
+
+def test_getone_and_getmany_can_be_limited_to_partitions(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 90, 3)
+    where = [TopicPartition(topic, each) for each in range(3)]
+
+    async def program() -> None:
+        async with made(broker, topic) as consumer:
+            last = [await consumer.getone(where[2]) for _ in range(30)]
+            assert [int(each.value) for each in last] == list(range(2, 90, 3))
+            found = await consumer.getmany(where[1], timeout_ms=5000, max_records=7)
+            assert {tp: len(records) for tp, records in found.items()} == {where[1]: 7}
+            assert await consumer.position(where[0]) == 0
+            assert await consumer.getmany(where[2], timeout_ms=50) == {}
+            rest: list[Any] = []
+            while len(rest) < 53:
+                for records in (await consumer.getmany(timeout_ms=1000)).values():
+                    rest += records
+            assert sorted(each.partition for each in rest) == [0] * 30 + [1] * 23
+
+    run(program())
+
+
+def test_a_cancelled_wait_has_taken_no_record(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 20)
+    producer = clients.producer(broker)
+    rng = random.Random(5)
+    found: list[int] = []
+
+    async def read(consumer: AIOKafkaConsumer[Any, Any]) -> None:
+        if rng.random() < 0.5:
+            found.append(int((await consumer.getone()).value))
+            return
+        for records in (await consumer.getmany(timeout_ms=1000, max_records=3)).values():
+            found.extend(int(each.value) for each in records)
+
+    async def program() -> None:
+        async with made(broker, topic, fetch_max_wait_ms=20) as consumer:
+            for number in range(20, 400):
+                task = asyncio.create_task(read(consumer))
+                if number % 3:
+                    await asyncio.sleep(rng.random() * 0.004)
+                producer.send(topic, b"%d" % number)
+                await asyncio.sleep(rng.random() * 0.002)
+                task.cancel()
+                await asyncio.wait([task])
+                if not task.cancelled():
+                    task.result()
+            producer.flush(30)
+            while len(found) < 400:
+                await read(consumer)
+        assert found == list(range(400))
+
+    run(program())
+
+
+def test_the_loop_has_its_turns_whether_there_are_records_or_not(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = filled(broker, clients, 20_000)
+    empty = broker.create_topic("aio-empty")
+
+    async def program() -> None:
+        turns = 0
+
+        async def tick() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with made(broker, topic, max_poll_records=20_000) as consumer:
+            await consumer.getone()
+            ticking = asyncio.create_task(tick())
+            async for record in consumer:
+                if record.offset == 19_999:
+                    break
+            assert turns >= 30
+            consumer.unsubscribe()
+            consumer.assign([TopicPartition(empty, 0)])
+            before = turns
+            for _ in range(100):
+                assert await consumer.getmany() == {}
+            assert turns >= before + 100
+            ticking.cancel()
+
+    run(program())
+
+
+def test_several_tasks_may_wait_for_records_of_one_consumer(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("aio-tasks", 2)
+    producer = clients.producer(broker)
+
+    async def program() -> None:
+        async with made(broker, topic) as consumer:
+            waiting = [asyncio.create_task(_one(consumer)) for _ in range(10)]
+            await asyncio.sleep(0.1)
+            for number in range(10):
+                producer.send(topic, b"%d" % number, partition=number % 2)
+            assert sorted(await asyncio.gather(*waiting)) == list(range(10))
+
+    run(program())
+
+
+async def _one(consumer: AIOKafkaConsumer[Any, Any]) -> int:
+    return int((await consumer.getone()).value)
+
+
+def test_a_consumer_takes_no_thread_of_its_own(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 10)
+
+    async def program() -> None:
+        async with made(broker, topic) as first:
+            await first.getone()
+            before = _threads()
+            for number in range(5):
+                group = f"{topic}-{number}"
+                async with made(broker, topic, group_id=group) as consumer:
+                    await consumer.getone()
+                    await consumer.commit()
+                    assert _threads() <= before
+
+    run(program())
+
+
+def _threads() -> int:
+    with open("/proc/self/status", encoding="ascii") as status:
+        [line] = [each for each in status if each.startswith("Threads:")]
+    return int(line.split()[1])
+
+
+def test_a_record_that_cannot_be_deserialized_stays_in_place(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = filled(broker, clients, 3)
+
+    def refuse_one(data: bytes) -> int:
+        if data == b"1":
+            raise ValueError("one")
+        return int(data)
+
+    async def program() -> None:
+        async with made(broker, topic, value_deserializer=refuse_one) as consumer:
+            assert (await consumer.getone()).value == 0
+            for _ in range(2):
+                with pytest.raises(DeserializationError) as caught:
+                    await consumer.getone()
+            assert (caught.value.offset, caught.value.value) == (1, b"1")
+            consumer.seek(TopicPartition(topic, 0), 2)
+            assert (await consumer.getone()).value == 2
+            with pytest.raises(IllegalStateError, match="value_deserializer is set"):
+                await consumer.poll_arrow()
+
+    run(program())
+
+
+# ---------------------------------------------------------------- positions and offsets
+
+
+def test_positions_and_lookups(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 30)
+    where = TopicPartition(topic, 0)
+
+    async def program() -> None:
+        async with made(broker, isolation_level="read_committed") as consumer:
+            consumer.assign([where])
+            assert await consumer.position(where) == 0
+            assert await consumer.beginning_offsets([where]) == {where: 0}
+            assert await consumer.end_offsets([where]) == {where: 30}
+            await consumer.seek_to_end()
+            assert await consumer.position(where) == 30
+            consumer.seek(where, 7)
+            record = await consumer.getone()
+            assert record.offset == 7
+            at_time = await consumer.offsets_for_times({where: record.timestamp})
+            found = at_time[where]
+            assert found is not None
+            assert found.offset <= 7
+            assert (consumer.highwater(where), consumer.last_stable_offset(where)) == (30, 30)
+            stamp = consumer.last_poll_timestamp(where)
+            assert stamp is not None
+            assert abs(stamp / 1000 - time.time()) < 30
+            assert topic in await consumer.topics()
+            assert consumer.partitions_for_topic(topic) == {0}
+            assert consumer.partitions_for_topic("unknown") is None
+            consumer.pause(where)
+            assert consumer.paused() == {where}
+            assert await consumer.getmany(timeout_ms=100) == {}
+            consumer.resume(where)
+            assert (await consumer.getone()).offset == 8
+            with pytest.raises(IllegalStateError, match="not assigned"):
+                await consumer.position(TopicPartition(topic, 1))
+
+    run(program())
+
+
+def test_offsets_are_committed_in_every_form_and_found_again(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = filled(broker, clients, 30)
+    where = TopicPartition(topic, 0)
+
+    async def program() -> None:
+        async with made(broker, group_id=topic, enable_auto_commit=False) as consumer:
+            consumer.assign([where])
+            assert await consumer.committed(where) is None
+            for _ in range(5):
+                await consumer.getone()
+            await consumer.commit()
+            assert await consumer.committed(where) == 5
+            forms: dict[int, Any] = {6: 6, 7: (7, "seven"), 8: OffsetAndMetadata(8, "eight")}
+            for offset, form in forms.items():
+                await consumer.commit({where: form})
+                assert await consumer.committed(where) == offset
+            whole = await consumer.committed(where, metadata=True)
+            assert whole == OffsetAndMetadata(8, "eight")
+            assert await consumer.seek_to_committed() == {where: 8}
+            assert (await consumer.getone()).offset == 8
+            other = TopicPartition(broker.create_topic("aio-other"), 0)
+            consumer.assign([where, other])
+            assert await consumer.seek_to_committed() == {where: 8, other: None}
+            assert await consumer.position(other) == 0
+
+    run(program())
+
+
+def test_without_committed_offset_and_policy_nothing_moves(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = filled(broker, clients, 3)
+
+    async def program() -> None:
+        async with made(broker, group_id=topic, auto_offset_reset="none") as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            with pytest.raises(NoOffsetForPartitionError, match=f"{topic}-0"):
+                await consumer.seek_to_committed()
+            with pytest.raises(NoOffsetForPartitionError, match=topic):
+                await consumer.getone()
+
+    run(program())
+
+
+# ---------------------------------------------------------------- its life
+
+
+def test_stopping_ends_loops_and_waits(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 3)
+
+    async def program() -> None:
+        consumer = made(broker, topic)
+        await consumer.start()
+        found: list[int] = []
+
+        async def read_all() -> None:
+            async for record in consumer:
+                found.append(int(record.value))  # noqa: PERF401, seen as they come
+
+        reading = asyncio.create_task(read_all())
+        await until(lambda: len(found) == 3)
+        waiting = asyncio.ensure_future(consumer.getmany(timeout_ms=50_000))
+        await asyncio.sleep(0.05)
+        await consumer.stop()
+        await asyncio.wait_for(reading, 5)
+        with pytest.raises(ConsumerStoppedError):
+            await asyncio.wait_for(waiting, 5)
+        for call in (consumer.getone, consumer.getmany, consumer.commit):
+            with pytest.raises(ConsumerStoppedError):
+                await call()
+        await consumer.stop()
+        assert consumer.closed
+
+    run(program())
+
+
+def test_a_stop_that_is_cancelled_goes_on(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 3)
+
+    async def program() -> None:
+        consumer = made(broker, topic, group_id=topic)
+        await consumer.start()
+        await consumer.getone()
+        stopping = asyncio.create_task(consumer.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait([stopping])
+        await consumer.stop()
+        async with made(broker, topic, group_id=topic) as following:
+            assert (await following.getone()).offset == 1
+
+    run(program())
+
+
+def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 1)
+
+    async def program() -> None:
+        nowhere = f"127.0.0.1:{free_port()}"
+        consumer = AIOKafkaConsumer(topic, bootstrap_servers=nowhere, bootstrap_timeout_ms=200)
+        with pytest.raises(NoBrokersAvailable):
+            await consumer.start()
+        with pytest.raises(IllegalStateError, match="not started"):
+            await consumer.getone()
+        assert consumer.closed
+        consumer.config["bootstrap_servers"] = broker.bootstrap_servers.split(",")
+        await consumer.start()
+        assert consumer.assignment() == {TopicPartition(topic, 0)}
+        with pytest.raises(IllegalStateError, match="started already"):
+            await consumer.start()
+        await consumer.stop()
+
+    run(program())
+
+
+def test_it_belongs_to_the_loop_that_started_it(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 2)
+    loop = asyncio.new_event_loop()
+    consumer = made(broker, topic)
+    loop.run_until_complete(consumer.start())
+    try:
+        with pytest.raises(IllegalStateError, match="another event loop"):
+            asyncio.run(_one(consumer))
+        assert loop.run_until_complete(_one(consumer)) == 0
+    finally:
+        loop.run_until_complete(consumer.stop())
+        loop.close()
+
+
+def test_one_that_was_not_stopped_is_told_of(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 1)
+    before = threading.active_count()
+
+    async def program() -> None:
+        consumer = made(broker, topic)
+        await consumer.start()
+        await consumer.getone()
+
+    def forgotten() -> None:
+        run(program())
+        gc.collect()
+
+    with pytest.warns(ResourceWarning, match="was not stopped"):
+        forgotten()
+    assert threading.active_count() <= before

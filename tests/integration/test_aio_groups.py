@@ -1,0 +1,239 @@
+"""AIOKafkaConsumers in groups: with each other, with listeners of asyncio, in transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients
+from tests.integration.test_aio_consumer import made, run, until
+from tests.support.brokers import Broker, Brokers
+from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener, TopicPartition
+from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
+from thalweg.errors import IllegalStateError
+
+PARTITIONS = 4
+Consumer = AIOKafkaConsumer[Any, Any]
+
+
+class Group:
+    """A topic, and members that tasks read with."""
+
+    def __init__(self, broker: Broker, clients: Clients, protocol: str) -> None:
+        self.broker, self.protocol = broker, protocol
+        self.producer = clients.producer(broker)
+        self.topic = broker.create_topic("aio-grouped", PARTITIONS)
+        self.values: list[int] = []
+
+    def send(self, numbers: range) -> None:
+        for number in numbers:
+            self.producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
+        self.producer.flush(30)
+
+    def consumer(self, *topics: str, **options: Any) -> Consumer:
+        given = {"group_id": self.topic, "group_protocol": self.protocol, **options}
+        return made(self.broker, *topics, **given)
+
+    @asynccontextmanager
+    async def reading(self, consumer: Consumer) -> AsyncIterator[None]:
+        """Reads with a consumer that is started, until the block ends."""
+
+        async def read() -> None:
+            async for record in consumer:
+                self.values.append(int(record.value))
+
+        task = asyncio.create_task(read())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    @asynccontextmanager
+    async def member(self, listener: Any = None, **options: Any) -> AsyncIterator[Consumer]:
+        """One that reads within the block."""
+        consumer = self.consumer(**options)
+        consumer.subscribe([self.topic], listener=listener)
+        async with consumer, self.reading(consumer):
+            yield consumer
+
+
+@pytest.fixture(
+    params=["classic-embedded", "classic-kafka-4.3", "consumer-embedded", "consumer-kafka-4.3"]
+)
+def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+    protocol, _, kind = request.param.partition("-")
+    return Group(brokers.get(kind), clients, protocol)
+
+
+class Heard(AsyncConsumerRebalanceListener):
+    """Writes down what it is told, and does what the test wants meanwhile."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, set[int]]] = []
+        self.consumer: Consumer | None = None
+        self.at_work = False
+
+    async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        await self._told("revoked", revoked)
+
+    async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        await self._told("assigned", assigned)
+
+    async def _told(self, what: str, partitions: Collection[TopicPartition]) -> None:
+        self.at_work = True
+        await asyncio.sleep(0.1)
+        if what == "revoked" and self.consumer is not None:
+            await self.consumer.commit()
+        self.events.append((what, {each.partition for each in partitions}))
+        self.at_work = False
+
+
+def test_members_share_and_take_over(group: Group) -> None:
+    group.send(range(40))
+
+    async def program() -> None:
+        async with group.member() as first:
+            await until(lambda: len(group.values) == 40)
+            async with group.member() as second:
+                await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+                group.send(range(40, 80))
+                await until(lambda: len(group.values) == 80)
+            await until(lambda: len(first.assignment()) == PARTITIONS)
+            group.send(range(80, 120))
+            await until(lambda: len(group.values) == 120)
+        assert sorted(group.values) == list(range(120))
+
+    run(program())
+
+
+def test_a_start_waits_for_the_groups_partitions(group: Group) -> None:
+    async def program() -> None:
+        async with group.consumer(group.topic) as consumer:
+            assert len(consumer.assignment()) == PARTITIONS
+            assert consumer.subscription() == {group.topic}
+            assert consumer.group_metadata().generation_id >= 1
+            await consumer.seek_to_beginning()
+
+    run(program())
+
+
+def test_a_listener_is_awaited_before_partitions_go_and_records_come(group: Group) -> None:
+    group.send(range(40))
+    first_heard, second_heard = Heard(), Heard()
+
+    async def program() -> None:
+        manual = {"enable_auto_commit": False}
+        async with group.member(first_heard, **manual) as first:
+            first_heard.consumer = first
+            await until(lambda: len(group.values) == 40)
+            assert first_heard.events == [("assigned", set(range(PARTITIONS)))]
+            async with group.member(second_heard, **manual) as second:
+                second_heard.consumer = second
+                await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+                await until(lambda: not first_heard.at_work and not second_heard.at_work)
+                # The first has committed all it read while it was told.
+                group.send(range(40, 48))
+                await until(lambda: len(group.values) == 48)
+        assert sorted(group.values) == list(range(48))
+        assert first_heard.events[-1][0] == "revoked"
+
+    run(program())
+
+
+def test_no_record_is_handed_out_while_a_listener_runs(group: Group) -> None:
+    group.send(range(40))
+    read_at_work: list[int] = []
+
+    async def program() -> None:
+        heard = Heard()
+        consumer = group.consumer()
+        consumer.subscribe([group.topic], listener=heard)
+        async with consumer:
+            while len(group.values) < 40:
+                for records in (await consumer.getmany(timeout_ms=10)).values():
+                    read_at_work.extend([1] * heard.at_work)
+                    group.values += [int(each.value) for each in records]
+        assert read_at_work == []
+
+    run(program())
+
+
+def test_a_listener_that_raises_stops_nothing(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Raising(ConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:  # type: ignore[override]
+            raise ValueError("no revocation")
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:  # type: ignore[override]
+            raise ValueError("no assignment")
+
+    group.send(range(8))
+
+    async def program() -> None:
+        async with group.member(Raising()):
+            await until(lambda: len(group.values) == 8)
+
+    run(program())
+    raised = [str(each.exc_info[1]) for each in caplog.records if each.exc_info]
+    assert raised == ["no assignment", "no revocation"]
+
+
+def test_unsubscribing_leaves_the_group_awaited_or_not(group: Group) -> None:
+    group.send(range(8))
+
+    async def program() -> None:
+        consumer = group.consumer(group.topic)
+        async with consumer:
+            async with group.reading(consumer):
+                await until(lambda: len(group.values) == 8)
+            await consumer.unsubscribe()
+            assert consumer.assignment() == set()
+            assert consumer.subscription() is None
+            assert await consumer.committed(TopicPartition(group.topic, 0)) == 2
+            consumer.subscribe([group.topic])
+            group.send(range(8, 16))
+            async with group.reading(consumer):
+                await until(lambda: len(group.values) == 16)
+            left = consumer.unsubscribe()
+            with pytest.raises(IllegalStateError, match="await what it returned"):
+                consumer.subscribe([group.topic])
+            async with group.consumer(group.topic) as following, group.reading(following):
+                await until(lambda: len(following.assignment()) == PARTITIONS)
+            await left
+        assert sorted(group.values) == list(range(16))
+
+    run(program())
+
+
+def test_records_are_processed_exactly_once_in_transactions(group: Group) -> None:
+    group.send(range(100))
+    output = group.broker.create_topic("aio-out")
+
+    async def program() -> None:
+        producer: AIOKafkaProducer[Any, Any] = AIOKafkaProducer(
+            bootstrap_servers=group.broker.bootstrap_servers, transactional_id=group.topic
+        )
+        count = 0
+        async with group.consumer(group.topic, enable_auto_commit=False) as consumer, producer:
+            while count < 100:
+                batch = await consumer.getmany(timeout_ms=1000, max_records=30)
+                async with producer.transaction():
+                    for records in batch.values():
+                        for record in records:
+                            await producer.send(output, record.value)
+                        count += len(records)
+                    next_ones = {tp: records[-1].offset + 1 for tp, records in batch.items()}
+                    await producer.send_offsets_to_transaction(next_ones, consumer.group_metadata())
+            where = [TopicPartition(group.topic, each) for each in range(PARTITIONS)]
+            assert [await consumer.committed(each) for each in where] == [25] * PARTITIONS
+        async with made(group.broker, output, isolation_level="read_committed") as reader:
+            found = [int((await reader.getone()).value) for _ in range(100)]
+        assert sorted(found) == list(range(100))
+
+    run(program())
