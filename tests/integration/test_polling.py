@@ -13,6 +13,7 @@ from tests.integration.clients import Clients, by_partition, fill, read, read_mo
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, TopicPartition
+from thalweg.coordinator.driver import Driver
 from thalweg.errors import IllegalStateError, WakeupError
 
 
@@ -59,6 +60,23 @@ def test_polling_takes_turns_between_partitions(broker: Broker, clients: Clients
     )
     found = by_partition(read(consumer, 800))
     assert len(found) == 4
+
+
+def test_what_comes_while_the_coordinator_is_at_work_is_looked_at_at_once(
+    broker: Broker, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times: list[float] = []
+
+    def before_poll(driver: Driver, left_ms: int | None) -> None:
+        times.append(time.monotonic())
+        if len(times) < 5:
+            driver.reenter()  # as an answer does that comes just now
+
+    monkeypatch.setattr(Driver, "before_poll", before_poll)
+    consumer = clients.consumer(broker, broker.create_topic("news"))
+    consumer.poll(3000)
+    assert len(times) >= 5
+    assert times[4] - times[0] < 1
 
 
 def test_an_empty_poll_waits_for_its_time(broker: Broker, clients: Clients) -> None:

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyRuntimeWarning, PyStopIteration};
 use pyo3::intern;
@@ -28,6 +28,9 @@ use crate::send_many::SendMany;
 use crate::sending::{Outcome, Sending};
 use crate::transactions::Transacting;
 use crate::{callbacks, gil};
+
+/// Clocks of event loops round.
+const TIMER_SLACK: Duration = Duration::from_millis(5);
 
 /// What is called of a producer.
 pub(crate) enum Producing {
@@ -250,7 +253,11 @@ impl Call {
         let completions = self.completions.get();
         let suspended = self.suspended.as_mut().expect("made by the step before");
         let future = completions.wait(py, suspended.key)?;
-        if suspended.timer.as_ref().map(|(at, _)| *at) != deadline {
+        // One whose time has come may have rung, a moment too early by our clock: it rings no more.
+        let kept = |(at, _): &(Instant, Py<PyAny>)| {
+            deadline == Some(*at) && *at > Instant::now() + TIMER_SLACK
+        };
+        if !suspended.timer.as_ref().is_some_and(kept) {
             cancel(py, suspended.timer.take());
             if let (Some(at), Some(left)) = (deadline, gil::left(deadline)) {
                 let wake = self.completions.bind(py).getattr(intern!(py, "wake"))?;

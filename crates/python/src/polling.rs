@@ -180,6 +180,11 @@ impl Core {
         Ok(())
     }
 
+    /// Whether the coordinator was told something since its work was last begun.
+    fn has_news(&self, state: &PollState) -> bool {
+        self.hooks.before_poll.is_some() && self.client.reentries() != state.hook_seen
+    }
+
     /// Runs the coordinator's work if it is due. The state is unlocked meanwhile: the hook may
     /// assign, seek and pause.
     fn before_poll<'a>(
@@ -193,7 +198,7 @@ impl Core {
         };
         let seen = self.client.reentries();
         let due = state.hook_due.is_some_and(|at| at <= Instant::now());
-        if !due && seen == state.hook_seen {
+        if !due && !self.has_news(&state) {
             return Ok(state);
         }
         drop(state);
@@ -219,14 +224,20 @@ impl Core {
         if let Some(failure) = state.failure.take() {
             return Err(failure);
         }
-        state = self.before_poll(py, state, deadline)?;
-        if let Some(found) = take(&mut state)? {
-            return Ok(Look::Found(found));
+        loop {
+            state = self.before_poll(py, state, deadline)?;
+            if let Some(found) = take(&mut state)? {
+                return Ok(Look::Found(found));
+            }
+            let subscribed = self.consumer().check_subscribed();
+            subscribed.map_err(|error| errors::consumer(py, &error))?;
+            // Registered, then looked at again: what comes from here on is a wake-up. What the
+            // coordinator was told before, perhaps while its work was done, had nobody to wake.
+            self.consumer().register(waker);
+            if !self.has_news(&state) {
+                break;
+            }
         }
-        let subscribed = self.consumer().check_subscribed();
-        subscribed.map_err(|error| errors::consumer(py, &error))?;
-        // Registered, then looked at again: what came in between is a wake-up already.
-        self.consumer().register(waker);
         if let Some(found) = take(&mut state)? {
             return Ok(Look::Found(found));
         }
