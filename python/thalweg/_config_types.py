@@ -158,6 +158,8 @@ class ConsumerConfig(TypedDict, total=False):
     auto_offset_reset: str | None
     enable_auto_commit: bool
     auto_commit_interval_ms: int
+    auto_commit_marks: bool
+    block_rebalance_on_poll: bool
     default_offset_commit_callback: Callable[[Any, Any], object] | None
     isolation_level: Literal["read_uncommitted", "read_committed"]
     check_crcs: bool

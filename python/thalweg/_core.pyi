@@ -767,6 +767,9 @@ class Consumer(Generic[_K_co, _V_co]):
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms passed without a poll."""
 
+    def _records_handed_out(self) -> int:
+        """Of all polls and iterations so far."""
+
     def _hold(self, held: bool) -> None:
         """While held, polls hand nothing out: positions stay where a commit took them."""
 

@@ -698,6 +698,20 @@ _CONSUMER: tuple[Option, ...] = (
         high=INT32_MAX,
         core=False,
     ),
+    _flag(
+        "auto_commit_marks",
+        False,
+        "c",
+        "Auto-commit commits what mark() has marked, in place of the positions.",
+        core=False,
+    ),
+    _flag(
+        "block_rebalance_on_poll",
+        False,
+        "c",
+        "After a poll gave records, no partition goes before allow_rebalance() is called.",
+        core=False,
+    ),
     _object(
         "default_offset_commit_callback",
         "c",

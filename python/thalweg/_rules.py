@@ -301,6 +301,12 @@ class _Rules:
                     self.ignored,
                 )
             self.values["enable_auto_commit"] = False
+        if self.values["auto_commit_marks"] and not self.values["enable_auto_commit"]:
+            self.found.warn(
+                "auto_commit_marks: without effect, as there is no auto-commit: commit_marked()"
+                " commits what is marked",
+                self.ignored,
+            )
         if self.values["heartbeat_interval_ms"] >= self.values["session_timeout_ms"]:
             self.found.problem(
                 f"heartbeat_interval_ms ({self.values['heartbeat_interval_ms']}) must be less than"

@@ -475,6 +475,35 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         return self._driver.commit_async(offsets, callback)
 
+    def mark(self, records: Any) -> None:
+        """Marks records as done, for `commit_marked` and, with auto_commit_marks, auto-commit.
+
+        A mark moves a partition's offset forward only; marks of partitions that go are forgotten.
+        From any thread.
+
+        Args:
+            records: A ConsumerRecord, several, or what `poll` returned.
+
+        Raises:
+            TypeError: If it is something else.
+        """
+        self._driver.mark(records)
+
+    def commit_marked(self, timeout_ms: float | None = None) -> None:
+        """Commits the offsets after the marked records, and waits until it is done.
+
+        Raises:
+            KafkaError: As `commit`.
+        """
+        run(self._driver.commit_marked(self._limit(timeout_ms)))
+
+    def allow_rebalance(self) -> None:
+        """With block_rebalance_on_poll: what was polled before is done.
+
+        Its partitions may go, with the next poll. Without that option they always may.
+        """
+        self._driver.allow_rebalance()
+
     def committed(
         self,
         partition: TopicPartition,

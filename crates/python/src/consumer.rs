@@ -446,6 +446,15 @@ impl Consumer {
         Ok(())
     }
 
+    fn _records_handed_out(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self
+            .core(py)?
+            .consumer()
+            .metrics()
+            .records_consumed_total
+            .get())
+    }
+
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.wakeup();
         Ok(())

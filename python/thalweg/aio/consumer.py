@@ -580,6 +580,24 @@ class AIOKafkaConsumer(Generic[K, V]):
         given = None if offsets is None else offsets_given(offsets)
         await awaited(self._driver.commit(given, self._limit()), self._calls)
 
+    def mark(self, records: Any) -> None:
+        """Marks records as done, as `KafkaConsumer.mark`; from any thread."""
+        self._driver.mark(records)
+
+    async def commit_marked(self) -> None:
+        """Commits the offsets after the marked records, and waits until it is done.
+
+        Raises:
+            KafkaError: As `commit`.
+        """
+        self._check_open()
+        await awaited(self._driver.commit_marked(self._limit()), self._calls)
+
+    def allow_rebalance(self) -> None:
+        """As `KafkaConsumer.allow_rebalance`."""
+        self._check_open()
+        self._driver.allow_rebalance()
+
     async def committed(
         self, partition: TopicPartition, metadata: bool = False
     ) -> int | OffsetAndMetadata | None:

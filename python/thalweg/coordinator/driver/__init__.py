@@ -72,6 +72,7 @@ class Driver:
         self._listener: Listener | None = None
         self._spawn = spawn
         self._told_at_all = False
+        self._allowed_at = 0  # so many records were handed out by then
         self._regex: str | None = None
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
@@ -154,6 +155,7 @@ class Driver:
                     self._topics,
                     self._offsets,
                     self.reenter,
+                    self._is_blocked,
                     self._spawn,
                 )
             self._membership.listener = listener
@@ -222,7 +224,29 @@ class Driver:
         if self._member is not None:
             self._member.keep_up()
 
+    def _is_blocked(self) -> bool:
+        """Whether records were handed out since the application last allowed a rebalance.
+
+        Without partitions there are none to keep: those of the records have gone.
+        """
+        if not (self._config["block_rebalance_on_poll"] and self._consumer.assignment()):
+            return False
+        return bool(self._consumer._records_handed_out() != self._allowed_at)
+
+    def allow_rebalance(self) -> None:
+        """What was handed out before is done: its partitions may go, with the next poll."""
+        self._allowed_at = self._consumer._records_handed_out()
+        self.reenter()
+
     # ------------------------------------------------------------------ offsets
+
+    def mark(self, records: Any) -> None:
+        """Notes records as done; from any thread."""
+        self._offsets.mark(records)
+
+    def commit_marked(self, timeout_ms: int) -> Waiting[None]:
+        """Commits what is marked, and waits."""
+        return self._offsets.commit_marked(timeout_ms)
 
     def fetch(
         self, partitions: list[TopicPartition], timeout_ms: int
@@ -255,7 +279,7 @@ class Driver:
             if self._member is not None:
                 yield from self._member.close(deadline, commit=commit)
             elif commit and group_id is not None:
-                yield from self.commit(None, timeout_ms)
+                yield from self.commit(self._offsets.what_moved(), timeout_ms)
             yield from self._offsets.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)

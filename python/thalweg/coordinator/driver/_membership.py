@@ -49,7 +49,7 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
-from thalweg.errors import KafkaError
+from thalweg.errors import CommitFailedError, KafkaError
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["Membership"]
@@ -96,6 +96,7 @@ class Membership:
         topics: Topics,
         offsets: CommittedOffsets,
         on_answer: Callable[[Any], object],
+        blocks: Callable[[], bool],
         spawn: Callable[[Awaitable[object]], Any] | None = None,
     ) -> None:
         self._consumer = consumer
@@ -109,6 +110,7 @@ class Membership:
         self._chores: deque[Chore] = deque()
         self._at_work = False
         self._under_way: _UnderWay | None = None
+        self._blocks = blocks
         self._spawn = spawn
         self._was_assigned = False
         self._raised: deque[KafkaError] = deque()
@@ -134,16 +136,22 @@ class Membership:
             KafkaError: What is wrong with the membership.
         """
         self.keep_up()
-        self._work()
-        if not self._chores and self._under_way is None:
-            self._step(Polled())
+        if not self._is_blocked():
             self._work()
+            if not self._chores and self._under_way is None:
+                self._step(Polled())
+                self._work()
         if self._failed is not None:
             raise self._failed
         if self._raised:
             raise self._raised.popleft()
         given_up = None if self._under_way is None else self._under_way.until_ms
         return soonest([self._member.next_deadline(), given_up])
+
+    def _is_blocked(self) -> bool:
+        """Whether records are in work that must not lose their partitions, and have not yet."""
+        lost = isinstance(self._member.commit_refusal(), CommitFailedError)
+        return self._blocks() and not lost
 
     def keep_up(self) -> None:
         """Takes in what the coordinator has said; runs no callback."""
@@ -250,6 +258,7 @@ class Membership:
                 self._tell("on_partitions_lost", partitions, then)
             case Assign(assigned, added):
                 self._was_assigned = True
+                self._offsets.forget_marks(added)
                 self._consumer._assign(assigned)
                 self._tell("on_partitions_assigned", added, None)
 
@@ -270,6 +279,7 @@ class Membership:
         self._consumer._hold(True)
 
     def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self._offsets.forget_marks(partitions)
         left = self._consumer.assignment() - set(partitions)
         self._consumer._assign(sorted(left))
 

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.errors import (
     CommitFailedError,
@@ -104,6 +105,7 @@ class CommittedOffsets:
         self._auto_commit_due_ms: float = now_ms() + config["auto_commit_interval_ms"]
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._commits: deque[_Commit] = deque()
+        self._marks = Marks()
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
 
     # ------------------------------------------------------------------ from poll
@@ -153,14 +155,37 @@ class CommittedOffsets:
 
     def commit_what_moved(self) -> CommitFuture | None:
         """Begins to commit, if auto-commit is on, the positions that moved since."""
-        if not self._auto:
-            return None
-        moved = {
-            where: at
-            for where, at in self._consumer.positions().items()
-            if self._committed.get(where) != at
-        }
+        moved = self.what_moved() if self._auto else None
         return self.commit_async(moved, None) if moved else None
+
+    def what_moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What auto-commit would write now: positions, or marks."""
+        if self._config["auto_commit_marks"]:
+            return self._new_marks()
+        return self._not_committed(self._consumer.positions())
+
+    def _not_committed(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {where: at for where, at in offsets.items() if self._committed.get(where) != at}
+
+    # ------------------------------------------------------------------ marks
+
+    def mark(self, records: Any) -> None:
+        """Notes records as done; from any thread."""
+        self._marks.add(records)
+
+    def commit_marked(self, timeout_ms: int) -> Waiting[None]:
+        """Commits what is marked and was not committed since; waits as `commit`."""
+        self._where()
+        yield from self.commit(self._new_marks(), timeout_ms)
+
+    def _new_marks(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._not_committed(self._marks.of(self._consumer.assignment()))
+
+    def forget_marks(self, partitions: Iterable[TopicPartition]) -> None:
+        """Of partitions that come or go."""
+        self._marks.forget(partitions)
 
     # ------------------------------------------------------------------ finding
 

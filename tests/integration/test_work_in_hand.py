@@ -1,0 +1,149 @@
+"""Records that are worked on after the poll that gave them: marks, and rebalances that wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, read
+from tests.integration.test_groups import PARTITIONS, Group, Heard
+from tests.support.brokers import Broker, Brokers
+from thalweg import TopicPartition
+from thalweg.config import IgnoredOptionWarning
+
+
+@pytest.fixture(
+    params=["classic-embedded", "classic-kafka-4.3", "consumer-embedded", "consumer-kafka-4.3"]
+)
+def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+    protocol, _, kind = request.param.partition("-")
+    return Group(brokers.get(kind), clients, protocol)
+
+
+def committed(group: Group, consumer: Any) -> list[int | None]:
+    return [consumer.committed(TopicPartition(group.topic, each)) for each in range(PARTITIONS)]
+
+
+# ---------------------------------------------------------------- marks
+
+
+def test_what_is_marked_is_committed(group: Group) -> None:
+    group.send(range(40))
+    member = group.join(enable_auto_commit=False)
+    group.poll_until(lambda: len(group.records) == 40)
+    by_offset = {(each.partition, each.offset): each for each in group.records}
+    member.mark(by_offset[0, 4])
+    member.mark([by_offset[1, each] for each in (2, 7, 5)])
+    member.mark({TopicPartition(group.topic, 2): [by_offset[2, 9]]})
+    assert committed(group, member) == [None] * 4
+    member.commit_marked()
+    assert committed(group, member) == [5, 8, 10, None]
+    member.mark(by_offset[0, 1])  # forward only
+    member.commit_marked()
+    assert committed(group, member) == [5, 8, 10, None]
+
+
+def test_auto_commit_commits_marks_in_place_of_positions(group: Group) -> None:
+    group.send(range(40))
+    member = group.join(auto_commit_marks=True, auto_commit_interval_ms=50)
+    group.poll_until(lambda: len(group.records) == 40)
+    done = [each for each in group.records if each.partition == 3 and each.offset < 6]
+    workers = [threading.Thread(target=member.mark, args=(each,)) for each in done]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    group.poll_until(lambda: committed(group, member)[3] == 6)
+    member.mark([each for each in group.records if each.partition == 0])
+    group.leave(member)
+    after = group.consumer()
+    assert committed(group, after) == [10, None, None, 6]
+
+
+def test_marks_of_partitions_that_went_are_forgotten(group: Group) -> None:
+    group.send(range(40))
+    first = group.join(enable_auto_commit=False)
+    group.poll_until(lambda: len(group.records) == 40)
+    first.mark(group.records)
+    group.join(enable_auto_commit=False)
+    group.settle()
+    first.commit_marked()
+    # Whether the first kept two (newer protocol) or gave all up: none that went is committed.
+    kept = {each.partition for each in first.assignment()} if group.protocol == "consumer" else {}
+    assert committed(group, first) == [10 if each in kept else None for each in range(PARTITIONS)]
+
+
+def test_marks_work_with_assign_and_at_the_close(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("marked")
+    producer = clients.producer(broker)
+    for number in range(10):
+        producer.send(topic, b"%d" % number)
+    producer.flush(30)
+    consumer = clients.consumer(broker, topic, group_id=topic, auto_commit_marks=True)
+    records = read(consumer, 10)
+    consumer.mark(records[:4])
+    consumer.close()
+    assert clients.consumer(broker, group_id=topic).committed(TopicPartition(topic, 0)) == 4
+
+
+def test_only_records_are_marked(embedded: Broker, clients: Clients) -> None:
+    topic = embedded.create_topic("unmarked")
+    consumer = clients.consumer(embedded, topic, group_id=topic)
+    for wrong in (5, [5], {TopicPartition(topic, 0): 5}, [(topic, 0, 5)]):
+        with pytest.raises(TypeError):
+            consumer.mark(wrong)
+    consumer.commit_marked()
+    assert consumer.committed(TopicPartition(topic, 0)) is None
+
+
+def test_marks_without_auto_commit_are_pointed_out(embedded: Broker, clients: Clients) -> None:
+    with pytest.warns(IgnoredOptionWarning, match="commit_marked"):
+        clients.consumer(embedded, group_id="g", auto_commit_marks=True, enable_auto_commit=False)
+
+
+# ---------------------------------------------------------------- rebalances that wait
+
+
+def test_no_partition_goes_while_records_are_in_work(group: Group) -> None:
+    group.send(range(40))
+    heard = Heard()
+    first = group.join(heard, block_rebalance_on_poll=True)
+    group.poll_until(lambda: len(group.records) == 40)
+    assert heard.events == [("assigned", list(range(PARTITIONS)))]
+    second = group.join()
+    end = time.monotonic() + 2
+    sent = 40
+    while time.monotonic() < end:  # it polls on, and is given what comes
+        group.send(range(sent, sent + 4))
+        sent += 4
+        group.poll()
+    group.poll_until(lambda: len(group.records) == sent)
+    assert len(first.assignment()) == PARTITIONS
+    assert second.assignment() == set()
+    assert len(heard.events) == 1
+    first.allow_rebalance()
+    group.settle()
+    assert group.values() == list(range(sent))
+    assert any(what == "revoked" for what, _ in heard.events)
+
+
+def test_what_was_lost_goes_though_records_are_in_work(group: Group) -> None:
+    heard = Heard()
+    group.send(range(8))
+    member = group.join(heard, block_rebalance_on_poll=True, max_poll_interval_ms=500)
+    group.poll_until(lambda: len(group.records) == 8)
+    time.sleep(1)
+    group.poll_until(lambda: ("lost", list(range(PARTITIONS))) in heard.events)
+    group.poll_until(lambda: len(member.assignment()) == PARTITIONS)
+
+
+def test_a_close_waits_for_no_permission(group: Group) -> None:
+    group.send(range(8))
+    member = group.join(block_rebalance_on_poll=True)
+    group.poll_until(lambda: len(group.records) == 8)
+    group.leave(member)
+    after = group.consumer()
+    assert committed(group, after) == [2] * PARTITIONS
