@@ -4,7 +4,8 @@
     A gen p p ...  has these partitions now     E              has left
     V gen p p ...  gives these up (revoked)     Z              stalls: never polls again
     L gen p p ...  lost these                   K              was killed (the test says so)
-    R p first last read these offsets           C p offset     committed
+    R p first last waited                       C p offset     committed
+                   read these offsets, of which the broker had the first one since so many ms
 
 A claim is a member's time with a partition. It ends when the member has said so; that of a member
 that was killed or that stalls, which cannot say so, ends when the group may have given it up.
@@ -45,17 +46,26 @@ class Event:
         return frozenset(self.numbers[1:])
 
 
+@dataclass(frozen=True)
+class Read:
+    """Offsets that one poll gave; `since` is when the broker got the first."""
+
+    at: float
+    first: int
+    last: int
+    since: float
+
+
 @dataclass
 class Claim:
-    """A member's time with a partition."""
+    """A member's time with a partition; `said_until` is what the member itself has said."""
 
     member: int
     partition: int
     start: float
     end: float = NEVER
-    # When it read, while it could say so.
     said_until: float = NEVER
-    reads: list[tuple[float, int, int]] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
 
 
 @dataclass
@@ -79,9 +89,10 @@ class Member:
             case "V" | "L":
                 self._given_up(event)
             case "R":
-                partition, first, last = event.numbers
+                partition, first, last, waited_ms = event.numbers
                 assert partition in self.open, f"{self.number} reads {partition}, not its own"
-                self.open[partition].reads.append((event.at, first, last))
+                read = Read(event.at, first, last, event.at - waited_ms / 1000)
+                self.open[partition].reads.append(read)
             case "E" | "Z" | "K":
                 self._end(event)
 
@@ -164,8 +175,8 @@ class History:
         """{partition: offsets read, each counted once}."""
         found: dict[int, set[int]] = defaultdict(set)
         for partition, claims in self.claims().items():
-            for _, first, last in itertools.chain.from_iterable(each.reads for each in claims):
-                found[partition].update(range(first, last + 1))
+            for read in itertools.chain.from_iterable(each.reads for each in claims):
+                found[partition].update(range(read.first, read.last + 1))
         return {each: len(found[each]) for each in range(self.partitions)}
 
     # ------------------------------------------------------------------ what must be true
@@ -186,8 +197,8 @@ class History:
         """Every record was read; by each member without gaps, while it had the partition."""
         assert self.read_counts() == ends
         for claim in itertools.chain.from_iterable(self.claims().values()):
-            for (_, _, before), (_, after, _) in itertools.pairwise(claim.reads):
-                assert after == before + 1, f"{claim.member} read {after} after {before}: {claim}"
+            for before, after in itertools.pairwise(claim.reads):
+                assert after.first == before.last + 1, f"{claim.member}: {after} after {before}"
 
     def check_commits(self) -> None:
         """Nothing was read again after a commit that covers it was acknowledged."""
@@ -197,11 +208,11 @@ class History:
         for partition, claims in self.claims().items():
             times, highest = _highest_by_time(commits[partition])
             for claim in claims:
-                for at, first, last in claim.reads:
-                    known = bisect.bisect_left(times, at - SLACK_S)
+                for read in claim.reads:
+                    known = bisect.bisect_left(times, read.at - SLACK_S)
                     covered = highest[known - 1] if known else 0
-                    where = f"member {claim.member} read {partition}@{first}-{last}"
-                    assert first >= covered, f"{where} again: {covered} was committed"
+                    where = f"member {claim.member} has {read} of {partition}"
+                    assert read.first >= covered, f"{where} again: {covered} was committed"
 
     def check_stays(self, protocol: str) -> None:
         """What stays with a member across a rebalance is not taken from it.
@@ -228,14 +239,21 @@ class History:
                 if event.kind in "AV":
                     last = event
 
-    def check_flow(self, until: float, limit_s: float) -> None:
-        """Who has a partition reads it: there is a record for each several times a limit."""
-        for claim in itertools.chain.from_iterable(self.claims().values()):
-            end = min(claim.said_until, until)
-            times = [claim.start, *(at for at, _, _ in claim.reads if at < end), end]
-            for before, after in itertools.pairwise(times):
-                stopped = f"member {claim.member} did not read {claim.partition}"
-                assert after - before <= limit_s, f"{stopped} for {after - before:.1f} s"
+    def check_flow(self, limit_s: float) -> None:
+        """Who has a partition reads it: no record waits for long while somebody could."""
+        for partition, claims in self.claims().items():
+            read_until = -1
+            for before, claim in itertools.pairwise([None, *claims]):
+                assert claim is not None
+                for read in claim.reads:
+                    if read.first <= read_until:
+                        continue  # again: it was committed by nobody
+                    read_until = read.last
+                    for each in filter(None, (before, claim)):
+                        until = min(each.said_until, read.at)
+                        left = until - max(each.start, read.since)
+                        stopped = f"member {each.member} left {partition}@{read.first}"
+                        assert left <= limit_s, f"{stopped} for {left:.1f} s"
 
     def longest_join_s(self) -> float:
         """The longest time from a member's first request to its first assignment."""

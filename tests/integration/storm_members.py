@@ -79,11 +79,13 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
 
     def _read(self, found: Mapping[TopicPartition, list[Any]]) -> None:
         rows = []
+        now_ms = time.time() * 1000
         for where, records in found.items():
             offsets = [each.offset for each in records]
             if offsets != list(range(offsets[0], offsets[-1] + 1)):
                 raise SystemExit(f"not in order, or gaps: {where} {offsets}")
-            rows.append((where.partition, offsets[0], offsets[-1]))
+            waited_ms = max(0, int(now_ms - records[0].timestamp))
+            rows.append((where.partition, offsets[0], offsets[-1], waited_ms))
         if rows:
             self._journal.write("R", self._number, rows)
             if not self._auto:
