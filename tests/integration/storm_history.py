@@ -195,7 +195,8 @@ class History:
 
     def check_read(self, ends: dict[int, int]) -> None:
         """Every record was read; by each member without gaps, while it had the partition."""
-        assert self.read_counts() == ends
+        counts = self.read_counts()
+        assert counts == ends, f"read {counts} of {ends}"
         for claim in itertools.chain.from_iterable(self.claims().values()):
             for before, after in itertools.pairwise(claim.reads):
                 assert after.first == before.last + 1, f"{claim.member}: {after} after {before}"

@@ -30,7 +30,12 @@ def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
     kind: str, protocol: str, brokers: Brokers, clients: Clients, tmp_path: Path
 ) -> None:
     broker = brokers.get(kind)
-    configs = {"message.timestamp.type": "LogAppendTime"}  # how long a record waits at the broker
+    configs = {
+        "message.timestamp.type": "LogAppendTime",  # tells how long a record waits at the broker
+        # All partitions would come to their first index entry in one request, which then takes
+        # seconds on a slow disk.
+        "index.interval.bytes": str(1 << 24),
+    }
     topic = broker.create_topic("storm", PARTITIONS, configs=configs)
     stream = Stream(clients.producer(broker, linger_ms=5), topic, PARTITIONS)
     with Storm(broker, topic, PARTITIONS, protocol, tmp_path, stream, seed=1) as storm:
@@ -77,3 +82,48 @@ def check(history: History, protocol: str, ends: dict[int, int]) -> None:
     history.check_flow(FLOW_LIMIT_S)
     if protocol == "classic":
         assert history.longest_join_s() > FLOW_LIMIT_S, "no rebalance was long enough to tell"
+
+
+# What it is: (events "time member kind numbers...", what the failure says).
+WRONG: dict[str, tuple[str, str]] = {
+    "two owners in a generation": ("0 1 A 5 0, 1 1 V 5 0, 2 2 A 5 0", "(5, 0): {1, 2}"),
+    "two owners at a time": ("0 1 A 5 0, 2 2 A 6 0, 3 1 V 6 0", "while"),
+    "an owner while a killed one may come back": ("0 1 A 5 0, 1 1 K, 3 2 A 6 0", "while"),
+    "an owner while another may poll again": ("0 1 A 5 0, 1 1 Z, 5 2 A 6 0", "while"),
+    "a record nobody read": ("0 1 A 5 0, 9 1 R 0 0 8 0", "{0: 9}"),
+    "a gap": (
+        "0 1 A 5 0, 1 1 R 0 0 4 0, 2 1 R 0 6 9 0, 3 1 V 6 0, 4 2 A 7 0, 4 2 R 0 5 9 0",
+        "after",
+    ),
+    "a record read of somebody else's": ("0 1 A 5 0, 1 2 R 0 0 9 0", "not its own"),
+    "a record read after its commit": (
+        "0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 C 0 10, 3 1 V 6 0, 4 2 A 7 0, 5 2 R 0 9 9 0",
+        "10 was committed",
+    ),
+    "what stays being taken": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 V 5 0, 2 1 A 6 0", "was told"),
+    "what stays being lost": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 L 6 0", "has lost"),
+    "what is not taken and is missing": ("0 1 A 5 0, 1 1 A 6", "was not told"),
+    "a pause": ("0 1 A 5 0, 9 1 R 0 0 9 8000", "left 0@0 for 8.0 s"),
+    "a pause until the next owner": (
+        "0 1 A 5 0, 6 1 V 6 0, 7 2 A 7 0, 7 2 R 0 0 9 7000",
+        "member 1 left 0@0 for 6.0 s",
+    ),
+    "leaving with a partition": ("0 1 A 5 0, 1 1 X, 1 1 E", "left with"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_seen(what: str, protocol: str) -> None:
+    rows, message = WRONG[what]
+    history = History(1)
+    with pytest.raises(AssertionError) as failed:
+        for row in rows.split(", "):
+            at, member, kind, *numbers = row.split()
+            history.tell(int(member), float(at), kind, *map(int, numbers))
+        history.check_owners()
+        history.check_read({0: 10} if " R " in rows else {0: 0})
+        history.check_commits()
+        history.check_stays(protocol)
+        history.check_flow(FLOW_LIMIT_S)
+    assert message in str(failed.value)
