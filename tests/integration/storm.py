@@ -202,7 +202,7 @@ class Storm:
     def rage(self, steps: int, fewest: int, most: int) -> None:
         """So many steps, at least one of each kind; between `fewest` and `most` members stay."""
         # Who joins after a kill makes a classic group wait until the dead member's session ends.
-        first: list[Callable[[], object]] = [self.kill, self.join, self.stall, self.leave]
+        first: list[Callable[[], object]] = [self.stall, self.leave, self.kill, self.join]
         for step in range(steps):
             action = first[step] if step < len(first) else self._any(fewest, most)
             action()
