@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration import storm_checks
 from tests.integration.clients import Clients
 from tests.integration.storm import Storm, Stream
 from tests.integration.storm_history import History
@@ -76,11 +77,11 @@ def who_joins_takes_only_what_it_gets(storm: Storm) -> None:
 
 
 def check(history: History, protocol: str, ends: dict[int, int]) -> None:
-    history.check_owners()
-    history.check_read(ends)
-    history.check_commits()
-    history.check_stays(protocol)
-    history.check_flow(FLOW_LIMIT_S)
+    storm_checks.check_owners(history)
+    storm_checks.check_read(history, ends)
+    storm_checks.check_commits(history)
+    storm_checks.check_stays(history, protocol)
+    storm_checks.check_flow(history, FLOW_LIMIT_S)
     if protocol == "classic":
         assert history.longest_join_s() > FLOW_LIMIT_S, "no rebalance was long enough to tell"
 
