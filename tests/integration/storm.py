@@ -1,0 +1,257 @@
+"""A storm over one group: members in several processes join, leave, stall and are killed.
+
+    with Stream(producer, topic, n) as stream:
+        storm = Storm(broker, topic, n, "classic", folder, stream, seed=1)
+        storm.join()
+        storm.rage(steps=12, fewest=4, most=8)
+        storm.settle()
+
+Most members are threads of a few processes; those that may be killed have a process of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tests.integration.storm_history import History
+from tests.support.brokers import Broker
+from tests.support.paths import ROOT
+from tests.support.peers import environment
+from tests.support.waiting import wait_until
+from thalweg import KafkaProducer
+
+PAUSE_S = 0.1
+SETTLE_LIMIT_S = 60
+THREADS_MAX = 10
+END_LIMIT_S = 60
+
+
+class Stream:
+    """A record to each partition, round after round, from a thread of its own."""
+
+    def __init__(self, producer: KafkaProducer[Any, Any], topic: str, partitions: int) -> None:
+        self._producer, self._topic, self._partitions = producer, topic, partitions
+        self._futures: list[Any] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+        self.rounds = 0
+
+    def _send(self) -> None:
+        while not self._stopping.wait(PAUSE_S):
+            for partition in range(self._partitions):
+                self._futures.append(
+                    self._producer.send(self._topic, b"%d" % self.rounds, partition=partition)
+                )
+            self.rounds += 1
+
+    def goes_on(self, rounds: int) -> None:
+        """Waits for so many more rounds."""
+        wanted = self.rounds + rounds
+        wait_until(lambda: self.rounds >= wanted, 30 + rounds, what="records being sent")
+
+    def __enter__(self) -> Stream:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stopping.set()
+        self._thread.join()
+        if error is None:
+            self._producer.flush(60)
+            assert all(each.succeeded() for each in self._futures)
+
+
+class Process:
+    """A process of members; see storm_members.py."""
+
+    def __init__(self, arguments: list[str], file: Path) -> None:
+        self.members: set[int] = set()  # that have joined and not been told to go
+        self.file = file
+        self._errors = file.with_suffix(".err")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.storm_members", *arguments, str(file)],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stderr=self._errors.open("wb"),
+        )
+
+    def tell(self, what: str, member: int) -> None:
+        """Join, leave or stall."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"%s %d\n" % (what.encode(), member))
+        self._process.stdin.flush()
+        if what == "join":
+            self.members.add(member)
+        else:
+            self.members.remove(member)
+
+    def kill(self) -> None:
+        """At once, and with it all its members."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+        self._process.wait(30)
+
+    def end(self) -> None:
+        """All its members leave."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(END_LIMIT_S) == 0, self.errors()
+
+    def errors(self) -> str:
+        """The end of what it wrote to its error output."""
+        return self._errors.read_text(encoding="utf-8", errors="replace")[-3000:]
+
+
+class Storm:
+    """The members that there ever were, and what becomes of them.
+
+    Attributes:
+        history: What they wrote, as of the last look.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        topic: str,
+        partitions: int,
+        protocol: str,
+        folder: Path,
+        stream: Stream,
+        seed: int,
+    ) -> None:
+        self._arguments = [broker.bootstrap_servers, topic, f"group-{topic}", protocol]
+        self._folder, self._stream = folder, stream
+        self._random = random.Random(seed)
+        self._numbers = itertools.count(1)
+        self._alone: list[Process] = []
+        self._shared: list[Process] = []
+        self.history = History(partitions)
+
+    @property
+    def members(self) -> set[int]:
+        """Those that have joined and not been told to go."""
+        return set().union(*(each.members for each in self._processes))
+
+    @property
+    def _processes(self) -> list[Process]:
+        return self._alone + self._shared
+
+    # ------------------------------------------------------------------ what may happen
+
+    def join(self, *, alone: bool | None = None) -> int:
+        """One more member, in a process of its own or (None) perhaps so."""
+        number = next(self._numbers)
+        if alone is None:
+            alone = self._random.random() < 0.25
+        self._process(alone).tell("join", number)
+        return number
+
+    def _process(self, alone: bool) -> Process:
+        room = [each for each in self._shared if len(each.members) < THREADS_MAX]
+        if room and not alone:
+            return room[0]
+        file = self._folder / f"members-{len(self._processes)}"
+        made = Process(self._arguments, file)
+        (self._alone if alone else self._shared).append(made)
+        return made
+
+    def leave(self) -> None:
+        """One closes."""
+        self._end_one("leave", self._processes)
+
+    def stall(self) -> None:
+        """One polls no more."""
+        self._end_one("stall", self._shared)
+
+    def _end_one(self, what: str, processes: list[Process]) -> None:
+        found = [(each, number) for each in processes for number in sorted(each.members)]
+        if found:
+            process, number = self._random.choice(found)
+            process.tell(what, number)
+
+    def kill(self) -> None:
+        """One that has a process of its own ends with it."""
+        found = [each for each in self._alone if each.members]
+        if not found:
+            self.join(alone=True)
+            return
+        victim = self._random.choice(found)
+        now = time.monotonic()
+        victim.kill()
+        self.history.update([victim.file])
+        for number in victim.members:
+            self.history.tell(number, now, "K")
+        victim.members.clear()
+
+    def rage(self, steps: int, fewest: int, most: int) -> None:
+        """So many steps, at least one of each kind; between `fewest` and `most` members stay."""
+        # Who joins after a kill makes a classic group wait until the dead member's session ends.
+        first: list[Callable[[], object]] = [self.stall, self.leave, self.kill, self.join]
+        for step in range(steps):
+            action = first[step] if step < len(first) else self._any(fewest, most)
+            action()
+            self._stream.goes_on(self._random.randrange(1, 8))
+
+    def _any(self, fewest: int, most: int) -> Callable[[], object]:
+        here = len(self.members)
+        if here <= fewest:
+            return self.join
+        actions: list[Callable[[], object]] = [self.leave, self.leave, self.kill, self.stall]
+        return self._random.choice(actions if here >= most else [*actions, *[self.join] * 5])
+
+    # ------------------------------------------------------------------ what follows
+
+    def look(self) -> History:
+        """The history until now."""
+        self.history.update(each.file for each in self._processes)
+        return self.history
+
+    def settle(self, limit: float = SETTLE_LIMIT_S) -> float:
+        """Waits until the members share all partitions; the seconds that took."""
+        began = time.monotonic()
+        wait_until(
+            lambda: self.look().is_settled(self.members),
+            limit,
+            every=0.1,
+            what=lambda: f"{sorted(self.members)} share: {self.history.owners()}",
+        )
+        return time.monotonic() - began
+
+    def end(self) -> None:
+        """All leave."""
+        staying = self.members
+        for process in self._processes:
+            if process.members or process in self._shared:
+                process.end()
+        history = self.look()
+        stayed = {each for each in staying if history.members[each].ended != "E"}
+        errors = [each.errors() for each in self._processes]
+        assert not stayed, f"{stayed} ended otherwise: {errors}"
+
+    def __enter__(self) -> Storm:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for each in self._processes:
+            each.kill()

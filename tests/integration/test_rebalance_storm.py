@@ -1,0 +1,130 @@
+"""Members of one group come and go at random: it converges, and what stays is never stopped."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.integration import storm_checks
+from tests.integration.clients import Clients
+from tests.integration.storm import Storm, Stream
+from tests.integration.storm_history import History
+from tests.support.brokers import Brokers
+from tests.support.scale import scaled
+from tests.support.waiting import wait_until
+
+MEMBERS = scaled(50, minimum=8)
+STEPS = scaled(200, minimum=10)
+PARTITIONS = 2 * MEMBERS + 3  # so that shares differ
+# Less than the session of a killed member, for which a classic group waits.
+FLOW_LIMIT_S = 3.0
+READ_LIMIT_S = 60
+
+pytestmark = pytest.mark.timeout(180 + 5 * STEPS)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3"])
+def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
+    kind: str, protocol: str, brokers: Brokers, clients: Clients, tmp_path: Path
+) -> None:
+    broker = brokers.get(kind)
+    configs = {
+        "message.timestamp.type": "LogAppendTime",  # tells how long a record waits at the broker
+        # All partitions would come to their first index entry in one request, which then takes
+        # seconds on a slow disk.
+        "index.interval.bytes": str(1 << 24),
+    }
+    topic = broker.create_topic("storm", PARTITIONS, configs=configs)
+    stream = Stream(clients.producer(broker, linger_ms=5), topic, PARTITIONS)
+    with Storm(broker, topic, PARTITIONS, protocol, tmp_path, stream, seed=1) as storm:
+        with stream:
+            stream.goes_on(3)
+            for number in range(MEMBERS):
+                storm.join(alone=number % 4 == 0)
+            settled = [storm.settle()]
+            storm.rage(STEPS, MEMBERS // 2, MEMBERS)
+            settled.append(storm.settle())
+            who_joins_takes_only_what_it_gets(storm)
+            stream.goes_on(3)
+        ends = broker.wire.end_offsets(topic)
+        wait_until(lambda: storm.look().read_counts() == ends, READ_LIMIT_S, every=0.2)
+        storm.end()
+    print(f"settled within {settled} s; {sum(ends.values())} records;", len(storm.history.members))
+    check(storm.history, protocol, ends)
+
+
+def who_joins_takes_only_what_it_gets(storm: Storm) -> None:
+    """In the calm: nothing else is taken from anybody."""
+    before = storm.look().owners()
+    now = time.monotonic()
+    joined = storm.join()
+    storm.settle()
+    after = storm.history.owners()
+    moved = {partition for partition in before if before[partition] != after[partition]}
+    assert moved == {partition for partition, who in after.items() if who == {joined}}
+    taken = [
+        partition
+        for member in storm.history.members.values()
+        for event in member.events
+        if event.kind == "V" and event.at > now
+        for partition in event.partitions
+    ]
+    assert sorted(taken) == sorted(moved)
+
+
+def check(history: History, protocol: str, ends: dict[int, int]) -> None:
+    storm_checks.check_owners(history)
+    storm_checks.check_read(history, ends)
+    storm_checks.check_commits(history)
+    storm_checks.check_stays(history, protocol)
+    storm_checks.check_flow(history, FLOW_LIMIT_S)
+    if protocol == "classic":
+        assert history.longest_join_s() > FLOW_LIMIT_S, "no rebalance was long enough to tell"
+
+
+# What it is: (events "time member kind numbers...", what the failure says).
+WRONG: dict[str, tuple[str, str]] = {
+    "two owners in a generation": ("0 1 A 5 0, 1 1 V 5 0, 2 2 A 5 0", "(5, 0): {1, 2}"),
+    "two owners at a time": ("0 1 A 5 0, 2 2 A 6 0, 3 1 V 6 0", "while"),
+    "an owner while a killed one may come back": ("0 1 A 5 0, 1 1 K, 3 2 A 6 0", "while"),
+    "an owner while another may poll again": ("0 1 A 5 0, 1 1 Z, 5 2 A 6 0", "while"),
+    "a record nobody read": ("0 1 A 5 0, 9 1 R 0 0 8 0", "{0: 9}"),
+    "a gap": (
+        "0 1 A 5 0, 1 1 R 0 0 4 0, 2 1 R 0 6 9 0, 3 1 V 6 0, 4 2 A 7 0, 4 2 R 0 5 9 0",
+        "after",
+    ),
+    "a record read of somebody else's": ("0 1 A 5 0, 1 2 R 0 0 9 0", "not its own"),
+    "a record read after its commit": (
+        "0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 C 0 10, 3 1 V 6 0, 4 2 A 7 0, 5 2 R 0 9 9 0",
+        "10 was committed",
+    ),
+    "what stays being taken": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 V 5 0, 2 1 A 6 0", "was told"),
+    "what stays being lost": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 L 6 0", "has lost"),
+    "what is not taken and is missing": ("0 1 A 5 0, 1 1 A 6", "was not told"),
+    "a pause": ("0 1 A 5 0, 9 1 R 0 0 9 8000", "left 0@0 for 8.0 s"),
+    "a pause until the next owner": (
+        "0 1 A 5 0, 6 1 V 6 0, 7 2 A 7 0, 7 2 R 0 0 9 7000",
+        "member 1 left 0@0 for 6.0 s",
+    ),
+    "leaving with a partition": ("0 1 A 5 0, 1 1 X, 1 1 E", "left with"),
+}
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_seen(what: str, protocol: str) -> None:
+    rows, message = WRONG[what]
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        look_at(rows.split(", "), protocol)
+
+
+def look_at(rows: list[str], protocol: str) -> None:
+    history = History(1)
+    for row in rows:
+        at, member, kind, *numbers = row.split()
+        history.tell(int(member), float(at), kind, *map(int, numbers))
+    check(history, protocol, {0: 10 if any(" R " in row for row in rows) else 0})
