@@ -23,7 +23,14 @@ from tests.support import peers
 from tests.support.paths import ROOT
 
 TOPIC = "group-start"
-CLIENTS = ("thalweg", "thalweg-consumer-protocol", "aiokafka", "confluent-kafka", "kafka-python")
+CLIENTS = (
+    "thalweg",
+    "thalweg-consumer-protocol",
+    "thalweg-aio",
+    "aiokafka",
+    "confluent-kafka",
+    "kafka-python",
+)
 
 
 def group() -> str:
@@ -47,11 +54,9 @@ def kafka_python(consumer_class: Any, bootstrap: str, **more: Any) -> float:
     return took
 
 
-async def aiokafka(bootstrap: str) -> float:
-    from aiokafka import AIOKafkaConsumer
-
+async def aiokafka(consumer_class: Any, bootstrap: str) -> float:
     began = time.perf_counter()
-    consumer = AIOKafkaConsumer(
+    consumer = consumer_class(
         TOPIC,
         bootstrap_servers=bootstrap,
         group_id=group(),
@@ -102,8 +107,14 @@ def once(client: str, bootstrap: str) -> float:
             from kafka import KafkaConsumer as Theirs
 
             return kafka_python(Theirs, bootstrap)
+        case "thalweg-aio":
+            from thalweg.aio import AIOKafkaConsumer
+
+            return asyncio.run(aiokafka(AIOKafkaConsumer, bootstrap))
         case "aiokafka":
-            return asyncio.run(aiokafka(bootstrap))
+            import aiokafka as theirs
+
+            return asyncio.run(aiokafka(theirs.AIOKafkaConsumer, bootstrap))
         case _:
             return confluent(bootstrap)
 

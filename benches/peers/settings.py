@@ -117,7 +117,10 @@ ENTRANTS = {
         Entrant("thalweg", "iterate"),
         Entrant("thalweg", "poll_arrow"),
         Entrant("java", ""),
-        Entrant("aiokafka", "", 0.5),
+        Entrant("thalweg-aio", "getmany"),
+        Entrant("thalweg-aio", "iterate", 0.5),
+        Entrant("aiokafka", "getmany", 0.5),
+        Entrant("aiokafka", "iterate", 0.1),
         Entrant("kafka-python", "", 0.15),
     ],
     "latency": [

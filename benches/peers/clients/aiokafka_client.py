@@ -12,10 +12,10 @@ _import_s = time.perf_counter() - _started
 import asyncio  # noqa: E402
 from typing import Any  # noqa: E402
 
-from benches.peers.clients.asyncio_program import latency, produce  # noqa: E402
-from benches.peers.clients.program import Stopwatch, Waiting, main  # noqa: E402
+from benches.peers.clients.asyncio_program import consume, latency, produce  # noqa: E402
+from benches.peers.clients.program import main  # noqa: E402
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
-from benches.peers.settings import PARTITIONS, Case  # noqa: E402
+from benches.peers.settings import Case  # noqa: E402
 
 
 async def producer_of(case: Case) -> Any:
@@ -25,25 +25,13 @@ async def producer_of(case: Case) -> Any:
     return producer
 
 
-async def consume(case: Case) -> dict[str, Any]:
+def consumer_of(case: Case) -> Any:
     options = consumer_options("aiokafka", case)
-    consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=case.bootstrap, **options)
-    await consumer.start()
-    partitions = [aiokafka.TopicPartition(case.topic, each) for each in range(PARTITIONS)]
-    consumer.assign(partitions)
-    await consumer.seek_to_beginning(*partitions)
-    count = size = 0
-    waiting = Waiting()
-    with Stopwatch() as watch:
-        while count < case.records:
-            batches = await consumer.getmany(timeout_ms=100, max_records=10_000)
-            waiting.got(batches)
-            for batch in batches.values():
-                for record in batch:
-                    size += len(record.value)
-                count += len(batch)
-    await consumer.stop()
-    return watch.result(count, value_bytes=size)
+    return aiokafka.AIOKafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+
+
+async def consume_with(case: Case) -> Any:
+    return await consume(consumer_of(case), aiokafka.TopicPartition, case)
 
 
 async def start(case: Case) -> dict[str, Any]:
@@ -58,7 +46,7 @@ async def start(case: Case) -> dict[str, Any]:
 if __name__ == "__main__":
     main(
         produce=lambda case: asyncio.run(produce(producer_of, case)),
-        consume=lambda case: asyncio.run(consume(case)),
+        consume=lambda case: asyncio.run(consume_with(case)),
         latency=lambda case: asyncio.run(latency(producer_of, case)),
         start=lambda case: asyncio.run(start(case)),
     )

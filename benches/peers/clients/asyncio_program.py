@@ -6,8 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benches.peers.clients.program import WARM_UP_RECORDS, Stopwatch, percentiles
-from benches.peers.settings import Case, payloads
+from benches.peers.clients.program import WARM_UP_RECORDS, Stopwatch, Waiting, percentiles
+from benches.peers.settings import PARTITIONS, Case, payloads
 
 # Makes a producer of a case and starts it.
 ProducerOf = Callable[[Case], Awaitable[Any]]
@@ -49,3 +49,39 @@ async def latency(producer_of: ProducerOf, case: Case) -> dict[str, Any]:
             took.append(time.perf_counter() - begin)
     await producer.stop()
     return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+
+
+async def consume(consumer: Any, partition_of: Callable[[str, int], Any], case: Case) -> Any:
+    """Reads a topic from its beginning; variants "getmany" and "iterate", value read for each."""
+    await consumer.start()
+    partitions = [partition_of(case.topic, each) for each in range(PARTITIONS)]
+    consumer.assign(partitions)
+    await consumer.seek_to_beginning(*partitions)
+    read = _iterated if case.variant == "iterate" else _in_batches
+    with Stopwatch() as watch:
+        count, size = await read(consumer, case.records)
+    await consumer.stop()
+    return watch.result(count, value_bytes=size)
+
+
+async def _in_batches(consumer: Any, records: int) -> tuple[int, int]:
+    count = size = 0
+    waiting = Waiting()
+    while count < records:
+        batches = await consumer.getmany(timeout_ms=100, max_records=10_000)
+        waiting.got(batches)
+        for batch in batches.values():
+            for record in batch:
+                size += len(record.value)
+            count += len(batch)
+    return count, size
+
+
+async def _iterated(consumer: Any, records: int) -> tuple[int, int]:
+    count = size = 0
+    async for record in consumer:
+        size += len(record.value)
+        count += 1
+        if count == records:
+            break
+    return count, size
