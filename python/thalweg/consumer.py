@@ -555,7 +555,8 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         Returns:
             The figures; None with metrics_enabled=False.
         """
-        return metrics.figures(super().metrics(), self.config, raw)
+        found = self._driver.with_figures(super().metrics())
+        return metrics.figures(found, self.config, raw)
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Gives everything up: commits, if auto-commit is on, and leaves the group.

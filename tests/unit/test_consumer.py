@@ -384,9 +384,11 @@ def test_closing_closes_what_the_user_gave(make):
 
 
 def test_metrics_are_grouped_or_flat_or_off(make):
-    assert make().metrics() == {"group": {"name": 1.0}}
-    (flat,) = make().metrics(raw=True).items()
-    assert (flat[0].group, flat[0].name, flat[1].value()) == ("group", "name", 1.0)
+    waited = {"commit-sync-time-ns-total": 0, "committed-time-ns-total": 0}
+    assert make().metrics() == {"group": {"name": 1.0}, "consumer-metrics": waited}
+    flat = {(each.group, each.name): at.value() for each, at in make().metrics(raw=True).items()}
+    assert flat["group", "name"] == 1.0
+    assert flat["consumer-metrics", "committed-time-ns-total"] == 0
     assert make(metrics_enabled=False).metrics() is None
 
 

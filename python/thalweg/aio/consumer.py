@@ -629,7 +629,8 @@ class AIOKafkaConsumer(Generic[K, V]):
 
     def metrics(self, raw: bool = False) -> Any:
         """Figures of this consumer, as `KafkaConsumer.metrics`."""
-        return metrics.figures(self._consumer.metrics(), self.config, raw)
+        found = self._driver.with_figures(self._consumer.metrics())
+        return metrics.figures(found, self.config, raw)
 
     async def __aenter__(self) -> Self:
         await self.start()

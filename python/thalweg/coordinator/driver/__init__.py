@@ -3,7 +3,9 @@
     poll() ── before_poll(ms) ──> _topics.py      partitions of the subscribed topics
                               ├─> _membership.py  the group: a member's state machine, its requests,
                               │                   heartbeats (Rust), the listener
-                              ├─> _offsets.py     committed offsets, auto-commit, commits' outcomes
+                              ├─> _offsets.py     committed offsets, auto-commit, commits' outcomes;
+                              │                   _marks.py: what was marked as done
+                              ├─> _figures.py     how often, and how long it took
                               └─> the core: assign, set_committed
 
 `before_poll` never waits: it sends what is to be asked, and has the core call it again when the
@@ -15,12 +17,14 @@ generators of what they wait for (`_waits.py`). A listener runs within the appli
 import contextlib
 import logging
 import re
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
@@ -76,7 +80,8 @@ class Driver:
         self._regex: str | None = None
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
-        self._offsets = CommittedOffsets(self._consumer, config, self)
+        self._figures = Figures(config)
+        self._offsets = CommittedOffsets(self._consumer, config, self, self._figures)
 
     @property
     def _member(self) -> Membership | None:
@@ -156,6 +161,7 @@ class Driver:
                     self._offsets,
                     self.reenter,
                     self._is_blocked,
+                    self._figures,
                     self._spawn,
                 )
             self._membership.listener = listener
@@ -246,19 +252,30 @@ class Driver:
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits what is marked, and waits."""
-        return self._offsets.commit_marked(timeout_ms)
+        return self._timed(self._offsets.commit_marked(timeout_ms))
 
     def fetch(
         self, partitions: list[TopicPartition], timeout_ms: int
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Committed offsets; waits and retries within the limit."""
-        return self._offsets.fetch(partitions, timeout_ms)
+        began = time.monotonic_ns()
+        try:
+            return (yield from self._offsets.fetch(partitions, timeout_ms))
+        finally:
+            self._figures.waited("committed-time-ns-total", time.monotonic_ns() - began)
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int
     ) -> Waiting[None]:
         """Commits and waits; asynchronous commits made before are finished first."""
-        return self._offsets.commit(offsets, timeout_ms)
+        yield from self._timed(self._offsets.commit(offsets, timeout_ms))
+
+    def _timed(self, commit: Waiting[None]) -> Waiting[None]:
+        began = time.monotonic_ns()
+        try:
+            yield from commit
+        finally:
+            self._figures.waited("commit-sync-time-ns-total", time.monotonic_ns() - began)
 
     def commit_async(
         self,
@@ -267,6 +284,15 @@ class Driver:
     ) -> CommitFuture:
         """Commits without waiting; the outcome is told from within a later call."""
         return self._offsets.commit_async(offsets, callback)
+
+    def with_figures(
+        self, groups: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, dict[str, float]]:
+        """The core's figures, and those of the coordinator's side; from any thread."""
+        found = {name: dict(values) for name, values in groups.items()}
+        for name, values in self._figures.groups().items():
+            found.setdefault(name, {}).update(values)
+        return found
 
     # ------------------------------------------------------------------ the end
 

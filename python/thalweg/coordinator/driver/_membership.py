@@ -13,11 +13,12 @@ are handed out, as nobody would commit them.
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._members import make_member
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
@@ -49,7 +50,7 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
-from thalweg.errors import CommitFailedError, KafkaError
+from thalweg.errors import CommitFailedError, KafkaError, MemberIdRequiredError
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["Membership"]
@@ -59,6 +60,7 @@ Chore = AutoCommit | Revoke | Lose | Assign
 _AUTO_COMMIT_LIMIT_MS: Final = 5000.0
 # Who leaves waits no longer for the answer: without it the session ends all the same.
 _LEAVE_LIMIT_MS: Final = 5000.0
+_REBALANCING: Final = ("JoinGroup", "SyncGroup")
 
 
 @dataclass
@@ -97,6 +99,7 @@ class Membership:
         offsets: CommittedOffsets,
         on_answer: Callable[[Any], object],
         blocks: Callable[[], bool],
+        figures: Figures,
         spawn: Callable[[Awaitable[object]], Any] | None = None,
     ) -> None:
         self._consumer = consumer
@@ -111,8 +114,11 @@ class Membership:
         self._at_work = False
         self._under_way: _UnderWay | None = None
         self._blocks = blocks
+        self._figures = figures
+        self._sent: dict[int, tuple[str, float]] = {}
         self._spawn = spawn
         self._was_assigned = False
+        self._is_new = False  # an assignment that is not wholly taken yet
         self._raised: deque[KafkaError] = deque()
         self._failed: KafkaError | None = None
         self.listener: Listener | None = None
@@ -167,12 +173,19 @@ class Membership:
         if due is not None and now_ms() >= due:
             self._step(Ticked())
 
-    @staticmethod
-    def _answer(token: int, request: Any) -> Answered:
+    def _answer(self, token: int, request: Any) -> Answered:
+        api, began_ms = self._sent.pop(token)
         try:
-            return Answered(token, request.result(0))
+            answer = Answered(token, request.result(0))
         except KafkaError as error:
-            return Answered(token, None, error)
+            answer = Answered(token, None, error)
+        if api in _REBALANCING and answer.body is not None:
+            code = answer.body["ErrorCode"]
+            if not code:
+                self._figures.took(api, began_ms)
+            elif code != MemberIdRequiredError.errno:
+                self._figures.rebalance_failed()
+        return answer
 
     # ------------------------------------------------------------------ what the member wants
 
@@ -211,6 +224,9 @@ class Membership:
             action.api, action.body, self._node, timeout_ms=int(action.timeout_ms)
         )
         self._requests[action.token] = request
+        self._sent[action.token] = action.api, now_ms()
+        if action.api in _REBALANCING:
+            self._figures.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
 
     # ------------------------------------------------------------------ chores
@@ -226,6 +242,9 @@ class Membership:
         finally:
             self._at_work = False
         if self._under_way is None:
+            if self._is_new:
+                self._is_new = False
+                self._figures.rebalance_is_over()
             self._step(CallbacksDone())
             self._work()
 
@@ -245,6 +264,7 @@ class Membership:
         return True
 
     def _begin(self, chore: Chore) -> None:
+        self._figures.rebalance_goes_on()
         match chore:
             case AutoCommit():
                 future = self._offsets.commit_what_moved()
@@ -257,9 +277,9 @@ class Membership:
                 then = functools.partial(self._take_away, partitions)
                 self._tell("on_partitions_lost", partitions, then)
             case Assign(assigned, added):
-                self._was_assigned = True
+                self._was_assigned = self._is_new = True
                 self._offsets.forget_marks(added)
-                self._consumer._assign(assigned)
+                self._assign(assigned)
                 self._tell("on_partitions_assigned", added, None)
 
     def _tell(
@@ -268,11 +288,18 @@ class Membership:
         partitions: tuple[TopicPartition, ...],
         then: Callable[[], object] | None,
     ) -> None:
+        began_ms = now_ms()
+
+        def told() -> None:
+            self._figures.took(what, began_ms)
+            if then is not None:
+                then()
+
         task = tell(self.listener, what, partitions, self._spawn)
         if task is not None:
-            self._wait(_UnderWay(task.done, task=task, then=then))
-        elif then is not None:
-            then()
+            self._wait(_UnderWay(task.done, task=task, then=told))
+        else:
+            told()
 
     def _wait(self, under_way: _UnderWay) -> None:
         self._under_way = under_way
@@ -281,7 +308,11 @@ class Membership:
     def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
         self._offsets.forget_marks(partitions)
         left = self._consumer.assignment() - set(partitions)
-        self._consumer._assign(sorted(left))
+        self._assign(sorted(left))
+
+    def _assign(self, partitions: Collection[TopicPartition]) -> None:
+        self._consumer._assign(partitions)
+        self._figures.has(len(partitions))
 
     # ------------------------------------------------------------------ what others ask
 
@@ -318,7 +349,8 @@ class Membership:
     ) -> Waiting[None]:
         """Within a limit; errors are logged."""
         self.keep_up()
-        self._requests.clear()  # a JoinGroup that waits is of no interest any more
+        self._requests.clear()
+        self._sent.clear()  # a JoinGroup that waits is of no interest any more
         self._step(event)
         if not commit:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeVar
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.errors import (
@@ -76,6 +77,7 @@ class _Commit:
         group: The membership that it was made with.
         callback: The application's, if any.
         request: Under way; None if it was refused at once.
+        began_ms: When it was sent.
         refusal: Why.
     """
 
@@ -83,6 +85,7 @@ class _Commit:
     group: ConsumerGroupMetadata
     callback: Callable[[Any, Any], object] | None
     request: Any = None
+    began_ms: float = 0.0
     refusal: KafkaError | None = None
     future: CommitFuture = field(default_factory=CommitFuture)
 
@@ -94,7 +97,9 @@ class _Commit:
 class CommittedOffsets:
     """The offsets that a consumer's group keeps."""
 
-    def __init__(self, consumer: Any, config: Mapping[str, Any], member: _Member) -> None:
+    def __init__(
+        self, consumer: Any, config: Mapping[str, Any], member: _Member, figures: Figures
+    ) -> None:
         self._consumer = consumer
         self._config = config
         self._member = member
@@ -106,6 +111,7 @@ class CommittedOffsets:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._commits: deque[_Commit] = deque()
         self._marks = Marks()
+        self._figures = figures
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
 
     # ------------------------------------------------------------------ from poll
@@ -249,12 +255,14 @@ class CommittedOffsets:
             group = self._member.group_metadata()
             if group == stale:
                 raise _MovedOnError("the new epoch is not known yet")
+            began_ms = now_ms()
             answer = yield Wait(self._submit_commit(group, chosen), until_ms)
             error = self._judged(answer, group)
             if isinstance(error, _MovedOnError):
                 stale = group
             if error is not None:
                 raise error
+            self._figures.took("commit", began_ms)
 
         yield from self._retry(once, max(0, int(deadline - now_ms())), "committing offsets")
         self._note_committed(chosen)
@@ -273,6 +281,7 @@ class CommittedOffsets:
         if chosen:
             commit.refusal = self._member.commit_refusal()
             if commit.refusal is None:
+                commit.began_ms = now_ms()
                 commit.request = self._submit_commit(group, chosen)
                 commit.request.add_done_callback(self._member.reenter)
         self._commits.append(commit)
@@ -346,6 +355,8 @@ class CommittedOffsets:
     def _tell(self, commit: _Commit) -> None:
         answer, error = self._outcome(commit)
         if error is None:
+            if commit.request is not None:
+                self._figures.took("commit", commit.began_ms)
             self._note_committed(commit.offsets)
         else:
             log.warning("an asynchronous commit of group %s failed: %s", self._group_id, error)
@@ -364,7 +375,10 @@ class CommittedOffsets:
             answer = commit.request.result(0)
         except KafkaError as failed:
             return None, failed
-        return answer, self._judged(answer, commit.group)
+        error = self._judged(answer, commit.group)
+        if isinstance(error, _MovedOnError):  # nobody sends it again but the application
+            error = StaleMemberEpochError("the member's epoch has moved on: commit again")
+        return answer, error
 
     def _retry(
         self, once: Callable[[float], Waiting[_T]], timeout_ms: int, doing: str

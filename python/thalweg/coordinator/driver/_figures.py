@@ -1,0 +1,155 @@
+"""Figures of a membership and of commits, by Kafka's names: consumer-coordinator-metrics.
+
+    requests, callbacks, commits ── took(what, ms) ──> Window of each ──> figures(), from any thread
+
+Averages and rates are taken over `metrics_num_samples` windows of `metrics_sample_window_ms`, as in
+Kafka. Heartbeats are counted where they are sent, in the native core.
+"""
+
+import threading
+from collections.abc import Mapping
+from math import nan
+from typing import Any, Final
+
+from thalweg.coordinator.driver._clock import now_ms
+
+__all__ = ["Figures", "Window"]
+
+_MS_PER_HOUR: Final = 3_600_000.0
+_TIMED: Final = {
+    "commit": ("commit-latency", "commit"),
+    "JoinGroup": ("join-time", "join"),
+    "SyncGroup": ("sync-time", "sync"),
+    "rebalance": ("rebalance-latency", "rebalance"),
+    "on_partitions_assigned": ("partition-assigned-latency", None),
+    "on_partitions_lost": ("partition-lost-latency", None),
+    "on_partitions_revoked": ("partition-revoked-latency", None),
+}
+
+
+class Window:
+    """Values of the last while, and how many there ever were.
+
+    Attributes:
+        total: Their number.
+        sum: Of all.
+    """
+
+    def __init__(self, num_samples: int, window_ms: float) -> None:
+        self._num_samples, self._window_ms = num_samples, window_ms
+        self._samples: list[list[float]] = []  # each: when it began, number, sum, largest
+        self.total = 0
+        self.sum = 0.0
+
+    def add(self, value: float, now: float) -> None:
+        """Takes a value."""
+        self.total += 1
+        self.sum += value
+        if not self._samples or now - self._samples[-1][0] >= self._window_ms:
+            self._samples.append([now, 0, 0.0, value])
+        last = self._samples[-1]
+        last[1:] = last[1] + 1, last[2] + value, max(last[3], value)
+        self._expire(now)
+
+    def _expire(self, now: float) -> None:
+        oldest = now - self._num_samples * self._window_ms
+        self._samples = [each for each in self._samples if each[0] > oldest]
+
+    def average(self, now: float) -> float:
+        """NaN without values."""
+        self._expire(now)
+        count = sum(each[1] for each in self._samples)
+        return sum(each[2] for each in self._samples) / count if count else nan
+
+    def largest(self, now: float) -> float:
+        """NaN without values."""
+        self._expire(now)
+        return max((each[3] for each in self._samples), default=nan)
+
+    def per_ms(self, now: float) -> float:
+        """Values a millisecond; the windows but the last count as whole, as in Kafka's Rate."""
+        self._expire(now)
+        elapsed = now - self._samples[0][0] if self._samples else 0.0
+        full = int(elapsed // self._window_ms)
+        elapsed += max(0, self._num_samples - 1 - full) * self._window_ms
+        return sum(each[1] for each in self._samples) / max(elapsed, 1.0)
+
+
+class Figures:
+    """What a consumer's coordinator side did, and how long it took."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        windows = config["metrics_num_samples"], float(config["metrics_sample_window_ms"])
+        self._lock = threading.Lock()  # read by reporters' threads
+        self._timed = {what: Window(*windows) for what in _TIMED}
+        self._failed = Window(*windows)
+        self._rebalance_since: float | None = None
+        self._rebalanced_at: float | None = None
+        self._assigned = 0
+        self._in_group = config["group_id"] is not None
+        self._waited_ns = {"commit-sync-time-ns-total": 0, "committed-time-ns-total": 0}
+
+    def took(self, what: str, began_ms: float) -> None:
+        """Something has gone well: a commit, a request by its API's name, a callback."""
+        now = now_ms()
+        with self._lock:
+            self._timed[what].add(now - began_ms, now)
+
+    def has(self, partitions: int) -> None:
+        """So many are assigned now."""
+        with self._lock:
+            self._assigned = partitions
+
+    def waited(self, name: str, ns: int) -> None:
+        """The application has waited in a call."""
+        with self._lock:
+            self._waited_ns[name] += ns
+
+    def rebalance_goes_on(self) -> None:
+        """One is under way; the first call of it counts as its beginning."""
+        with self._lock:
+            if self._rebalance_since is None:
+                self._rebalance_since = now_ms()
+
+    def rebalance_is_over(self) -> None:
+        """The new assignment is there, and the listener has heard of it."""
+        now = now_ms()
+        with self._lock:
+            if self._rebalance_since is not None:
+                self._timed["rebalance"].add(now - self._rebalance_since, now)
+            self._rebalance_since, self._rebalanced_at = None, now
+
+    def rebalance_failed(self) -> None:
+        """A request of it was refused; another try may follow."""
+        now = now_ms()
+        with self._lock:
+            self._failed.add(1.0, now)
+
+    def groups(self) -> dict[str, dict[str, float]]:
+        """All figures."""
+        now = now_ms()
+        with self._lock:
+            found: dict[str, dict[str, float]] = {"consumer-metrics": {**self._waited_ns}}
+            if self._in_group:
+                found["consumer-coordinator-metrics"] = self._coordinator(now)
+            return found
+
+    def _coordinator(self, now: float) -> dict[str, float]:
+        since = self._rebalanced_at
+        found: dict[str, float] = {
+            "assigned-partitions": self._assigned,
+            "last-rebalance-seconds-ago": -1 if since is None else (now - since) // 1000,
+            "rebalance-latency-total": self._timed["rebalance"].sum,
+            "failed-rebalance-total": self._failed.total,
+            "failed-rebalance-rate-per-hour": self._failed.per_ms(now) * _MS_PER_HOUR,
+        }
+        for what, (latency, counted) in _TIMED.items():
+            window = self._timed[what]
+            found[f"{latency}-avg"] = window.average(now)
+            found[f"{latency}-max"] = window.largest(now)
+            if counted is not None:
+                found[f"{counted}-total"] = window.total
+                hourly = counted == "rebalance"
+                rate = f"{counted}-rate-per-hour" if hourly else f"{counted}-rate"
+                found[rate] = window.per_ms(now) * (_MS_PER_HOUR if hourly else 1000)
+        return found
