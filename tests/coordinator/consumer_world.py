@@ -507,6 +507,7 @@ class Client:
         self.lost: list[TopicPartition] = []
         self._answers: list[Answered] = []
         self._pause_until = 0.0
+        self._is_due = True  # something that its next poll has to look at
         self.topics_changed()
         self._do(self.member.step(Subscribed(topics), self.clock.now))
         self.heartbeater.polled_at = self.clock.now
@@ -530,9 +531,11 @@ class Client:
 
     def resubscribe(self, topics: set[str]) -> None:
         self.topics = frozenset(topics)
+        self._is_due = True
         self._do(self.member.step(Subscribed(self.topics), self.clock.now))
 
     def topics_changed(self) -> None:
+        self._is_due = True
         self._do(self.member.step(self.world.broker.topics_changed(), self.clock.now))
 
     def call(
@@ -566,8 +569,14 @@ class Client:
         self._poll_later()
 
     def _drive(self) -> None:
-        """What the driver does at each poll."""
+        """What the driver does at a poll, if anything has happened: it is not called otherwise."""
         self.heartbeater.polled_at = self.clock.now
+        deadline = self.member.next_deadline()
+        is_late = deadline is not None and deadline <= self.clock.now
+        told = self.heartbeater.notable or self.heartbeater.expired or self._answers
+        if not (told or is_late or self._is_due):
+            return
+        self._is_due = False
         notable, self.heartbeater.notable = self.heartbeater.notable, []
         for body, error in notable:
             self._step(HeartbeatAnswered(body, error))

@@ -105,6 +105,7 @@ def test_a_static_leader_that_returns_takes_the_topics_for_those_of_the_assignme
 
 
 def test_a_second_consumer_with_the_same_instance_id_fences_the_first():
+    """KIP-345: for good, so that two processes do not fence each other in turn."""
     world = group_of(2, Spread, static=True)
     first = world.clients[0]
     world.join(assignor=Spread, instance="i0")
@@ -151,6 +152,7 @@ def test_a_moved_coordinator_leads_to_no_rebalance_within_the_session(assignor):
 
 
 def test_joining_a_dead_coordinator_is_no_busy_loop():
+    """As in kafka-python #2695."""
     world = World(seed=1)
     world.broker.down = True
     client = world.join(assignor=Spread)

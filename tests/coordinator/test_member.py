@@ -276,6 +276,7 @@ def test_an_eager_member_gives_all_up_before_it_joins_again():
 
 
 def test_a_cooperative_member_keeps_all_while_it_joins_again():
+    """KIP-429: the partitions that do not move are read on."""
     bench = Bench(Sticky())
     bench.stable(*parts(0, 1))
     bench.beat(REBALANCING)
@@ -594,6 +595,10 @@ def test_a_membership_that_ended_loses_its_partitions_and_joins_again(code, memb
 
 
 def test_a_reset_in_the_middle_of_a_join_neither_loops_nor_repeats_callbacks():
+    """As in aiokafka #747: a generation reset amid a join made the next rebalance, without end.
+
+    Or, as in librdkafka #4059 and #4908, a commit that came late cost the assignment.
+    """
     bench = Bench()
     bench.stable(*parts(0))
     bench.beat(REBALANCING)

@@ -35,6 +35,7 @@ def _batches(broker: Broker, clients: Clients, codec: str, count: int = 3) -> li
 def test_a_damaged_batch_is_raised_with_its_place_and_the_position_stays(
     broker: Broker, clients: Clients, scripted: ScriptedBroker, codec: str
 ) -> None:
+    """A wrong checksum: nothing of the batch is handed out, whatever codec it has."""
     good = _batches(broker, clients, codec)
     scripted.logs["t", 0] = [good[0], flipped(good[1]), good[2]]
     where = TopicPartition("t", 0)
@@ -118,6 +119,7 @@ def test_damage_anywhere_in_a_batch_never_crashes_or_goes_unseen(
 def test_a_cut_off_last_batch_is_fetched_again(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
+    """Brokers fill an answer up to the byte, so its last batch is often cut."""
     good = _batches(broker, clients, "none")
     scripted.logs["t", 0] = good
     size = len(good[0]) + len(good[1]) // 2
@@ -149,6 +151,7 @@ HOSTILE: dict[str, Callable[[Request], bytes | None]] = {
 def test_an_absurd_fetch_answer_ends_the_connection_and_nothing_else(
     broker: Broker, clients: Clients, scripted: ScriptedBroker, name: str
 ) -> None:
+    """Counts and lengths of no sense where the protocol has its own."""
     good = _batches(broker, clients, "none", 1)
     scripted.logs["t", 0] = good
     honest = scripted._fetch

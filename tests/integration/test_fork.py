@@ -50,7 +50,10 @@ admin = KafkaAdminClient(bootstrap_servers=servers)
 
 
 def test_clients_of_the_parent_say_so_in_the_child(broker: Broker) -> None:
-    """Scenario 30."""
+    """As in confluent-kafka-python #172, #1409 and librdkafka #2374: flush hung in the child.
+
+    It waited for threads that only the parent has.
+    """
     topic = broker.create_topic("fork")
     source = f"""{PRELUDE}{OPEN}
 def work():

@@ -4,91 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from tests.integration.clients import Clients
+from tests.integration.groups import PARTITIONS, Group, Heard
 from tests.support.brokers import Broker, Brokers
 from tests.support.waiting import wait_until
-from thalweg import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
+from thalweg import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from thalweg.errors import CommitFailedError, UnsupportedOperationError
 from thalweg.structs import SubscriptionPattern
 
-PARTITIONS = 4
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
-
-
-class Heard(ConsumerRebalanceListener):
-    """Writes down what it is told."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, list[int]]] = []
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self.events.append(("revoked", sorted(each.partition for each in revoked)))
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self.events.append(("assigned", sorted(each.partition for each in assigned)))
-
-    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        self.events.append(("lost", sorted(each.partition for each in lost)))
-
-
-class Group:
-    """Consumers of one group and topic, polled in turn by the test's thread."""
-
-    def __init__(self, broker: Broker, clients: Clients, protocol: str = "classic") -> None:
-        self.broker, self.clients, self.protocol = broker, clients, protocol
-        self.topic = broker.create_topic("grouped", PARTITIONS)
-        self.members: list[KafkaConsumer[Any, Any]] = []
-        self.records: list[Any] = []
-
-    def join(self, listener: Any = None, **configs: Any) -> KafkaConsumer[Any, Any]:
-        member = self.consumer(**configs)
-        member.subscribe([self.topic], listener=listener)
-        self.members.append(member)
-        return member
-
-    def consumer(self, **configs: Any) -> KafkaConsumer[Any, Any]:
-        given = {"auto_offset_reset": "earliest", "group_id": self.topic, **configs}
-        given["group_protocol"] = self.protocol
-        return self.clients.consumer(self.broker, **given)
-
-    def leave(self, member: KafkaConsumer[Any, Any]) -> None:
-        self.members.remove(member)
-        member.close()
-
-    def poll(self) -> None:
-        for member in self.members:
-            for batch in member.poll(20).values():
-                self.records += batch
-
-    def poll_until(self, condition: Callable[[], object], limit: float = 40) -> None:
-        end = time.monotonic() + limit
-        while not condition():
-            assert time.monotonic() < end, [each.assignment() for each in self.members]
-            self.poll()
-
-    def settle(self) -> list[set[int]]:
-        """Polls until every partition has one owner; what each member has."""
-        self.poll_until(self.is_settled)
-        return [{each.partition for each in member.assignment()} for member in self.members]
-
-    def is_settled(self) -> bool:
-        owned = [each for member in self.members for each in member.assignment()]
-        everyone = all(member.assignment() for member in self.members)
-        return everyone and sorted(each.partition for each in owned) == list(range(PARTITIONS))
-
-    def send(self, numbers: Iterable[int]) -> None:
-        producer = self.clients.producer(self.broker)
-        for number in numbers:
-            producer.send(self.topic, b"%d" % number, partition=number % PARTITIONS)
-        producer.flush(30)
-
-    def values(self) -> list[int]:
-        return sorted(int(each.value) for each in self.records)
 
 
 @pytest.fixture(params=["classic-embedded", "classic-kafka-4.3", "classic-kafka-3.9"])
@@ -322,29 +251,29 @@ def test_the_brokers_own_pattern_needs_the_new_protocol(embedded_group: Group) -
         member.subscribe(pattern=SubscriptionPattern("t.*"))
 
 
-def test_who_does_not_poll_for_too_long_is_out_and_joins_again(classic: Group) -> None:
-    """Scenario 35."""
+def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> None:
+    """An application slower than max_poll_interval_ms: its partitions are lost, not revoked."""
     heard = Heard()
-    slow = classic.join(
+    sessions = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
+    slow = group.join(
         heard,
         max_poll_interval_ms=1500,
-        session_timeout_ms=6000,
-        heartbeat_interval_ms=300,
         enable_auto_commit=False,
+        **(sessions if group.protocol == "classic" else {}),
     )
-    classic.settle()
-    classic.send(range(8))
-    classic.poll_until(lambda: len(classic.records) == 8)
+    group.settle()
+    group.send(range(8))
+    group.poll_until(lambda: len(group.records) == 8)
     generation = slow.group_metadata().generation_id
     time.sleep(2.5)
     with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
         slow.commit()
-    classic.poll_until(lambda: ("lost", [0, 1, 2, 3]) in heard.events)
-    classic.settle()
+    group.poll_until(lambda: ("lost", [0, 1, 2, 3]) in heard.events)
+    group.settle()
     assert not [each for each in heard.events if each[0] == "revoked"]
     assert slow.group_metadata().generation_id > generation
     slow.commit()
-    classic.poll_until(lambda: len(classic.records) == 16)  # nothing was committed: read again
+    group.poll_until(lambda: len(group.records) == 16)  # nothing was committed: read again
 
 
 def test_a_member_that_is_silent_loses_its_partitions(classic: Group) -> None:
@@ -372,30 +301,6 @@ def test_an_application_that_holds_the_interpreter_loses_nothing(
     group.send(range(8))
     group.poll_until(lambda: len(group.records) == 8)
     member.commit()
-    assert member.group_metadata().generation_id == generation
-    assert heard.events == [("assigned", [0, 1, 2, 3])]
-
-
-def test_a_coordinator_that_moves_costs_no_rebalance(start_embedded: Any, clients: Clients) -> None:
-    """Scenario 4."""
-    started = start_embedded(nodes=3)
-    broker = Broker("embedded", started.bootstrap_servers)
-    group = Group(broker, clients)
-    heard = Heard()
-    member = group.join(heard, heartbeat_interval_ms=100)
-    group.settle()
-    generation = member.group_metadata().generation_id
-
-    def has(count: int) -> Callable[[], bool]:
-        return lambda: len(group.records) == count
-
-    wanted = 0
-    for node in started.nodes:
-        started.move_coordinator(group.topic, node)
-        group.send(range(20))
-        wanted += 20
-        group.poll_until(has(wanted))
-        member.commit()
     assert member.group_metadata().generation_id == generation
     assert heard.events == [("assigned", [0, 1, 2, 3])]
 

@@ -46,6 +46,7 @@ def test_latest_goes_to_the_end(broker: Broker, clients: Clients, target: int) -
 def test_none_raises_with_the_partition_and_the_offset(
     broker: Broker, clients: Clients, target: int
 ) -> None:
+    """Without a policy nobody but the application can say where to go on."""
     topic, where = _with_start(broker, clients)
     consumer = clients.consumer(broker, topic, auto_offset_reset="none")
     consumer.seek(where, target)

@@ -183,6 +183,7 @@ def test_poll_arrow_reads_past_what_no_deserializer_could(broker: Broker, client
 
 
 def test_other_partitions_flow_past_a_poison_record(broker: Broker, clients: Clients) -> None:
+    """KIP-334: the record stays where it is until the application passes over it."""
     topic = broker.create_topic("besides", 2)
     producer = clients.producer(broker)
     producer.send(topic, b"poison", partition=0)

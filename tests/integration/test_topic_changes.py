@@ -50,6 +50,7 @@ def test_a_topic_deleted_and_made_again_is_written_to(broker: Broker, clients: C
 def test_a_topic_deleted_and_made_again_is_read_from_its_beginning(
     broker: Broker, clients: Clients
 ) -> None:
+    """Another topic id (KIP-516): the old offset means nothing in the new log, nor its epochs."""
     topic = broker.create_topic("rereading")
     fill(clients, broker, topic, 50)
     consumer = clients.consumer(broker, topic, metadata_max_age_ms=300)

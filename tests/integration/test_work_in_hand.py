@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.clients import Clients, read
-from tests.integration.test_groups import PARTITIONS, Group, Heard
+from tests.integration.groups import PARTITIONS, Group, Heard
 from tests.support.brokers import Broker, Brokers
 from thalweg import TopicPartition
 from thalweg.config import IgnoredOptionWarning

@@ -23,6 +23,7 @@ use thalweg_records::{
 use crate::aborted::AbortedFilter;
 use crate::job::{DecodeCell, DecodeJob, DecodeLimits};
 use crate::memory::{Charge, FetchMemory};
+use crate::partition_state::FetchPosition;
 use crate::topic_partition::TopicPartition;
 
 /// A batch whose records may be read, and how far they were.
@@ -49,11 +50,20 @@ impl From<RecordsError> for Fault {
 pub(crate) enum Slot {
     Ready(ReadyBatch),
     Decoding(Arc<DecodeCell>),
-    Skipped { next_offset: i64 },
+    Skipped { to: FetchPosition },
     Failed(Fault),
 }
 
 impl Slot {
+    fn skipped(batch: &RawBatch) -> Self {
+        Self::Skipped {
+            to: FetchPosition {
+                offset: batch.next_offset(),
+                leader_epoch: batch.header.partition_leader_epoch,
+            },
+        }
+    }
+
     /// Bytes of the frame that this slot needs.
     fn frame_bytes(&self) -> usize {
         match self {
@@ -76,7 +86,7 @@ pub(crate) struct CompletedFetch {
     /// Order of arrival.
     pub(crate) sequence: u64,
     pub(crate) next_offset: i64,
-    /// Leader epoch of the batch before `next_offset`, -1 if unknown.
+    /// Leader epoch of the batch before `next_offset`, whatever it held; -1 if unknown.
     pub(crate) leader_epoch: i32,
     pub(crate) slots: VecDeque<Slot>,
     /// The frame that `Ready` slots are slices of; shared with the answer's other partitions.
@@ -98,7 +108,7 @@ impl CompletedFetch {
     pub(crate) fn open(
         partition: TopicPartition,
         stamp: u64,
-        fetch_offset: i64,
+        from: FetchPosition,
         data: Bytes,
         mut context: OpenContext<'_>,
         jobs: &mut VecDeque<DecodeJob>,
@@ -108,8 +118,8 @@ impl CompletedFetch {
             stamp,
             index: usize::MAX,
             sequence: 0,
-            next_offset: fetch_offset,
-            leader_epoch: -1,
+            next_offset: from.offset,
+            leader_epoch: from.leader_epoch,
             slots: VecDeque::new(),
             frame: Arc::clone(context.frame),
         };
@@ -119,7 +129,7 @@ impl CompletedFetch {
         for batch in &mut walk {
             batches_seen += 1;
             let slot = match batch {
-                Ok(batch) if batch.next_offset() <= fetch_offset => continue,
+                Ok(batch) if batch.next_offset() <= from.offset => continue,
                 Ok(batch) => fetch.open_batch(batch, &mut context, jobs),
                 Err(error) => Slot::Failed(error.into()),
             };
@@ -148,7 +158,6 @@ impl CompletedFetch {
             records_count,
             ..
         } = batch.header;
-        let next_offset = batch.next_offset();
         let in_place = batch.header.magic >= 2
             && matches!(batch.compression(), Ok(Compression::None) | Err(_));
         if batch.is_control() {
@@ -159,7 +168,7 @@ impl CompletedFetch {
         });
         if hidden || records_count == 0 {
             return match Self::check(&batch, context.limits) {
-                Ok(()) => Slot::Skipped { next_offset },
+                Ok(()) => Slot::skipped(&batch),
                 Err(fault) => Slot::Failed(fault),
             };
         }
@@ -199,9 +208,7 @@ impl CompletedFetch {
                 };
             filter.control(batch.last_offset(), batch.header.producer_id, record);
         }
-        Slot::Skipped {
-            next_offset: batch.next_offset(),
-        }
+        Slot::skipped(batch)
     }
 
     fn check(batch: &RawBatch, limits: DecodeLimits) -> Result<(), Fault> {
@@ -212,10 +219,10 @@ impl CompletedFetch {
     }
 
     fn push(&mut self, slot: Slot) {
-        if let (Some(Slot::Skipped { next_offset: last }), Slot::Skipped { next_offset }) =
+        if let (Some(Slot::Skipped { to: last }), Slot::Skipped { to }) =
             (self.slots.back_mut(), &slot)
         {
-            *last = (*last).max(*next_offset);
+            last.move_to(*to);
             return;
         }
         self.slots.push_back(slot);
@@ -254,8 +261,13 @@ impl CompletedFetch {
 
     /// Moves over what holds no records.
     pub(crate) fn pass_skipped(&mut self) {
-        while let Some(Slot::Skipped { next_offset }) = self.slots.front() {
-            self.next_offset = self.next_offset.max(*next_offset);
+        while let Some(Slot::Skipped { to }) = self.slots.front() {
+            let mut at = FetchPosition {
+                offset: self.next_offset,
+                leader_epoch: self.leader_epoch,
+            };
+            at.move_to(*to);
+            (self.next_offset, self.leader_epoch) = (at.offset, at.leader_epoch);
             self.slots.pop_front();
         }
     }

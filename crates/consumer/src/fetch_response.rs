@@ -25,16 +25,16 @@ use crate::fetcher::{FetchInFlight, Fetcher};
 use crate::job::DecodeLimits;
 use crate::memory::Charge;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
-use crate::partition_state::{PartitionState, Phase};
+use crate::partition_state::{FetchPosition, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// What remains to be done for a partition once its state was looked at.
 enum Outcome {
     Nothing,
-    /// Its records go into the buffer, under this stamp, from this offset on.
+    /// Its records go into the buffer, under this stamp, from this position on.
     Open {
         stamp: u64,
-        fetch_offset: i64,
+        from: FetchPosition,
     },
     Raise(ConsumerError, u64),
 }
@@ -154,10 +154,7 @@ impl Fetcher {
                     .buffer
                     .push_error(error, vec![(partition, stamp)]);
             }
-            Outcome::Open {
-                stamp,
-                fetch_offset,
-            } => {
+            Outcome::Open { stamp, from } => {
                 let records = data.records.take().unwrap_or_default();
                 self.shared
                     .metrics
@@ -182,7 +179,7 @@ impl Fetcher {
                 let fetch = CompletedFetch::open(
                     partition,
                     stamp,
-                    fetch_offset,
+                    from,
                     records,
                     context,
                     &mut self.decode.waiting,
@@ -194,14 +191,14 @@ impl Fetcher {
     }
 
     /// What the node was asked for, if the partition has not moved on since.
-    fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<(u64, i64)> {
+    fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<(u64, FetchPosition)> {
         let asked = self.nodes.get(&node)?.session.asked(state.handle)?;
         let position = state.valid_position()?;
         let is_current = asked.stamp == state.stamp
             && !state.buffered
             && !state.paused
             && position.offset == asked.fetch_offset;
-        is_current.then_some((asked.stamp, asked.fetch_offset))
+        is_current.then_some((asked.stamp, position))
     }
 
     /// Looks at the partition's state under the lock and decides; marks it as buffered if its
@@ -218,12 +215,12 @@ impl Fetcher {
         let Some(state) = assigned.edit(partition) else {
             return self.stale();
         };
-        let Some((stamp, fetch_offset)) = self.still_wanted(node, state) else {
+        let Some((stamp, from)) = self.still_wanted(node, state) else {
             return self.stale();
         };
         let code = ErrorCode(data.error_code);
         if code == ErrorCode::NONE {
-            return self.accept(node, state, data, fetch_offset, now);
+            return self.accept(node, state, data, from, now);
         }
         let retry_at = now + self.backoff.after(state.attempts);
         let error = match code {
@@ -236,7 +233,7 @@ impl Fetcher {
                 match self.shared.config.auto_offset_reset {
                     OffsetReset::None => ConsumerError::OffsetOutOfRange {
                         partition: partition.clone(),
-                        offset: fetch_offset,
+                        offset: from.offset,
                         log_start_offset: Some(data.log_start_offset).filter(|o| *o >= 0),
                     },
                     reset => {
@@ -251,7 +248,7 @@ impl Fetcher {
             },
             ErrorCode::CORRUPT_MESSAGE => ConsumerError::CorruptBatch {
                 partition: partition.clone(),
-                offset: fetch_offset,
+                offset: from.offset,
                 reason: "the broker found it corrupt".to_owned(),
             },
             code if may_heal(code) => {
@@ -275,7 +272,7 @@ impl Fetcher {
         node: NodeId,
         state: &mut PartitionState,
         data: &PartitionData,
-        fetch_offset: i64,
+        from: FetchPosition,
         now: Instant,
     ) -> Outcome {
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
@@ -294,7 +291,7 @@ impl Fetcher {
         state.buffered = true;
         Outcome::Open {
             stamp: state.stamp,
-            fetch_offset,
+            from,
         }
     }
 

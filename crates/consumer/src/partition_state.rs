@@ -34,6 +34,16 @@ pub struct FetchPosition {
     pub leader_epoch: i32,
 }
 
+impl FetchPosition {
+    /// Moves over a batch; one of an old format does not know its epoch.
+    pub(crate) fn move_to(&mut self, to: Self) {
+        self.offset = self.offset.max(to.offset);
+        if to.leader_epoch >= 0 {
+            self.leader_epoch = to.leader_epoch;
+        }
+    }
+}
+
 /// Where a partition stands on its way to being fetched. The diagram above is this table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {

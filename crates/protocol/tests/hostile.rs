@@ -126,6 +126,7 @@ fn reader(bytes: &'static [u8]) -> Reader {
     Reader::new(Bytes::from_static(bytes))
 }
 
+/// A length or count that the frame cannot hold: an error, no allocation of gigabytes.
 #[test]
 fn lengths_are_checked_before_anything_is_made_of_them() {
     let truncated = |result: Result<Option<Vec<i32>>, DecodeError>| {

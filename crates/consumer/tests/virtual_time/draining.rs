@@ -1,5 +1,6 @@
 //! The order in which polls drain the buffer: leftovers first, rotation, prefetch.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_consumer::{ConsumerConfig, OffsetReset};
@@ -28,56 +29,67 @@ fn fetched_partitions(broker: &Broker, from: usize) -> Vec<Vec<i32>> {
         .collect()
 }
 
-/// What each poll gives and fetches: 10 partitions of 1000 records, 100 a poll.
+/// What the session with the broker covers: the sum of all requests so far.
+fn asked_of_the_broker(broker: &Broker) -> Vec<i32> {
+    let mut covered = BTreeSet::new();
+    for request in broker.fetches() {
+        if request.session_epoch <= 0 {
+            covered.clear();
+        }
+        for topic in &request.forgotten_topics_data {
+            topic.partitions.iter().for_each(|p| {
+                covered.remove(p);
+            });
+        }
+        let asked = request.topics.iter().flat_map(|t| &t.partitions);
+        covered.extend(asked.map(|p| p.partition));
+    }
+    covered.into_iter().collect()
+}
+
+/// What each poll gives and fetches: 10 partitions of 1000 records, 100 a poll. Ten polls empty a
+/// partition, and until then no request goes out.
 #[test]
 fn ten_partitions_are_drained_one_after_the_other_and_refetched_at_the_end_of_the_rotation() {
     let mut world = World::with_topic(config(), 10, |broker| fill(broker, 10, 1000));
     world.run();
-    assert_eq!(world.buffered(), (0..10).collect::<Vec<_>>());
-    let asked = world.broker.fetches().len();
-
-    for poll in 0..10_i64 {
+    let mut rotation: Vec<i32> = (0..10).collect();
+    for poll in 1..=30_i64 {
+        let (drained, nth) = (((poll - 1) / 10) as i32, (poll - 1) % 10);
+        assert_eq!(world.buffered(), rotation, "in front of poll {poll}");
+        let asked = world.broker.fetches().len();
         let got = world.drain(100).expect("records");
-        let expected: Vec<i64> = (poll * 100..poll * 100 + 100).collect();
-        assert_eq!(
-            got.offsets(0),
-            expected,
-            "poll {poll} drains partition 0 only"
-        );
-        assert_eq!(got.records.len(), 100);
-        assert_eq!(world.position(0), poll * 100 + 100);
-        if poll < 9 {
+        let expected: Vec<i64> = (nth * 100..nth * 100 + 100).collect();
+        assert_eq!(got.offsets(drained), expected, "poll {poll}");
+        assert_eq!(got.records.len(), 100, "poll {poll}: no other partition");
+        assert_eq!(world.position(drained), nth * 100 + 100);
+        if nth < 9 {
             world.run();
             assert_eq!(
                 world.broker.fetches().len(),
                 asked,
-                "no partition is fetched while all have undrained records"
+                "poll {poll}: nothing is fetched while all have undrained records"
             );
-            assert_eq!(world.buffered(), (0..10).collect::<Vec<_>>());
+            continue;
         }
+        // It is empty, and there is more of it and of all others: it alone is fetched.
+        for partition in 0..10 {
+            let end = world.broker.log("t", partition).end();
+            world
+                .broker
+                .append("t", partition, end + 1000, plain(end, 1000));
+        }
+        world.run();
+        assert_eq!(
+            fetched_partitions(&world.broker, asked),
+            [vec![drained]],
+            "poll {poll}: one fetch, of the emptied partition"
+        );
+        assert_eq!(asked_of_the_broker(&world.broker), [drained]);
+        rotation.rotate_left(1);
     }
-    // Partition 0 is empty now; there is new data for it, and it alone is fetched.
-    world.broker.append("t", 0, 2000, plain(1000, 1000));
-    world.run();
-    let asked_now = fetched_partitions(&world.broker, asked);
-    assert_eq!(
-        asked_now[0],
-        [0],
-        "the next fetch asks for partition 0 alone"
-    );
-    assert_eq!(
-        world.buffered(),
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 0],
-        "at the end of the rotation"
-    );
-
-    let eleventh = world.drain(100).expect("records");
-    assert_eq!(
-        eleventh.offsets(1),
-        (0..100).collect::<Vec<_>>(),
-        "the eleventh poll: partition 1"
-    );
-    assert_eq!(eleventh.records.len(), 100);
+    assert_eq!(rotation, [3, 4, 5, 6, 7, 8, 9, 0, 1, 2]);
+    assert_eq!(world.buffered(), rotation, "those come last");
 }
 
 #[test]
@@ -290,6 +302,28 @@ fn a_result_for_a_partition_paused_meanwhile_is_thrown_away_and_fetched_again_la
         world.drain(100).expect("records").offsets(0),
         (10..20).collect::<Vec<_>>()
     );
+}
+
+/// librdkafka #4637: resuming what was not paused read on from an offset of long ago.
+#[test]
+fn resuming_what_is_not_paused_changes_nothing() {
+    let mut world = World::with_topic(config(), 2, |broker| fill(broker, 2, 10));
+    world.run();
+    world.consumer.pause(&[tp(0)]).expect("assigned");
+    world.consumer.resume(&[tp(0)]).expect("assigned");
+    assert_eq!(world.drain(15).expect("records").records.len(), 15);
+    world.hold_answers = true;
+    world.broker.append("t", 0, 20, plain(10, 10));
+    world.run();
+    assert_eq!(world.answers.len(), 1, "an answer is on its way");
+    world.consumer.resume(&[tp(0), tp(1)]).expect("assigned");
+    world.hold_answers = false;
+    world.run();
+    assert_eq!(world.consumer.metrics().stale_results_total.get(), 0);
+    let got = world.drain(100).expect("records");
+    assert_eq!(got.offsets(1), (5..10).collect::<Vec<_>>());
+    assert_eq!(got.offsets(0), (10..20).collect::<Vec<_>>());
+    assert!(world.drain_all().is_empty(), "each record once");
 }
 
 #[test]

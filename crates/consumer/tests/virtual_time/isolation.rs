@@ -37,6 +37,7 @@ fn interleaved(codec: Compression) -> impl FnOnce(&mut Broker) {
     }
 }
 
+/// librdkafka #3020: records of aborted transactions were delivered if they were compressed.
 #[test]
 fn aborted_data_is_never_delivered_whatever_the_codec() {
     for codec in Compression::ALL {
@@ -51,6 +52,8 @@ fn aborted_data_is_never_delivered_whatever_the_codec() {
     }
 }
 
+/// franz-go 1.21.4: with a list of aborted transactions that is not sorted (Redpanda's) some of their
+/// records were delivered.
 #[test]
 fn an_unsorted_aborted_list_leaks_nothing() {
     let mut world = World::with_topic(committed(), 1, |broker| {
@@ -67,6 +70,8 @@ fn read_uncommitted_sees_all_data_and_no_markers() {
     assert_eq!(got, [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 14, 15, 16, 17]);
 }
 
+/// librdkafka 1.7.0: the abort marker of a transaction without data hid what its producer committed
+/// next.
 #[test]
 fn an_abort_marker_without_data_hides_no_committed_records() {
     let mut world = World::with_topic(committed(), 1, |broker| {
@@ -104,6 +109,8 @@ fn only_markers_move_the_position_without_records() {
     assert_eq!(world.drain(100).expect("records").offsets(0), [5, 6]);
 }
 
+/// kafka-python #1571, kafkajs #562, kafka-go #813, brod #263: consumers stood still at batches of
+/// which compaction had left nothing, or asked for them over and over.
 #[test]
 fn the_position_follows_the_batch_over_compacted_tails_and_empty_batches() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -144,6 +151,7 @@ fn records_before_the_fetch_offset_in_its_batch_are_not_seen_again() {
     assert_eq!(world.drain(100).expect("records").offsets(0), [6, 7, 8, 9]);
 }
 
+/// ruby-kafka #591: only the first batch of a fetch was decoded.
 #[test]
 fn every_batch_of_a_fetch_is_decoded() {
     let mut world = World::with_topic(config(), 1, |broker| {

@@ -6,6 +6,7 @@ mod broker;
 mod corruption;
 mod draining;
 mod isolation;
+mod leader_changes;
 mod memory;
 mod model;
 mod positions;

@@ -237,6 +237,13 @@ impl World {
         }))
     }
 
+    /// Another partition's answer has told of a new leader (KIP-951).
+    pub(crate) fn hear_of_leader(&mut self, partition: i32, node: NodeId, epoch: i32) {
+        self.cluster
+            .update_leader("t", partition, node, epoch, None);
+        self.events = true;
+    }
+
     /// Breaks every connection.
     pub(crate) fn disconnect(&mut self) {
         self.broker.held.clear();

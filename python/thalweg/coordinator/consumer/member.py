@@ -317,8 +317,8 @@ class ConsumerMember:
             case _S.RECONCILING:
                 self._move(_S.ACKNOWLEDGING)
                 return self._report(now)
-            case _S.FENCED:
-                return self._polled(now)
+            case _S.FENCED | _S.STALE:
+                return self._polled(now)  # callbacks ran in the application's poll: it is back
             case _S.PREPARE_LEAVING:
                 return self._prepare_leaving(now)
             case _S.FATAL if self._owned:

@@ -1,0 +1,197 @@
+//! Leaders that change while fetches, validations and drains are under way (KIP-320): the epoch of
+//! a position is that of the batch before it, whatever that batch held.
+
+use std::time::Duration;
+
+use thalweg_consumer::{ConsumerConfig, ConsumerError, FetchPosition, IsolationLevel, OffsetReset};
+use thalweg_protocol::ErrorCode;
+use thalweg_records::Compression;
+use thalweg_records::batch_header::set_base_offset_and_epoch;
+
+use crate::batches::{compacted, compressed, in_epoch, marker, plain, transactional};
+use crate::broker::{Broker, Seen};
+use crate::world::{World, config, tp};
+
+/// Fails loudly instead of going where a policy says.
+fn without_policy() -> ConsumerConfig {
+    ConsumerConfig {
+        auto_offset_reset: OffsetReset::None,
+        isolation_level: IsolationLevel::ReadCommitted,
+        ..config()
+    }
+}
+
+/// The batch as a leader of another epoch would have written it.
+fn rewritten(mut batch: Vec<u8>, base: i64, epoch: i32) -> Vec<u8> {
+    set_base_offset_and_epoch(&mut batch, base, epoch);
+    batch
+}
+
+/// What moves a position without giving a record, at offsets from 10 on.
+fn without_records() -> [(&'static str, Vec<u8>); 3] {
+    [
+        ("a marker", marker(10, 1, true)),
+        ("an emptied batch", compacted(10, &[], 0)),
+        (
+            "an aborted record",
+            transactional(10, 1, 7, Compression::None),
+        ),
+    ]
+}
+
+fn committable(world: &World) -> FetchPosition {
+    let positions = world.consumer.subscription().all_consumed();
+    assert_eq!(positions.len(), 1, "{positions:?}");
+    positions[0].1
+}
+
+/// Ten records of epoch 1, read by a consumer that has no reset policy.
+fn at_ten(nodes: &[i32]) -> World {
+    let mut broker = Broker::new(nodes);
+    broker.create("t", 1, 1);
+    broker.append("t", 0, 10, plain(0, 10));
+    broker.log("t", 0).aborted = vec![(7, 10)];
+    let mut world = World::new(without_policy(), broker);
+    world.consumer.assign(&[tp(0)]);
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.run();
+    assert_eq!(world.drain(100).expect("records").records.len(), 10);
+    world
+}
+
+/// KAFKA-19902, KAFKA-20507: of an offset that is committed without its epoch nobody can tell later
+/// whether the log was cut off below it, and the reset policy decides where the group reads on.
+#[test]
+fn positions_keep_an_epoch_behind_batches_without_records() {
+    for (what, batch) in without_records() {
+        let mut world = at_ten(&[1]);
+        let before = committable(&world);
+        assert_eq!((before.offset, before.leader_epoch), (10, 1), "{what}");
+        world.broker.append("t", 0, 11, batch);
+        world.advance(Duration::from_secs(1));
+        assert!(world.drain(100).expect("nothing").records.is_empty());
+        let after = committable(&world);
+        assert_eq!((after.offset, after.leader_epoch), (11, 1), "{what}");
+    }
+}
+
+/// KAFKA-19902: the same while the next batch is still in work, and once it proved to be corrupt.
+#[test]
+fn positions_keep_an_epoch_in_front_of_what_cannot_be_read_yet() {
+    let mut world = at_ten(&[1]);
+    world.hold_jobs = true;
+    let mut batch = compressed(10, 5, 50, Compression::Gzip);
+    let last = batch.len() - 2;
+    batch[last] ^= 0x40;
+    world.broker.append("t", 0, 15, batch);
+    world.run();
+    assert!(world.drain(100).expect("not decoded").records.is_empty());
+    assert_eq!(committable(&world).leader_epoch, 1, "it is being decoded");
+    world.run_jobs();
+    let error = world.drain(100).expect_err("it is corrupt");
+    assert!(matches!(
+        error,
+        ConsumerError::CorruptBatch { offset: 10, .. }
+    ));
+    assert_eq!(committable(&world).leader_epoch, 1, "it is corrupt");
+}
+
+/// A position behind a marker of epoch 2 that still bears epoch 1 is above the end of epoch 1: to
+/// the next leader it looks as if the log had been cut off.
+#[test]
+fn batches_without_records_of_another_epoch_are_no_truncation() {
+    for (what, batch) in without_records() {
+        let mut world = at_ten(&[1, 2, 3]);
+        let log = world.broker.log("t", 0);
+        (log.leader, log.leader_epoch, log.epochs) = (2, 2, vec![(1, 10)]);
+        world.advance(Duration::from_secs(2));
+        world.broker.append("t", 0, 11, rewritten(batch, 10, 2));
+        world.advance(Duration::from_secs(1));
+        assert!(world.drain(100).expect("nothing").records.is_empty());
+        let at = committable(&world);
+        assert_eq!((at.offset, at.leader_epoch), (11, 2), "{what}");
+        let log = world.broker.log("t", 0);
+        (log.leader, log.leader_epoch, log.epochs) = (3, 3, vec![(1, 10), (2, 11)]);
+        world.broker.append("t", 0, 12, in_epoch(11, 1, 3));
+        world.advance(Duration::from_secs(2));
+        let got = world.drain(100).expect("the log is the one that was read");
+        assert_eq!(got.offsets(0), [11], "{what}");
+    }
+}
+
+/// librdkafka #4261: an answer to a fetch that came while the position was being validated was
+/// handed out, and its records once more after the validation.
+#[test]
+fn a_fetch_that_is_answered_during_a_validation_is_thrown_away() {
+    let mut world = at_ten(&[1, 2]);
+    world.run();
+    world.hold_answers = true;
+    world.broker.append("t", 0, 20, plain(10, 10));
+    world.run();
+    assert_eq!(world.answers.len(), 1, "the records are on their way");
+    let log = world.broker.log("t", 0);
+    (log.leader, log.leader_epoch, log.epochs) = (2, 2, vec![(1, 20)]);
+    world.hear_of_leader(0, 2, 2);
+    world.run();
+    let asked = |world: &World| {
+        let validations = world.broker.seen.iter();
+        validations
+            .filter(|seen| matches!(seen, Seen::OffsetForLeaderEpoch))
+            .count()
+    };
+    assert_eq!(asked(&world), 1);
+    assert!(world.buffered().is_empty());
+    world.hold_answers = false;
+    let epochs = world.answers.pop_back().expect("of the new leader");
+    world.run();
+    assert!(world.buffered().is_empty(), "it came amid the validation");
+    assert_eq!(world.consumer.metrics().stale_results_total.get(), 1);
+    world.answers.push_back(epochs);
+    world.run();
+    let got: Vec<_> = world.drain_all().iter().map(|r| r.offset).collect();
+    assert_eq!(got, (10..20).collect::<Vec<_>>(), "each record once");
+}
+
+/// KAFKA-19902: an offset with its epoch, committed before the log was cut off and became longer
+/// again, is read on from where the logs part. Without the epoch nobody can know.
+#[test]
+fn a_committed_offset_above_a_cut_is_found_out_by_its_epoch() {
+    for (leader_epoch, position) in [(1, 6), (-1, 10)] {
+        let mut broker = Broker::new(&[1]);
+        broker.create("t", 1, 1);
+        broker.append("t", 0, 6, plain(0, 6));
+        broker.append("t", 0, 14, in_epoch(6, 8, 2));
+        let log = broker.log("t", 0);
+        (log.leader_epoch, log.epochs) = (2, vec![(1, 6), (2, 14)]);
+        let with_group = ConsumerConfig {
+            group_id: Some("g".into()),
+            ..config()
+        };
+        let mut world = World::new(with_group, broker);
+        world.assign_all(1);
+        let committed = FetchPosition {
+            offset: 10,
+            leader_epoch,
+        };
+        world.consumer.set_committed(&[(tp(0), Some(committed))]);
+        world.run();
+        assert_eq!(world.position(0), position, "epoch {leader_epoch}");
+    }
+}
+
+/// A topic made anew under its name has another id, and its epochs begin at 0: fetches by the old
+/// id are refused, and asking again for it would never end.
+#[test]
+fn an_unknown_topic_id_is_not_asked_for_over_and_over() {
+    let mut world = World::with_topic(config(), 1, |broker| {
+        broker.append("t", 0, 10, plain(0, 10));
+    });
+    assert_eq!(world.drain(100).expect("records").records.len(), 10);
+    let unknown = std::iter::repeat_n(ErrorCode::UNKNOWN_TOPIC_ID, 10_000);
+    world.broker.log("t", 0).errors.extend(unknown);
+    world.advance(Duration::from_secs(1));
+    let asked = world.broker.fetches().len();
+    world.advance(Duration::from_secs(60));
+    let asked = world.broker.fetches().len() - asked;
+    assert!((30..300).contains(&asked), "{asked} fetches in a minute");
+}

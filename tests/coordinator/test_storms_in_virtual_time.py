@@ -1,0 +1,63 @@
+"""Fifty members that come, go and die, all the time: the group converges once they stop.
+
+What must hold meanwhile the worlds check with each event: no partition has two owners in one
+generation, nobody commits what was given away, and a cooperative member gives up only what moves.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.coordinator import consumer_world, world
+from tests.coordinator.assignors import Spread, Sticky
+from tests.support.scale import scaled
+
+MEMBERS, SECONDS = 50, 60
+SEEDS = pytest.mark.parametrize("seed", range(scaled(50)))
+
+
+def disturb(chance: random.Random, living: list[Any], join: Any) -> None:
+    """One joins, leaves or dies; there are always about as many."""
+    if len(living) < MEMBERS or chance.random() < 0.4:
+        join()
+    gone = chance.choice(living)
+    if len(living) > MEMBERS // 2:
+        gone.crash() if chance.random() < 0.3 else gone.close()
+
+
+@SEEDS
+@pytest.mark.parametrize("assignor", [Spread, Sticky])
+def test_a_storm_of_the_classic_protocol_ends_in_one_generation(assignor: type, seed: int) -> None:
+    storm = world.World(seed)
+    storm.topics = {"t": 2 * MEMBERS}
+    chance = random.Random(seed)
+    for _ in range(MEMBERS):
+        storm.join(assignor=assignor)
+    storm.faulty = True
+    for _ in range(4 * SECONDS):
+        storm.run(chance.uniform(0, 500))
+        disturb(chance, storm.live(), lambda: storm.join(assignor=assignor))
+    storm.faulty = False
+    storm.run_until(storm.settled, 200_000)
+    assert len(storm.live()) >= MEMBERS // 2
+
+
+@SEEDS
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(assignor: str, seed: int) -> None:
+    """KIP-848."""
+    faults = consumer_world.Faults(breaks=0.02, stalls=0.005, doubles=0.02, delay_ms=20.0)
+    storm = consumer_world.World(seed, {"t": 2 * MEMBERS}, faults, assignor)
+    chance = random.Random(seed)
+    for _ in range(MEMBERS):
+        storm.client({"t"}, polls_every_ms=500.0)
+    for _ in range(4 * SECONDS):
+        storm.run(chance.uniform(0, 500))
+        disturb(chance, storm.living, lambda: storm.client({"t"}, polls_every_ms=500.0))
+    faults.breaks = faults.stalls = faults.doubles = 0.0
+    storm.run(2 * consumer_world.MAX_POLL_MS + 3 * consumer_world.SESSION_MS)
+    storm.check_converged()
+    assert len(storm.living) >= MEMBERS // 2

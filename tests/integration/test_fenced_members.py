@@ -1,0 +1,200 @@
+"""Members that their group has no place for any more, or not yet: fenced, doubled, outpaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, within
+from tests.integration.groups import PARTITIONS, Group, Heard
+from tests.support.brokers import Broker, Brokers
+from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker, OffsetAndMetadata, TopicPartition
+from thalweg.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    KafkaError,
+    RebalanceInProgressError,
+    RetriableError,
+    UnreleasedInstanceIdError,
+)
+
+ALL = list(range(PARTITIONS))
+QUICK = {
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.heartbeat.interval.ms": "100",
+}
+CLASSIC = {"session_timeout_ms": 1000, "heartbeat_interval_ms": 100}
+
+
+class Committing(Heard):
+    """Tries to commit what it has lost, as a listener must not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.member: Any = None
+        self.refusals: list[KafkaError] = []
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        super().on_partitions_lost(lost)
+        try:
+            self.member.commit()
+        except KafkaError as error:
+            self.refusals.append(error)
+
+
+@pytest.mark.parametrize(
+    "protocol, api, error",
+    [
+        ("consumer", "ConsumerGroupHeartbeat", "FENCED_MEMBER_EPOCH"),
+        ("consumer", "ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
+        ("classic", "Heartbeat", "ILLEGAL_GENERATION"),
+        ("classic", "Heartbeat", "UNKNOWN_MEMBER_ID"),
+    ],
+)
+def test_who_is_fenced_loses_all_commits_nothing_and_joins_anew(
+    start_embedded: Any, clients: Clients, protocol: str, api: str, error: str
+) -> None:
+    """Others may have the partitions: nothing is committed any more under the old epoch."""
+    broker: EmbeddedBroker = start_embedded(configs=QUICK)
+    group = Group(Broker("embedded", broker.bootstrap_servers), clients, protocol)
+    heard = Committing()
+    options = {"enable_auto_commit": False, **(CLASSIC if protocol == "classic" else {})}
+    member = heard.member = group.join(heard, **options)
+    group.settle()
+    group.send(range(8))
+    group.poll_until(lambda: len(group.records) == 8)
+    first = {each: OffsetAndMetadata(2) for each in member.assignment()}
+    member.commit(first)
+    group.send(range(8, 16))
+    group.poll_until(lambda: len(group.records) == 16)
+    with broker.faults.on(api).then_fail(error) as fault:
+        wait_until(lambda: fault.hits == 1, 20)
+        # The broker itself would take these commits: the fault alone says that it has moved on.
+        wait_until(lambda: _is_refused(member, first), 20)
+    asked = broker.requests("OffsetCommit")
+    group.poll_until(lambda: ("lost", ALL) in heard.events)
+    assert broker.requests("OffsetCommit") == asked
+    assert [type(each) for each in heard.refusals] == [CommitFailedError]
+    assert ("revoked", ALL) not in heard.events
+    group.settle()
+    group.poll_until(lambda: len(group.records) == 24)  # from the committed offsets on
+    assert group.values() == sorted([*range(8), *range(8, 16), *range(8, 16)])
+    member.commit()
+
+
+def _is_refused(member: Any, offsets: dict[TopicPartition, OffsetAndMetadata]) -> bool:
+    try:
+        member.commit(offsets)
+    except CommitFailedError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3", "kafka-3.9"])
+def test_the_older_of_two_static_members_is_fenced_for_good(
+    brokers: Brokers, clients: Clients, kind: str
+) -> None:
+    """The classic protocol: whoever comes last with an instance id has it (KIP-345)."""
+    group = Group(brokers.get(kind), clients)
+    older = group.join(group_instance_id="one", heartbeat_interval_ms=300)
+    group.settle()
+    group.members.remove(older)
+    newer = group.join(group_instance_id="one", heartbeat_interval_ms=300)
+    assert group.settle() == [set(ALL)]
+
+    def is_fenced() -> bool:
+        try:
+            older.poll(50)
+        except FencedInstanceIdError:
+            return True
+        return False
+
+    wait_until(is_fenced, 30)
+    with pytest.raises(FencedInstanceIdError):
+        older.poll(50)  # it does not try to come back
+    with pytest.raises(KafkaError):
+        older.commit()
+    with within(5):
+        older.close()
+    group.send(range(20))
+    group.poll_until(lambda: len(group.records) == 20)
+    assert newer.assignment() == {TopicPartition(group.topic, each) for each in ALL}
+
+
+@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3"])
+def test_a_second_static_member_is_refused_while_the_first_one_lives(
+    brokers: Brokers, clients: Clients, kind: str
+) -> None:
+    """KIP-848: whoever was first with an instance id keeps it."""
+    group = Group(brokers.get(kind), clients, "consumer")
+    heard = Heard()
+    first = group.join(heard, group_instance_id="one")
+    group.settle()
+    second = group.consumer(group_instance_id="one")
+    second.subscribe([group.topic])
+
+    def is_refused() -> bool:
+        group.poll()
+        try:
+            second.poll(50)
+        except UnreleasedInstanceIdError:
+            return True
+        return False
+
+    wait_until(is_refused, 30)
+    group.send(range(20))
+    group.poll_until(lambda: len(group.records) == 20)
+    assert heard.events == [("assigned", ALL)]
+    second.close()
+    group.leave(first)  # which releases the id
+    group.join(group_instance_id="one")
+    assert group.settle() == [set(ALL)]
+
+
+def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> None:
+    """As in librdkafka #4059, #4908: a commit of an older generation cost the assignment.
+
+    Such a commit may be told to wait for the rebalance; the partitions that stay, stay.
+    """
+    heard = Heard()
+    options: dict[str, Any] = {"enable_auto_commit": False}
+    if group.protocol == "classic":
+        options |= {"partition_assignment_strategy": "cooperative-sticky"}
+        options |= {"heartbeat_interval_ms": 200}
+    member = group.join(heard, **options)
+    group.settle()
+    answers: list[Any] = []
+
+    def commit() -> bool:
+        member.commit_async(None, lambda _, answer: answers.append(answer))
+        try:
+            member.commit()
+        except RebalanceInProgressError:
+            return False
+        return True
+
+    for turn in range(3):
+        group.send(range(100 * turn, 100 * (turn + 1)))
+        other = group.join(**options)
+        group.poll_until(lambda: commit() is not None and group.is_settled())
+        group.leave(other)
+        group.poll_until(lambda: commit() is not None and group.is_settled())
+    group.poll_until(commit)
+    refusals = [each for each in answers if isinstance(each, Exception)]
+    worth_another_try = (RebalanceInProgressError, RetriableError)
+    assert all(isinstance(each, worth_another_try) for each in refusals), refusals
+    assert not [each for each in heard.events if each[0] == "lost"]
+    assert ("revoked", ALL) not in heard.events
+
+
+@pytest.fixture(params=["classic-embedded", "consumer-embedded", "classic-kafka-4.3"])
+def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+    """A group of its own."""
+    protocol, _, kind = request.param.partition("-")
+    return Group(brokers.get(kind), clients, protocol)
