@@ -96,6 +96,26 @@ def _is_refused(member: Any, offsets: dict[TopicPartition, OffsetAndMetadata]) -
     return False
 
 
+@pytest.mark.parametrize("error", ["UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"])
+def test_who_hears_from_a_commit_that_it_is_out_joins_anew(
+    start_embedded: Any, clients: Clients, error: str
+) -> None:
+    """Before any heartbeat has told; after it none is sent, and nobody else tells the next poll."""
+    broker: EmbeddedBroker = start_embedded(configs=QUICK)
+    group = Group(Broker("embedded", broker.bootstrap_servers), clients)
+    heard = Heard()
+    member = group.join(heard, enable_auto_commit=False, **CLASSIC)
+    group.settle()
+    group.send(range(8))
+    group.poll_until(lambda: len(group.records) == 8)
+    with broker.faults.on("OffsetCommit").then_fail(error), pytest.raises(CommitFailedError):
+        member.commit()
+    group.poll_until(lambda: ("lost", ALL) in heard.events, 10)
+    group.settle()
+    group.poll_until(lambda: len(group.records) == 16)
+    member.commit()
+
+
 @pytest.mark.parametrize("kind", ["embedded", "kafka-4.3", "kafka-3.9"])
 def test_the_older_of_two_static_members_is_fenced_for_good(
     brokers: Brokers, clients: Clients, kind: str

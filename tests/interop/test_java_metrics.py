@@ -1,4 +1,4 @@
-"""A producer's figures have the names of Kafka's own producer; docs/metrics.md lists what lacks."""
+"""Figures have the names of Kafka's own clients; docs/metrics.md lists what lacks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import re
 
 from tests.support import java
 from tests.support.paths import ROOT
+from tests.support.waiting import wait_until
 
 
-def left_out() -> list[tuple[str, str]]:
-    """(group pattern, name pattern) of the page's first table."""
+def left_out(client: str) -> list[tuple[str, str]]:
+    """(group pattern, name pattern) of the page's table of a client."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    table = page.split("These of its figures are not here:")[1].split("\n\n")[1]
+    table = page.split(f"These of the Java {client}'s figures are not here:")[1].split("\n\n")[1]
     patterns = []
     for row in table.splitlines()[2:]:
         cell, why = row.strip("| ").split(" | ")
@@ -33,8 +34,37 @@ def test_every_metric_of_javas_producer_is_ours_or_listed_with_a_reason(broker):
     with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send(topic, b"x" * 10).get(timeout=30)
         ours = {(name.group, name.name) for name in producer.metrics(raw=True)}
+    check(ours, theirs, left_out("producer"))
+
+
+def test_every_metric_of_javas_consumer_is_ours_or_listed_with_a_reason(broker):
+    from thalweg import KafkaConsumer, KafkaProducer
+
+    topic = broker.create_topic("read-figures")
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        producer.send(topic, b"x" * 10)
+    classes = java.compiled("ConsumerMetricNames")
+    arguments = broker.bootstrap_servers, topic, f"{topic}-java"
+    printed = java.run("ConsumerMetricNames", *arguments, classes=classes)
+    theirs = {tuple(line.split(" ")) for line in printed.splitlines() if line.count(" ") == 1}
+    assert len(theirs) > 90
+    with KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id=f"{topic}-ours",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        wait_until(lambda: consumer.poll(100), 30)
+        consumer.commit()
+        ours = {(name.group, name.name) for name in consumer.metrics(raw=True)}
+    check(ours, theirs, left_out("consumer"))
+
+
+def check(
+    ours: set[tuple[str, str]], theirs: set[tuple[str, ...]], patterns: list[tuple[str, str]]
+) -> None:
+    """Nothing is made up, what lacks is listed, and nothing else is."""
     assert ours <= theirs, "no name is made up"
-    patterns = left_out()
     unexplained = {
         (group, name)
         for group, name in theirs - ours

@@ -138,10 +138,13 @@ impl ClientMetrics {
     /// `kind` is what Kafka's groups begin with: `producer`, `consumer`.
     pub fn snapshot(&self, kind: &str, now: Instant) -> Vec<MetricGroup> {
         let mut state = self.lock();
-        let mut groups = vec![MetricGroup {
-            name: format!("{kind}-metrics"),
-            values: state.client_values(now),
-        }];
+        let mut values = state.client_values(now);
+        if kind == "producer" {
+            // Kafka's consumers do not tell it.
+            values.push(("metadata-age", state.metadata_age(now)));
+        }
+        let name = format!("{kind}-metrics");
+        let mut groups = vec![MetricGroup { name, values }];
         for (id, node) in &mut state.nodes {
             let mut values = node.traffic.values(now);
             values.push(("request-latency-avg", node.latency.avg(now)));
@@ -171,10 +174,12 @@ impl State {
         node
     }
 
+    fn metadata_age(&self, now: Instant) -> f64 {
+        self.metadata_at
+            .map_or(0.0, |at| now.saturating_duration_since(at).as_secs_f64())
+    }
+
     fn client_values(&mut self, now: Instant) -> Vec<Metric> {
-        let age = self
-            .metadata_at
-            .map_or(0.0, |at| now.saturating_duration_since(at).as_secs_f64());
         let mut values = self.all.values(now);
         let network_io = self.all.outgoing.count_rate(now) + self.all.incoming.count_rate(now);
         let network_ios = self.all.outgoing.count() + self.all.incoming.count();
@@ -196,7 +201,6 @@ impl State {
             ),
             ("failed-authentication-rate", self.refused.rate(now)),
             ("failed-authentication-total", self.refused.total()),
-            ("metadata-age", age),
         ]);
         values
     }

@@ -292,6 +292,9 @@ class Driver:
         found = {name: dict(values) for name, values in groups.items()}
         for name, values in self._figures.groups().items():
             found.setdefault(name, {}).update(values)
+        count = found.get("kafka-metrics-count", {})
+        if count:
+            count["count"] = sum(map(len, found.values()))
         return found
 
     # ------------------------------------------------------------------ the end

@@ -329,8 +329,9 @@ class Membership:
         return self._member.commit_refusal()
 
     def commit_answered(self, code: int, generation: int) -> None:
-        """The group refused a commit."""
+        """The group refused a commit; what follows from that, the next poll does."""
         self._step(CommitAnswered(code, generation))
+        self._on_answer(None)  # a synchronous commit: nothing else has the core call before_poll
 
     # ------------------------------------------------------------------ the end
 
