@@ -7,6 +7,7 @@ import gc
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ import pytest
 from tests.integration.clients import Clients
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
-from thalweg import OffsetAndMetadata, TopicPartition
+from thalweg import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from thalweg.aio import AIOKafkaConsumer
 from thalweg.errors import (
     ConsumerStoppedError,
@@ -444,3 +445,65 @@ def test_one_that_was_not_stopped_is_told_of(broker: Broker, clients: Clients) -
     with pytest.warns(ResourceWarning, match="was not stopped"):
         forgotten()
     assert threading.active_count() <= before
+
+
+def test_who_knows_its_consumer_keeps_nothing_alive(broker: Broker, clients: Clients) -> None:
+    topic = filled(broker, clients, 1)
+
+    class Knows(ConsumerRebalanceListener):
+        consumer: Any = None
+
+        def on_partitions_revoked(self, revoked: Any) -> None: ...
+        def on_partitions_assigned(self, assigned: Any) -> None: ...
+
+    def left_behind() -> list[weakref.ref[Any]]:
+        async def program() -> weakref.ref[Any]:
+            listener = Knows()
+            consumer = listener.consumer = made(broker, group_id=topic)
+            consumer.subscribe([topic], listener=listener)
+            async with consumer:
+                await consumer.getone()
+            return weakref.ref(listener)
+
+        listener = Knows()
+        with KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=topic) as it:
+            listener.consumer = it
+            it.subscribe([topic], listener=listener)
+        return [run(program()), weakref.ref(listener)]
+
+    references = left_behind()
+    gc.collect()
+    assert [each() for each in references] == [None, None]
+
+
+def test_a_loop_that_ends_in_the_middle_of_a_wait_leaves_nothing_behind(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("aio-left")
+
+    def left_behind() -> weakref.ref[Any]:
+        loop = asyncio.new_event_loop()
+        consumer = made(broker, topic)
+        loop.run_until_complete(consumer.start())
+        task = loop.create_task(consumer.getone())
+        loop.run_until_complete(asyncio.sleep(0.05))
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.close()
+        return weakref.ref(consumer._consumer)
+
+    with pytest.warns(ResourceWarning, match="was not stopped"):
+        reference = left_behind()
+    gc.collect()
+    assert reference() is None
+
+
+def test_it_is_stopped_in_its_own_loop_only(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-loops")
+    loop = asyncio.new_event_loop()
+    consumer = made(broker, topic)
+    loop.run_until_complete(consumer.start())
+    with pytest.raises(IllegalStateError, match="another event loop"):
+        asyncio.run(consumer.stop())
+    loop.run_until_complete(consumer.stop())
+    assert consumer.closed
+    loop.close()

@@ -14,7 +14,6 @@ from tests.integration.test_aio_consumer import made, run, until
 from tests.support.brokers import Broker, Brokers
 from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
-from thalweg.errors import IllegalStateError
 
 PARTITIONS = 4
 Consumer = AIOKafkaConsumer[Any, Any]
@@ -200,13 +199,20 @@ def test_unsubscribing_leaves_the_group_awaited_or_not(group: Group) -> None:
             group.send(range(8, 16))
             async with group.reading(consumer):
                 await until(lambda: len(group.values) == 16)
-            left = consumer.unsubscribe()
-            with pytest.raises(IllegalStateError, match="await what it returned"):
-                consumer.subscribe([group.topic])
+            consumer.unsubscribe()
             async with group.consumer(group.topic) as following, group.reading(following):
                 await until(lambda: len(following.assignment()) == PARTITIONS)
-            await left
-        assert sorted(group.values) == list(range(16))
+            # As in aiokafka nobody awaits here; the new subscription begins when it has left.
+            consumer.subscribe([group.topic])
+            first_left, second_left = consumer.unsubscribe(), consumer.unsubscribe()
+            consumer.subscribe([group.topic])
+            group.send(range(16, 24))
+            async with group.reading(consumer):
+                await until(lambda: len(group.values) == 24)
+            await first_left
+            await second_left
+            assert consumer.subscription() == {group.topic}
+        assert sorted(group.values) == list(range(24))
 
     run(program())
 
@@ -235,5 +241,123 @@ def test_records_are_processed_exactly_once_in_transactions(group: Group) -> Non
         async with made(group.broker, output, isolation_level="read_committed") as reader:
             found = [int((await reader.getone()).value) for _ in range(100)]
         assert sorted(found) == list(range(100))
+
+    run(program())
+
+
+def test_leaving_by_an_exception_commits_nothing(group: Group) -> None:
+    group.send(range(8))
+    where = [TopicPartition(group.topic, each) for each in range(PARTITIONS)]
+
+    class Slow(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            await asyncio.sleep(0.3)
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            assert isinstance(assigned, set)
+
+    async def fail() -> None:
+        async with group.member(Slow(), auto_commit_interval_ms=50_000) as consumer:
+            await until(lambda: len(group.values) == 8)
+            consumer._driver._offsets._auto_commit_due_ms = 0  # it would be time to
+            raise ZeroDivisionError
+
+    async def program() -> None:
+        with pytest.raises(ZeroDivisionError):
+            await fail()
+        async with group.consumer() as after:
+            assert [await after.committed(each) for each in where] == [None] * PARTITIONS
+
+    run(program())
+
+
+def test_a_pattern_that_is_given_up_is_not_joined_again(group: Group) -> None:
+    async def program() -> None:
+        consumer = group.consumer(metadata_max_age_ms=50)
+        consumer.subscribe(pattern=f"^{group.topic}.*")
+        async with consumer:
+            assert len(consumer.assignment()) == PARTITIONS
+            async with group.reading(consumer):
+                left = consumer.unsubscribe()
+                group.broker.wire.create_topic(f"{group.topic}-more", 1)
+                await left
+                assert consumer.group_metadata().generation_id == -1
+            assert consumer.assignment() == set()
+
+    run(program())
+
+
+def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
+    """A report has failed when it stops: its next try must not keep the listener from its turn."""
+    broker = start_embedded()
+    broker.create_topic("slow", 2)
+
+    class Slow(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            await asyncio.sleep(0.5)
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            pass
+
+    async def program() -> None:
+        consumer = made(broker, group_id="g", group_protocol="consumer")
+        consumer.subscribe(["slow"], listener=Slow())
+        await consumer.start()
+        waiting = asyncio.ensure_future(consumer.getone())
+        await asyncio.sleep(0.05)
+        fault = broker.faults.on("ConsumerGroupHeartbeat").then_fail("COORDINATOR_NOT_AVAILABLE")
+        with fault:
+            consumer.subscribe(["slow", "other"])  # a report, which fails
+            consumer.subscribe(["slow"], listener=Slow())
+            await until(lambda: fault.hits > 0)
+            await asyncio.sleep(0.05)
+            await asyncio.wait_for(consumer.stop(), 20)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    run(program())
+
+
+def test_without_a_group_a_listener_is_awaited_too(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("aio-heard")
+    producer = clients.producer(broker)
+    for number in range(10):
+        producer.send(topic, b"%d" % number)
+    producer.flush(30)
+
+    class Seeking(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await asyncio.sleep(0.2)
+            consumer.seek(TopicPartition(topic, 0), 5)
+
+    consumer = made(broker)
+
+    async def program() -> None:
+        consumer.subscribe([topic], listener=Seeking())
+        async with consumer:
+            assert (await consumer.getone()).offset == 5
+
+    run(program())
+
+
+def test_commits_of_tasks_do_not_undo_each_other(start_embedded: Any) -> None:
+    broker = start_embedded()
+    broker.create_topic("t")
+    where = TopicPartition("t", 0)
+
+    async def program() -> None:
+        async with made(broker, group_id="g", retry_backoff_ms=300) as consumer:
+            consumer.assign([where])
+            with broker.faults.on("OffsetCommit").then_fail(
+                "COORDINATOR_LOAD_IN_PROGRESS", times=1
+            ):
+                first = asyncio.create_task(consumer.commit({where: 10}))
+                await asyncio.sleep(0.1)
+                await consumer.commit({where: 20})
+                await first
+            assert await consumer.committed(where) == 20
 
     run(program())

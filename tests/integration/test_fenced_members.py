@@ -18,6 +18,7 @@ from thalweg.errors import (
     KafkaError,
     RebalanceInProgressError,
     RetriableError,
+    StaleMemberEpochError,
     UnreleasedInstanceIdError,
 )
 
@@ -207,7 +208,7 @@ def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> 
         group.poll_until(lambda: commit() is not None and group.is_settled())
     group.poll_until(commit)
     refusals = [each for each in answers if isinstance(each, Exception)]
-    worth_another_try = (RebalanceInProgressError, RetriableError)
+    worth_another_try = (RebalanceInProgressError, RetriableError, StaleMemberEpochError)
     assert all(isinstance(each, worth_another_try) for each in refusals), refusals
     assert not [each for each in heard.events if each[0] == "lost"]
     assert ("revoked", ALL) not in heard.events

@@ -207,3 +207,46 @@ def test_asyncio_producers_tell_the_same(broker: Broker) -> None:
     figures = asyncio.run(asyncio.wait_for(run_it(), 30))
     assert figures["record-send-total"] == 1
     assert heard
+
+
+def test_a_members_figures_tell_of_rebalances_and_commits(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("figures-of-members", 2)
+    producer = clients.producer(broker)
+    producer.send(topic, b"x", partition=0)
+    producer.flush(30)
+
+    def member() -> Any:
+        made = clients.consumer(broker, group_id=topic, enable_auto_commit=False)
+        made.subscribe([topic])
+        return made
+
+    def of(consumer: Any) -> dict[str, float]:
+        found: dict[str, float] = consumer.metrics()["consumer-coordinator-metrics"]
+        return found
+
+    first = member()
+    assert of(first)["last-rebalance-seconds-ago"] == -1
+    wait_until(lambda: first.poll(100), 30)
+    alone = of(first)
+    for name in ("rebalance-total", "join-total", "sync-total"):
+        assert alone[name] == 1
+    for name in ("rebalance-latency-avg", "join-time-max", "sync-time-avg"):
+        assert 0 < alone[name] < 30_000
+    assert alone["assigned-partitions"] == 2
+    assert 0 <= alone["last-rebalance-seconds-ago"] < 30
+    assert alone["failed-rebalance-total"] == alone["commit-total"] == 0
+    assert math.isnan(alone["partition-revoked-latency-avg"])
+    first.commit()
+    first.commit_async()
+    second = member()
+    wait_until(lambda: not first.poll(20) and not second.poll(20) and second.assignment(), 30)
+    wait_until(lambda: not first.poll(20) and of(first)["rebalance-total"] == 2, 30)
+    shared = of(first)
+    assert shared["assigned-partitions"] == 1
+    assert shared["commit-total"] == 2
+    assert shared["commit-latency-avg"] > 0
+    assert shared["partition-revoked-latency-avg"] >= 0
+    everything = first.metrics()
+    assert everything["consumer-metrics"]["commit-sync-time-ns-total"] > 0
+    counted = everything["kafka-metrics-count"]["count"]
+    assert counted == sum(map(len, everything.values()))

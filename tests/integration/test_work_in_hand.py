@@ -11,7 +11,7 @@ import pytest
 from tests.integration.clients import Clients, read
 from tests.integration.groups import PARTITIONS, Group, Heard
 from tests.support.brokers import Broker, Brokers
-from thalweg import TopicPartition
+from thalweg import OffsetAndMetadata, TopicPartition
 from thalweg.config import IgnoredOptionWarning
 
 
@@ -87,6 +87,32 @@ def test_marks_work_with_assign_and_at_the_close(broker: Broker, clients: Client
     consumer.mark(records[:4])
     consumer.close()
     assert clients.consumer(broker, group_id=topic).committed(TopicPartition(topic, 0)) == 4
+
+
+def test_late_marks_do_not_take_back_what_others_committed(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("late-marks")
+    where = TopicPartition(topic, 0)
+    producer = clients.producer(broker)
+    for number in range(30):
+        producer.send(topic, b"%d" % number)
+    producer.flush(30)
+    consumer = clients.consumer(broker, topic, group_id=topic, enable_auto_commit=False)
+    records = read(consumer, 30)
+    consumer.mark(records[:10])
+    consumer.assign([])  # it goes, with its marks
+    other = clients.consumer(broker, topic, group_id=topic, enable_auto_commit=False)
+    other.commit({where: OffsetAndMetadata(20)})
+    consumer.assign([where])
+    consumer.commit_marked()
+    assert consumer.position(where) == 20
+    consumer.mark(records[:15])
+    consumer.commit_marked()
+    assert consumer.committed(where) == 20
+    consumer.mark(records[24])
+    consumer.commit_marked()
+    assert consumer.committed(where) == 25
 
 
 def test_only_records_are_marked(embedded: Broker, clients: Clients) -> None:

@@ -12,15 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyStopAsyncIteration;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use pyo3::{IntoPyObjectExt, PyTraverseError};
 use thalweg_columns::TableLimits;
 use thalweg_consumer::{ListedOffset, Pending as PendingLookup, TopicPartition};
 
 use crate::async_producer::Closing;
-use crate::call::Call;
+use crate::call::{Call, JobCall};
 use crate::client::{Pending, PendingRequest, answered, still_under_way};
 use crate::completions::Completions;
 use crate::consumer::{
@@ -48,6 +49,11 @@ pub(crate) struct AsyncConsumer {
 
 #[pymethods]
 impl AsyncConsumer {
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.consumer)?;
+        visit.call(&self.completions)
+    }
+
     #[new]
     fn new(consumer: Py<Consumer>, completions: Py<Completions>) -> Self {
         Self {
@@ -62,7 +68,7 @@ impl AsyncConsumer {
         py: Python<'_>,
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<JobCall> {
         let (core, timeout) = start_core(py, config, hooks)?;
         let opening = Opening {
             consumer: self.consumer.clone_ref(py),
@@ -74,7 +80,7 @@ impl AsyncConsumer {
 
     /// The next record; `iterating`: a consumer that is stopped ends the loop.
     #[pyo3(signature = (partitions = Vec::new(), iterating = false))]
-    fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> Call {
+    fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> JobCall {
         let only = partitions_of(partitions);
         self.poll(py, What::One { only, iterating }, None)
     }
@@ -86,7 +92,7 @@ impl AsyncConsumer {
         partitions: Vec<Pair>,
         timeout_ms: Option<f64>,
         max_records: Option<usize>,
-    ) -> Call {
+    ) -> JobCall {
         let only = partitions_of(partitions);
         let what = What::Many { only, max_records };
         self.poll(py, what, gil::deadline_ms(timeout_ms))
@@ -99,19 +105,19 @@ impl AsyncConsumer {
         timeout_ms: Option<f64>,
         max_records: Option<usize>,
         max_bytes: Option<usize>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<JobCall> {
         let core = self.consumer.get().core(py)?;
         let what = What::Columns(table_limits(core, max_records, max_bytes)?);
         Ok(self.poll(py, what, gil::deadline_ms(timeout_ms)))
     }
 
-    fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> Call {
+    fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> JobCall {
         let what = What::Position(partition_of(partition));
         self.poll(py, what, gil::deadline_ms(timeout_ms))
     }
 
     /// Does the coordinator's work until `condition()` is true, or the time is over: whether it is.
-    fn until(&self, py: Python<'_>, condition: Py<PyAny>, timeout_ms: Option<f64>) -> Call {
+    fn until(&self, py: Python<'_>, condition: Py<PyAny>, timeout_ms: Option<f64>) -> JobCall {
         self.poll(py, What::Until(condition), gil::deadline_ms(timeout_ms))
     }
 
@@ -120,7 +126,7 @@ impl AsyncConsumer {
         py: Python<'_>,
         targets: Vec<(String, i32, i64)>,
         timeout_ms: Option<f64>,
-    ) -> PyResult<Call> {
+    ) -> PyResult<JobCall> {
         let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(far_away);
         let core = self.consumer.get().core(py)?;
         let listing = Listing {
@@ -137,7 +143,7 @@ impl AsyncConsumer {
         py: Python<'_>,
         request: &Bound<'_, PendingRequest>,
         timeout_ms: Option<f64>,
-    ) -> Call {
+    ) -> JobCall {
         let answer = Answer {
             pending: request.get().pending(),
             deadline: gil::deadline_ms(timeout_ms),
@@ -146,7 +152,7 @@ impl AsyncConsumer {
     }
 
     /// Closes the connections, within seconds.
-    fn close(&self, py: Python<'_>, timeout: f64) -> Call {
+    fn close(&self, py: Python<'_>, timeout: f64) -> JobCall {
         let closing = Stopping {
             consumer: self.consumer.clone_ref(py),
             closing: Closing::new(Some(timeout)),
@@ -156,11 +162,11 @@ impl AsyncConsumer {
 }
 
 impl AsyncConsumer {
-    fn call(&self, py: Python<'_>, job: impl Job + 'static) -> Call {
+    fn call(&self, py: Python<'_>, job: impl Job + 'static) -> JobCall {
         Call::job(self.completions.clone_ref(py), job)
     }
 
-    fn poll(&self, py: Python<'_>, what: What, deadline: Option<Instant>) -> Call {
+    fn poll(&self, py: Python<'_>, what: What, deadline: Option<Instant>) -> JobCall {
         let polling = Polling {
             consumer: self.consumer.clone_ref(py),
             what,
@@ -314,7 +320,13 @@ impl Job for Polling {
         if let Some(found) = self.look(py, core)? {
             return Ok(Polled::Done(found));
         }
-        if !is_over(self.limit) {
+        let over = is_over(self.limit);
+        if !over && is_over(self.until) {
+            // To be looked at again at once: not before the loop's other tasks had their turn, as
+            // one of them may be what is waited for.
+            return Ok(Polled::Turn);
+        }
+        if !over {
             self.had_turn = true;
             return Ok(Polled::Pending);
         }
@@ -327,6 +339,14 @@ impl Job for Polling {
 
     fn deadline(&self) -> Option<Instant> {
         self.until
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.consumer)?;
+        match &self.what {
+            What::Until(condition) => visit.call(condition),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -376,6 +396,10 @@ impl Job for Opening {
 
     fn deadline(&self) -> Option<Instant> {
         Some(self.bootstrap.until())
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.consumer)
     }
 }
 
@@ -457,5 +481,9 @@ impl Job for Stopping {
 
     fn deadline(&self) -> Option<Instant> {
         self.closing.until()
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.consumer)
     }
 }

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
+use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PySet;
@@ -128,6 +130,62 @@ impl Call {
     }
 }
 
+/// A coroutine of a client that is no producer: one that may sleep for as long as its client lives,
+/// in a cycle through its task, so the garbage collector sees through it. A producer's calls are
+/// too many, and over too soon, for that.
+#[pyclass(module = "thalweg._core")]
+pub(crate) struct JobCall(Call);
+
+#[pymethods]
+impl JobCall {
+    fn __await__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.0.__next__(py)
+    }
+
+    fn send(&mut self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        self.0.send(py, value)
+    }
+
+    #[pyo3(signature = (kind, value = None, traceback = None))]
+    fn throw(
+        &mut self,
+        py: Python<'_>,
+        kind: Bound<'_, PyAny>,
+        value: Option<Bound<'_, PyAny>>,
+        traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        self.0.throw(py, kind, value, traceback)
+    }
+
+    fn close(&mut self, py: Python<'_>) {
+        self.0.close(py);
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.0.completions)?;
+        visit.call(self.0.result.as_ref())?;
+        if let Some(Suspended {
+            timer: Some((_, timer)),
+            ..
+        }) = &self.0.suspended
+        {
+            visit.call(timer)?;
+        }
+        match &self.0.work {
+            Some(Work::Job(job)) => job.traverse(&visit),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Call {
     #[inline]
     pub(crate) fn new(core: Arc<Core>, completions: Py<Completions>, work: Producing) -> Self {
@@ -135,8 +193,8 @@ impl Call {
     }
 
     /// A call that is no producer's.
-    pub(crate) fn job(completions: Py<Completions>, job: impl Job + 'static) -> Self {
-        Self::of(completions, Work::Job(Box::new(job)))
+    pub(crate) fn job(completions: Py<Completions>, job: impl Job + 'static) -> JobCall {
+        JobCall(Self::of(completions, Work::Job(Box::new(job))))
     }
 
     #[inline]

@@ -144,9 +144,9 @@ impl Completions {
             return Ok(());
         }
         let text = if running.is_none(py) {
-            "no event loop runs in this thread: a producer is used in the loop that started it"
+            "no event loop runs in this thread: a client is used in the loop that started it"
         } else {
-            "this producer was started in another event loop, and can be used only there"
+            "this client was started in another event loop, and can be used only there"
         };
         Err(errors::raise(py, "IllegalStateError", text))
     }

@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyStopIteration, PyValueError};
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyTuple};
 use thalweg_columns::TableLimits;
@@ -151,6 +153,18 @@ fn partition_set(py: Python<'_>, partitions: Vec<TopicPartition>) -> PyResult<Bo
 
 #[pymethods]
 impl Consumer {
+    /// Listeners, deserializers and interceptors often know their consumer.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Some(core) = self.0.get() else {
+            return Ok(());
+        };
+        let hooks = &core.hooks;
+        visit.call(hooks.before_poll.as_ref())?;
+        visit.call(hooks.on_consume.as_ref())?;
+        visit.call(hooks.deserializers.key.as_ref())?;
+        visit.call(hooks.deserializers.value.as_ref())
+    }
+
     #[new]
     #[pyo3(signature = (*args, **kwargs))]
     fn new(args: &Bound<'_, PyTuple>, kwargs: Option<&Bound<'_, PyDict>>) -> Self {

@@ -3,6 +3,8 @@
 use std::task::Waker;
 use std::time::Instant;
 
+use pyo3::PyTraverseError;
+use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 
 /// What a job came to so far.
@@ -31,4 +33,10 @@ pub(crate) trait Job: Send + Sync {
 
     /// Until when it waits; `None` as long as it takes.
     fn deadline(&self) -> Option<Instant>;
+
+    /// Shows the garbage collector what Python objects it holds.
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let _ = visit;
+        Ok(())
+    }
 }

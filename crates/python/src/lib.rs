@@ -68,7 +68,7 @@ mod _core {
     #[pymodule_export]
     use crate::broker::EmbeddedBroker;
     #[pymodule_export]
-    use crate::call::Call;
+    use crate::call::{Call, JobCall};
     #[pymodule_export]
     use crate::client::{Client, PendingRequest};
     #[pymodule_export]

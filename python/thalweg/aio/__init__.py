@@ -10,17 +10,43 @@ if TYPE_CHECKING:
     from typing import Any
 
     from thalweg.aio.batch import BatchBuilder
-    from thalweg.aio.consumer import AIOKafkaConsumer
+    from thalweg.aio.consumer import (
+        AIOKafkaConsumer,
+        AsyncConsumerRebalanceListener,
+        ConsumerRebalanceListener,
+        ConsumerRecord,
+    )
     from thalweg.aio.producer import AIOKafkaProducer, RecordFuture
+    from thalweg.errors import ConsumerStoppedError
+    from thalweg.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
-__all__ = ["AIOKafkaConsumer", "AIOKafkaProducer", "BatchBuilder", "RecordFuture"]
+__all__ = [
+    "AIOKafkaConsumer",
+    "AIOKafkaProducer",
+    "AsyncConsumerRebalanceListener",
+    "BatchBuilder",
+    "ConsumerRebalanceListener",
+    "ConsumerRecord",
+    "ConsumerStoppedError",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "RecordFuture",
+    "TopicPartition",
+]
 
 # Where each name lives; read by __getattr__ at its first use.
 _HOMES = {
-    "AIOKafkaConsumer": "consumer",
-    "AIOKafkaProducer": "producer",
-    "BatchBuilder": "batch",
-    "RecordFuture": "producer",
+    "AIOKafkaConsumer": "aio.consumer",
+    "AIOKafkaProducer": "aio.producer",
+    "AsyncConsumerRebalanceListener": "coordinator.listener",
+    "BatchBuilder": "aio.batch",
+    "ConsumerRebalanceListener": "coordinator.listener",
+    "ConsumerRecord": "aio.consumer",
+    "ConsumerStoppedError": "errors",
+    "OffsetAndMetadata": "structs",
+    "OffsetAndTimestamp": "structs",
+    "RecordFuture": "aio.producer",
+    "TopicPartition": "structs",
 }
 _NOT_YET = {
     "AIOKafkaAdminClient": "use thalweg.KafkaAdminClient, its calls by asyncio.to_thread()",
@@ -38,7 +64,7 @@ def __getattr__(name: str) -> "Any":
         raise ImportError(f"thalweg.aio.{name} is not yet in this version: {_NOT_YET[name]}")
     if home is None:
         raise AttributeError(f"module 'thalweg.aio' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"thalweg.aio.{home}"), name)
+    found = getattr(importlib.import_module(f"thalweg.{home}"), name)
     globals()[name] = found
     return found
 

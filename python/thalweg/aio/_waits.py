@@ -1,6 +1,8 @@
 """Runs a call of the driver in a task: what it waits for, the task sleeps for."""
 
 import asyncio
+import inspect
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from thalweg import _core
@@ -45,14 +47,22 @@ async def _outcome(wait: Wait, calls: "_core.AsyncConsumer[Any, Any]") -> Any:
 
 
 def begun(
-    steps: Waiting[_T], calls: "_core.AsyncConsumer[Any, Any]"
-) -> "asyncio.Future[_T] | asyncio.Task[_T]":
-    """The call as a task; what it does before it first waits is done at once."""
-    loop = asyncio.get_running_loop()
+    steps: Waiting[None], calls: "_core.AsyncConsumer[Any, Any]", then: Callable[[], None]
+) -> "asyncio.Task[None]":
+    """The call as a task, and what comes after it; what it does before it waits is done at once."""
     try:
-        first = next(steps)
-    except StopIteration as done:
-        future: asyncio.Future[_T] = loop.create_future()
-        future.set_result(done.value)
-        return future
-    return loop.create_task(awaited(steps, calls, first))
+        first = next(steps, None)
+    finally:
+        ended = inspect.getgeneratorstate(steps) == inspect.GEN_CLOSED
+        if ended:
+            then()
+
+    async def rest() -> None:
+        if ended:
+            return
+        try:
+            await awaited(steps, calls, first)
+        finally:
+            then()
+
+    return asyncio.get_running_loop().create_task(rest())

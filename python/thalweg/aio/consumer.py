@@ -4,18 +4,19 @@
       └─ found at once: no task sleeps   else: asleep until the I/O thread wakes it (_core.Call)
     commit(), committed(), stop(): the driver's own calls, run by the task (_waits.py)
 
-Group work is done within the calls that ask for records, as in KafkaConsumer: partitions are never
-taken away while a record of them is in work. Heartbeats go on meanwhile, in the I/O thread. No
-thread is started for a consumer. Several tasks may wait for records of one consumer.
+Group work is done within the calls that ask for records, as in KafkaConsumer: while no task asks,
+no partition is taken away. Heartbeats go on meanwhile, in the I/O thread. No thread is started for
+a consumer. Several tasks may wait for records of one consumer.
 """
 
 import asyncio
 import functools
 import logging
+import os
 import re
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
@@ -26,7 +27,11 @@ from thalweg.aio._transactions import offsets_given
 from thalweg.aio._waits import awaited, begun
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver
-from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
+from thalweg.coordinator.listener import (
+    AsyncConsumerRebalanceListener,
+    ConsumerRebalanceListener,
+    heard,
+)
 from thalweg.errors import ConsumerStoppedError, IllegalStateError
 from thalweg.serializer import Deserializer
 from thalweg.structs import (
@@ -95,12 +100,15 @@ class AIOKafkaConsumer(Generic[K, V]):
 
     config: Config
     _begin: Callable[[], None] | None
+    _committing: asyncio.Lock
     _calls: _core.AsyncConsumer[K, V]
     _completions: _core.Completions | None
     _consumer: _core.Consumer[K, V]
     _driver: Driver
-    _leaving: asyncio.Future[None] | None
+    _is_leaving: bool
+    _leaving: asyncio.Task[None] | None
     _loop: asyncio.AbstractEventLoop | None
+    _pid: int
     _ended: bool
     _started: bool
     _stopping: asyncio.Task[None] | None
@@ -151,9 +159,11 @@ class AIOKafkaConsumer(Generic[K, V]):
                 warnings.warn(text, DeprecationWarning, stacklevel=2)
             self._loop, self._completions = loop, None
             self._calls = _NotStarted()
-            self._started = self._ended = False
+            self._started = self._ended = self._is_leaving = False
             self._stopping = self._leaving = None
             self._tasks = set()
+            self._committing = asyncio.Lock()
+            self._pid = os.getpid()
             self.config = _consuming.configured("AIOKafkaConsumer", configs)
             self._consumer = _core.Consumer()
             # The core keeps the driver: what that keeps must not lead back here.
@@ -232,6 +242,7 @@ class AIOKafkaConsumer(Generic[K, V]):
         """
         if not self._started:
             return
+        self._check_loop()
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self._stop(autocommit))
         await asyncio.shield(self._stopping)
@@ -248,9 +259,11 @@ class AIOKafkaConsumer(Generic[K, V]):
             await awaited(self._driver.close(autocommit, limit), self._calls)
         finally:
             self._ended = True
-            await self._calls.close(max(0.0, limit / 1000 - (loop.time() - began)))
-            _completions.detach(loop, completions)
-            self._watch.close()
+            try:
+                await self._calls.close(max(0.0, limit / 1000 - (loop.time() - began)))
+            finally:
+                _completions.detach(loop, completions)
+                self._watch.close()
 
     @property
     def closed(self) -> bool:
@@ -267,7 +280,7 @@ class AIOKafkaConsumer(Generic[K, V]):
             TypeError: If one is no TopicPartition.
         """
         given = _consuming.checked(partitions)
-        self._now_or_at_start(lambda: self._driver.assign(given))
+        self._now_or_later(lambda: self._driver.assign(given))
 
     def subscribe(
         self,
@@ -284,8 +297,7 @@ class AIOKafkaConsumer(Generic[K, V]):
                 methods may be coroutines. While one of them runs no records are handed out.
 
         Raises:
-            IllegalStateError: If partitions are assigned, or both kinds are given, or the
-                consumer is still unsubscribing.
+            IllegalStateError: If partitions are assigned, or both kinds are given.
             ValueError: If neither is given.
             TypeError: If topics is a str, or the listener is none.
         """
@@ -293,16 +305,18 @@ class AIOKafkaConsumer(Generic[K, V]):
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
         if listener is not None and not isinstance(listener, kinds):
             raise TypeError("listener must be an AsyncConsumerRebalanceListener")
-        if self._leaving is not None and not self._leaving.done():
-            raise IllegalStateError("unsubscribe() is under way: await what it returned")
-        self._now_or_at_start(lambda: self._driver.subscribe(names, pattern, listener))
+        self._now_or_later(lambda: self._driver.subscribe(names, pattern, listener))
 
-    def _now_or_at_start(self, begin: Callable[[], None]) -> None:
+    def _now_or_later(self, begin: Callable[[], None]) -> None:
+        """At the start, before that; at the end of leaving, while that goes on."""
         if not self._started:
             self._begin = begin
             return
         self._check_running()
-        begin()
+        if self._is_leaving:
+            self._begin = begin
+        else:
+            begin()
 
     def unsubscribe(self) -> Awaitable[None]:
         """Reads nothing any more, and leaves the group; commits first, if auto-commit is on.
@@ -310,12 +324,22 @@ class AIOKafkaConsumer(Generic[K, V]):
         Returns:
             What may be awaited for its end; it goes on without, too.
         """
+        self._begin = None
         if not self._started:
-            self._begin = None
             return _nothing_to_wait_for()
         self._check_running()
-        self._leaving = begun(self._driver.unsubscribe(), self._calls)
+        self._check_loop()
+        if self._leaving is None or not self._is_leaving:
+            self._is_leaving = True
+            self._leaving = begun(self._driver.unsubscribe(), self._calls, self._left)
         return asyncio.shield(self._leaving)
+
+    def _left(self) -> None:
+        """What was asked for while it left begins at once, before any task can look."""
+        self._is_leaving = False
+        begin, self._begin = self._begin, None
+        if begin is not None:
+            begin()
 
     def subscription(self) -> set[str] | None:
         """The topics subscribed to; None without subscription, and before the start."""
@@ -327,7 +351,7 @@ class AIOKafkaConsumer(Generic[K, V]):
 
     # ------------------------------------------------------------------ records
 
-    def getone(self, *partitions: TopicPartition) -> Awaitable[ConsumerRecord[K, V]]:
+    def getone(self, *partitions: TopicPartition) -> Coroutine[Any, Any, ConsumerRecord[K, V]]:
         """The next record, however long it takes. Cancelled, it has taken none.
 
         Args:
@@ -335,6 +359,7 @@ class AIOKafkaConsumer(Generic[K, V]):
 
         Raises:
             ConsumerStoppedError: If the consumer was stopped, also while it waits.
+            IllegalStateError: If nothing is subscribed to or assigned.
             KafkaError: As `KafkaConsumer.poll`.
         """
         self._check_running()
@@ -386,7 +411,7 @@ class AIOKafkaConsumer(Generic[K, V]):
         self._check_running()
         return self
 
-    def __anext__(self) -> Awaitable[ConsumerRecord[K, V]]:
+    def __anext__(self) -> Coroutine[Any, Any, ConsumerRecord[K, V]]:
         return self._calls.getone((), True)
 
     # ------------------------------------------------------------------ positions
@@ -578,7 +603,8 @@ class AIOKafkaConsumer(Generic[K, V]):
         """
         self._check_open()
         given = None if offsets is None else offsets_given(offsets)
-        await awaited(self._driver.commit(given, self._limit()), self._calls)
+        async with self._committing:  # the retry of one must not undo another
+            await awaited(self._driver.commit(given, self._limit()), self._calls)
 
     def mark(self, records: Any) -> None:
         """Marks records as done, as `KafkaConsumer.mark`; from any thread."""
@@ -591,7 +617,8 @@ class AIOKafkaConsumer(Generic[K, V]):
             KafkaError: As `commit`.
         """
         self._check_open()
-        await awaited(self._driver.commit_marked(self._limit()), self._calls)
+        async with self._committing:
+            await awaited(self._driver.commit_marked(self._limit()), self._calls)
 
     def allow_rebalance(self) -> None:
         """As `KafkaConsumer.allow_rebalance`."""
@@ -646,11 +673,15 @@ class AIOKafkaConsumer(Generic[K, V]):
         await self.stop(autocommit=exc_type is None)
 
     def __del__(self) -> None:
-        if not getattr(self, "_started", False) or self.closed:
+        if not getattr(self, "_started", False) or self.closed or self._pid != os.getpid():
             return
         warnings.warn(f"{self!r} was not stopped", ResourceWarning, stacklevel=2, source=self)
-        if asyncio._get_running_loop() is None:
+        running = asyncio._get_running_loop()
+        if running is None:
             _close_at_exit(self)
+        elif running is self._loop and self._completions is not None:
+            _completions.detach(running, self._completions)
+            self._watch.close()
 
     def __repr__(self) -> str:
         config = getattr(self, "config", {})
@@ -661,6 +692,10 @@ class AIOKafkaConsumer(Generic[K, V]):
 
     def _limit(self) -> int:
         return int(self.config["default_api_timeout_ms"])
+
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self._loop:
+            raise IllegalStateError("this client was started in another event loop")
 
     def _check_running(self) -> None:
         """For calls that ask for records, or for more of them."""
@@ -680,20 +715,13 @@ def _spawn(
     reference: "weakref.ref[AIOKafkaConsumer[Any, Any]]", told: Awaitable[object]
 ) -> "asyncio.Task[None]":
     """Runs what a listener gave back; the driver looks again when it is done."""
-    task = asyncio.get_running_loop().create_task(_heard(told))
+    task = asyncio.get_running_loop().create_task(heard(told))
     consumer = reference()
     if consumer is not None:
         consumer._tasks.add(task)
         task.add_done_callback(consumer._tasks.discard)
         task.add_done_callback(consumer._driver.reenter)
     return task
-
-
-async def _heard(told: Awaitable[object]) -> None:
-    try:
-        await told
-    except Exception:
-        log.exception("a rebalance listener raised")
 
 
 async def _nothing_to_wait_for() -> None:

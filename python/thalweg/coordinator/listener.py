@@ -8,7 +8,13 @@ from typing import Any
 
 from thalweg.structs import TopicPartition
 
-__all__ = ["AsyncConsumerRebalanceListener", "ConsumerRebalanceListener", "Listener", "tell"]
+__all__ = [
+    "AsyncConsumerRebalanceListener",
+    "ConsumerRebalanceListener",
+    "Listener",
+    "heard",
+    "tell",
+]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -70,9 +76,21 @@ def tell(
     """
     if listener is None:
         return None
+    # aiokafka's listeners are given sets, kafka-python's lists.
+    given = list(partitions) if spawn is None else set(partitions)
     try:
-        told = getattr(listener, what)(list(partitions))
+        told = getattr(listener, what)(given)
     except Exception:
         log.exception("%s of %r raised", what, listener)
         return None
     return spawn(told) if spawn is not None and isawaitable(told) else None
+
+
+async def heard(told: Awaitable[object] | None) -> None:
+    """Awaits what a listener gave back; what it raises is logged."""
+    if told is None:
+        return
+    try:
+        await told
+    except Exception:
+        log.exception("a rebalance listener raised")

@@ -142,7 +142,7 @@ class ConsumerMember:
 
     def next_deadline(self) -> float | None:
         """When it wants a Ticked."""
-        return self._reports.retry_at
+        return self._reports.retry_at if self.state in _MEMBER else None
 
     # ------------------------------------------------------------------ in and out
 

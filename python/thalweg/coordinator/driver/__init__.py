@@ -29,7 +29,7 @@ from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
 from thalweg.coordinator.driver._waits import Wait, Waiting, run
-from thalweg.coordinator.listener import Listener, tell
+from thalweg.coordinator.listener import Listener, heard, tell
 from thalweg.errors import (
     BrokerResponseError,
     IllegalStateError,
@@ -76,6 +76,8 @@ class Driver:
         self._listener: Listener | None = None
         self._spawn = spawn
         self._told_at_all = False
+        self._is_leaving = False
+        self._is_telling = False  # without group: a listener of asyncio is at work
         self._allowed_at = 0  # so many records were handed out by then
         self._regex: str | None = None
         self._topics = Topics(self._consumer, config, self.reenter)
@@ -85,14 +87,17 @@ class Driver:
 
     @property
     def _member(self) -> Membership | None:
-        """The membership, while there is a subscription; it outlives one that was given up."""
-        return self._membership if self._topics.subscribed else None
+        """The membership, while there is a subscription, or while one is given up.
+
+        It outlives both, as the member id is for the consumer's life (KIP-1082).
+        """
+        return self._membership if self._topics.subscribed or self._is_leaving else None
 
     # ------------------------------------------------------------------ from poll
 
     def before_poll(self, left_ms: int | None) -> int | None:
         """See `_core.ConsumerHooks.before_poll`."""
-        found = self._topics.poll()
+        found = None if self._is_telling else self._topics.poll()
         if found is not None:
             self._take(found)
         due = [
@@ -107,16 +112,35 @@ class Driver:
         if self._member is not None:
             self._member.take(found)
             return
-        self._told_at_all = True
         assigned = self._consumer.assignment()
         wanted = found.partitions_of(found.names)
         gone, new = sorted(assigned - wanted), sorted(wanted - assigned)
         if not gone and not new:
+            self._told_at_all = True
             return
+        if self._spawn is not None and self._listener is not None:
+            self._is_telling = True
+            self._consumer._hold(True)
+            self._spawn(self._switch(gone, new, sorted(wanted)))
+            return
+        self._told_at_all = True
         if gone:
             tell(self._listener, "on_partitions_revoked", gone, self._spawn)
         self._consumer._assign(sorted(wanted))
         tell(self._listener, "on_partitions_assigned", new, self._spawn)
+
+    async def _switch(
+        self, gone: list[TopicPartition], new: list[TopicPartition], wanted: list[TopicPartition]
+    ) -> None:
+        """The same with a listener of asyncio: nothing is handed out while it is awaited."""
+        try:
+            if gone:
+                await (tell(self._listener, "on_partitions_revoked", gone, heard) or heard(None))
+            self._consumer._assign(wanted)
+            await (tell(self._listener, "on_partitions_assigned", new, heard) or heard(None))
+        finally:
+            self._told_at_all, self._is_telling = True, False
+            self._consumer._hold(False)
 
     def reenter(self, _: object = None) -> None:
         """Has the core call `before_poll` soon; from any thread."""
@@ -130,6 +154,7 @@ class Driver:
         if self._topics.subscribed:
             raise IllegalStateError(_ONE_WAY)
         self._offsets.commit_what_moved()
+        self._offsets.forget_marks(self._consumer.assignment() ^ set(partitions))
         self._assigned_by_user = bool(partitions)
         self._consumer._assign(partitions)
         self._consumer.reenter()  # new partitions may wait for their committed offsets
@@ -195,17 +220,25 @@ class Driver:
 
     def unsubscribe(self) -> Waiting[None]:
         """Gives all partitions up, and leaves the group."""
-        member = self._member
-        if member is not None:
-            deadline = now_ms() + float(self._config["default_api_timeout_ms"])
-            yield from member.unsubscribe(deadline)
-        else:
+        if self._member is None:
             self._offsets.commit_what_moved()
-        self._topics.clear()  # not before: the last commit is the member's
+            self._topics.clear()
+        else:
+            deadline = now_ms() + float(self._config["default_api_timeout_ms"])
+            yield from self._left(self._member.unsubscribe(deadline))
         self._assigned_by_user = False
         self._regex = None
         self._consumer.set_subscribed(False)
         self._consumer._assign([])
+
+    def _left(self, leave: Waiting[None]) -> Waiting[None]:
+        """Leaves the group; what is found out about topics meanwhile is no news to the member."""
+        self._is_leaving = True
+        self._topics.clear()
+        try:
+            yield from leave
+        finally:
+            self._is_leaving = False
 
     # ------------------------------------------------------------------ the group
 
@@ -303,15 +336,17 @@ class Driver:
         """Last commit and callbacks, leaving, then the user's own objects; errors are logged."""
         deadline = now_ms() + timeout_ms
         commit = autocommit and self._config["enable_auto_commit"]
+        self._offsets.end_auto_commit(last=commit)
         group_id = self._config["group_id"]
         try:
             if self._member is not None:
-                yield from self._member.close(deadline, commit=commit)
+                yield from self._left(self._member.close(deadline, commit=commit))
             elif commit and group_id is not None:
                 yield from self.commit(self._offsets.what_moved(), timeout_ms)
             yield from self._offsets.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)
+        self._listener = None
         config = self._config
         _close_all(
             [config["key_deserializer"], config["value_deserializer"]],

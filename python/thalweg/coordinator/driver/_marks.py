@@ -18,6 +18,7 @@ class Marks:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._floor: dict[TopicPartition, int] = {}
 
     def add(self, records: Any) -> None:
         """Marks records; one before a marked one of its partition changes nothing.
@@ -32,7 +33,8 @@ class Marks:
         with self._lock:
             for where, at in marked:
                 before = self._offsets.get(where)
-                if before is None or before.offset < at.offset:
+                known = self._floor.get(where, -1) if before is None else before.offset
+                if known < at.offset:
                     self._offsets[where] = at
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
@@ -40,6 +42,14 @@ class Marks:
         with self._lock:
             for where in partitions:
                 self._offsets.pop(where, None)
+                self._floor.pop(where, None)
+
+    def begin_at(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
+        """Ignores marks before these offsets: others have committed more since they were read."""
+        with self._lock:
+            for where, at in committed.items():
+                if at is not None:
+                    self._floor[where] = at.offset
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit of these partitions would write."""

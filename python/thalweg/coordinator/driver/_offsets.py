@@ -105,6 +105,7 @@ class CommittedOffsets:
         self._member = member
         self._group_id: str | None = config["group_id"]
         self._auto = config["enable_auto_commit"] and self._group_id is not None
+        self._periodic = True
         self._fetch: tuple[Any, list[TopicPartition]] | None = None
         self._fetch_due_ms = 0.0
         self._auto_commit_due_ms: float = now_ms() + config["auto_commit_interval_ms"]
@@ -142,6 +143,7 @@ class CommittedOffsets:
         try:
             with self._noting_a_move():
                 found = _fetched(request.result(0), waiting)
+            self._marks.begin_at(found)
             self._consumer.set_committed(found)
         except (RetriableError, *_STALE_MEMBER) as error:
             # Of a stale member: what it is now is on its way, and the next try says so.
@@ -151,13 +153,18 @@ class CommittedOffsets:
         return None
 
     def _auto_commit(self) -> float | None:
-        if not self._auto:
+        if not (self._auto and self._periodic):
             return None
         if now_ms() >= self._auto_commit_due_ms:
             self._auto_commit_due_ms = now_ms() + self._config["auto_commit_interval_ms"]
             if self._member.commit_refusal() is None:
                 self.commit_what_moved()
         return self._auto_commit_due_ms
+
+    def end_auto_commit(self, *, last: bool) -> None:
+        """The consumer is being closed: nothing but the last commit, perhaps, from here on."""
+        self._periodic = False
+        self._auto = self._auto and last
 
     def commit_what_moved(self) -> CommitFuture | None:
         """Begins to commit, if auto-commit is on, the positions that moved since."""
