@@ -57,6 +57,7 @@ from thalweg.structs import (
 
 __all__ = [
     "ArrowBatch",
+    "AsyncConsumer",
     "AsyncProducer",
     "BatchMetadata",
     "Call",
@@ -68,6 +69,7 @@ __all__ = [
     "EmbeddedBroker",
     "FutureBatchMetadata",
     "FutureRecordMetadata",
+    "JobCall",
     "PartitionReader",
     "PendingRequest",
     "Producer",
@@ -370,6 +372,17 @@ class AsyncProducer(Generic[_K, _V]):
 @final
 class Call:
     """A coroutine of an `AsyncProducer`; what it returns is said where it is made."""
+
+    def __await__(self) -> Iterator[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __next__(self) -> Any: ...
+    def send(self, value: Any) -> Any: ...
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None) -> Any: ...
+    def close(self) -> None: ...
+
+@final
+class JobCall:
+    """A coroutine of an `AsyncConsumer`: as `Call`, and seen through by the garbage collector."""
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -787,8 +800,9 @@ class Consumer(Generic[_K_co, _V_co]):
     @property
     def closed(self) -> bool: ...
 
+@final
 class AsyncConsumer(Generic[_K_co, _V_co]):
-    """The calls of a Consumer that wait, in one event loop: each gives a `Call`, see AsyncProducer.
+    """The calls of a Consumer that wait, in one event loop: each gives a `JobCall`, which see.
 
     Several may wait at a time. Cancelled while it waits, a poll has taken nothing. After the close
     they raise a ConsumerStoppedError.
