@@ -1,5 +1,6 @@
 """What a type checker knows of consumers; never run."""
 
+import asyncio
 from collections.abc import Collection
 from typing import Any, assert_type
 
@@ -14,6 +15,7 @@ from thalweg import (
     RecordTable,
     TopicPartition,
 )
+from thalweg.aio import AIOKafkaConsumer
 
 
 def decode(data: bytes) -> str:
@@ -89,3 +91,30 @@ def records(record: ConsumerRecord[int, str]) -> None:
         case ConsumerRecord(topic=topic, value=value):
             assert_type(topic, str)
             assert_type(value, str)
+
+
+async def asyncio_consumers() -> None:
+    consumer = AIOKafkaConsumer("t", "u", bootstrap_servers=["h:1"], group_id="g", loop=None)
+    assert_type(consumer, AIOKafkaConsumer[bytes | None, bytes | None])
+    await consumer.start()
+    async for record in consumer:
+        assert_type(record, ConsumerRecord[bytes | None, bytes | None])
+    where = TopicPartition("t", 0)
+    assert_type(await consumer.getone(where), ConsumerRecord[bytes | None, bytes | None])
+    assert_type(
+        asyncio.create_task(consumer.getone()),
+        asyncio.Task[ConsumerRecord[bytes | None, bytes | None]],
+    )
+    batches = await consumer.getmany(where, timeout_ms=5, max_records=3)
+    assert_type(batches, dict[TopicPartition, list[ConsumerRecord[bytes | None, bytes | None]]])
+    assert_type(await consumer.poll_arrow(), RecordTable)
+    assert_type(await consumer.position(where), int)
+    assert_type(await consumer.seek_to_committed(), dict[TopicPartition, int | None])
+    assert_type(await consumer.committed(where), int | OffsetAndMetadata | None)
+    assert_type(consumer.highwater(where), int | None)
+    consumer.unsubscribe()
+    await consumer.commit({where: 5})
+    decoded = AIOKafkaConsumer(value_deserializer=decode)
+    assert_type(decoded, AIOKafkaConsumer[bytes | None, str])
+    assert_type((await decoded.getone()).value, str)
+    AIOKafkaConsumer(fetch_min_byte=5)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]

@@ -1,7 +1,7 @@
 """AIOKafkaConsumer: aiokafka's consumer on the native core of KafkaConsumer.
 
     getone(), getmany(), poll_arrow(), async for record in consumer
-      └─ found at once: no task sleeps   else: asleep until the I/O thread wakes it (_core.Call)
+      └─ found at once: no task sleeps   else: asleep until the I/O thread wakes it (_core.JobCall)
     commit(), committed(), stop(): the driver's own calls, run by the task (_waits.py)
 
 Group work is done within the calls that ask for records, as in KafkaConsumer: while no task asks,
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 from thalweg import _closing, _consuming, _core, _logging, metrics
 from thalweg._core import ConsumerRecord
 from thalweg.aio import _completions
-from thalweg.aio._transactions import offsets_given
+from thalweg.aio._consumer_offsets import ConsumerOffsets
 from thalweg.aio._waits import awaited, begun
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver
@@ -32,14 +32,9 @@ from thalweg.coordinator.listener import (
     ConsumerRebalanceListener,
     heard,
 )
-from thalweg.errors import ConsumerStoppedError, IllegalStateError
+from thalweg.errors import IllegalStateError
 from thalweg.serializer import Deserializer
-from thalweg.structs import (
-    ConsumerGroupMetadata,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    TopicPartition,
-)
+from thalweg.structs import TopicPartition
 from thalweg.tables import RecordTable
 
 if TYPE_CHECKING:
@@ -70,8 +65,6 @@ __all__ = [
 
 log = logging.getLogger("thalweg.consumer")
 
-_EARLIEST, _LATEST = -2, -1
-
 
 class _NotStarted:
     """Stands for what start() makes."""
@@ -80,7 +73,7 @@ class _NotStarted:
         raise IllegalStateError("the consumer was not started: await its start() first")
 
 
-class AIOKafkaConsumer(Generic[K, V]):
+class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     """Reads records of topics or partitions in the event loop that it was started in.
 
         async with AIOKafkaConsumer("topic", bootstrap_servers="localhost:9092") as consumer:
@@ -414,244 +407,6 @@ class AIOKafkaConsumer(Generic[K, V]):
     def __anext__(self) -> Coroutine[Any, Any, ConsumerRecord[K, V]]:
         return self._calls.getone((), True)
 
-    # ------------------------------------------------------------------ positions
-
-    async def position(self, partition: tuple[str, int]) -> int:
-        """Offset of the next record to be handed out; waits until it is known.
-
-        Raises:
-            TypeError: If it is no TopicPartition.
-            IllegalStateError: If it is not assigned.
-            KafkaTimeoutError: After default_api_timeout_ms.
-        """
-        _consuming.check_assigned(self._consumer, partition)
-        return await self._calls.position(partition, self._limit())
-
-    def seek(self, partition: tuple[str, int], offset: "int | OffsetAndMetadata") -> None:
-        """Reads on from an offset.
-
-        Raises:
-            TypeError: If it is no TopicPartition.
-            ValueError: If the offset is negative, or the partition is not assigned.
-        """
-        self._check_open()
-        at, epoch = _consuming.offset_given(self._consumer, partition, offset)
-        self._consumer.seek(partition, at, epoch)
-
-    async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Reads on from the first offset there is, and waits until it is known.
-
-        Args:
-            *partitions: Assigned ones; none: all.
-
-        Raises:
-            TypeError: If one is no TopicPartition.
-            ValueError: If one is not assigned, or nothing is.
-            KafkaTimeoutError: After default_api_timeout_ms.
-        """
-        await self._seek_to(_consuming.chosen(self._consumer, partitions), "earliest")
-
-    async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Reads on from the end; see `seek_to_beginning`."""
-        await self._seek_to(_consuming.chosen(self._consumer, partitions), "latest")
-
-    async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
-        self._consumer.seek_to(partitions, where)
-        for each in partitions:
-            await self.position(each)
-
-    async def seek_to_committed(
-        self, *partitions: TopicPartition
-    ) -> dict[TopicPartition, int | None]:
-        """Reads on from the committed offsets; where there is none, by reset policy.
-
-        Returns:
-            {TopicPartition: committed offset, or None}.
-
-        Raises:
-            IllegalStateError: Without group_id.
-            KafkaTimeoutError: After default_api_timeout_ms.
-            NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
-                no position has moved then.
-        """
-        chosen = _consuming.chosen(self._consumer, partitions)
-        found = await awaited(self._driver.fetch(chosen, self._limit()), self._calls)
-        missing = [where for where, at in found.items() if at is None]
-        if missing:
-            await self._seek_by_policy(missing)
-        for where, at in found.items():
-            if at is not None:
-                self.seek(where, at)
-        return {where: None if at is None else at.offset for where, at in found.items()}
-
-    async def _seek_by_policy(self, partitions: list[TopicPartition]) -> None:
-        kind = _consuming.reset_kind(self.config, partitions)
-        if kind != "by_duration":
-            await self._seek_to(partitions, kind)
-            return
-        since_ms = _consuming.reset_since_ms(self.config)
-        at_time = await self.offsets_for_times(dict.fromkeys(partitions, since_ms))
-        for where, at in at_time.items():
-            if at is None:
-                await self._seek_to([where], "latest")
-            else:
-                self.seek(where, at.offset)
-
-    def pause(self, *partitions: TopicPartition) -> None:
-        """Hands out nothing of these partitions until `resume`; what is buffered stays.
-
-        Raises:
-            TypeError: If one is no TopicPartition.
-            IllegalStateError: If one is not assigned.
-        """
-        self._consumer.pause_partitions(_consuming.checked(partitions))
-
-    def resume(self, *partitions: TopicPartition) -> None:
-        """Undoes `pause`."""
-        self._consumer.resume_partitions(_consuming.checked(partitions))
-
-    def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
-        return self._consumer.paused()
-
-    def highwater(self, partition: tuple[str, int]) -> int | None:
-        """Offset after the partition's last record, as of the last fetch; None before one.
-
-        Raises:
-            TypeError: If it is no TopicPartition.
-            IllegalStateError: If it is not assigned.
-        """
-        _consuming.check_assigned(self._consumer, partition)
-        return self._consumer.highwater(partition)
-
-    def last_stable_offset(self, partition: tuple[str, int]) -> int | None:
-        """Offset up to which all transactions were over, as of the last fetch; see `highwater`."""
-        _consuming.check_assigned(self._consumer, partition)
-        return self._consumer.last_stable_offset(partition)
-
-    def last_poll_timestamp(self, partition: tuple[str, int]) -> int | None:
-        """Unix ms of the last answer to a fetch of the partition; see `highwater`."""
-        _consuming.check_assigned(self._consumer, partition)
-        return self._consumer.last_poll_timestamp(partition)
-
-    # ------------------------------------------------------------------ lookups
-
-    async def beginning_offsets(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, int]:
-        """First offset of each partition; they need not be assigned.
-
-        Raises:
-            KafkaTimeoutError: After default_api_timeout_ms.
-        """
-        targets = _consuming.targets_of(partitions, _EARLIEST)
-        return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
-
-    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset after each partition's last record; see `beginning_offsets`.
-
-        Under read_committed it is the last stable one.
-        """
-        targets = _consuming.targets_of(partitions, _LATEST)
-        return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a timestamp (KIP-79).
-
-        Args:
-            timestamps: {TopicPartition: Unix ms}.
-
-        Raises:
-            ValueError: If a timestamp is negative.
-            KafkaTimeoutError: After default_api_timeout_ms.
-        """
-        targets = _consuming.time_targets(timestamps)
-        return _consuming.times_of(await self._calls.list_offsets(targets, self._limit()))
-
-    async def topics(self) -> set[str]:
-        """Names of all topics that this client may see; asks the cluster.
-
-        Raises:
-            KafkaTimeoutError: After default_api_timeout_ms.
-        """
-        self._check_open()
-        body = {"Topics": None, "AllowAutoTopicCreation": False}
-        request = self._consumer.client.submit("Metadata", body, timeout_ms=self._limit())
-        return _consuming.visible_topics(await self._calls.result(request), self.config)
-
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Partition ids of a topic that is read; None if it is not known. Asks no broker."""
-        self._check_open()
-        return self._consumer.client.cluster().partitions_for_topic(topic)
-
-    # ------------------------------------------------------------------ committed offsets
-
-    async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
-        """Commits offsets for the group, and waits until it is done.
-
-        Args:
-            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, a number, or a
-                number and a metadata string; None: the positions.
-
-        Raises:
-            IllegalStateError: Without group_id.
-            CommitFailedError: If the group has moved on.
-            RebalanceInProgressError: While the group rebalances: ask for records, then again.
-            KafkaTimeoutError: After default_api_timeout_ms.
-        """
-        self._check_open()
-        given = None if offsets is None else offsets_given(offsets)
-        async with self._committing:  # the retry of one must not undo another
-            await awaited(self._driver.commit(given, self._limit()), self._calls)
-
-    def mark(self, records: Any) -> None:
-        """Marks records as done, as `KafkaConsumer.mark`; from any thread."""
-        self._driver.mark(records)
-
-    async def commit_marked(self) -> None:
-        """Commits the offsets after the marked records, and waits until it is done.
-
-        Raises:
-            KafkaError: As `commit`.
-        """
-        self._check_open()
-        async with self._committing:
-            await awaited(self._driver.commit_marked(self._limit()), self._calls)
-
-    def allow_rebalance(self) -> None:
-        """As `KafkaConsumer.allow_rebalance`."""
-        self._check_open()
-        self._driver.allow_rebalance()
-
-    async def committed(
-        self, partition: TopicPartition, metadata: bool = False
-    ) -> int | OffsetAndMetadata | None:
-        """The group's committed offset of a partition; asks the coordinator.
-
-        Args:
-            partition: Any TopicPartition.
-            metadata: Whether to return the whole OffsetAndMetadata.
-
-        Returns:
-            The offset; None if nothing is committed.
-
-        Raises:
-            IllegalStateError: Without group_id.
-            TypeError: If it is no TopicPartition.
-            KafkaTimeoutError: After default_api_timeout_ms.
-        """
-        self._check_open()
-        [where] = _consuming.checked([partition])
-        found = await awaited(self._driver.fetch([where], self._limit()), self._calls)
-        at = found[where]
-        return at if at is None or metadata else at.offset
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """A snapshot of the membership, for transactions (KIP-447)."""
-        return self._driver.group_metadata()
-
     # ------------------------------------------------------------------ the client itself
 
     def metrics(self, raw: bool = False) -> Any:
@@ -687,28 +442,6 @@ class AIOKafkaConsumer(Generic[K, V]):
         config = getattr(self, "config", {})
         names = f"client_id={config.get('client_id')} group_id={config.get('group_id')}"
         return f"<AIOKafkaConsumer {names}>"
-
-    # ------------------------------------------------------------------ helpers
-
-    def _limit(self) -> int:
-        return int(self.config["default_api_timeout_ms"])
-
-    def _check_loop(self) -> None:
-        if asyncio.get_running_loop() is not self._loop:
-            raise IllegalStateError("this client was started in another event loop")
-
-    def _check_running(self) -> None:
-        """For calls that ask for records, or for more of them."""
-        self._check_open()
-        if self._stopping is not None:
-            raise ConsumerStoppedError("the consumer was stopped")
-
-    def _check_open(self) -> None:
-        """For calls that a listener may still make while the consumer is stopped."""
-        if self._ended:
-            raise ConsumerStoppedError("the consumer was stopped")
-        if not self._started:
-            raise IllegalStateError("the consumer was not started: await its start() first")
 
 
 def _spawn(
