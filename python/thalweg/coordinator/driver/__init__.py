@@ -101,7 +101,7 @@ class Driver:
         if found is not None:
             self._take(found)
         due = [
-            self._topics.due_ms,
+            None if self._is_telling else self._topics.due_ms,
             self._member.poll() if self._member is not None else None,
             self._offsets.poll(),
         ]
