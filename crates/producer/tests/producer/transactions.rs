@@ -633,7 +633,7 @@ fn a_delivery_timeout_makes_it_abortable_and_the_abort_waits_for_the_request() {
     }
 }
 
-/// franz-go 1.21.4: after UNKNOWN_SERVER_ERROR a transaction was reported as committed.
+/// franz-go 1.21.4: after `UNKNOWN_SERVER_ERROR` a transaction was reported as committed.
 #[test]
 fn bug_11_an_unknown_outcome_of_the_end_is_asked_for_again_and_never_guessed() {
     let unknown = Reply::ErrorAfter(ErrorCode::UNKNOWN_SERVER_ERROR);
