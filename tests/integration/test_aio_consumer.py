@@ -401,6 +401,11 @@ def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients
     async def program() -> None:
         nowhere = f"127.0.0.1:{free_port()}"
         consumer = AIOKafkaConsumer(topic, bootstrap_servers=nowhere, bootstrap_timeout_ms=200)
+        await consumer.unsubscribe()
+        consumer.unsubscribe()
+        with pytest.raises(ValueError, match="topics or pattern"):
+            consumer.subscribe()
+        consumer.subscribe([topic])
         with pytest.raises(NoBrokersAvailable):
             await consumer.start()
         with pytest.raises(IllegalStateError, match="not started"):

@@ -16,7 +16,7 @@ import os
 import re
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
@@ -298,6 +298,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
         if listener is not None and not isinstance(listener, kinds):
             raise TypeError("listener must be an AsyncConsumerRebalanceListener")
+        if not names and pattern is None:
+            raise ValueError("Must provide topics or pattern")
         self._now_or_later(lambda: self._driver.subscribe(names, pattern, listener))
 
     def _now_or_later(self, begin: Callable[[], None]) -> None:
@@ -319,7 +321,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         """
         self._begin = None
         if not self._started:
-            return _nothing_to_wait_for()
+            return _NothingToWaitFor()
         self._check_running()
         self._check_loop()
         if self._leaving is None or not self._is_leaving:
@@ -457,8 +459,12 @@ def _spawn(
     return task
 
 
-async def _nothing_to_wait_for() -> None:
-    """Of a consumer that was not started."""
+class _NothingToWaitFor:
+    """Of a consumer that was not started; unlike a coroutine it need not be awaited."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
 
 
 def _close_at_exit(consumer: Any) -> None:
