@@ -1,6 +1,6 @@
 """What KafkaConsumer and AIOKafkaConsumer have in common on the Python side.
 
-    options ── configured() ──> Config ──> Hooks: the Python steps of `poll`, for the native core
+    config.configured() ──> Config ──> Hooks: the Python steps of `poll`, for the native core
     arguments ── checked ──> what the core takes      its answers ──> what the user is given
 
 What is deliberately absent: waiting, in which the two differ.
@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from thalweg import _closing, interceptor, metrics
+from thalweg import interceptor, metrics
 from thalweg._coerce import duration_ms
-from thalweg.config import Config, resolve
+from thalweg.config import Config
 from thalweg.errors import IllegalStateError, NoOffsetForPartitionError
 from thalweg.serializer import deserialize_function
 from thalweg.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -23,7 +23,6 @@ __all__ = [
     "check_bytes",
     "checked",
     "chosen",
-    "configured",
     "names_given",
     "offset_given",
     "offsets_of",
@@ -38,25 +37,6 @@ __all__ = [
 ]
 
 _Listed = tuple[str, int, int, int, int]
-
-
-def configured(client: str, given: Mapping[str, Any]) -> Config:
-    """The checked options of a consumer, with a client_id; interceptors are told of them.
-
-    Args:
-        client: The class's name, for messages.
-        given: What the user gave.
-
-    Raises:
-        KafkaConfigurationError: With every problem at once.
-    """
-    config = resolve("c", given, client)
-    if config["client_id"] is None:
-        config["client_id"] = f"thalweg-consumer-{_closing.next_number('consumer')}"
-    for each in config["interceptor_classes"]:
-        if hasattr(each, "configure"):
-            each.configure(config.public())
-    return config
 
 
 class Hooks:

@@ -1,7 +1,7 @@
 """What KafkaProducer and AIOKafkaProducer have in common on the Python side.
 
-    options ── configured() ──> Config ──> Hooks: the Python steps of `send`, for the native core
-                                   └─────> close_steps(), when the producer is closed
+    config.configured() ──> Config ──> Hooks: the Python steps of `send`, for the native core
+                               └─────> close_steps(), when the producer is closed
 
 What is deliberately absent: how a producer is opened and closed, in which the two differ.
 """
@@ -10,33 +10,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from thalweg import _closing, interceptor, metrics
-from thalweg.config import Config, resolve
+from thalweg import interceptor, metrics
+from thalweg.config import Config
 from thalweg.partitioner import partition_function
 from thalweg.serializer import SerializeFunction, serialize_function
 
-__all__ = ["Hooks", "close_steps", "configured", "records_failed", "watched"]
+__all__ = ["Hooks", "close_steps", "records_failed", "watched"]
 
 log = logging.getLogger("thalweg.producer")
-
-
-def configured(client: str, given: Mapping[str, Any]) -> Config:
-    """The checked options of a producer, with a client_id; interceptors are told of them.
-
-    Args:
-        client: The class's name, for messages.
-        given: What the user gave.
-
-    Raises:
-        KafkaConfigurationError: With every problem at once.
-    """
-    config = resolve("p", given, client)
-    if config["client_id"] is None:
-        config["client_id"] = f"thalweg-producer-{_closing.next_number('producer')}"
-    for each in config["interceptor_classes"]:
-        if hasattr(each, "configure"):
-            each.configure(config.public())
-    return config
 
 
 class Hooks:

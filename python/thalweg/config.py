@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
+from thalweg import _closing
 from thalweg._canonical import canonical
 from thalweg._coerce import coerce, duration_ms, native_partitioner, server_pair
 from thalweg._options import CLIENTS, ROWS, Option
@@ -24,6 +25,7 @@ __all__ = [
     "Config",
     "IgnoredOptionWarning",
     "Option",
+    "configured",
     "options_of",
     "resolve",
     "unknown_option",
@@ -188,6 +190,29 @@ def resolve(client: Client, given: Mapping[str, Any], called: str | None = None)
     for text, category in found.warnings:
         warnings.warn(text, category, stacklevel=_users_level())
     return Config(client, values, read)
+
+
+def configured(client: Literal["p", "c"], called: str, given: Mapping[str, Any]) -> Config:
+    """The checked options of a producer or consumer, with a client_id.
+
+    Its interceptors are told of them.
+
+    Args:
+        client: "p" or "c".
+        called: The class's name, for messages.
+        given: What the user gave.
+
+    Raises:
+        KafkaConfigurationError: With every problem at once.
+    """
+    config = resolve(client, given, called)
+    if config["client_id"] is None:
+        kind = {"p": "producer", "c": "consumer"}[client]
+        config["client_id"] = f"thalweg-{kind}-{_closing.next_number(kind)}"
+    for each in config["interceptor_classes"]:
+        if hasattr(each, "configure"):
+            each.configure(config.public())
+    return config
 
 
 def _users_level() -> int:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
 from thalweg import _closing, _consuming, _core, _logging, metrics
 from thalweg._core import ConsumerRecord
-from thalweg.config import Config, options_of
+from thalweg.config import Config, configured, options_of
 from thalweg.coordinator.driver import Driver, run
 from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from thalweg.serializer import Deserializer
@@ -128,7 +128,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
             self._start(topics, configs)
 
     def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
-        self.config = config = _consuming.configured("KafkaConsumer", given)
+        self.config = config = configured("c", "KafkaConsumer", given)
         _logging.refresh()
         self._driver = Driver(self, config)
         self._open(config.core(), _consuming.Hooks(config, self._driver.before_poll))

@@ -21,8 +21,8 @@ from thalweg._core import (
     FutureBatchMetadata,
     FutureRecordMetadata,
 )
-from thalweg._producing import Hooks, close_steps, configured, records_failed, watched
-from thalweg.config import Config, options_of
+from thalweg._producing import Hooks, close_steps, records_failed, watched
+from thalweg.config import Config, configured, options_of
 from thalweg.serializer import Serializer
 from thalweg.structs import RecordMetadata
 
@@ -115,7 +115,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             self._start(configs)
 
     def _start(self, given: Mapping[str, Any]) -> None:
-        config = self.config = configured("KafkaProducer", given)
+        config = self.config = configured("p", "KafkaProducer", given)
         _logging.refresh()
         self._open(config.core(), Hooks.of(config))
         self._watch = watched(self, config, self.client.watch_cluster_id)

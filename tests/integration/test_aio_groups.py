@@ -343,6 +343,38 @@ def test_without_a_group_a_listener_is_awaited_too(broker: Broker, clients: Clie
     run(program())
 
 
+def test_who_unsubscribes_while_a_listener_is_told_reads_nothing(broker: Broker) -> None:
+    topic = broker.create_topic("aio-given-up")
+
+    class Slow(AsyncConsumerRebalanceListener):
+        at_work = False
+
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            self.at_work = True
+            await asyncio.sleep(0.2)
+            self.at_work = False
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            pass
+
+    async def program() -> None:
+        heard = Slow()
+        async with made(broker) as consumer:
+            consumer.subscribe([topic], listener=heard)
+            waiting = asyncio.ensure_future(consumer.getone())
+            await until(lambda: consumer.assignment())
+            broker.wire.create_topic(f"{topic}-next", 1)
+            consumer.subscribe([f"{topic}-next"], listener=heard)
+            await until(lambda: heard.at_work)
+            waiting.cancel()
+            await consumer.unsubscribe()
+            await until(lambda: not heard.at_work)
+            await asyncio.sleep(0.05)
+            assert consumer.assignment() == set()
+
+    run(program())
+
+
 def test_commits_of_tasks_do_not_undo_each_other(start_embedded: Any) -> None:
     broker = start_embedded()
     broker.create_topic("t")

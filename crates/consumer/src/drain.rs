@@ -44,8 +44,7 @@ enum Stop {
 }
 
 /// Drains at most `records_max` records of the partitions in `only` (of all if there are none) into
-/// `sink`. An error is returned only if no record was
-/// taken, and then the positions have not moved.
+/// `sink`. An error is returned only if no record was taken, and then the positions have not moved.
 pub(crate) fn drain<S: RecordSink>(
     buffer: &FetchBuffer,
     subscription: &Subscription,

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from thalweg import _closing, _core, _logging, _transactions, metrics
 from thalweg._core import BatchMetadata, RecordFuture
-from thalweg._producing import Hooks, close_steps, configured, records_failed, watched
+from thalweg._producing import Hooks, close_steps, records_failed, watched
 from thalweg.aio import _completions
 from thalweg.aio._transactions import Transaction, offsets_given
 from thalweg.aio.batch import BatchBuilder
-from thalweg.config import Config
+from thalweg.config import Config, configured
 from thalweg.errors import BatchSendError, IllegalStateError
 from thalweg.serializer import Serializer
 from thalweg.structs import ConsumerGroupMetadata, RecordMetadata, TopicPartition
@@ -115,7 +115,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
                 warnings.warn(text, DeprecationWarning, stacklevel=2)
             self._loop, self._completions = loop, None
             self._stopped = False
-            self.config = configured("AIOKafkaProducer", configs)
+            self.config = configured("p", "AIOKafkaProducer", configs)
             self._hooks = Hooks.of(self.config)
 
     @classmethod

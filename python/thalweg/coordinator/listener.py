@@ -86,10 +86,8 @@ def tell(
     return spawn(told) if spawn is not None and isawaitable(told) else None
 
 
-async def heard(told: Awaitable[object] | None) -> None:
+async def heard(told: Awaitable[object]) -> None:
     """Awaits what a listener gave back; what it raises is logged."""
-    if told is None:
-        return
     try:
         await told
     except Exception:

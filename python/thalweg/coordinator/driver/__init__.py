@@ -125,9 +125,9 @@ class Driver:
             return
         self._told_at_all = True
         if gone:
-            tell(self._listener, "on_partitions_revoked", gone, self._spawn)
+            tell(self._listener, "on_partitions_revoked", gone)
         self._consumer._assign(sorted(wanted))
-        tell(self._listener, "on_partitions_assigned", new, self._spawn)
+        tell(self._listener, "on_partitions_assigned", new)
 
     async def _switch(
         self, gone: list[TopicPartition], new: list[TopicPartition], wanted: list[TopicPartition]
@@ -135,12 +135,19 @@ class Driver:
         """The same with a listener of asyncio: nothing is handed out while it is awaited."""
         try:
             if gone:
-                await (tell(self._listener, "on_partitions_revoked", gone, heard) or heard(None))
-            self._consumer._assign(wanted)
-            await (tell(self._listener, "on_partitions_assigned", new, heard) or heard(None))
+                await self._told("on_partitions_revoked", gone)
+            if self._topics.subscribed:  # it may have been given up meanwhile
+                self._consumer._assign(wanted)
+                await self._told("on_partitions_assigned", new)
         finally:
             self._told_at_all, self._is_telling = True, False
-            self._consumer._hold(False)
+            with contextlib.suppress(IllegalStateError):  # closed meanwhile
+                self._consumer._hold(False)
+
+    async def _told(self, what: str, partitions: list[TopicPartition]) -> None:
+        answer = tell(self._listener, what, partitions, heard)
+        if answer is not None:
+            await answer
 
     def reenter(self, _: object = None) -> None:
         """Has the core call `before_poll` soon; from any thread."""
@@ -341,8 +348,10 @@ class Driver:
         try:
             if self._member is not None:
                 yield from self._left(self._member.close(deadline, commit=commit))
-            elif commit and group_id is not None:
-                yield from self.commit(self._offsets.what_moved(), timeout_ms)
+            else:
+                self._topics.clear()
+                if commit and group_id is not None:
+                    yield from self.commit(self._offsets.what_moved(), timeout_ms)
             yield from self._offsets.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)

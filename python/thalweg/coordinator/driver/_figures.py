@@ -119,6 +119,11 @@ class Figures:
                 self._timed["rebalance"].add(now - self._rebalance_since, now)
             self._rebalance_since, self._rebalanced_at = None, now
 
+    def left(self) -> None:
+        """Out of the group: what was given up for that was no rebalance of this member."""
+        with self._lock:
+            self._rebalance_since = None
+
     def rebalance_failed(self) -> None:
         """A request of it was refused; another try may follow."""
         now = now_ms()

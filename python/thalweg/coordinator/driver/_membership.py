@@ -63,6 +63,15 @@ _LEAVE_LIMIT_MS: Final = 5000.0
 _REBALANCING: Final = ("JoinGroup", "SyncGroup")
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request, and when it was sent."""
+
+    api: str
+    request: Any
+    began_ms: float
+
+
 @dataclass
 class _UnderWay:
     """What a chore waits for.
@@ -109,13 +118,12 @@ class Membership:
         self._on_answer = on_answer
         self._member = make_member(config)
         self._node = ("coordinator", "group", config["group_id"])
-        self._requests: dict[int, Any] = {}
+        self._requests: dict[int, _Sent] = {}
         self._chores: deque[Chore] = deque()
         self._at_work = False
         self._under_way: _UnderWay | None = None
         self._blocks = blocks
         self._figures = figures
-        self._sent: dict[int, tuple[str, float]] = {}
         self._spawn = spawn
         self._was_assigned = False
         self._is_new = False  # an assignment that is not wholly taken yet
@@ -165,24 +173,23 @@ class Membership:
             self._step(PollExpired())
         for body, error in self._consumer._notable_heartbeats():
             self._step(HeartbeatAnswered(body, error))
-        for token, request in list(self._requests.items()):
-            if request.is_done:
+        for token, sent in list(self._requests.items()):
+            if sent.request.is_done:
                 del self._requests[token]
-                self._step(self._answer(token, request))
+                self._step(self._answer(token, sent))
         due = self._member.next_deadline()
         if due is not None and now_ms() >= due:
             self._step(Ticked())
 
-    def _answer(self, token: int, request: Any) -> Answered:
-        api, began_ms = self._sent.pop(token)
+    def _answer(self, token: int, sent: _Sent) -> Answered:
         try:
-            answer = Answered(token, request.result(0))
+            answer = Answered(token, sent.request.result(0))
         except KafkaError as error:
             answer = Answered(token, None, error)
-        if api in _REBALANCING and answer.body is not None:
+        if sent.api in _REBALANCING and answer.body is not None:
             code = answer.body["ErrorCode"]
             if not code:
-                self._figures.took(api, began_ms)
+                self._figures.took(sent.api, sent.began_ms)
             elif code != MemberIdRequiredError.errno:
                 self._figures.rebalance_failed()
         return answer
@@ -223,8 +230,7 @@ class Membership:
         request = self._consumer.client.submit(
             action.api, action.body, self._node, timeout_ms=int(action.timeout_ms)
         )
-        self._requests[action.token] = request
-        self._sent[action.token] = action.api, now_ms()
+        self._requests[action.token] = _Sent(action.api, request, now_ms())
         if action.api in _REBALANCING:
             self._figures.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
@@ -350,8 +356,7 @@ class Membership:
     ) -> Waiting[None]:
         """Within a limit; errors are logged."""
         self.keep_up()
-        self._requests.clear()
-        self._sent.clear()  # a JoinGroup that waits is of no interest any more
+        self._requests.clear()  # a JoinGroup that waits is of no interest any more
         self._step(event)
         if not commit:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
@@ -360,12 +365,13 @@ class Membership:
             yield from self._until_over(self._under_way, deadline_ms)
             self._work()
         answered_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
-        for token, request in list(self._requests.items()):
+        for token, sent in list(self._requests.items()):
             with contextlib.suppress(KafkaError):
-                yield Wait(request, answered_ms)
+                yield Wait(sent.request, answered_ms)
             if self._requests.pop(token, None) is not None:
-                self._step(self._answer(token, request))
+                self._step(self._answer(token, sent))
         self._consumer._stop_heartbeat()
+        self._figures.left()
 
     def _until_over(self, under_way: _UnderWay, deadline_ms: float) -> Waiting[None]:
         """Waits for what a chore waits for, and gives it up when the time is over."""
