@@ -212,17 +212,18 @@ def _enter(client: Any, group: str, member: str, topic: str) -> dict[str, Any]:
         "TopicPartitions": [],
     }
 
+    where = ("coordinator", "group", group)
+
     def entered() -> dict[str, Any] | None:
-        answer: dict[str, Any] = client.request(
-            "ConsumerGroupHeartbeat", body, ("coordinator", "group", group)
-        )
+        answer: dict[str, Any] = client.request("ConsumerGroupHeartbeat", body, where)
         # A coordinator that has just been found may still be loading.
         if answer["ErrorCode"] in (_COORDINATOR_LOADING, _NOT_COORDINATOR):
             return None
         assert answer["ErrorCode"] == 0, answer
         return answer
 
-    return wait_until(entered, what="the coordinator")  # type: ignore[return-value]
+    answer: Any = wait_until(entered, what="the coordinator")
+    return dict(answer)
 
 
 def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_busy(
