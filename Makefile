@@ -29,9 +29,9 @@ CARGO_TEST := cargo test --workspace --exclude thalweg-python --locked --no-fail
 XTASK := cargo run --quiet --locked --package xtask --
 # Arguments for pytest, as in: make test PYTEST="-k interop"
 PYTEST :=
-# Most tests wait for a broker; three processes keep two cores busy. In the order of the collection:
+# Most tests wait for a broker; four processes keep two cores busy. In the order of the collection:
 # tests/conftest.py puts the longest first.
-PROCESSES := -n 3 --dist loadgroup --no-loadscope-reorder
+PROCESSES := -n 4 --dist loadgroup --no-loadscope-reorder
 # Arguments for the demo and the benchmarks of peers.
 DEMO :=
 PEERS_BENCH :=

@@ -40,7 +40,7 @@ def _rank(item: pytest.Item) -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `pytest -n 3 --dist loadgroup`: a file's tests stay in one process with its brokers."""
+    """For `pytest -n 4 --dist loadgroup`: a file's tests stay in one process with its brokers."""
     items.sort(key=_rank)
     for item in items:
         if item.path.name not in _ALONE:

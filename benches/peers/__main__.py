@@ -5,7 +5,8 @@
 --clients thalweg  only these clients (several: separated by commas), and the baseline
 --rounds 5         A B A B ...; the median counts
 --scale 0.5        of each case's number of records
---spread           instead: 1, 4, 16 sending threads by 1, 100, 10,000 partitions
+--spread           instead: 1, 4, 16 sending threads by 1, 100, 10,000 partitions, and consumers
+                   of 1, 10, 1,000 partitions
 --bootstrap H:P    a broker that runs already, instead of one started here
 """
 
@@ -40,6 +41,7 @@ QUICK_SCALE = 0.05
 RECORDS_MIN = 10_000
 LATENCY_RECORDS_MIN = 500
 PARTITIONS_AT_ONCE = 5_000
+FILL_LINGER_MS = 500
 _numbers = itertools.count(1)
 
 
@@ -88,7 +90,7 @@ def chosen(name: str, wanted: str) -> bool:
 def scaled(case: Case, scale: float) -> Case:
     if case.role == "start":
         return case
-    least = LATENCY_RECORDS_MIN if case.role == "latency" else RECORDS_MIN
+    least = LATENCY_RECORDS_MIN if case.role in ("latency", "end_to_end") else RECORDS_MIN
     return replace(case, records=max(least, int(case.records * scale)))
 
 
@@ -152,8 +154,10 @@ def one(results: Results, entrant: Entrant, bootstrap: str, filled: str) -> None
 
 def fill(case: Case, bootstrap: str) -> str:
     """A topic to consume, written with the settings of the produce cases."""
-    topic = fresh_topic(bootstrap, case.name)
-    run(BASELINE, replace(case, role="produce").at(bootstrap, topic, "", case.records))
+    topic = fresh_topic(bootstrap, case.name, case.partitions)
+    # Batches as large as elsewhere, however many partitions share the records.
+    produce = replace(case, role="produce", linger_ms=FILL_LINGER_MS)
+    run(BASELINE, produce.at(bootstrap, topic, "", case.records))
     return topic
 
 

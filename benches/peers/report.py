@@ -64,6 +64,7 @@ def table(results: Results) -> str:
     case = results.case
     columns = {
         "latency": ("p50_ms", "p99_ms"),
+        "end_to_end": ("p50_ms", "p99_ms"),
         "start": ("import_ms", "first_ms"),
     }.get(case.role)
     lines = [

@@ -21,7 +21,8 @@ class Case:
     """One thing to measure.
 
     Attributes:
-        role: "produce", "consume", "latency" or "start".
+        role: "produce", "consume", "latency" (until a record is acknowledged), "end_to_end" (until
+            it is read, too) or "start".
         records: how many a fast client handles; slower ones get a share (`Entrant.factor`).
         size: bytes of a value; there are no keys and headers.
         codec: and `level` where the codec has one that all clients can set.
@@ -49,13 +50,17 @@ class Case:
     @property
     def name(self) -> str:
         parts = [self.role, f"{self.size}B"] + ([self.codec] if self.codec != "none" else [])
+        if self.is_spread and self.role == "produce":
+            parts += [f"{self.threads}-threads"]
         if self.is_spread:
-            parts += [f"{self.threads}-threads", f"{self.partitions}-partitions"]
+            parts += [f"{self.partitions}-partitions"]
         return self.role if self.role == "start" else "-".join(parts)
 
     @property
     def is_spread(self) -> bool:
         """It is about threads and partitions: for the fast clients only."""
+        if self.role not in ("produce", "consume"):
+            return False
         return (self.threads, self.partitions) != (1, PARTITIONS)
 
     def at(self, bootstrap: str, topic: str, variant: str, records: int) -> Case:
@@ -130,6 +135,13 @@ ENTRANTS = {
         Entrant("aiokafka", ""),
         Entrant("kafka-python", ""),
     ],
+    "end_to_end": [
+        BASELINE,
+        Entrant("thalweg", ""),
+        Entrant("thalweg-aio", ""),
+        Entrant("aiokafka", ""),
+        Entrant("kafka-python", ""),
+    ],
     "start": [
         BASELINE,
         Entrant("thalweg", ""),
@@ -138,12 +150,20 @@ ENTRANTS = {
     ],
 }
 
-SPREAD_ENTRANTS = [BASELINE, Entrant("thalweg", "send"), Entrant("thalweg", "send_many")]
+SPREAD_ENTRANTS = {
+    "produce": [BASELINE, Entrant("thalweg", "send"), Entrant("thalweg", "send_many")],
+    "consume": [
+        BASELINE,
+        Entrant("thalweg", "poll"),
+        Entrant("thalweg", "iterate"),
+        Entrant("thalweg", "poll_arrow"),
+    ],
+}
 
 
 def entrants_of(case: Case) -> list[Entrant]:
     """Who takes part in a case."""
-    return SPREAD_ENTRANTS if case.is_spread else ENTRANTS[case.role]
+    return (SPREAD_ENTRANTS if case.is_spread else ENTRANTS)[case.role]
 
 
 # The settings of performance figures: linger 5 ms, batches of 128 KiB, acks=all, idempotent.
@@ -158,11 +178,14 @@ CASES = [
     Case("consume", 4_000_000, 100, "lz4"),
     Case("consume", 4_000_000, 100, "zstd", 3),
     Case("consume", 800_000, 1000),
+    Case("consume", 800_000, 1000, "lz4"),
+    Case("consume", 800_000, 1000, "zstd", 3),
     Case("latency", 20_000, 100, linger_ms=0),
+    Case("end_to_end", 10_000, 100, linger_ms=0, partitions=1),
     Case("start", 1, 100, linger_ms=0),
 ]
 
-# `--spread`: from one thread and partition to many.
+# `--spread`: from one thread and partition to many; for consumers, to many partitions.
 SPREAD_CASES = [
     Case("produce", 1_000_000, 100, threads=threads, partitions=partitions)
     for partitions in (1, 100, 10_000)
@@ -171,4 +194,10 @@ SPREAD_CASES = [
     replace(case, threads=threads)
     for case in CASES[1:6]  # the same with codecs, and records of 1 KB
     for threads in (4, 16)
+]
+SPREAD_CASES += [
+    replace(case, partitions=partitions, records=case.records // 2)
+    for case in CASES
+    if case.role == "consume"
+    for partitions in (1, 10, 1_000)
 ]

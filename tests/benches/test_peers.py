@@ -101,7 +101,7 @@ def test_what_a_client_wrote_is_read_back_and_checked(kafka, client):
         check_written(replace(case, idempotence=False), idempotent=True)
 
 
-@pytest.mark.parametrize("entrant", SPREAD_ENTRANTS, ids=lambda entrant: entrant.name)
+@pytest.mark.parametrize("entrant", SPREAD_ENTRANTS["produce"], ids=lambda entrant: entrant.name)
 def test_threads_share_a_spread_case_out(kafka, entrant):
     topic = kafka.create_topic("bench", 10)
     case = Case("produce", 1, threads=4, partitions=10)
@@ -109,6 +109,17 @@ def test_threads_share_a_spread_case_out(kafka, entrant):
     assert run(entrant, here).records == 8_000  # without those that warm up
     check_written(here, idempotent=True)
     assert min(kafka.wire.end_offsets(topic).values()) > 0
+
+
+@pytest.mark.parametrize("entrant", SPREAD_ENTRANTS["consume"], ids=lambda entrant: entrant.name)
+def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
+    topic = kafka.create_topic("bench", 10)
+    case = Case("produce", 1, threads=2, partitions=10)
+    filled = case.at(kafka.bootstrap_servers, topic, "", 10_000)
+    assert run(BASELINE, filled).records == 8_000
+    assert min(kafka.wire.end_offsets(topic).values()) > 0
+    read = replace(filled, role="consume", threads=1, variant=entrant.variant)
+    assert run(entrant, read).records >= 10_000
 
 
 def test_the_report_has_medians_and_ratios_within_a_round(tmp_path):

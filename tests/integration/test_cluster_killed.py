@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.clients import Clients, read
+from tests.integration.clients import Clients, read, within
 from tests.integration.load import Load
 from tests.integration.transactional_load import TransactionalLoad
 from tests.support.kafka import RealKafka
@@ -26,7 +26,11 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def _nodes() -> Iterator[RealKafka]:
     """Three nodes; writes are taken while two of them are in sync."""
-    with RealKafka("4.3", nodes=3, configs={"min.insync.replicas": "2"}) as kafka:
+    configs = {
+        "min.insync.replicas": "2",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    }
+    with RealKafka("4.3", nodes=3, configs=configs) as kafka:
         yield kafka
 
 
@@ -84,6 +88,46 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
             assert read(consumer, more // 2)  # reading goes on too
             wait_until(lambda: _in_sync(clients, cluster, topic), 60)
     load.check(clients.consumer(cluster))
+
+
+def test_a_closer_replica_is_read_from_until_it_dies(cluster: RealKafka, clients: Clients) -> None:
+    """KIP-392."""
+    topic = _new_topic(cluster)
+    with clients.admin(cluster) as admin:
+        (found,) = admin.describe_topics([topic])
+    leader = found["partitions"][0]["leader_id"]
+    near = next(node for node in (1, 2, 3) if node != leader)
+    producer = clients.producer(cluster, acks="all")
+    consumer = clients.consumer(cluster, topic, (0,), client_rack=f"rack-{near}")
+
+    def send() -> None:
+        producer.send_many(topic, [b"v"] * 100, partition=0).get(60)
+
+    def replica() -> float:
+        return consumer.metrics()[f"consumer-fetch-manager-metrics.{topic}-0"][
+            "preferred-read-replica"
+        ]
+
+    def asked() -> float:
+        return consumer.metrics()[f"consumer-node-metrics.node-{near}"]["request-total"]
+
+    send()
+    read(consumer, 100)
+    wait_until(lambda: not consumer.poll(20) and replica() == near)
+    before = asked()
+    send()
+    read(consumer, 100)
+    assert asked() > before
+    assert replica() == near
+    cluster.kill(near)
+    send()
+    with within(5):
+        read(consumer, 100)
+    assert replica() == -1
+    cluster.start_node(near)
+    wait_until(lambda: _in_sync(clients, cluster, topic), 60)
+    send()
+    read(consumer, 100)
 
 
 def _coordinator_first(clients: Clients, cluster: RealKafka, transactional_id: str) -> list[int]:

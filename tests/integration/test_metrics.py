@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -13,8 +15,8 @@ from tests.integration.clients import Clients, fill, read
 from tests.integration.scripts import run
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
-from thalweg import EmbeddedBroker
-from thalweg.aio import AIOKafkaProducer
+from thalweg import EmbeddedBroker, TopicPartition
+from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.errors import BufferExhaustedError
 from thalweg.metrics import KafkaMetric, MetricsReporter
 
@@ -85,6 +87,106 @@ def test_a_consumer_counts_what_it_reads(broker: Broker, clients: Clients) -> No
     consumer.close()
     closed = consumer.metrics()["consumer-fetch-manager-metrics"]
     assert closed["records-consumed-total"] == 30
+
+
+def test_a_partitions_figures_follow_its_position(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("followed")
+    clients.producer(broker).send_many(topic, [b"x"] * 30).get(30)
+    consumer = clients.consumer(broker, topic)
+
+    def of_partition() -> dict[str, float]:
+        figures = consumer.metrics()[f"consumer-fetch-manager-metrics.{topic}-0"]
+        assert figures.pop("preferred-read-replica") == -1, "the leader"
+        return figures
+
+    assert of_partition().keys() <= {"records-lag", "records-lead"}
+    for _ in range(3):
+        wait_until(lambda: consumer.poll(100, max_records=10), 30)
+    # 20, 10, 0 records before the end and 10, 20, 30 behind the start.
+    assert of_partition() == {
+        "records-lag": 0,
+        "records-lag-avg": 10,
+        "records-lag-max": 20,
+        "records-lead": 30,
+        "records-lead-avg": 20,
+        "records-lead-min": 10,
+    }
+    consumer.seek(TopicPartition(topic, 0), 5)
+    for _ in range(25):
+        next(consumer)
+    # Each poll counts, and so does what ends a batch in an iteration, but no other step of it.
+    assert of_partition()["records-lag-avg"] == 30 / 4
+
+
+def test_polls_are_dated_and_compared_with_the_time_between(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("polled")
+    consumer = clients.consumer(broker, topic)
+
+    def figures() -> dict[str, float]:
+        return consumer.metrics()["consumer-metrics"]
+
+    assert figures()["last-poll-seconds-ago"] == -1
+    assert math.isnan(figures()["time-between-poll-avg"])
+    assert math.isnan(figures()["poll-idle-ratio-avg"])
+    consumer.poll(0)
+    consumer.poll(300)
+    assert figures()["poll-idle-ratio-avg"] > 0.9, "it did nothing but poll"
+    time.sleep(0.5)
+    assert figures()["last-poll-seconds-ago"] >= 0.5
+    consumer.poll(0)
+    assert figures()["last-poll-seconds-ago"] < 0.5
+    assert figures()["time-between-poll-max"] >= 800
+    assert figures()["poll-idle-ratio-avg"] < 0.6, "half of it away"
+
+
+def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("iterated")
+    producer = clients.producer(broker)
+    for _ in range(2):
+        producer.send_many(topic, [b"x"] * 10).get(30)
+    consumer = clients.consumer(broker, topic)
+
+    def ago() -> float:
+        found: float = consumer.metrics()["consumer-metrics"]["last-poll-seconds-ago"]
+        return found
+
+    next(consumer)
+    time.sleep(0.3)
+    for _ in range(9):
+        next(consumer)
+    assert ago() >= 0.3, "the same batch"
+    next(consumer)
+    assert ago() < 0.3
+
+
+def test_asyncio_consumers_polls_are_dated(broker: Broker) -> None:
+    topic = broker.create_topic("asyncio-polls")
+
+    async def ago(call: Callable[[AIOKafkaConsumer[Any, Any]], Awaitable[Any]]) -> list[float]:
+        async with AIOKafkaConsumer(
+            topic, bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest"
+        ) as consumer:
+            figures = lambda: consumer.metrics()["consumer-metrics"]  # noqa: E731
+            before = figures()["last-poll-seconds-ago"]
+            await call(consumer)
+            return [before, figures()["last-poll-seconds-ago"]]
+
+    async def program() -> None:
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            await producer.send_and_wait(topic, b"x")
+        calls: list[Callable[[AIOKafkaConsumer[Any, Any]], Awaitable[Any]]] = [
+            lambda consumer: consumer.getone(),
+            lambda consumer: consumer.getmany(timeout_ms=10),
+            lambda consumer: consumer.poll_arrow(10),
+        ]
+        for call in calls:
+            before, after = await ago(call)
+            assert before == -1
+            assert 0 <= after < 5
+
+    asyncio.run(asyncio.wait_for(program(), 60))
 
 
 def test_windows_are_as_long_as_asked_for(broker: Broker, clients: Clients) -> None:
@@ -234,7 +336,9 @@ def test_a_members_figures_tell_of_rebalances_and_commits(broker: Broker, client
         assert 0 < alone[name] < 30_000
     assert alone["assigned-partitions"] == 2
     assert 0 <= alone["last-rebalance-seconds-ago"] < 30
-    assert alone["failed-rebalance-total"] == alone["commit-total"] == 0
+    # A coordinator that is loading refuses; the group's offsets topic may have just been made.
+    assert alone["failed-rebalance-total"] <= 3
+    assert alone["commit-total"] == 0
     assert math.isnan(alone["partition-revoked-latency-avg"])
     first.commit()
     first.commit_async()

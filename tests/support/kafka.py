@@ -308,6 +308,8 @@ class RealKafka:
             "share.coordinator.state.topic.replication.factor": copies,
             "share.coordinator.state.topic.min.isr": in_sync,
         }
+        if len(self.nodes) > 1:
+            found["broker.rack"] = f"rack-{node.node_id}"
         if self.version.startswith("3."):
             found = {key: value for key, value in found.items() if not key.startswith("share.")}
         if self.secure:

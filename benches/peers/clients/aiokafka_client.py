@@ -12,7 +12,12 @@ _import_s = time.perf_counter() - _started
 import asyncio  # noqa: E402
 from typing import Any  # noqa: E402
 
-from benches.peers.clients.asyncio_program import consume, latency, produce  # noqa: E402
+from benches.peers.clients.asyncio_program import (  # noqa: E402
+    consume,
+    end_to_end,
+    latency,
+    produce,
+)
 from benches.peers.clients.program import main  # noqa: E402
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
 from benches.peers.settings import Case  # noqa: E402
@@ -34,6 +39,10 @@ async def consume_with(case: Case) -> Any:
     return await consume(consumer_of(case), aiokafka.TopicPartition, case)
 
 
+async def end_to_end_with(case: Case) -> Any:
+    return await end_to_end(producer_of, consumer_of(case), aiokafka.TopicPartition, case)
+
+
 async def start(case: Case) -> dict[str, Any]:
     begin = time.perf_counter()
     producer = await producer_of(case)
@@ -48,5 +57,6 @@ if __name__ == "__main__":
         produce=lambda case: asyncio.run(produce(producer_of, case)),
         consume=lambda case: asyncio.run(consume_with(case)),
         latency=lambda case: asyncio.run(latency(producer_of, case)),
+        end_to_end=lambda case: asyncio.run(end_to_end_with(case)),
         start=lambda case: asyncio.run(start(case)),
     )

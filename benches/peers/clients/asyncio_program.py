@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benches.peers.clients.program import WARM_UP_RECORDS, Stopwatch, Waiting, percentiles
-from benches.peers.settings import PARTITIONS, Case, payloads
+from benches.peers.settings import Case, payloads
 
 # Makes a producer of a case and starts it.
 ProducerOf = Callable[[Case], Awaitable[Any]]
@@ -51,10 +52,30 @@ async def latency(producer_of: ProducerOf, case: Case) -> dict[str, Any]:
     return {"records": case.records, "seconds": sum(took), **percentiles(took)}
 
 
+async def end_to_end(
+    producer_of: ProducerOf, consumer: Any, partition_of: Callable[[str, int], Any], case: Case
+) -> Any:
+    """One record at a time, acknowledged and then read."""
+    producer, value = await producer_of(case), payloads(case.size)[0]
+    await consumer.start()
+    consumer.assign([partition_of(case.topic, 0)])
+    await consumer.seek_to_beginning()
+    took: list[float] = []
+    for number in range(case.records + 500):
+        begin = time.perf_counter()
+        await producer.send_and_wait(case.topic, value, partition=0)
+        await asyncio.wait_for(consumer.getone(), 10)
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    await consumer.stop()
+    await producer.stop()
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+
+
 async def consume(consumer: Any, partition_of: Callable[[str, int], Any], case: Case) -> Any:
     """Reads a topic from its beginning; variants "getmany" and "iterate", value read for each."""
     await consumer.start()
-    partitions = [partition_of(case.topic, each) for each in range(PARTITIONS)]
+    partitions = [partition_of(case.topic, each) for each in range(case.partitions)]
     consumer.assign(partitions)
     await consumer.seek_to_beginning(*partitions)
     read = _iterated if case.variant == "iterate" else _in_batches

@@ -20,7 +20,7 @@ from benches.peers.clients.program import (  # noqa: E402
     percentiles,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
-from benches.peers.settings import PARTITIONS, Case, payloads  # noqa: E402
+from benches.peers.settings import Case, payloads  # noqa: E402
 
 TUNED = {
     "queued.min.messages": 1_000_000,
@@ -81,7 +81,7 @@ def produce(case: Case) -> dict[str, Any]:
     return watch.result(case.records - WARM_UP_RECORDS)
 
 
-def consume(case: Case) -> dict[str, Any]:
+def consumer_of(case: Case) -> Any:
     options = consumer_options("confluent-kafka", case)
     if case.variant != "defaults":
         options |= TUNED
@@ -90,7 +90,12 @@ def consume(case: Case) -> dict[str, Any]:
         | {"enable.auto.commit": False}
     )
     consumer.list_topics(case.topic, 30)
-    consumer.assign([ck.TopicPartition(case.topic, each, 0) for each in range(PARTITIONS)])
+    consumer.assign([ck.TopicPartition(case.topic, each, 0) for each in range(case.partitions)])
+    return consumer
+
+
+def consume(case: Case) -> dict[str, Any]:
+    consumer = consumer_of(case)
     count = size = 0
     waiting = Waiting()
     with Stopwatch() as watch:
@@ -118,6 +123,26 @@ def latency(case: Case) -> dict[str, Any]:
     return {"records": case.records, "seconds": sum(took), **percentiles(took)}
 
 
+def end_to_end(case: Case) -> dict[str, Any]:
+    producer, consumer, value = producer_of(case), consumer_of(case), payloads(case.size)[0]
+    took: list[float] = []
+    for number in range(case.records + 500):
+        acknowledged: list[Any] = []
+        begin = time.perf_counter()
+        producer.produce(
+            case.topic, value, partition=0, on_delivery=lambda *a, to=acknowledged: to.append(a)
+        )
+        while not acknowledged:
+            producer.poll(1)
+        message = consumer.poll(10)
+        if message is None or message.error():
+            raise SystemExit("the record was not read")
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    consumer.close()
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+
+
 def start(case: Case) -> dict[str, Any]:
     begin = time.perf_counter()
     producer = producer_of(case)
@@ -130,4 +155,4 @@ def start(case: Case) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(produce=produce, consume=consume, latency=latency, start=start)
+    main(produce=produce, consume=consume, latency=latency, end_to_end=end_to_end, start=start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from benches.peers.clients.asyncio_program import consume, latency, produce
+from benches.peers.clients.asyncio_program import consume, end_to_end, latency, produce
 from benches.peers.clients.program import main
 from benches.peers.equal import consumer_options, producer_options
 from benches.peers.settings import Case
@@ -20,10 +20,17 @@ async def producer_of(case: Case) -> Any:
     return producer
 
 
-async def consume_with(case: Case) -> Any:
+def consumer_of(case: Case) -> Any:
     options = consumer_options("thalweg-aio", case)
-    consumer: Any = AIOKafkaConsumer(bootstrap_servers=case.bootstrap, **options)
-    return await consume(consumer, TopicPartition, case)
+    return AIOKafkaConsumer(bootstrap_servers=case.bootstrap, **options)
+
+
+async def consume_with(case: Case) -> Any:
+    return await consume(consumer_of(case), TopicPartition, case)
+
+
+async def end_to_end_with(case: Case) -> Any:
+    return await end_to_end(producer_of, consumer_of(case), TopicPartition, case)
 
 
 if __name__ == "__main__":
@@ -31,4 +38,5 @@ if __name__ == "__main__":
         produce=lambda case: asyncio.run(produce(producer_of, case)),
         consume=lambda case: asyncio.run(consume_with(case)),
         latency=lambda case: asyncio.run(latency(producer_of, case)),
+        end_to_end=lambda case: asyncio.run(end_to_end_with(case)),
     )

@@ -21,7 +21,7 @@ from benches.peers.clients.program import (  # noqa: E402
     percentiles,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
-from benches.peers.settings import PARTITIONS, Case, payloads  # noqa: E402
+from benches.peers.settings import Case, payloads  # noqa: E402
 
 PIECE = 65_536
 
@@ -128,7 +128,7 @@ def _send_arrow(producer: Any, topic: str, values: list[bytes], count: int) -> A
 def consumer_of(case: Case) -> Any:
     options = consumer_options("thalweg", case)
     consumer = KafkaConsumer(bootstrap_servers=case.bootstrap, **options)
-    partitions = [TopicPartition(case.topic, each) for each in range(PARTITIONS)]
+    partitions = [TopicPartition(case.topic, each) for each in range(case.partitions)]
     consumer.assign(partitions)
     consumer.seek_to_beginning(*partitions)
     return consumer
@@ -187,6 +187,21 @@ def latency(case: Case) -> dict[str, Any]:
     return {"records": case.records, "seconds": sum(took), **percentiles(took)}
 
 
+def end_to_end(case: Case) -> dict[str, Any]:
+    producer, consumer, value = producer_of(case), consumer_of(case), payloads(case.size)[0]
+    took: list[float] = []
+    for number in range(case.records + 500):
+        begin = time.perf_counter()
+        producer.send(case.topic, value, partition=0).get(timeout=10)
+        if not consumer.poll(timeout_ms=10_000):
+            raise SystemExit("the record was not read")
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    consumer.close()
+    producer.close()
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+
+
 def start(case: Case) -> dict[str, Any]:
     begin = time.perf_counter()
     producer = producer_of(case)
@@ -197,4 +212,4 @@ def start(case: Case) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(produce=produce, consume=consume, latency=latency, start=start)
+    main(produce=produce, consume=consume, latency=latency, end_to_end=end_to_end, start=start)

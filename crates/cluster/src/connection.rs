@@ -108,6 +108,10 @@ impl Connection {
         matches!(self.state, State::Disconnected) && self.retry_at.is_none_or(|at| now >= at)
     }
 
+    pub(crate) fn is_backing_off(&self, now: Instant) -> bool {
+        matches!(self.state, State::Disconnected) && self.retry_at.is_some_and(|at| now < at)
+    }
+
     /// Positive and wrapping: brokers send it back as it was.
     pub(crate) fn next_correlation_id(&mut self) -> i32 {
         let id = self.next_correlation_id;

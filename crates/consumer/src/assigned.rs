@@ -13,6 +13,7 @@ use indexmap::IndexMap;
 use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
+use crate::offset_spec::IsolationLevel;
 use crate::partition_state::{FetchPosition, Leader, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
@@ -131,6 +132,13 @@ impl Assigned {
         self.partitions.iter()
     }
 
+    /// For figures: nothing is marked.
+    pub(crate) fn iter_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (&TopicPartition, &mut PartitionState)> {
+        self.partitions.iter_mut()
+    }
+
     pub(crate) fn has_paused(&self) -> bool {
         self.paused > 0
     }
@@ -215,6 +223,15 @@ impl Assigned {
         false
     }
 
+    /// Notes for the figures how far the position is from the ends of its log.
+    pub(crate) fn measure(&mut self, index: usize, stamp: u64, isolation: IsolationLevel) {
+        if let Some((_, state)) = self.partitions.get_index_mut(index)
+            && state.stamp == stamp
+        {
+            state.measure(isolation);
+        }
+    }
+
     /// [`Self::advance`] for a partition whose stamp has changed.
     fn advance_stale(&mut self, partition: &TopicPartition, from: i64, to: FetchPosition) {
         let Some(state) = self.partitions.get(partition) else {
@@ -269,6 +286,21 @@ impl Assigned {
             _ => return,
         };
         self.enter(partition, phase);
+    }
+
+    /// No partition is read from this follower any more, whoever named it.
+    pub(crate) fn give_up_replica(&mut self, node: NodeId) {
+        for state in self.partitions.values_mut() {
+            if state
+                .preferred_replica
+                .take_if(|(id, _)| *id == node)
+                .is_some()
+                && !state.touched
+            {
+                state.touched = true;
+                self.touched.push(state.handle);
+            }
+        }
     }
 
     /// True if the topic has been made anew under the same name.

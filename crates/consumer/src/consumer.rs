@@ -29,7 +29,7 @@ use crate::fetch_buffer::FetchBuffer;
 use crate::fetcher::Fetcher;
 use crate::list_offsets::{ListedOffset, LookupRequest};
 use crate::memory::FetchMemory;
-use crate::metrics::{ConsumerMetrics, Lag};
+use crate::metrics::{ConsumerMetrics, PartitionFigures};
 use crate::offset_spec::{OffsetReset, OffsetSpec};
 use crate::partition_state::FetchPosition;
 use crate::pending::{Pending, pending};
@@ -88,24 +88,19 @@ impl Consumer {
 
     /// All figures by Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
-        self.metrics.snapshot(&self.lags(), now)
-    }
-
-    /// How far each position is from the end and the beginning of its log, where both are known.
-    fn lags(&self) -> Vec<Lag> {
-        let isolation = self.config.isolation_level;
-        let of = |partition: TopicPartition| {
-            let to_end = self.subscription.lag(&partition, isolation).ok()??;
-            let position = self.subscription.position(&partition).ok()??.offset;
-            let start = self.subscription.log_start_offset(&partition).ok()?;
-            Some(Lag {
-                partition,
-                to_end,
-                from_start: start.map(|start| (position - start).max(0)),
-            })
-        };
-        let assigned = self.subscription.assignment().into_iter();
-        assigned.filter_map(of).collect()
+        let (isolation, config) = (self.config.isolation_level, self.config.metrics);
+        let mut assigned = self.subscription.lock();
+        let of_partitions = assigned
+            .iter_mut()
+            .map(|(partition, state)| PartitionFigures {
+                partition: partition.clone(),
+                distance: state.distance(isolation),
+                over_time: state.distances.as_mut().map(|all| all.values(config, now)),
+                closer_replica: state.closer_replica(now),
+            });
+        let of_partitions = of_partitions.collect();
+        drop(assigned);
+        self.metrics.snapshot(of_partitions, now)
     }
 
     /// Bytes held for undrained records now, and at most so far.
@@ -148,9 +143,17 @@ impl Consumer {
         sink: &mut S,
     ) -> Result<Drained, ConsumerError> {
         let (buffer, subscription) = (&self.buffer, &self.subscription);
-        let drained = drain(buffer, subscription, only, records_max, sink, || {
-            self.emptied();
-        });
+        let isolation = self.config.isolation_level;
+        let emptied = || self.emptied();
+        let drained = drain(
+            buffer,
+            subscription,
+            isolation,
+            only,
+            records_max,
+            sink,
+            emptied,
+        );
         match &drained {
             Ok(drained) => {
                 self.metrics

@@ -16,6 +16,7 @@
 use crate::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
 use crate::error::ConsumerError;
 use crate::fetch_buffer::FetchBuffer;
+use crate::offset_spec::IsolationLevel;
 use crate::partition_state::FetchPosition;
 use crate::sink::{BatchInfo, Offer, RecordSink};
 use crate::subscription::Subscription;
@@ -48,6 +49,7 @@ enum Stop {
 pub(crate) fn drain<S: RecordSink>(
     buffer: &FetchBuffer,
     subscription: &Subscription,
+    isolation: IsolationLevel,
     only: &[TopicPartition],
     records_max: usize,
     sink: &mut S,
@@ -71,6 +73,10 @@ pub(crate) fn drain<S: RecordSink>(
         };
         let mut assigned = subscription.lock();
         let holds = assigned.advance(fetch.index, &fetch.partition, fetch.stamp, from, to);
+        // As Kafka does, once for each take from a record set; but not for each step of an iteration.
+        if holds && (taken > 1 || stop == Stop::Empty) {
+            assigned.measure(fetch.index, fetch.stamp, isolation);
+        }
         match stop {
             _ if !holds => {}
             Stop::Empty => assigned.release(&fetch.partition, fetch.stamp),

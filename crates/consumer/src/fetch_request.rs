@@ -43,6 +43,9 @@ impl Fetcher {
             left -= 1;
             let Some(max_bytes) = share else { continue };
             if !cluster.is_ready(node, Purpose::Fetch, now) {
+                if cluster.is_backing_off(node, Purpose::Fetch, now) {
+                    self.give_up_closer_replica(node, now);
+                }
                 // The actor's turns while it connects ask again.
                 self.waiting = true;
                 continue;
@@ -91,6 +94,7 @@ impl Fetcher {
         let Some(negotiated) = cluster.api_version(node, ApiKey::FETCH) else {
             return;
         };
+        let rack = self.rack(now);
         let Some(entry) = self.nodes.get_mut(&node) else {
             return;
         };
@@ -114,7 +118,7 @@ impl Fetcher {
         } else {
             config.fetch_max_wait
         };
-        let request = request(config, plan, max_bytes, max_wait);
+        let request = request(config, plan, rack, max_bytes, max_wait);
         let timeout = config.request_timeout + max_wait;
         let outgoing = Outgoing::new(&request, version, timeout)
             .expect("the request has no field beyond the negotiated version");
@@ -150,6 +154,7 @@ impl NodeFetch {
 fn request(
     config: &ConsumerConfig,
     plan: Plan,
+    rack: Str,
     max_bytes: usize,
     max_wait: Duration,
 ) -> FetchRequest {
@@ -194,7 +199,7 @@ fn request(
                 partitions,
             })
             .collect(),
-        rack_id: config.client_rack.clone(),
+        rack_id: rack,
         ..Default::default()
     }
 }

@@ -91,6 +91,7 @@ impl Fetcher {
         entry.session.reopen();
         entry.retry_at = Some(now + self.backoff.after(entry.failures));
         entry.failures += 1;
+        self.give_up_closer_replica(node, now);
     }
 
     fn session_refused(&mut self, node: NodeId, code: ErrorCode, now: Instant) {
@@ -147,6 +148,9 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) -> bool {
+        if data.preferred_read_replica >= 0 {
+            self.note_closer_replica(data.preferred_read_replica);
+        }
         match self.judge(node, &partition, &data, cluster, now) {
             Outcome::Nothing => return false,
             Outcome::Raise(error, stamp) => {
@@ -277,6 +281,9 @@ impl Fetcher {
     ) -> Outcome {
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
         state.fetched_at = Some(now);
+        if let Some(distances) = &mut state.distances {
+            distances.settle(self.shared.config.metrics, now);
+        }
         state.high_watermark = known(data.high_watermark).or(state.high_watermark);
         state.last_stable_offset = known(data.last_stable_offset).or(state.last_stable_offset);
         state.log_start_offset = known(data.log_start_offset).or(state.log_start_offset);

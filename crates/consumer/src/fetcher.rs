@@ -39,6 +39,8 @@ pub(crate) struct NodeFetch {
     pub(crate) quiet_until: Option<Instant>,
     /// Partitions with undrained records that are not paused.
     pub(crate) buffered: usize,
+    /// A leader has named it as the closer replica of some partition.
+    pub(crate) is_closer: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,8 @@ pub struct Fetcher {
     /// Bytes that answers in flight may bring.
     pub(crate) reserved_bytes: usize,
     pub(crate) backoff: Backoff,
+    /// After a closer replica was not reached.
+    pub(crate) rack_hidden_until: Option<Instant>,
     pub(crate) seen_assignment: u64,
     pub(crate) seen_metadata: u64,
     /// Something may be possible that was not before: look at once.
@@ -89,6 +93,7 @@ impl Fetcher {
             lookups: Lookups::default(),
             decode: DecodeQueue::default(),
             reserved_bytes: 0,
+            rack_hidden_until: None,
             seen_assignment: 0,
             seen_metadata: 0,
             dirty: true,

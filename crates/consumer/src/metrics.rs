@@ -1,4 +1,4 @@
-//! Figures of a consumer under Kafka's names: `consumer-fetch-manager-metrics`.
+//! Figures of a consumer under Kafka's names: `consumer-fetch-manager-metrics`, and of its polls.
 //!
 //! Counters are added to wherever something happens; averages and rates are taken over windows of
 //! time, into which answers and snapshots, which have a `now`, put what was added since the last.
@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::metrics::{Metric, MetricGroup, MetricsConfig, Sampled};
 
+use crate::distances::Distance;
+use crate::poll_metrics::PollMetrics;
 use crate::topic_partition::TopicPartition;
 
 const GROUP: &str = "consumer-fetch-manager-metrics";
@@ -28,6 +30,7 @@ pub struct ConsumerMetrics {
     pub stale_results_total: Counter,
     pub offset_resets_total: Counter,
     pub truncations_total: Counter,
+    pub polls: PollMetrics,
     windows: Mutex<Windows>,
 }
 
@@ -41,12 +44,14 @@ struct Windows {
     records: Sampled,
 }
 
-/// Records between a position and the ends of its log.
+/// Those of one partition, of this moment and of the last while.
 #[derive(Debug)]
-pub(crate) struct Lag {
+pub(crate) struct PartitionFigures {
     pub(crate) partition: TopicPartition,
-    pub(crate) to_end: i64,
-    pub(crate) from_start: Option<i64>,
+    pub(crate) distance: Option<Distance>,
+    /// None before records were drained.
+    pub(crate) over_time: Option<[Metric; 4]>,
+    pub(crate) closer_replica: Option<i32>,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +81,7 @@ impl ConsumerMetrics {
             stale_results_total: Counter::default(),
             offset_resets_total: Counter::default(),
             truncations_total: Counter::default(),
+            polls: PollMetrics::new(config),
             windows: Mutex::new(Windows {
                 latency: sampled(),
                 throttle: sampled(),
@@ -110,22 +116,28 @@ impl ConsumerMetrics {
             .record(f64::from(throttle_time_ms.max(0)), now);
     }
 
-    /// A group for the client, and one for each of its partitions.
-    pub(crate) fn snapshot(&self, lags: &[Lag], now: Instant) -> Vec<MetricGroup> {
+    /// Those of the client's polls and fetches, and a group for each partition.
+    pub(crate) fn snapshot(
+        &self,
+        of_partitions: Vec<PartitionFigures>,
+        now: Instant,
+    ) -> Vec<MetricGroup> {
         let mut values = self.windows(now).values(now);
         // Kafka tells the greatest of a window of time; this is the greatest of this moment.
-        if let Some(max) = lags.iter().map(|each| each.to_end).max() {
+        let distances = || of_partitions.iter().filter_map(|each| each.distance);
+        if let Some(max) = distances().map(|each| each.lag).max() {
             values.push(("records-lag-max", max as f64));
         }
-        if let Some(min) = lags.iter().filter_map(|each| each.from_start).min() {
+        if let Some(min) = distances().filter_map(|each| each.lead).min() {
             values.push(("records-lead-min", min as f64));
         }
-        let of_client = MetricGroup {
+        let of_fetches = MetricGroup {
             name: GROUP.to_owned(),
             values,
         };
-        let of_partitions = lags.iter().map(Lag::group);
-        std::iter::once(of_client).chain(of_partitions).collect()
+        let of_client = [self.polls.snapshot(now), of_fetches];
+        let of_partitions = of_partitions.into_iter().map(PartitionFigures::group);
+        of_client.into_iter().chain(of_partitions).collect()
     }
 }
 
@@ -155,11 +167,19 @@ impl Windows {
     }
 }
 
-impl Lag {
-    fn group(&self) -> MetricGroup {
+/// What Kafka says of a partition that is read from its leader.
+const NO_REPLICA: i32 = -1;
+
+impl PartitionFigures {
+    fn group(self) -> MetricGroup {
         let TopicPartition { topic, partition } = &self.partition;
-        let mut values = vec![("records-lag", self.to_end as f64)];
-        values.extend(self.from_start.map(|lead| ("records-lead", lead as f64)));
+        let closer = self.closer_replica.unwrap_or(NO_REPLICA);
+        let mut values = vec![("preferred-read-replica", f64::from(closer))];
+        if let Some(Distance { lag, lead }) = self.distance {
+            values.push(("records-lag", lag as f64));
+            values.extend(lead.map(|lead| ("records-lead", lead as f64)));
+        }
+        values.extend(self.over_time.into_iter().flatten());
         MetricGroup {
             name: format!("{GROUP}.{topic}-{partition}"),
             values,

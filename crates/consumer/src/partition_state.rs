@@ -25,7 +25,8 @@ use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
 use crate::absence::AbsenceNote;
-use crate::offset_spec::OffsetReset;
+use crate::distances::{Distance, Distances};
+use crate::offset_spec::{IsolationLevel, OffsetReset};
 
 /// The next offset to read, and the leader epoch of the record before it (-1: unknown).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub(crate) struct PartitionState {
     pub(crate) log_start_offset: Option<i64>,
     /// When a broker last told these, with or without records.
     pub(crate) fetched_at: Option<Instant>,
+    /// Measured when records are drained; none before.
+    pub(crate) distances: Option<Box<Distances>>,
     /// Place in the rotation; smaller is sooner.
     pub(crate) turn: u64,
     /// To be looked at by the fetcher.
@@ -126,6 +129,7 @@ impl PartitionState {
             last_stable_offset: None,
             log_start_offset: None,
             fetched_at: None,
+            distances: None,
             turn,
             touched: true,
             in_session: None,
@@ -176,11 +180,34 @@ impl PartitionState {
         !self.paused && !self.buffered && self.due(now) && self.valid_position().is_some()
     }
 
-    /// The node to read from: the closer replica while its lease lasts, else the leader.
+    /// The closer replica, while its lease lasts.
+    pub(crate) fn closer_replica(&self, now: Instant) -> Option<i32> {
+        let (node, until) = self.preferred_replica?;
+        (now < until).then_some(node)
+    }
+
+    /// The node to read from: the closer replica if there is one, else the leader.
     pub(crate) fn read_replica(&self, now: Instant) -> Option<i32> {
-        match self.preferred_replica {
-            Some((node, until)) if now < until => Some(node),
-            _ => self.leader.map(|leader| leader.node),
+        self.closer_replica(now)
+            .or_else(|| self.leader.map(|leader| leader.node))
+    }
+
+    /// How far the position is from the ends of the log, where both are known.
+    pub(crate) fn distance(&self, isolation: IsolationLevel) -> Option<Distance> {
+        let end = match isolation {
+            IsolationLevel::ReadUncommitted => self.high_watermark,
+            IsolationLevel::ReadCommitted => self.last_stable_offset,
+        };
+        let position = self.valid_position()?.offset;
+        Some(Distance {
+            lag: (end? - position).max(0),
+            lead: self.log_start_offset.map(|start| (position - start).max(0)),
+        })
+    }
+
+    pub(crate) fn measure(&mut self, isolation: IsolationLevel) {
+        if let Some(distance) = self.distance(isolation) {
+            self.distances.get_or_insert_default().push(distance);
         }
     }
 }

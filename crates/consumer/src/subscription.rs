@@ -147,13 +147,7 @@ impl Subscription {
         partition: &TopicPartition,
         isolation: IsolationLevel,
     ) -> Result<Option<i64>, ConsumerError> {
-        self.read(partition, |s| {
-            let end = match isolation {
-                IsolationLevel::ReadUncommitted => s.high_watermark,
-                IsolationLevel::ReadCommitted => s.last_stable_offset,
-            };
-            Some((end? - s.valid_position()?.offset).max(0))
-        })
+        self.read(partition, |s| s.distance(isolation).map(|at| at.lag))
     }
 
     fn read<T>(

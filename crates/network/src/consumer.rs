@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use thalweg_cluster::metrics::{ClientMetrics, MetricGroup};
-use thalweg_consumer::{Consumer, ConsumerConfig};
+use thalweg_consumer::{Consumer, ConsumerConfig, PollBegan};
 
 use crate::client::{Client, ClientView, Parts};
+use crate::clock;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::heartbeats::{ConsumerRole, HeartbeatOutcome, HeartbeatPlan, Heartbeats, PollWatch};
@@ -19,6 +20,18 @@ pub struct ConsumerClient {
     consumer: Arc<Consumer>,
     heartbeats: Heartbeats,
     connections: Arc<ClientMetrics>,
+}
+
+/// While it lives, so it goes into the figures, somebody polls.
+pub struct CountedPoll<'a> {
+    client: &'a ConsumerClient,
+    began: PollBegan,
+}
+
+impl Drop for CountedPoll<'_> {
+    fn drop(&mut self) {
+        self.client.poll_ended(self.began);
+    }
 }
 
 impl ConsumerClient {
@@ -71,6 +84,26 @@ impl ConsumerClient {
     /// Entered by who polls, for as long as that takes.
     pub fn poll_watch(&self) -> &PollWatch {
         self.heartbeats.poll_watch()
+    }
+
+    /// A poll for the figures, until it is dropped.
+    pub fn count_poll(&self) -> CountedPoll<'_> {
+        CountedPoll {
+            client: self,
+            began: self.poll_began(),
+        }
+    }
+
+    /// The same for polls that no scope encloses: to be given to [`Self::poll_ended`].
+    pub fn poll_began(&self) -> PollBegan {
+        self.consumer.metrics().polls.began(clock::now())
+    }
+
+    pub fn poll_ended(&self, began: PollBegan) {
+        if self.view().is_inherited() {
+            return; // a lock may be held by a thread that does not exist in this child
+        }
+        self.consumer.metrics().polls.ended(began, clock::now());
     }
 
     /// Repeats a heartbeat from now on, in place of the one before, and watches the polls.

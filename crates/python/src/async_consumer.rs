@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3::{IntoPyObjectExt, PyTraverseError};
 use thalweg_columns::TableLimits;
-use thalweg_consumer::{ListedOffset, Pending as PendingLookup, TopicPartition};
+use thalweg_consumer::{ListedOffset, Pending as PendingLookup, PollBegan, TopicPartition};
 
 use crate::async_producer::Closing;
 use crate::call::{Call, JobCall};
@@ -173,6 +173,7 @@ impl AsyncConsumer {
             limit: deadline,
             until: None,
             number: None,
+            began: None,
             had_turn: false,
         };
         self.call(py, polling)
@@ -232,6 +233,15 @@ impl What {
         }
     }
 
+    /// Whether the figures count it as a poll.
+    fn counts(&self, core: &Core) -> bool {
+        match self {
+            Self::One { .. } => core.counts_step(),
+            Self::Many { .. } | Self::Columns(_) => true,
+            Self::Position(_) | Self::Until(_) => false,
+        }
+    }
+
     /// When the time is over.
     fn nothing(&self, py: Python<'_>, core: &Core) -> PyResult<Py<PyAny>> {
         match self {
@@ -253,6 +263,8 @@ struct Polling {
     until: Option<Instant>,
     /// Among those that sleep, once it does.
     number: Option<u64>,
+    /// In the figures, if it is one of Kafka's polls.
+    began: Option<PollBegan>,
     had_turn: bool,
 }
 
@@ -307,6 +319,9 @@ impl Job for Polling {
     fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let consumer = self.consumer.clone_ref(py);
         let core = Self::core(&consumer, &self.what, py)?;
+        if self.what.counts(core) {
+            self.began = Some(core.client.poll_began());
+        }
         // While another task sleeps in a poll, that one is inside.
         let alone = core.sleepers.is_empty();
         let _polling = alone.then(|| core.client.poll_watch().enter());
@@ -352,7 +367,13 @@ impl Job for Polling {
 
 impl Drop for Polling {
     fn drop(&mut self) {
-        let Some((number, core)) = self.number.zip(self.consumer.get().opened()) else {
+        let Some(core) = self.consumer.get().opened() else {
+            return;
+        };
+        if let Some(began) = self.began {
+            core.client.poll_ended(began);
+        }
+        let Some(number) = self.number else {
             return;
         };
         if core.client.view().is_inherited() {

@@ -104,6 +104,8 @@ pub(crate) struct Core {
     woken: AtomicBool,
     /// Calls of asyncio that sleep until there is something.
     pub(crate) sleepers: Sleepers,
+    /// The records of a batch ran out: the next step of an iteration counts as a poll.
+    step_counts: AtomicBool,
     /// Nothing is handed out: the positions are being committed before partitions go.
     held: AtomicBool,
 }
@@ -133,8 +135,19 @@ impl Core {
             state: Mutex::new(state),
             woken: AtomicBool::new(false),
             sleepers: Sleepers::default(),
+            step_counts: AtomicBool::new(true),
             held: AtomicBool::new(false),
         }
+    }
+
+    /// Whether this step of an iteration is a poll in the figures. One a batch is: the others look
+    /// at no clock.
+    pub(crate) fn counts_step(&self) -> bool {
+        let counts = self.step_counts.load(Ordering::Relaxed);
+        if counts {
+            self.step_counts.store(false, Ordering::Relaxed);
+        }
+        counts
     }
 
     pub(crate) fn hold(&self, held: bool) {
@@ -280,6 +293,7 @@ impl Core {
         records_max: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
         let _polling = self.client.poll_watch().enter();
+        let _counted = self.client.count_poll();
         let polled = self.poll_with(py, deadline, |state| {
             self.drain(py, state, &[], records_max)
         })?;
@@ -356,6 +370,7 @@ impl Core {
         deadline: Option<Instant>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let _polling = self.client.poll_watch().enter();
+        let _counted = self.counts_step().then(|| self.client.count_poll());
         loop {
             match self.poll_with(py, deadline, |state| self.take_one(py, state, &[]))? {
                 Some(Offered::Record(record)) => return Ok(Some(record)),
@@ -378,6 +393,9 @@ impl Core {
         let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
         let drained = self.consumer().drain_only(only, 1, &mut sink);
         let (record, ended) = (sink.record, sink.ended);
+        if drained.as_ref().is_ok_and(|drained| drained.freed) {
+            self.step_counts.store(true, Ordering::Relaxed);
+        }
         settled(py, drained, ended)?;
         let Some(record) = record else {
             return Ok(None);
@@ -400,6 +418,7 @@ impl Core {
         limits: TableLimits,
     ) -> PyResult<RecordBatch> {
         let _polling = self.client.poll_watch().enter();
+        let _counted = self.client.count_poll();
         let filled = self.poll_with(py, deadline, |state| self.take_columns(py, state, limits))?;
         Ok(filled.unwrap_or_else(no_columns))
     }

@@ -163,6 +163,12 @@ impl Cluster {
             .map_or(0, Connection::in_flight_count)
     }
 
+    /// Whether connecting failed, or the connection was lost, and no new attempt may be made yet.
+    pub fn is_backing_off(&self, node: NodeId, purpose: Purpose, now: Instant) -> bool {
+        let connection = self.connections.get((node, purpose));
+        connection.is_some_and(|connection| connection.is_backing_off(now))
+    }
+
     /// Why the connection is not there; None if it is or was never tried.
     pub fn connection_error(&self, node: NodeId, purpose: Purpose) -> Option<Arc<ConnectionError>> {
         self.connections.get((node, purpose))?.last_error.clone()

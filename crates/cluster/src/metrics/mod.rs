@@ -12,7 +12,7 @@ mod sampled;
 use std::time::Duration;
 
 pub use client::ClientMetrics;
-pub use sampled::Sampled;
+pub use sampled::{Gathered, Sampled};
 
 /// A name and its figure.
 pub type Metric = (&'static str, f64);

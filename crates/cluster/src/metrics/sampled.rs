@@ -12,13 +12,49 @@ use std::time::{Duration, Instant};
 
 use super::MetricsConfig;
 
+/// Values without their times: gathered where there is no clock, for [`Sampled::add`].
+#[derive(Debug, Clone, Copy)]
+pub struct Gathered {
+    count: u64,
+    sum: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Default for Gathered {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            sum: 0.0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+        }
+    }
+}
+
+impl Gathered {
+    pub fn push(&mut self, value: f64) {
+        self.add(Self {
+            count: 1,
+            sum: value,
+            min: value,
+            max: value,
+        });
+    }
+
+    fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.sum += more.sum;
+        self.min = self.min.min(more.min);
+        self.max = self.max.max(more.max);
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     start: Instant,
     last_event: Instant,
-    count: u64,
-    sum: f64,
-    max: f64,
+    values: Gathered,
 }
 
 impl Sample {
@@ -26,9 +62,7 @@ impl Sample {
         Self {
             start: now,
             last_event: now,
-            count: 0,
-            sum: 0.0,
-            max: f64::NEG_INFINITY,
+            values: Gathered::default(),
         }
     }
 }
@@ -56,6 +90,16 @@ impl Sampled {
     }
 
     pub fn record(&mut self, value: f64, now: Instant) {
+        let mut one = Gathered::default();
+        one.push(value);
+        self.add(one, now);
+    }
+
+    /// All of them as of `now`; without any, nothing.
+    pub fn add(&mut self, values: Gathered, now: Instant) {
+        if values.count == 0 {
+            return;
+        }
         let window = self.config.sample_window;
         let sample = match self.samples.get(self.current) {
             Some(sample) if now.saturating_duration_since(sample.start) < window => {
@@ -67,12 +111,10 @@ impl Sampled {
                 &mut self.samples[self.current]
             }
         };
-        sample.count += 1;
-        sample.sum += value;
-        sample.max = sample.max.max(value);
+        sample.values.add(values);
         sample.last_event = now;
-        self.count += 1;
-        self.sum += value;
+        self.count += values.count;
+        self.sum += values.sum;
     }
 
     fn advance(&mut self, now: Instant) -> &mut Sample {
@@ -99,40 +141,47 @@ impl Sampled {
         self.config.sample_window.saturating_mul(windows)
     }
 
-    /// Of the values that count; NaN if there are none.
+    /// Of the values that count; NaN if there are none. So are `min` and `max`.
     pub fn avg(&mut self, now: Instant) -> f64 {
-        self.purge(now);
-        let (count, sum) = self.recent();
-        if count == 0 {
-            f64::NAN
-        } else {
-            sum / count as f64
-        }
+        self.of_recent(now, |recent| recent.sum / recent.count as f64)
     }
 
-    /// Of the values that count; NaN if there are none.
+    pub fn min(&mut self, now: Instant) -> f64 {
+        self.of_recent(now, |recent| recent.min)
+    }
+
     pub fn max(&mut self, now: Instant) -> f64 {
+        self.of_recent(now, |recent| recent.max)
+    }
+
+    fn of_recent(&mut self, now: Instant, figure: impl FnOnce(&Gathered) -> f64) -> f64 {
         self.purge(now);
-        let max = self.samples.iter().map(|sample| sample.max);
-        let max = max.fold(f64::NEG_INFINITY, f64::max);
-        if self.recent().0 == 0 { f64::NAN } else { max }
+        let recent = self.recent();
+        if recent.count == 0 {
+            f64::NAN
+        } else {
+            figure(&recent)
+        }
     }
 
     /// The sum of the values, a second.
     pub fn rate(&mut self, now: Instant) -> f64 {
         self.purge(now);
-        self.recent().1 / self.elapsed(now).as_secs_f64()
+        self.recent().sum / self.elapsed(now).as_secs_f64()
     }
 
     /// How many values, a second.
     pub fn count_rate(&mut self, now: Instant) -> f64 {
         self.purge(now);
-        self.recent().0 as f64 / self.elapsed(now).as_secs_f64()
+        self.recent().count as f64 / self.elapsed(now).as_secs_f64()
     }
 
-    fn recent(&self) -> (u64, f64) {
-        let add = |(count, sum), sample: &Sample| (count + sample.count, sum + sample.sum);
-        self.samples.iter().fold((0, 0.0), add)
+    fn recent(&self) -> Gathered {
+        let mut recent = Gathered::default();
+        for sample in &self.samples {
+            recent.add(sample.values);
+        }
+        recent
     }
 
     /// Since the oldest sample began. Time that has not passed yet counts too: all windows but the

@@ -3,7 +3,7 @@
 //! It keeps fetch sessions as KIP-227 has them (and refuses what breaks them), holds a fetch that
 //! finds nothing until its wait is over, and writes down what it was asked.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -97,6 +97,8 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) nodes: Vec<i32>,
+    /// These take no connections.
+    pub(crate) down: BTreeSet<i32>,
     pub(crate) logs: BTreeMap<(String, i32), PartitionLog>,
     pub(crate) topic_ids: BTreeMap<String, Uuid>,
     pub(crate) seen: Vec<Seen>,
@@ -121,6 +123,7 @@ impl Broker {
     pub(crate) fn new(nodes: &[i32]) -> Self {
         Self {
             nodes: nodes.to_vec(),
+            down: BTreeSet::new(),
             logs: BTreeMap::new(),
             topic_ids: BTreeMap::new(),
             seen: Vec::new(),
@@ -544,12 +547,10 @@ impl Broker {
         let mut responses: Vec<FetchableTopicResponse> = Vec::new();
         for ((name, index), asked) in partitions {
             let topic_id = self.topic_ids.get(name).copied().unwrap_or_default();
-            let committed = request.isolation_level == 1;
             let Some(log) = self.logs.get_mut(&(name.clone(), *index)) else {
                 continue;
             };
-            let data = read_partition(log, node, asked, committed, &mut left, &mut first);
-            let mut data = data;
+            let mut data = read_partition(log, node, asked, request, &mut left, &mut first);
             if let (Some(cut), Some(records)) = (self.cut_at, &mut data.records) {
                 records.truncate(cut);
             }
@@ -596,10 +597,11 @@ fn read_partition(
     log: &mut PartitionLog,
     node: i32,
     asked: &FetchPartition,
-    committed: bool,
+    request: &FetchRequest,
     left: &mut usize,
     first: &mut bool,
 ) -> PartitionData {
+    let committed = request.isolation_level == 1;
     let mut data = PartitionData {
         partition_index: asked.partition,
         high_watermark: log.high_watermark,
@@ -633,7 +635,8 @@ fn read_partition(
     if asked.fetch_offset < log.log_start || asked.fetch_offset > log.end() {
         return refuse(ErrorCode::OFFSET_OUT_OF_RANGE);
     }
-    if log.preferred_replica >= 0 && log.preferred_replica != node {
+    let has_rack = !request.rack_id.is_empty();
+    if has_rack && log.preferred_replica >= 0 && log.preferred_replica != node {
         data.preferred_read_replica = log.preferred_replica;
         return data;
     }

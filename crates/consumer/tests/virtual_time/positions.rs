@@ -535,6 +535,49 @@ fn a_closer_replica_is_read_from_and_the_leader_asked_when_it_does_not_know() {
     assert_eq!(resets(&world.broker), [-2], "no second reset");
 }
 
+/// Its leader goes on naming it until the cluster has noticed.
+#[test]
+fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back() {
+    let mut broker = Broker::new(&[1, 2]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let log = broker.log("t", 0);
+    (log.preferred_replica, log.follower) = (2, Some(2));
+    let mut world = World::new(
+        ConsumerConfig {
+            client_rack: "near".into(),
+            ..config()
+        },
+        broker,
+    );
+    let closer = |world: &World| {
+        let groups = world.consumer.metrics_snapshot(world.now);
+        let of_partition = groups.last().expect("the partition's");
+        let found = of_partition.values.iter();
+        let found = found.filter(|(name, _)| *name == "preferred-read-replica");
+        found.map(|(_, node)| *node as i32).collect::<Vec<_>>()
+    };
+    world.assign_all(1);
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    world.run();
+    assert_eq!(closer(&world), [2]);
+    world.take_down(2);
+    world.broker.append("t", 0, 11, plain(10, 1));
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.drain(100).expect("records").offsets(0), [10]);
+    assert_eq!(closer(&world), [-1]);
+    let asked = world.broker.seen.len();
+    world.advance(Duration::from_secs(5));
+    assert!(world.broker.seen.len() - asked < 20, "no busy loop");
+    world.broker.down.clear();
+    world.advance(Duration::from_secs(5));
+    world.broker.append("t", 0, 12, plain(11, 1));
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.drain(100).expect("records").offsets(0), [11]);
+    world.run();
+    assert_eq!(closer(&world), [2]);
+}
+
 #[test]
 fn lookups_answer_in_the_order_asked_and_over_several_leaders() {
     let mut broker = Broker::new(&[1, 2]);

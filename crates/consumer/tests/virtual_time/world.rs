@@ -198,6 +198,13 @@ impl World {
                 } else {
                     node
                 };
+                if self.broker.down.contains(&node) {
+                    let (address, reason) = (format!("node {node}"), "refused".to_owned());
+                    let error = ConnectionError::Connect { address, reason };
+                    self.cluster
+                        .handle(Event::ConnectFailed { conn, error }, self.now);
+                    return;
+                }
                 self.connections.insert(conn, node);
                 let api_versions = Arc::new(self.api_versions());
                 self.cluster
@@ -249,6 +256,29 @@ impl World {
         self.broker.held.clear();
         self.answers.clear();
         for conn in std::mem::take(&mut self.connections).into_keys() {
+            let error = ConnectionError::ClosedByPeer;
+            self.cluster
+                .handle(Event::Disconnected { conn, error }, self.now);
+            self.events = true;
+        }
+    }
+
+    /// A node dies, with its connections.
+    pub(crate) fn take_down(&mut self, node: NodeId) {
+        self.broker.down.insert(node);
+        self.broker.held.retain(|held| held.node != node);
+        let broken: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|(_, of)| **of == node)
+            .collect();
+        for conn in broken
+            .into_iter()
+            .map(|(conn, _)| *conn)
+            .collect::<Vec<_>>()
+        {
+            self.connections.remove(&conn);
+            self.answers.retain(|(of, _)| *of != conn);
             let error = ConnectionError::ClosedByPeer;
             self.cluster
                 .handle(Event::Disconnected { conn, error }, self.now);

@@ -1,0 +1,46 @@
+//! Reading from followers (KIP-392), and from leaders where a follower cannot be reached.
+//!
+//! ```text
+//! leader: "node 3 is closer" ──▶ lease of node 3 ──┬─ over after metadata_max_age
+//!                                                  └─ given up when node 3 is not reached
+//! ```
+//! A leader goes on naming a follower that is gone until the cluster has noticed, and sends no
+//! records along. So for a while no leader is told the client's rack: it then serves by itself.
+
+use std::time::{Duration, Instant};
+
+use thalweg_cluster::NodeId;
+use thalweg_protocol::Str;
+
+use crate::fetcher::Fetcher;
+
+/// About as long as a cluster takes to notice that a broker is gone (broker.session.timeout.ms is
+/// 9 s).
+const RACK_HIDDEN: Duration = Duration::from_secs(10);
+
+impl Fetcher {
+    pub(crate) fn note_closer_replica(&mut self, node: NodeId) {
+        self.nodes.entry(node).or_default().is_closer = true;
+    }
+
+    /// What was read from this node because it is closer is read from its leaders again.
+    pub(crate) fn give_up_closer_replica(&mut self, node: NodeId, now: Instant) {
+        let Some(entry) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        if !std::mem::take(&mut entry.is_closer) {
+            return;
+        }
+        self.shared.subscription.lock().give_up_replica(node);
+        self.rack_hidden_until = Some(now + RACK_HIDDEN);
+        self.dirty = true;
+    }
+
+    /// What a fetch request says of where this client is.
+    pub(crate) fn rack(&self, now: Instant) -> Str {
+        match self.rack_hidden_until {
+            Some(until) if now < until => Str::default(),
+            _ => self.shared.config.client_rack.clone(),
+        }
+    }
+}
