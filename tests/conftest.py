@@ -31,7 +31,13 @@ _ALONE = {"test_broker_killed.py", "test_demo.py", "test_registration.py"}
 # These share wheels that take minutes to build.
 _TOGETHER = {"packaging"}
 # The longest files begin, so that none of them is left for one process at the end.
-_FIRST = ["test_installed.py", "test_exchange.py", "test_cluster_killed.py", "test_stream_read.py"]
+_FIRST = [
+    "test_installed.py",
+    "test_exchange.py",
+    "test_cluster_killed.py",
+    "test_cluster_transactions.py",
+    "test_stream_read.py",
+]
 
 
 def _rank(item: pytest.Item) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.clients import Clients
 from tests.integration.scripted import ScriptedBroker
+from tests.support.kafka import RealKafka
 from thalweg import EmbeddedBroker
 
 
@@ -44,3 +45,23 @@ def scripted(clients: Clients) -> Iterator[ScriptedBroker]:
     yield broker
     clients.close()
     broker.close()
+
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[RealKafka]:
+    """A real cluster for a file; writes are taken while two of its nodes are in sync."""
+    configs = {
+        "min.insync.replicas": "2",
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    }
+    with RealKafka("4.3", nodes=3, configs=configs) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def cluster(three_nodes: RealKafka) -> RealKafka:
+    """The cluster, whole: what a failed test left killed is started again."""
+    for node in three_nodes.nodes:
+        if not node.running:
+            three_nodes.start_node(node.node_id)
+    return three_nodes

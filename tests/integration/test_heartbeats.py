@@ -35,6 +35,7 @@ WHERE: Any = ("coordinator", "group", GROUP)
 SESSION_MS = 2500
 HOUR_MS = 3_600_000
 _COORDINATOR_LOADING = 14
+_UNKNOWN_SERVER_ERROR, _REQUEST_TIMED_OUT, _GROUP_AUTHORIZATION_FAILED = -1, 7, 30
 _NOT_COORDINATOR, _UNKNOWN_MEMBER, _REBALANCE_IN_PROGRESS = 16, 25, 27
 
 
@@ -299,6 +300,20 @@ def test_a_poll_that_waits_hears_at_once_of_a_member_that_is_no_more(
     scripted.answer(HEARTBEAT, lambda _: group_answer(0))
     _beat(consumer)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 5)
+
+
+def test_heartbeats_go_on_after_an_error_that_says_nothing_of_the_membership(
+    scripted: ScriptedBroker, clients: Clients
+) -> None:
+    """A classic member has nothing else to say, and would be out when its session ends."""
+    codes = [_UNKNOWN_SERVER_ERROR, _REQUEST_TIMED_OUT, _GROUP_AUTHORIZATION_FAILED]
+    left = list(codes)
+    scripted.answer(HEARTBEAT, lambda _: group_answer(left.pop(0) if left else 0))
+    consumer = _member(clients, scripted)
+    _beat(consumer)
+    wait_until(lambda: _count(scripted, HEARTBEAT) >= 8, 30)
+    told = consumer._notable_heartbeats()
+    assert [body["ErrorCode"] for body, _ in told] == codes
 
 
 def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -25,12 +26,22 @@ class Produced:
     expected: dict[int, Path]
 
 
+@dataclass(frozen=True)
+class Mix:
+    """Records in files: by codec, to be produced, and by partition, as they are to be found."""
+
+    count: int
+    parts: dict[str, Path]
+    expected: dict[int, Path]
+
+
 class Exchange:
     """Topics by broker and producer, each produced once, when first asked for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._produced: dict[tuple[str, str], Produced] = {}
+        self._mixes: dict[tuple[bool, bool], Mix] = {}
 
     def produced(self, broker: Broker, producer: str) -> Produced:
         """The topic that `producer` filled on `broker`."""
@@ -50,30 +61,40 @@ class Exchange:
 
     def _produce(self, broker: Broker, producer: str) -> Produced:
         """All codecs into one topic, so that every consumer meets all of them."""
-        count = scaled(RECORDS, minimum=1000)
         topic = broker.create_topic(f"exchange-{producer}", PARTITIONS)
-        mix = records(
-            count,
-            partitions=PARTITIONS,
-            null_header_values=producer in peers.SENDS_NULL_HEADER_VALUES,
-            neither=producer in peers.SENDS_NEITHER_KEY_NOR_VALUE,
+        mix = self._mix(
+            producer in peers.SENDS_NULL_HEADER_VALUES,
+            producer in peers.SENDS_NEITHER_KEY_NOR_VALUE,
         )
-        sent = f"{broker.kind}-{producer}"
-        expected = {p: self.folder / f"{sent}-{p}" for p in range(PARTITIONS)}
-        files = {p: path.open("wb") for p, path in expected.items()}
+        peers.produce(producer, broker.bootstrap_servers, topic, mix.parts)
+        return Produced(topic, mix.count, mix.expected)
+
+    def _mix(self, null_header_values: bool, neither: bool) -> Mix:
+        """The same for all brokers and clients that can send it: at full scale it fills a disk."""
+        kind = null_header_values, neither
+        if kind not in self._mixes:
+            count = scaled(RECORDS, minimum=1000)
+            mix = records(
+                count,
+                partitions=PARTITIONS,
+                null_header_values=null_header_values,
+                neither=neither,
+            )
+            self._mixes[kind] = self._written(mix, count, f"mix-{len(self._mixes)}")
+        return self._mixes[kind]
+
+    def _written(self, mix: Iterator[Record], count: int, name: str) -> Mix:
+        expected = {p: self.folder / f"{name}-{p}" for p in range(PARTITIONS)}
+        parts = {codec: self.folder / f"{name}-{codec}" for codec in CODECS}
         share = -(-count // len(CODECS))
-        parts = {codec: self.folder / f"{sent}-{codec}" for codec in CODECS}
-        for path in parts.values():
-            part = list(islice(mix, share))
-            write_records(path, part)
-            for record in part:
-                files[record.partition].write(encode(record))
-        for file in files.values():
-            file.close()
-        peers.produce(producer, broker.bootstrap_servers, topic, parts)
-        for path in parts.values():
-            path.unlink()
-        return Produced(topic, count, expected)
+        with ExitStack() as stack:
+            files = {p: stack.enter_context(path.open("wb")) for p, path in expected.items()}
+            for path in parts.values():
+                part = list(islice(mix, share))
+                write_records(path, part)
+                for record in part:
+                    files[record.partition].write(encode(record))
+        return Mix(count, parts, expected)
 
 
 def first_difference(produced: Produced, consumed: Iterator[Record]) -> str | None:

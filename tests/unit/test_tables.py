@@ -90,8 +90,9 @@ def test_notebooks_see_the_first_rows_escaped():
 
 @pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
 def test_a_missing_library_says_what_to_install(library, monkeypatch):
-    monkeypatch.setitem(sys.modules, library, None)
+    # Made first: making it, pyarrow itself looks for pandas.
     method: Any = getattr(table(), f"to_{library}")
+    monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf"{library} is needed: pip install 'thalweg\["):
         method()
     if library == "pyarrow":

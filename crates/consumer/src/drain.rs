@@ -85,7 +85,11 @@ pub(crate) fn drain<S: RecordSink>(
             }
             _ => {
                 drop(assigned);
-                buffer.put_back(fetch);
+                if stop == Stop::Refused && drained.records == 0 {
+                    buffer.put_last(fetch);
+                } else {
+                    buffer.put_back(fetch);
+                }
                 // A batch in work or a corrupt one in front: not to be drained over and over.
                 if matches!(stop, Stop::NotReady) {
                     continue;

@@ -3,6 +3,9 @@
 //! The binding maps each variant to the exception class of the same name; whether a caller may
 //! simply call again is decided here, in [`ConsumerError::is_retriable`], and nowhere else.
 
+use std::sync::Arc;
+
+use thalweg_cluster::{ConnectionError, NodeId};
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::topic_partition::{Listed, TopicPartition};
@@ -77,6 +80,13 @@ pub enum ConsumerError {
     PartitionCommitFailed {
         partition: TopicPartition,
         code: ErrorCode,
+    },
+
+    /// No setting of this client lets it connect to a node that leads partitions of its own.
+    #[error("node {node}: {cause}")]
+    Connection {
+        node: NodeId,
+        cause: Arc<ConnectionError>,
     },
 
     /// A broker answered a code that is not expected here.

@@ -77,6 +77,11 @@ impl FetchBuffer {
         self.lock().queue.push_front(fetch);
     }
 
+    /// Behind all others: its first record cannot be taken, and theirs may be.
+    pub(crate) fn put_last(&self, fetch: Box<CompletedFetch>) {
+        self.lock().queue.push_back(fetch);
+    }
+
     pub(crate) fn push_error(&self, error: ConsumerError, about: Vec<(TopicPartition, u64)>) {
         let mut state = self.lock();
         if !state.errors.iter().any(|queued| queued.error == error) {

@@ -8,14 +8,16 @@
 //! fetched meanwhile. If that look finds nothing, the node rests until a partition is emptied or
 //! the rest is over, and is then asked to wait as usual.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
-use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose};
+use thalweg_cluster::{Cluster, ConnectionError, NodeId, Outgoing, Purpose};
 use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
 use thalweg_protocol::{ApiKey, Str, Uuid};
 
 use crate::config::ConsumerConfig;
+use crate::error::ConsumerError;
 use crate::fetch_session::Plan;
 use crate::fetcher::{FetchInFlight, Fetcher, InFlight, NodeFetch};
 
@@ -45,6 +47,7 @@ impl Fetcher {
             if !cluster.is_ready(node, Purpose::Fetch, now) {
                 if cluster.is_backing_off(node, Purpose::Fetch, now) {
                     self.give_up_closer_replica(node, now);
+                    self.tell_fatal(node, cluster.connection_error(node, Purpose::Fetch));
                 }
                 // The actor's turns while it connects ask again.
                 self.waiting = true;
@@ -52,6 +55,25 @@ impl Fetcher {
             }
             self.send_fetch(node, max_bytes, probe, cluster, now);
         }
+    }
+
+    /// What no retry cures is the application's to know; each attempt is told once.
+    pub(crate) fn tell_fatal(&mut self, node: NodeId, error: Option<Arc<ConnectionError>>) {
+        let Some(cause) = error.filter(|cause| cause.is_fatal()) else {
+            return;
+        };
+        let entry = self.nodes.entry(node).or_default();
+        if entry
+            .told
+            .as_ref()
+            .is_some_and(|told| Arc::ptr_eq(told, &cause))
+        {
+            return;
+        }
+        entry.told = Some(Arc::clone(&cause));
+        let error = ConsumerError::Connection { node, cause };
+        self.shared.buffer.push_error(error, Vec::new());
+        self.shared.buffer.wake();
     }
 
     /// How many bytes the next answer may bring: a fair part of what the budget has left. None:

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use thalweg_cluster::{Backoff, Cluster, NodeId, RequestError, RequestId, ResponseBody, Role};
+use thalweg_cluster::{
+    Backoff, Cluster, ConnectionError, NodeId, RequestError, RequestId, ResponseBody, Role,
+};
 use thalweg_protocol::Request;
 
 use crate::consumer::Consumer;
@@ -41,6 +43,8 @@ pub(crate) struct NodeFetch {
     pub(crate) buffered: usize,
     /// A leader has named it as the closer replica of some partition.
     pub(crate) is_closer: bool,
+    /// The last failure to connect that the application was told of.
+    pub(crate) told: Option<Arc<ConnectionError>>,
 }
 
 #[derive(Debug)]
@@ -125,6 +129,9 @@ impl Fetcher {
             .unpin_paused(&self.shared.subscription, &self.shared.memory);
         let mut survey = self.look(now);
         self.settle_uncommitted(&survey);
+        for partition in &survey.gone {
+            self.log_is_gone(partition);
+        }
         self.send_resets(&mut survey, cluster, now, now_ms);
         self.send_validations(&mut survey, cluster, now);
         if survey.leaderless {

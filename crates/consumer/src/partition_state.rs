@@ -79,6 +79,9 @@ pub(crate) struct PartitionState {
     pub(crate) asked: bool,
     /// An error about this partition waits to be raised; nothing is tried before it is.
     pub(crate) blocked: bool,
+    /// The position is of a log that is no more, and there is no policy to find another by: told
+    /// again and again until the application seeks.
+    pub(crate) log_gone: bool,
     /// A failure was reported on a thread without a clock; the I/O thread sets `retry_at`.
     pub(crate) backoff_due: bool,
     pub(crate) retry_at: Option<Instant>,
@@ -117,6 +120,7 @@ impl PartitionState {
             buffered: false,
             asked: false,
             blocked: false,
+            log_gone: false,
             backoff_due: false,
             retry_at: None,
             attempts: 0,
@@ -144,6 +148,7 @@ impl PartitionState {
         self.buffered = false;
         self.asked = false;
         self.blocked = false;
+        self.log_gone = false;
         self.backoff_due = false;
         self.retry_at = None;
         self.attempts = 0;
@@ -177,7 +182,11 @@ impl PartitionState {
     }
 
     pub(crate) fn is_fetchable(&self, now: Instant) -> bool {
-        !self.paused && !self.buffered && self.due(now) && self.valid_position().is_some()
+        !self.paused
+            && !self.buffered
+            && !self.log_gone
+            && self.due(now)
+            && self.valid_position().is_some()
     }
 
     /// The closer replica, while its lease lasts.

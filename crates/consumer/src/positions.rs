@@ -137,18 +137,18 @@ impl Fetcher {
     }
 
     /// The topic was deleted and made again: the position means nothing in the new log.
-    fn log_is_gone(&self, partition: &TopicPartition) {
+    pub(crate) fn log_is_gone(&self, partition: &TopicPartition) {
         let position = {
-            let assigned = self.shared.subscription.lock();
-            match assigned
-                .get(partition)
-                .map(|state| (state.phase, state.stamp))
-            {
-                Some((Phase::Fetching(position) | Phase::AwaitValidation(position), stamp)) => {
-                    Some((position, stamp))
+            let mut assigned = self.shared.subscription.lock();
+            let state = assigned.edit(partition);
+            state.and_then(|state| match state.phase {
+                Phase::Fetching(position) | Phase::AwaitValidation(position) => {
+                    // With a policy it enters another phase, which ends this.
+                    state.log_gone = true;
+                    Some((position, state.stamp))
                 }
                 _ => None,
-            }
+            })
         };
         if let Some((position, stamp)) = position {
             self.truncated(partition, stamp, position, None);
@@ -201,6 +201,7 @@ impl Fetcher {
     ) {
         for (node, targets) in std::mem::take(&mut survey.reset) {
             let Some(version) = version(node, ApiKey::LIST_OFFSETS, cluster, now) else {
+                self.tell_fatal(node, cluster.connection_error(node, Purpose::General));
                 self.look_again(targets.iter().map(|t| &t.partition));
                 continue;
             };

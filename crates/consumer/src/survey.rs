@@ -4,7 +4,7 @@
 //! touched, revoked, due again --> fetch      (node, partition): fetch it from here, or no longer
 //!                             --> reset      {node: [...]}      ListOffsets
 //!                             --> validate   {node: [...]}      OffsetForLeaderEpoch
-//!                             --> uncommitted, leaderless, timers
+//!                             --> uncommitted, gone, leaderless, timers
 //! ```
 //! Each partition remembers what the last look said of it (in which node's session it is, at
 //! which node it counts as buffered), so that a look yields changes only. What cannot be done yet
@@ -54,6 +54,8 @@ pub(crate) struct Survey {
     pub(crate) reset: BTreeMap<NodeId, Vec<ResetTarget>>,
     pub(crate) validate: BTreeMap<NodeId, Vec<ValidationTarget>>,
     pub(crate) uncommitted: Vec<(TopicPartition, u64)>,
+    /// Their positions are of logs that are no more.
+    pub(crate) gone: Vec<TopicPartition>,
     /// Some partition waits for a leader.
     pub(crate) leaderless: bool,
 }
@@ -120,6 +122,10 @@ impl Look<'_> {
             return;
         }
         let stamp = state.stamp;
+        if state.log_gone {
+            survey.gone.push(partition.clone());
+            return;
+        }
         match (state.phase, state.leader) {
             (Phase::Initializing, _) => {}
             (Phase::Uncommitted, _) => survey.uncommitted.push((partition.clone(), stamp)),

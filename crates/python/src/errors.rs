@@ -249,6 +249,7 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
         ConsumerError::Timeout { .. } | ConsumerError::PositionTimeout { .. } => {
             instance(py, "KafkaTimeoutError", &text)
         }
+        ConsumerError::Connection { cause, .. } => instance(py, connection_class(cause), &text),
         ConsumerError::UnsupportedVersion { .. } => instance(py, "UnsupportedVersionError", &text),
         ConsumerError::DataLoss { .. } => instance(py, "OffsetOutOfRangeError", &text),
         // NotAssigned, NotSubscribed, NoGroupId, Closed, and what a later core adds for a wrong

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from thalweg.coordinator.driver import _offsets
 from thalweg.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
@@ -370,6 +371,17 @@ def test_auto_commit_sends_what_moved_when_it_is_due(make):
     consumer.hooks.before_poll(1000)
     sent = consumer.client.requests[-1][1]["Topics"][0]["Partitions"]
     assert [row["PartitionIndex"] for row in sent] == [1]
+
+
+def test_what_does_not_move_is_committed_again_now_and_then(make, monkeypatch):
+    """A coordinator forgets what nobody commits, though an idle consumer is still at it."""
+    monkeypatch.setattr(_offsets, "_REFRESH_MS", 0.0)
+    consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
+    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.known = {ZERO: OffsetAndMetadata(1)}
+    for _ in range(3):
+        consumer.hooks.before_poll(1000)
+    assert len(consumer.client.requests) == 3
 
 
 def test_auto_commit_waits_for_its_interval(make):

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import wait_until
+from thalweg import ConsumerRebalanceListener
+from thalweg.coordinator.driver import _membership
 from thalweg.coordinator.protocol import Assignment
 from thalweg.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
     KafkaConnectionError,
+    NotCoordinatorError,
     RebalanceInProgressError,
 )
 from thalweg.structs import OffsetAndMetadata, TopicPartition
@@ -126,6 +130,112 @@ def test_positions_are_committed_before_partitions_go_and_nothing_is_handed_out_
     polled(consumer)
     assert ("hold", False) in consumer.calls
     assert "JoinGroup" in apis(consumer)[-3:]
+
+
+def joins(consumer: Any) -> int:
+    """How often it has joined, after some more polls."""
+    polled(consumer)
+    return apis(consumer).count("JoinGroup")
+
+
+def rebalanced(consumer: Any) -> None:
+    consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
+    polled(consumer)
+
+
+def fetched(offset: int) -> dict[str, Any]:
+    row = {
+        "PartitionIndex": 0,
+        "CommittedOffset": offset,
+        "CommittedLeaderEpoch": -1,
+        "Metadata": "",
+        "ErrorCode": 0,
+    }
+    topics = [{"Name": "t", "Partitions": [row]}]
+    return {"Groups": [{"GroupId": "g", "ErrorCode": 0, "Topics": topics}]}
+
+
+def not_committed(code: int) -> dict[str, Any]:
+    rows = [{"PartitionIndex": 0, "ErrorCode": code}]
+    return {"Topics": [{"Name": "t", "Partitions": rows}]}
+
+
+def test_the_commit_before_partitions_go_is_tried_again(make):
+    consumer = make()
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    moved = not_committed(NotCoordinatorError.errno)
+    consumer.client.answers["OffsetCommit"] = [moved, moved, {"Topics": []}]
+    consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
+    wait_until(lambda: joins(consumer) == 2, 5)
+    assert apis(consumer).count("OffsetCommit") == 3
+    assert apis(consumer).index("OffsetCommit") < len(apis(consumer)) - 1
+    assert ("group", "g") in consumer.client.forgotten
+
+
+def test_the_commit_before_partitions_go_is_not_tried_for_ever(make, monkeypatch):
+    monkeypatch.setattr(_membership, "_AUTO_COMMIT_LIMIT_MS", 50.0)
+    consumer = make()
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    consumer.client.answers["OffsetCommit"] = not_committed(NotCoordinatorError.errno)
+    consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
+    wait_until(lambda: joins(consumer) == 2, 5)
+    assert apis(consumer).count("OffsetCommit") > 2
+
+
+def test_the_last_commit_of_a_member_is_tried_again(make):
+    consumer = make()
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    gone = KafkaConnectionError("gone")
+    consumer.client.answers["OffsetCommit"] = [gone, gone, {"Topics": []}]
+    consumer.close()
+    assert apis(consumer)[-4:] == ["OffsetCommit"] * 3 + ["LeaveGroup"]
+
+
+@pytest.mark.parametrize("what", ["on_partitions_revoked", "on_partitions_assigned"])
+def test_an_interrupted_listener_does_not_stop_the_membership(make, what):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            self.tell("on_partitions_revoked")
+
+        def on_partitions_assigned(self, assigned):
+            self.tell("on_partitions_assigned")
+
+        def tell(self, called):
+            if called == what and interrupts:
+                interrupts.pop()
+                raise KeyboardInterrupt
+
+    interrupts: list[int] = []
+    consumer = make()
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    interrupts.append(1)
+    with pytest.raises(KeyboardInterrupt):
+        rebalanced(consumer)
+    consumer.client.answers["SyncGroup"] = synced(ONE)
+    polled(consumer)
+    rebalanced(consumer)
+    assert consumer.assignment() == {ONE}
+    assert apis(consumer).count("JoinGroup") == 3
+
+
+def test_offsets_that_were_asked_for_before_partitions_went_are_not_used(make):
+    consumer = make(enable_auto_commit=False)
+    polled(consumer)
+    consumer.waiting = [ZERO]
+    held: list[Any] = []
+    consumer.client.held = held
+    consumer.hooks.before_poll(0)
+    assert apis(consumer)[-1] == "OffsetFetch"
+    consumer.client.held = None
+    consumer.client.answers["OffsetFetch"] = fetched(7)
+    rebalanced(consumer)
+    held[0].complete(fetched(1))
+    polled(consumer)
+    assert consumer.found[ZERO].offset == 7
 
 
 def test_a_commit_outside_of_the_group_says_what_to_do(make):

@@ -3,10 +3,11 @@
 //! It keeps fetch sessions as KIP-227 has them (and refuses what breaks them), holds a fetch that
 //! finds nothing until its wait is over, and writes down what it was asked.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use thalweg_cluster::ConnectionError;
 use thalweg_protocol::messages::fetch::{
     AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, FetchableTopicResponse,
     LeaderIdAndEpoch, PartitionData,
@@ -97,8 +98,8 @@ pub(crate) struct Held {
 #[derive(Debug)]
 pub(crate) struct Broker {
     pub(crate) nodes: Vec<i32>,
-    /// These take no connections.
-    pub(crate) down: BTreeSet<i32>,
+    /// Nodes that take no connections, and what they say.
+    pub(crate) down: BTreeMap<i32, ConnectionError>,
     pub(crate) logs: BTreeMap<(String, i32), PartitionLog>,
     pub(crate) topic_ids: BTreeMap<String, Uuid>,
     pub(crate) seen: Vec<Seen>,
@@ -123,7 +124,7 @@ impl Broker {
     pub(crate) fn new(nodes: &[i32]) -> Self {
         Self {
             nodes: nodes.to_vec(),
-            down: BTreeSet::new(),
+            down: BTreeMap::new(),
             logs: BTreeMap::new(),
             topic_ids: BTreeMap::new(),
             seen: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use thalweg_cluster::ConnectionError;
 use thalweg_consumer::{
     ConsumerConfig, ConsumerError, FetchPosition, OffsetReset, OffsetSpec, TopicPartition,
 };
@@ -483,6 +484,73 @@ fn a_recreated_topic_is_not_read_from_the_old_position() {
         (0..20).collect::<Vec<_>>(),
         "the policy decided, not offset 10"
     );
+}
+
+/// Without a policy only the application knows where to begin in the new log, and until it has said so
+/// nothing is read of it, however long it is.
+#[test]
+fn a_recreated_topic_without_policy_is_told_of_until_the_application_seeks() {
+    let none = ConsumerConfig {
+        auto_offset_reset: OffsetReset::None,
+        ..config()
+    };
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let mut world = World::new(none, broker);
+    world.assign_all(1);
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.run();
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    world.broker.create("t", 1, 1);
+    world.broker.topic_ids.insert("t".into(), Uuid([99; 16]));
+    world.broker.append("t", 0, 20, plain(0, 20));
+    world.broker.held.clear();
+    world.disconnect();
+    for _ in 0..3 {
+        world.advance(Duration::from_secs(5));
+        let told = world.drain(100);
+        assert!(
+            matches!(told, Err(ConsumerError::LogTruncation { offset: 10, .. })),
+            "{told:?}"
+        );
+    }
+    world.consumer.seek(&tp(0), 15, -1).expect("assigned");
+    world.advance(Duration::from_secs(1));
+    let got = world.drain(100).expect("records of the new topic");
+    assert_eq!(got.offsets(0), (15..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_leader_that_refuses_this_client_is_told_of_and_the_others_are_read() {
+    let mut broker = Broker::new(&[1, 2]);
+    broker.create("t", 2, 1);
+    broker.log("t", 1).leader = 2;
+    ten(&mut broker);
+    let refused = ConnectionError::Authentication {
+        address: "node 2".into(),
+        message: "expired".into(),
+    };
+    broker.down.insert(2, refused);
+    let mut world = World::new(config(), broker);
+    world.assign_all(2);
+    let (mut read, mut told) = (0, 0);
+    for _ in 0..10 {
+        world.advance(Duration::from_millis(100));
+        match world.drain(100) {
+            Ok(got) => read += got.offsets(0).len(),
+            Err(error) => {
+                assert!(
+                    matches!(&error, ConsumerError::Connection { node: 2, cause }
+                        if cause.to_string().contains("expired")),
+                    "{error:?}"
+                );
+                told += 1;
+            }
+        }
+    }
+    assert_eq!(read, 10);
+    assert!((1..8).contains(&told), "{told}");
 }
 
 /// KIP-392: a follower that lags has not yet what was read from the leader, and that is no reason for

@@ -198,9 +198,7 @@ impl World {
                 } else {
                     node
                 };
-                if self.broker.down.contains(&node) {
-                    let (address, reason) = (format!("node {node}"), "refused".to_owned());
-                    let error = ConnectionError::Connect { address, reason };
+                if let Some(error) = self.broker.down.get(&node).cloned() {
                     self.cluster
                         .handle(Event::ConnectFailed { conn, error }, self.now);
                     return;
@@ -265,7 +263,9 @@ impl World {
 
     /// A node dies, with its connections.
     pub(crate) fn take_down(&mut self, node: NodeId) {
-        self.broker.down.insert(node);
+        let (address, reason) = (format!("node {node}"), "refused".to_owned());
+        let error = ConnectionError::Connect { address, reason };
+        self.broker.down.insert(node, error);
         self.broker.held.retain(|held| held.node != node);
         let broken: Vec<_> = self
             .connections

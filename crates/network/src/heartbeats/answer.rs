@@ -47,7 +47,9 @@ impl Answer {
         self.code == ErrorCode::NONE && self.epoch == epoch && !self.has_assignment
     }
 
-    pub(crate) fn after(&self) -> After {
+    /// `is_classic`: it answers `Heartbeat`, which a classic member has nothing to put in place of. One
+    /// of the newer protocol decides by itself how it goes on after an error.
+    pub(crate) fn after(&self, is_classic: bool) -> After {
         match self.code {
             // A group that rebalances keeps who heartbeats until the rebalance timeout is over; who
             // falls silent is out after the session timeout, though his application may only be
@@ -57,6 +59,11 @@ impl Answer {
                 After::TryAgain { look_up: true }
             }
             ErrorCode::COORDINATOR_LOAD_IN_PROGRESS => After::TryAgain { look_up: false },
+            ErrorCode::UNKNOWN_MEMBER_ID
+            | ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::FENCED_INSTANCE_ID => After::Pause,
+            // Whatever else is wrong, who falls silent is out after the session timeout.
+            _ if is_classic => After::TryAgain { look_up: false },
             _ => After::Pause,
         }
     }
@@ -83,7 +90,7 @@ mod tests {
     #[test]
     fn a_plain_answer_is_quiet() {
         assert!(classic(0).is_quiet(None));
-        assert_eq!(classic(0).after(), After::GoOn);
+        assert_eq!(classic(0).after(true), After::GoOn);
         assert!(consumer(7, Value::Null).is_quiet(Some(7)));
         assert_eq!(
             consumer(7, Value::Null).interval,
@@ -103,10 +110,15 @@ mod tests {
 
     #[test]
     fn every_error_is_news_and_only_some_let_heartbeats_go_on() {
-        let after = |code: ErrorCode| {
+        let after_of = |code: ErrorCode, is_classic| {
             let answer = classic(code.0);
             assert!(!answer.is_quiet(None), "{}", code.name());
-            answer.after()
+            answer.after(is_classic)
+        };
+        let after = |code| {
+            let found = after_of(code, true);
+            assert_eq!(found, after_of(code, false), "{}", code.name());
+            found
         };
         assert_eq!(after(ErrorCode::REBALANCE_IN_PROGRESS), After::GoOn);
         for moved in [
@@ -121,10 +133,16 @@ mod tests {
             ErrorCode::UNKNOWN_MEMBER_ID,
             ErrorCode::ILLEGAL_GENERATION,
             ErrorCode::FENCED_INSTANCE_ID,
-            ErrorCode::FENCED_MEMBER_EPOCH,
-            ErrorCode::GROUP_AUTHORIZATION_FAILED,
         ] {
             assert_eq!(after(lost), After::Pause);
+        }
+        for other in [
+            ErrorCode::UNKNOWN_SERVER_ERROR,
+            ErrorCode::REQUEST_TIMED_OUT,
+            ErrorCode::GROUP_AUTHORIZATION_FAILED,
+        ] {
+            assert_eq!(after_of(other, true), After::TryAgain { look_up: false });
+            assert_eq!(after_of(other, false), After::Pause);
         }
     }
 }

@@ -71,6 +71,13 @@ struct Heartbeat {
     call: Call,
 }
 
+impl Heartbeat {
+    /// Only the newer protocol's has an epoch.
+    fn is_classic(&self) -> bool {
+        self.epoch.is_none()
+    }
+}
+
 impl HeartbeatManager {
     pub(super) fn new(shared: Arc<Shared>, request_timeout: Duration, backoff: Backoff) -> Self {
         Self {
@@ -250,7 +257,7 @@ impl HeartbeatManager {
         now: Instant,
     ) {
         let answer = Answer::read(&body);
-        let after = answer.after();
+        let after = answer.after(heartbeat.is_classic());
         if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
             match after {
                 After::GoOn => {
@@ -276,7 +283,7 @@ impl HeartbeatManager {
     fn failed(&mut self, heartbeat: &Heartbeat, error: ClientError, now: Instant) {
         if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
             // A node that is not reachable is no coordinator to the cluster any more.
-            if error.is_retriable() {
+            if error.is_retriable() || heartbeat.is_classic() {
                 order.schedule.retry(&mut self.backoff, now);
             } else {
                 order.schedule.pause();

@@ -126,6 +126,7 @@ class Driver:
         self._told_at_all = True
         if gone:
             tell(self._listener, "on_partitions_revoked", gone)
+        self._offsets.forget([*gone, *new])
         self._consumer._assign(sorted(wanted))
         tell(self._listener, "on_partitions_assigned", new)
 
@@ -137,6 +138,7 @@ class Driver:
             if gone:
                 await self._told("on_partitions_revoked", gone)
             if self._topics.subscribed:  # it may have been given up meanwhile
+                self._offsets.forget([*gone, *new])
                 self._consumer._assign(wanted)
                 await self._told("on_partitions_assigned", new)
         finally:
@@ -161,7 +163,7 @@ class Driver:
         if self._topics.subscribed:
             raise IllegalStateError(_ONE_WAY)
         self._offsets.commit_what_moved()
-        self._offsets.forget_marks(self._consumer.assignment() ^ set(partitions))
+        self._offsets.forget(self._consumer.assignment() ^ set(partitions))
         self._assigned_by_user = bool(partitions)
         self._consumer._assign(partitions)
         self._consumer.reenter()  # new partitions may wait for their committed offsets

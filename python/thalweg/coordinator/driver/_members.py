@@ -31,11 +31,11 @@ def make_member(config: Mapping[str, Any]) -> Member:
                 retry_backoff_ms=config["retry_backoff_ms"],
                 retry_backoff_max_ms=config["retry_backoff_max_ms"],
             ),
-            _jitter,
+            jitter,
         )
     settings = MemberSettings(**{name: config[name] for name in _FIELDS})
-    return ClassicMember(settings, resolved(config["partition_assignment_strategy"]), _jitter)
+    return ClassicMember(settings, resolved(config["partition_assignment_strategy"]), jitter)
 
 
-def _jitter() -> float:
+def jitter() -> float:
     return random.uniform(0.8, 1.2)

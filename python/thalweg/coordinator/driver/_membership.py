@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._figures import Figures
-from thalweg.coordinator.driver._members import make_member
+from thalweg.coordinator.driver._members import jitter, make_member
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
 from thalweg.coordinator.driver._waits import Wait, Waiting
@@ -50,7 +51,13 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
-from thalweg.errors import CommitFailedError, KafkaError, MemberIdRequiredError
+from thalweg.errors import (
+    CommitFailedError,
+    KafkaError,
+    MemberIdRequiredError,
+    RetriableError,
+    StaleMemberEpochError,
+)
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
 __all__ = ["Membership"]
@@ -60,6 +67,8 @@ Chore = AutoCommit | Revoke | Lose | Assign
 _AUTO_COMMIT_LIMIT_MS: Final = 5000.0
 # Who leaves waits no longer for the answer: without it the session ends all the same.
 _LEAVE_LIMIT_MS: Final = 5000.0
+# A new epoch of the member comes by itself: the next try carries it.
+_RETRIED: Final = (RetriableError, StaleMemberEpochError)
 _REBALANCING: Final = ("JoinGroup", "SyncGroup")
 
 
@@ -79,13 +88,15 @@ class _UnderWay:
     Attributes:
         is_done: Whether that is over.
         until_ms: When it is given up; None: not before the end.
-        task: The listener's; None: it is a commit.
+        task: The listener's; None: it is a commit, or time.
+        is_pause: It is time.
         then: What is left to do.
     """
 
     is_done: Callable[[], bool]
     until_ms: float | None = None
     task: Any = None
+    is_pause: bool = False
     then: Callable[[], object] | None = None
 
     def is_over(self) -> bool:
@@ -121,6 +132,7 @@ class Membership:
         self._requests: dict[int, _Sent] = {}
         self._chores: deque[Chore] = deque()
         self._at_work = False
+        self._is_unfinished = False  # the member waits to hear that its chores are done
         self._under_way: _UnderWay | None = None
         self._blocks = blocks
         self._figures = figures
@@ -220,7 +232,8 @@ class Membership:
             case WatchTopics():
                 self._topics.watch(action.topics, action.ids)
             case Raise():
-                self._raised.append(action.error)
+                if repr(action.error) not in map(repr, self._raised):
+                    self._raised.append(action.error)
             case Fail():
                 self._failed = action.error
             case _:
@@ -239,15 +252,16 @@ class Membership:
 
     def _work(self) -> None:
         """Does what is to be done in the application's thread, as far as it need not wait."""
-        if self._at_work or not (self._chores or self._under_way):
+        if self._at_work or not (self._chores or self._under_way or self._is_unfinished):
             return  # a listener that commits or seeks comes by here again
-        self._at_work = True
+        self._at_work = self._is_unfinished = True
         try:
             while self._is_free() and self._chores:
                 self._begin(self._chores.popleft())
         finally:
             self._at_work = False
         if self._under_way is None:
+            self._is_unfinished = False
             if self._is_new:
                 self._is_new = False
                 self._figures.rebalance_is_over()
@@ -266,16 +280,14 @@ class Membership:
         self._under_way = None
         self._consumer._hold(False)
         if under_way.then is not None:
-            under_way.then()
-        return True
+            under_way.then()  # perhaps to wait for more
+        return self._under_way is None
 
     def _begin(self, chore: Chore) -> None:
         self._figures.rebalance_goes_on()
         match chore:
             case AutoCommit():
-                future = self._offsets.commit_what_moved()
-                if future is not None:
-                    self._wait(_UnderWay(lambda: future.is_done, now_ms() + _AUTO_COMMIT_LIMIT_MS))
+                self._auto_commit(self._backoff(), now_ms() + _AUTO_COMMIT_LIMIT_MS)
             case Revoke(partitions):
                 then = functools.partial(self._take_away, partitions)
                 self._tell("on_partitions_revoked", partitions, then)
@@ -284,9 +296,28 @@ class Membership:
                 self._tell("on_partitions_lost", partitions, then)
             case Assign(assigned, added):
                 self._was_assigned = self._is_new = True
-                self._offsets.forget_marks(added)
+                self._offsets.forget(added)
                 self._assign(assigned)
                 self._tell("on_partitions_assigned", added, None)
+
+    def _auto_commit(self, backoff: Backoff, until_ms: float) -> None:
+        """Commits, and again after what a retry may cure, until it is to be given up."""
+        future = self._offsets.commit_what_moved()
+        if future is None:
+            return
+
+        def over() -> None:
+            again_ms = now_ms() + backoff.failed()
+            if isinstance(future.exception, _RETRIED) and again_ms < until_ms:
+                again = functools.partial(self._auto_commit, backoff, until_ms)
+                pause = _UnderWay(lambda: False, again_ms, is_pause=True, then=again)
+                self._wait(pause)
+
+        self._wait(_UnderWay(lambda: future.is_done, until_ms, then=over))
+
+    def _backoff(self) -> Backoff:
+        config = self._config
+        return Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
 
     def _tell(
         self,
@@ -301,7 +332,11 @@ class Membership:
             if then is not None:
                 then()
 
-        task = tell(self.listener, what, partitions, self._spawn)
+        try:
+            task = tell(self.listener, what, partitions, self._spawn)
+        except BaseException:
+            told()  # interrupted, it is not called again, and its partitions go all the same
+            raise
         if task is not None:
             self._wait(_UnderWay(task.done, task=task, then=told))
         else:
@@ -312,7 +347,7 @@ class Membership:
         self._consumer._hold(True)
 
     def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self._offsets.forget_marks(partitions)
+        self._offsets.forget(partitions)
         left = self._consumer.assignment() - set(partitions)
         self._assign(sorted(left))
 
@@ -376,7 +411,9 @@ class Membership:
     def _until_over(self, under_way: _UnderWay, deadline_ms: float) -> Waiting[None]:
         """Waits for what a chore waits for, and gives it up when the time is over."""
         limit = min(deadline_ms, under_way.until_ms or deadline_ms)
-        if under_way.task is None:
+        if under_way.is_pause:
+            yield Wait(None, limit)
+        elif under_way.task is None:
             yield from self._offsets.finish(limit)
         else:
             yield Wait(under_way.task, limit)

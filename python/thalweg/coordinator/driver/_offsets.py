@@ -12,15 +12,17 @@ the member, too.
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from thalweg.coordinator import offsets as wire
+from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._marks import Marks
+from thalweg.coordinator.driver._members import jitter
 from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.errors import (
     CommitFailedError,
@@ -46,6 +48,9 @@ _T = TypeVar("_T")
 log = logging.getLogger("thalweg.coordinator")
 
 _MOVED: Final = (NotCoordinatorError, CoordinatorNotAvailableError)
+# A coordinator forgets offsets that nobody commits (offsets.retention.minutes), though a consumer
+# that is not in a group may still be at them: so often they are committed again.
+_REFRESH_MS: Final = 600_000.0
 _STALE_MEMBER: Final = (
     FencedInstanceIdError,
     IllegalGenerationError,
@@ -108,8 +113,12 @@ class CommittedOffsets:
         self._periodic = True
         self._fetch: tuple[Any, list[TopicPartition]] | None = None
         self._fetch_due_ms = 0.0
+        self._fetch_backoff = Backoff(
+            config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter
+        )
         self._auto_commit_due_ms: float = now_ms() + config["auto_commit_interval_ms"]
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._refresh_due_ms = now_ms() + _REFRESH_MS
         self._commits: deque[_Commit] = deque()
         self._marks = Marks()
         self._figures = figures
@@ -148,8 +157,9 @@ class CommittedOffsets:
         except (RetriableError, *_STALE_MEMBER) as error:
             # Of a stale member: what it is now is on its way, and the next try says so.
             log.debug("looking for committed offsets: %s", error)
-            self._fetch_due_ms = now_ms() + float(self._config["retry_backoff_ms"])
+            self._fetch_due_ms = now_ms() + self._fetch_backoff.failed()
             return self._fetch_due_ms
+        self._fetch_backoff.reset()
         return None
 
     def _auto_commit(self) -> float | None:
@@ -158,6 +168,9 @@ class CommittedOffsets:
         if now_ms() >= self._auto_commit_due_ms:
             self._auto_commit_due_ms = now_ms() + self._config["auto_commit_interval_ms"]
             if self._member.commit_refusal() is None:
+                if now_ms() >= self._refresh_due_ms:
+                    self._refresh_due_ms = now_ms() + _REFRESH_MS
+                    self._committed.clear()
                 self.commit_what_moved()
         return self._auto_commit_due_ms
 
@@ -196,9 +209,13 @@ class CommittedOffsets:
     def _new_marks(self) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._not_committed(self._marks.of(self._consumer.assignment()))
 
-    def forget_marks(self, partitions: Iterable[TopicPartition]) -> None:
-        """Of partitions that come or go."""
+    def forget(self, partitions: Collection[TopicPartition]) -> None:
+        """What is known of partitions that come or go: others may commit for them in between."""
         self._marks.forget(partitions)
+        for each in partitions:
+            self._committed.pop(each, None)
+        if self._fetch is not None and not set(partitions).isdisjoint(self._fetch[1]):
+            self._fetch = None  # asked for an assignment that has ended
 
     # ------------------------------------------------------------------ finding
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._clock import now_ms
+from thalweg.coordinator.driver._members import jitter
 from thalweg.errors import (
     InvalidTopicError,
+    KafkaError,
     RetriableError,
     TopicAuthorizationFailedError,
     for_code,
@@ -26,6 +29,9 @@ log = logging.getLogger("thalweg.coordinator")
 
 # How soon a subscribed topic that does not exist is looked for again.
 _MISSING_TOPIC_MS: Final = 1000
+# A known topic survives this many answers that do not know it, or not all of it (a restarting
+# broker's), as in the core.
+_MISSING_ANSWERS_MAX: Final = 3
 _REFUSED: Final = (TopicAuthorizationFailedError, InvalidTopicError)
 
 
@@ -44,6 +50,22 @@ class Found:
     partitions: Mapping[str, int]
     ids: Mapping[str, str]
     racks: Mapping[TopicPartition, frozenset[str]]
+
+    def knows_more(self, name: str, partitions: int, row: Mapping[str, Any] | None) -> bool:
+        """Whether a row of a later answer lacks the topic, or partitions of the same topic."""
+        if row is None:
+            return True
+        return len(row["Partitions"]) < partitions and row.get("TopicId") == self.ids.get(name)
+
+    def with_some_of(self, other: "Found", names: Iterable[str]) -> "Found":
+        """With these topics as the other knows them."""
+        chosen = set(names)
+        return Found(
+            self.names | (chosen & other.names),
+            {**self.partitions, **{name: other.partitions[name] for name in chosen}},
+            {**self.ids, **{name: other.ids[name] for name in chosen & other.ids.keys()}},
+            {**self.racks, **{at: of for at, of in other.racks.items() if at.topic in chosen}},
+        )
 
     def partitions_of(self, names: Iterable[str]) -> set[TopicPartition]:
         """All partitions of topics."""
@@ -75,6 +97,9 @@ class Topics:
         self._named_by_id: frozenset[str] = frozenset()
         self._request: Any = None
         self._found: Found | None = None
+        self._last: Found | None = None  # also across a change of what is looked for
+        self._doubts: dict[str, int] = {}
+        self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
         self.subscribed = False
         self.due_ms: float | None = None
 
@@ -98,7 +123,8 @@ class Topics:
     def clear(self) -> None:
         """Looks for nothing any more."""
         self._named = self._watched = self._nameless = self._named_by_id = frozenset()
-        self._pattern = self._request = self._found = self.due_ms = None
+        self._pattern = self._request = self._found = self._last = self.due_ms = None
+        self._doubts = {}
         self.subscribed = False
 
     def _look_anew(self) -> None:
@@ -119,6 +145,7 @@ class Topics:
         Raises:
             TopicAuthorizationFailedError, InvalidTopicError: Of a topic subscribed to by name; it
                 is looked for again.
+            KafkaError: Nobody can be asked, and waiting does not cure it; asked again all the same.
         """
         if self.due_ms is not None and now_ms() >= self.due_ms:
             self.due_ms = None
@@ -129,10 +156,13 @@ class Topics:
         request, self._request = self._request, None
         try:
             answer = request.result(0)
-        except RetriableError as error:
+        except KafkaError as error:
+            self.due_ms = now_ms() + self._backoff.failed()
+            if not isinstance(error, RetriableError):
+                raise
             log.debug("looking for the subscribed topics: %s", error)
-            self.due_ms = now_ms() + float(self._config["retry_backoff_ms"])
             return None
+        self._backoff.reset()
         return self._taken(answer)
 
     def _ask(self) -> Any:
@@ -161,7 +191,9 @@ class Topics:
             return None
         names = frozenset(row["Name"] for row in rows if self._wants(row))
         rows = [row for row in rows if row["Name"] in names | self._also()]
+        doubtful = self._doubtful(rows, answer["Topics"])
         missing = self._pattern is None and len(names) < len(self._named)
+        missing = missing or bool(doubtful)
         wait_ms = _MISSING_TOPIC_MS if missing else self._config["metadata_max_age_ms"]
         self.due_ms = now_ms() + wait_ms
         if missing:
@@ -172,10 +204,46 @@ class Topics:
             {row["Name"]: row["TopicId"] for row in rows if "TopicId" in row},
             _racks(answer.get("Brokers", ()), rows),
         )
+        if self._last is not None and doubtful:
+            found = found.with_some_of(self._last, doubtful)
+        self._last = found
         if found == self._found:
             return None
         self._found = found
         return found
+
+    def _doubtful(
+        self, rows: Iterable[Mapping[str, Any]], all_rows: Iterable[Mapping[str, Any]]
+    ) -> set[str]:
+        """Topics that there were and of which an answer knows less, or nothing.
+
+        They are taken to be as they were until more answers say so: a broker that has just started
+        knows less than others.
+        """
+        if self._last is None:
+            return set()
+        row_of = {row["Name"]: row for row in rows}
+        refused = {
+            row["Name"]
+            for row in all_rows
+            if row["ErrorCode"] and not issubclass(for_code(row["ErrorCode"]), RetriableError)
+        }
+        doubts = {
+            name: self._doubts.get(name, 0) + 1
+            for name, count in self._last.partitions.items()
+            if name not in refused
+            and self._wants_name(name)
+            and self._last.knows_more(name, count, row_of.get(name))
+        }
+        self._doubts = {name: n for name, n in doubts.items() if n < _MISSING_ANSWERS_MAX}
+        return set(self._doubts)
+
+    def _wants_name(self, name: str) -> bool:
+        if name in self._also():
+            return True
+        if self._pattern is None:
+            return name in self._named
+        return self._pattern.match(name) is not None
 
     def _raise_refusal(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """What no waiting cures is the application's to know."""

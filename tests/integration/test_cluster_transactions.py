@@ -1,0 +1,49 @@
+"""Transactions while the nodes of a real cluster are killed (-9) and restarted in turn."""
+
+from __future__ import annotations
+
+from tests.integration.clients import Clients
+from tests.integration.three_nodes import PARTITIONS, between, new_topic, wait_in_sync
+from tests.integration.transactional_load import TransactionalLoad
+from tests.support.kafka import RealKafka
+from tests.support.scale import scaled
+
+
+def _coordinator_first(clients: Clients, cluster: RealKafka, transactional_id: str) -> list[int]:
+    """All nodes, that of the transaction coordinator before the others."""
+    with clients.admin(cluster) as admin:
+        found = admin.describe_transactions([transactional_id])
+    coordinator = found[transactional_id].coordinator_id
+    return sorted((1, 2, 3), key=lambda node: node != coordinator)
+
+
+def test_transactions_are_whole_whoever_is_killed(cluster: RealKafka, clients: Clients) -> None:
+    """Leaders and coordinators are killed in turn, within transactions."""
+    topic = new_topic(cluster)
+    producer = clients.producer(cluster, transactional_id="killed", linger_ms=2)
+    producer.init_transactions()
+    more = between()
+    with TransactionalLoad(producer, topic, PARTITIONS) as load:
+        load.wait_for(more)
+        for node in _coordinator_first(clients, cluster, "killed")[: scaled(3)]:
+            cluster.kill(node)
+            load.wait_for(more)
+            cluster.start_node(node)
+            wait_in_sync(clients, cluster, topic)
+    load.check(clients.consumer(cluster, isolation_level="read_committed"))
+
+
+def test_a_rolling_restart_costs_no_transaction(cluster: RealKafka, clients: Clients) -> None:
+    """Coordinators move; the application sees nothing of it."""
+    topic = new_topic(cluster)
+    producer = clients.producer(cluster, transactional_id="rolled", linger_ms=2)
+    producer.init_transactions()
+    more = between()
+    with TransactionalLoad(producer, topic, PARTITIONS) as load:
+        for node in _coordinator_first(clients, cluster, "rolled")[: scaled(3)]:
+            cluster.stop_node(node)
+            load.wait_for(more)
+            cluster.start_node(node)
+            wait_in_sync(clients, cluster, topic)
+    load.check(clients.consumer(cluster, isolation_level="read_committed"))
+    assert load.failed == 0

@@ -1,0 +1,114 @@
+"""Looking for subscribed topics (on a fake client)."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.unit.fake_core import Client
+from thalweg.coordinator.driver import _topics
+from thalweg.coordinator.driver._topics import Topics
+from thalweg.errors import (
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Topics of a client, and the time."""
+    found = SimpleNamespace(now_ms=0.0, client=Client())
+    monkeypatch.setattr(_topics, "now_ms", lambda: found.now_ms)
+    config = {
+        "allow_auto_create_topics": False,
+        "exclude_internal_topics": True,
+        "metadata_max_age_ms": 300_000,
+        "retry_backoff_ms": 100,
+        "retry_backoff_max_ms": 400,
+    }
+    found.topics = Topics(SimpleNamespace(client=found.client), config, lambda _: None)
+    return found
+
+
+def row(name: str, partitions: int = 1, *, topic_id: str = "id", code: int = 0) -> dict[str, Any]:
+    return {
+        "Name": name,
+        "TopicId": topic_id,
+        "ErrorCode": code,
+        "IsInternal": False,
+        "Partitions": [{"PartitionIndex": each} for each in range(partitions)],
+    }
+
+
+def answers(world: Any, *rows: dict[str, Any]) -> Any:
+    """Waits until a look is due, answers it; what is new."""
+    world.client.answers["Metadata"] = {"Brokers": [], "Topics": list(rows)}
+    world.now_ms = max(world.now_ms, world.topics.due_ms)
+    return world.topics.poll()
+
+
+UNKNOWN = UnknownTopicOrPartitionError.errno
+
+
+@pytest.mark.parametrize("by_pattern", [False, True])
+def test_a_topic_survives_two_answers_that_do_not_know_it(world: Any, by_pattern: bool) -> None:
+    if by_pattern:
+        world.topics.subscribe([], re.compile("t|u"))
+        without = [row("u")]
+    else:
+        world.topics.subscribe(["t", "u"], None)
+        without = [row("t", code=UNKNOWN), row("u")]
+    assert answers(world, row("t", 3), row("u")).names == {"t", "u"}
+    began_ms = world.now_ms
+    for _ in range(2):
+        world.topics.due_ms = world.now_ms
+        assert answers(world, *without) is None, "as it was"
+    assert answers(world, row("t", 3), row("u")) is None, "it is back"
+    for _ in range(2):
+        world.topics.due_ms = world.now_ms
+        assert answers(world, *without) is None
+    assert answers(world, *without).names == {"u"}
+    assert world.now_ms - began_ms < 10_000, "looked for soon again"
+
+
+def test_an_answer_with_fewer_partitions_of_the_same_topic_is_doubted(world: Any) -> None:
+    world.topics.subscribe(["t"], None)
+    answers(world, row("t", 3))
+    for _ in range(2):
+        world.topics.due_ms = world.now_ms
+        assert answers(world, row("t", 1)) is None
+    assert answers(world, row("t", 5)).partitions == {"t": 5}
+    found = answers(world, row("t", 2, topic_id="made anew"))
+    assert (found.partitions, found.ids) == ({"t": 2}, {"t": "made anew"})
+
+
+def test_a_topic_that_was_refused_is_not_kept(world: Any) -> None:
+    world.topics.subscribe(["t"], None)
+    answers(world, row("t"))
+    with pytest.raises(TopicAuthorizationFailedError):
+        answers(world, row("t", 0, code=TopicAuthorizationFailedError.errno))
+
+
+def test_what_is_not_subscribed_to_any_more_is_not_kept(world: Any) -> None:
+    world.topics.subscribe(["t"], None)
+    answers(world, row("t"))
+    world.topics.subscribe(["u"], None)
+    assert answers(world, row("u")).names == {"u"}
+
+
+def test_it_goes_on_looking_after_what_no_retry_cures(world: Any) -> None:
+    world.topics.subscribe(["t"], None)
+    waits = []
+    for _ in range(4):
+        world.client.answers["Metadata"] = SaslAuthenticationFailedError("the password")
+        world.now_ms = world.topics.due_ms
+        with pytest.raises(SaslAuthenticationFailedError):
+            world.topics.poll()
+        waits.append(world.topics.due_ms - world.now_ms)
+    assert 80 <= waits[0] <= 120
+    assert 320 <= waits[3] <= 480, "longer and longer, within its limit"
+    assert answers(world, row("t")).names == {"t"}
