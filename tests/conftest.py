@@ -28,6 +28,8 @@ def pytest_report_header() -> str:
 
 # Each of these tests starts what it needs itself, so any process may run it.
 _ALONE = {"test_broker_killed.py", "test_demo.py", "test_registration.py"}
+# Too long for one process, and each broker's part is whole by itself.
+_BY_BROKER = {"test_exchange.py"}
 # These share wheels that take minutes to build.
 _TOGETHER = {"packaging"}
 # The longest files begin, so that none of them is left for one process at the end.
@@ -45,14 +47,23 @@ def _rank(item: pytest.Item) -> int:
     return _FIRST.index(name) if name in _FIRST else len(_FIRST) + (name not in _ALONE)
 
 
+def _group(item: pytest.Item) -> str:
+    folder, file = item.path.parent.name, item.path.name
+    if folder in _TOGETHER:
+        return folder
+    if file in _BY_BROKER and isinstance(item, pytest.Function):
+        return f"{folder}/{file}/{item.callspec.params['broker']}"
+    return f"{folder}/{file}"
+
+
+# First: xdist's own hook reads the marks.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """For `pytest -n 4 --dist loadgroup`: a file's tests stay in one process with its brokers."""
     items.sort(key=_rank)
     for item in items:
         if item.path.name not in _ALONE:
-            folder = item.path.parent.name
-            group = folder if folder in _TOGETHER else f"{folder}/{item.path.stem}"
-            item.add_marker(pytest.mark.xdist_group(group))
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
 
 
 @pytest.fixture(scope="session")
