@@ -132,13 +132,13 @@ def test_polls_are_dated_and_compared_with_the_time_between(
     assert math.isnan(figures()["poll-idle-ratio-avg"])
     consumer.poll(0)
     consumer.poll(300)
-    assert figures()["poll-idle-ratio-avg"] > 0.9, "it did nothing but poll"
+    assert figures()["poll-idle-ratio-avg"] > 0.6, "it did nothing but poll"
     time.sleep(0.5)
     assert figures()["last-poll-seconds-ago"] >= 0.5
     consumer.poll(0)
     assert figures()["last-poll-seconds-ago"] < 0.5
     assert figures()["time-between-poll-max"] >= 800
-    assert figures()["poll-idle-ratio-avg"] < 0.6, "half of it away"
+    assert figures()["poll-idle-ratio-avg"] < 0.6, "the last one was idle for no time at all"
 
 
 def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Clients) -> None:

@@ -17,10 +17,19 @@ use crate::fetcher::Fetcher;
 /// About as long as a cluster takes to notice that a broker is gone (broker.session.timeout.ms is
 /// 9 s).
 const RACK_HIDDEN: Duration = Duration::from_secs(10);
+/// Longer each time: a node that swallows packets costs the whole time of setting up a connection.
+const DOUBLINGS_MAX: u32 = 6;
 
 impl Fetcher {
     pub(crate) fn note_closer_replica(&mut self, node: NodeId) {
         self.nodes.entry(node).or_default().is_closer = true;
+    }
+
+    /// An answer came from this node.
+    pub(crate) fn closer_replica_answered(&mut self, node: NodeId) {
+        if self.nodes.get(&node).is_some_and(|entry| entry.is_closer) {
+            self.rack_hidden_times = 0;
+        }
     }
 
     /// What was read from this node because it is closer is read from its leaders again.
@@ -32,7 +41,9 @@ impl Fetcher {
             return;
         }
         self.shared.subscription.lock().give_up_replica(node);
-        self.rack_hidden_until = Some(now + RACK_HIDDEN);
+        let doublings = self.rack_hidden_times.min(DOUBLINGS_MAX);
+        self.rack_hidden_until = Some(now + RACK_HIDDEN * 2_u32.pow(doublings));
+        self.rack_hidden_times += 1;
         self.dirty = true;
     }
 

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! Fetcher --push--> [P1 .. P9, P0] --next()--> drain --put_back (leftovers)--> front
-//!                   errors, one waker
+//!                   errors, one waker               '--put_last (refused) -----> back
 //! ```
 //! The front is served first, and leftovers go back to the front, so they come before anything
-//! newer. It knows neither requests nor records; [`crate::drain`] does the draining.
+//! newer; but what begins with a record that nobody could take lets the others pass. It knows neither requests nor records; [`crate::drain`] does the draining.
 //!
 //! Lock order: this lock, then the subscription's. Nothing takes them the other way round.
 
@@ -77,7 +77,7 @@ impl FetchBuffer {
         self.lock().queue.push_front(fetch);
     }
 
-    /// Behind all others: its first record cannot be taken, and theirs may be.
+    /// Behind all others: its first record was not taken, and theirs may be.
     pub(crate) fn put_last(&self, fetch: Box<CompletedFetch>) {
         self.lock().queue.push_back(fetch);
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
-use thalweg_cluster::{Cluster, ConnectionError, NodeId, Outgoing, Purpose};
+use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose};
 use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ForgottenTopic};
 use thalweg_protocol::{ApiKey, Str, Uuid};
 
@@ -47,7 +47,7 @@ impl Fetcher {
             if !cluster.is_ready(node, Purpose::Fetch, now) {
                 if cluster.is_backing_off(node, Purpose::Fetch, now) {
                     self.give_up_closer_replica(node, now);
-                    self.tell_fatal(node, cluster.connection_error(node, Purpose::Fetch));
+                    self.tell_fatal(node, Purpose::Fetch, cluster);
                 }
                 // The actor's turns while it connects ask again.
                 self.waiting = true;
@@ -58,19 +58,16 @@ impl Fetcher {
     }
 
     /// What no retry cures is the application's to know; each attempt is told once.
-    pub(crate) fn tell_fatal(&mut self, node: NodeId, error: Option<Arc<ConnectionError>>) {
+    pub(crate) fn tell_fatal(&mut self, node: NodeId, purpose: Purpose, cluster: &Cluster) {
+        let error = cluster.connection_error(node, purpose);
         let Some(cause) = error.filter(|cause| cause.is_fatal()) else {
             return;
         };
-        let entry = self.nodes.entry(node).or_default();
-        if entry
-            .told
-            .as_ref()
-            .is_some_and(|told| Arc::ptr_eq(told, &cause))
-        {
+        let told = &mut self.nodes.entry(node).or_default().told;
+        let before = told.insert(purpose, Arc::clone(&cause));
+        if before.is_some_and(|before| Arc::ptr_eq(&before, &cause)) {
             return;
         }
-        entry.told = Some(Arc::clone(&cause));
         let error = ConsumerError::Connection { node, cause };
         self.shared.buffer.push_error(error, Vec::new());
         self.shared.buffer.wake();

@@ -71,6 +71,7 @@ impl Fetcher {
             entry.retry_at = None;
             entry.quiet_until = (sent.probe && empty).then(|| now + QUIET);
         }
+        self.closer_replica_answered(node);
         let frame = Arc::new(self.shared.memory.charge(frame_bytes));
         if self.take_answer(node, response, &frame, cluster, now) {
             self.shared.buffer.wake();

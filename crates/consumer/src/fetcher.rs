@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use thalweg_cluster::{
-    Backoff, Cluster, ConnectionError, NodeId, RequestError, RequestId, ResponseBody, Role,
+    Backoff, Cluster, ConnectionError, NodeId, Purpose, RequestError, RequestId, ResponseBody, Role,
 };
 use thalweg_protocol::Request;
 
@@ -43,8 +43,8 @@ pub(crate) struct NodeFetch {
     pub(crate) buffered: usize,
     /// A leader has named it as the closer replica of some partition.
     pub(crate) is_closer: bool,
-    /// The last failure to connect that the application was told of.
-    pub(crate) told: Option<Arc<ConnectionError>>,
+    /// The last failures to connect that the application was told of.
+    pub(crate) told: BTreeMap<Purpose, Arc<ConnectionError>>,
 }
 
 #[derive(Debug)]
@@ -75,6 +75,8 @@ pub struct Fetcher {
     pub(crate) backoff: Backoff,
     /// After a closer replica was not reached.
     pub(crate) rack_hidden_until: Option<Instant>,
+    /// How often that was so in a row.
+    pub(crate) rack_hidden_times: u32,
     pub(crate) seen_assignment: u64,
     pub(crate) seen_metadata: u64,
     /// Something may be possible that was not before: look at once.
@@ -98,6 +100,7 @@ impl Fetcher {
             decode: DecodeQueue::default(),
             reserved_bytes: 0,
             rack_hidden_until: None,
+            rack_hidden_times: 0,
             seen_assignment: 0,
             seen_metadata: 0,
             dirty: true,

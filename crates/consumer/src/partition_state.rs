@@ -10,6 +10,7 @@
 //!      ^                  (ListOffsets)
 //!      '-- at once without a group id
 //!
+//!  LogGone: the topic was made anew, and there is no policy; only a seek leads out of it
 //!  seek: from anywhere to Fetching, or to AwaitValidation when the offset's epoch is known
 //! ```
 //!
@@ -57,6 +58,9 @@ pub(crate) enum Phase {
     /// The leader is to confirm that its log still holds what was read so far.
     AwaitValidation(FetchPosition),
     Fetching(FetchPosition),
+    /// The log that this position is of is no more, and there is no policy to find another by: told
+    /// again and again until the application seeks.
+    LogGone(FetchPosition),
 }
 
 /// Who leads a partition, as of the last metadata.
@@ -79,9 +83,6 @@ pub(crate) struct PartitionState {
     pub(crate) asked: bool,
     /// An error about this partition waits to be raised; nothing is tried before it is.
     pub(crate) blocked: bool,
-    /// The position is of a log that is no more, and there is no policy to find another by: told
-    /// again and again until the application seeks.
-    pub(crate) log_gone: bool,
     /// A failure was reported on a thread without a clock; the I/O thread sets `retry_at`.
     pub(crate) backoff_due: bool,
     pub(crate) retry_at: Option<Instant>,
@@ -120,7 +121,6 @@ impl PartitionState {
             buffered: false,
             asked: false,
             blocked: false,
-            log_gone: false,
             backoff_due: false,
             retry_at: None,
             attempts: 0,
@@ -148,7 +148,6 @@ impl PartitionState {
         self.buffered = false;
         self.asked = false;
         self.blocked = false;
-        self.log_gone = false;
         self.backoff_due = false;
         self.retry_at = None;
         self.attempts = 0;
@@ -182,11 +181,7 @@ impl PartitionState {
     }
 
     pub(crate) fn is_fetchable(&self, now: Instant) -> bool {
-        !self.paused
-            && !self.buffered
-            && !self.log_gone
-            && self.due(now)
-            && self.valid_position().is_some()
+        !self.paused && !self.buffered && self.due(now) && self.valid_position().is_some()
     }
 
     /// The closer replica, while its lease lasts.

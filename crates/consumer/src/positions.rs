@@ -138,21 +138,27 @@ impl Fetcher {
 
     /// The topic was deleted and made again: the position means nothing in the new log.
     pub(crate) fn log_is_gone(&self, partition: &TopicPartition) {
-        let position = {
+        let (position, stamp) = {
             let mut assigned = self.shared.subscription.lock();
-            let state = assigned.edit(partition);
-            state.and_then(|state| match state.phase {
-                Phase::Fetching(position) | Phase::AwaitValidation(position) => {
-                    // With a policy it enters another phase, which ends this.
-                    state.log_gone = true;
-                    Some((position, state.stamp))
-                }
-                _ => None,
-            })
+            let phase = assigned.get(partition).map(|state| state.phase);
+            let Some(
+                Phase::Fetching(position)
+                | Phase::AwaitValidation(position)
+                | Phase::LogGone(position),
+            ) = phase
+            else {
+                return;
+            };
+            let has_policy = self.shared.config.auto_offset_reset != OffsetReset::None;
+            if !has_policy && phase != Some(Phase::LogGone(position)) {
+                assigned.enter(partition, Phase::LogGone(position));
+                self.shared.metrics.truncations_total.add(1);
+            }
+            let stamp = assigned.get(partition).map_or(0, |state| state.stamp);
+            (position, stamp)
         };
-        if let Some((position, stamp)) = position {
-            self.truncated(partition, stamp, position, None);
-        }
+        self.truncated(partition, stamp, position, None);
+        self.shared.buffer.wake();
     }
 
     /// Partitions without a committed offset (all, without a group) are reset by policy. If there
@@ -201,7 +207,7 @@ impl Fetcher {
     ) {
         for (node, targets) in std::mem::take(&mut survey.reset) {
             let Some(version) = version(node, ApiKey::LIST_OFFSETS, cluster, now) else {
-                self.tell_fatal(node, cluster.connection_error(node, Purpose::General));
+                self.tell_fatal(node, Purpose::General, cluster);
                 self.look_again(targets.iter().map(|t| &t.partition));
                 continue;
             };
@@ -290,6 +296,7 @@ impl Fetcher {
     ) {
         for (node, targets) in std::mem::take(&mut survey.validate) {
             if !cluster.is_ready(node, Purpose::General, now) {
+                self.tell_fatal(node, Purpose::General, cluster);
                 self.look_again(targets.iter().map(|t| &t.partition));
                 continue;
             }
@@ -380,7 +387,9 @@ impl Fetcher {
         let Some(state) = assigned.current(partition, stamp) else {
             return;
         };
-        self.shared.metrics.truncations_total.add(1);
+        if !matches!(state.phase, Phase::LogGone(_)) {
+            self.shared.metrics.truncations_total.add(1);
+        }
         match (self.shared.config.auto_offset_reset, diverging) {
             (OffsetReset::None, _) => {
                 state.blocked = true;

@@ -122,12 +122,9 @@ impl Look<'_> {
             return;
         }
         let stamp = state.stamp;
-        if state.log_gone {
-            survey.gone.push(partition.clone());
-            return;
-        }
         match (state.phase, state.leader) {
             (Phase::Initializing, _) => {}
+            (Phase::LogGone(_), _) => survey.gone.push(partition.clone()),
             (Phase::Uncommitted, _) => survey.uncommitted.push((partition.clone(), stamp)),
             (_, None) => survey.leaderless = true,
             (Phase::AwaitReset(reset), Some(leader)) => {

@@ -104,7 +104,8 @@ pub(crate) struct Core {
     woken: AtomicBool,
     /// Calls of asyncio that sleep until there is something.
     pub(crate) sleepers: Sleepers,
-    /// The records of a batch ran out: the next step of an iteration counts as a poll.
+    /// The records of a batch ran out, or there were none: the next step of an iteration counts as a
+    /// poll.
     step_counts: AtomicBool,
     /// Nothing is handed out: the positions are being committed before partitions go.
     held: AtomicBool,
@@ -148,6 +149,12 @@ impl Core {
             self.step_counts.store(false, Ordering::Relaxed);
         }
         counts
+    }
+
+    fn note_drained(&self, drained: &Result<Drained, ConsumerError>) {
+        if !matches!(drained, Ok(drained) if drained.records > 0 && !drained.freed) {
+            self.step_counts.store(true, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn hold(&self, held: bool) {
@@ -356,6 +363,7 @@ impl Core {
         let mut sink = DictSink::new(py, &mut state.maker, &self.hooks.deserializers);
         let drained = self.consumer().drain_only(only, records_max, &mut sink);
         let (dict, mut ended) = (sink.dict, sink.ended);
+        self.note_drained(&drained);
         if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
             // These are out of the buffer: they must reach the application first.
             state.failure = ended.failure.take();
@@ -393,9 +401,7 @@ impl Core {
         let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
         let drained = self.consumer().drain_only(only, 1, &mut sink);
         let (record, ended) = (sink.record, sink.ended);
-        if drained.as_ref().is_ok_and(|drained| drained.freed) {
-            self.step_counts.store(true, Ordering::Relaxed);
-        }
+        self.note_drained(&drained);
         settled(py, drained, ended)?;
         let Some(record) = record else {
             return Ok(None);
@@ -434,9 +440,9 @@ impl Core {
         }
         let sink = self.arrow_sink(state, limits);
         let consumer = self.consumer();
-        let drained = py
-            .detach(|| consumer.drain(limits.rows_max, sink))
-            .map_err(|error| errors::consumer(py, &error))?;
+        let drained = py.detach(|| consumer.drain(limits.rows_max, sink));
+        self.note_drained(&drained);
+        let drained = drained.map_err(|error| errors::consumer(py, &error))?;
         if drained.records == 0 {
             return Ok(None);
         }

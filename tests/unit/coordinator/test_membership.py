@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from thalweg.errors import (
     KafkaConnectionError,
     NotCoordinatorError,
     RebalanceInProgressError,
+    UnknownTopicOrPartitionError,
 )
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
@@ -168,8 +170,11 @@ def test_the_commit_before_partitions_go_is_tried_again(make):
     consumer.client.answers["OffsetCommit"] = [moved, moved, {"Topics": []}]
     consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
     wait_until(lambda: joins(consumer) == 2, 5)
-    assert apis(consumer).count("OffsetCommit") == 3
-    assert apis(consumer).index("OffsetCommit") < len(apis(consumer)) - 1
+    assert [each for each in apis(consumer) if each in ("OffsetCommit", "JoinGroup")] == [
+        "JoinGroup",
+        *["OffsetCommit"] * 3,
+        "JoinGroup",
+    ]
     assert ("group", "g") in consumer.client.forgotten
 
 
@@ -182,6 +187,28 @@ def test_the_commit_before_partitions_go_is_not_tried_for_ever(make, monkeypatch
     consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
     wait_until(lambda: joins(consumer) == 2, 5)
     assert apis(consumer).count("OffsetCommit") > 2
+
+
+def test_a_commit_for_a_topic_that_is_gone_is_not_tried_again(make):
+    consumer = make()
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    gone = not_committed(UnknownTopicOrPartitionError.errno)
+    consumer.client.answers["OffsetCommit"] = gone
+    consumer.close()
+    assert apis(consumer)[-2:] == ["OffsetCommit", "LeaveGroup"]
+    assert apis(consumer).count("OffsetCommit") == 1
+
+
+def test_the_end_waits_no_longer_for_the_last_commit_than_it_may(make):
+    consumer = make()
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    consumer.client.answers["OffsetCommit"] = not_committed(NotCoordinatorError.errno)
+    began = time.monotonic()
+    consumer.close(timeout_ms=100)
+    assert time.monotonic() - began < 2
+    assert 1 < apis(consumer).count("OffsetCommit") < 110
 
 
 def test_the_last_commit_of_a_member_is_tried_again(make):

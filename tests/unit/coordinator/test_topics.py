@@ -100,6 +100,23 @@ def test_what_is_not_subscribed_to_any_more_is_not_kept(world: Any) -> None:
     assert answers(world, row("u")).names == {"u"}
 
 
+def test_what_is_only_watched_is_no_subscription(world: Any) -> None:
+    world.topics.subscribe([], re.compile("x|y"))
+    answers(world, row("x"), row("y"))
+    world.topics.subscribe([], re.compile("y"))
+    world.topics.watch(frozenset({"x"}))
+    found = answers(world, row("y"))
+    assert found.names == {"y"}
+    assert found.partitions == {"x": 1, "y": 1}
+
+
+def test_internal_topics_are_not_kept_for_a_pattern(world: Any) -> None:
+    world.topics.subscribe(["__t"], None)
+    answers(world, row("__t"))
+    world.topics.subscribe([], re.compile(".*"))
+    assert answers(world, row("u")).names == {"u"}
+
+
 def test_it_goes_on_looking_after_what_no_retry_cures(world: Any) -> None:
     world.topics.subscribe(["t"], None)
     waits = []

@@ -20,7 +20,7 @@ pub(crate) struct Answer {
 pub(crate) enum After {
     /// At the interval, as ever.
     GoOn,
-    /// Nobody was there to take it: soon again.
+    /// It was not taken, or nothing is said of the membership: soon again.
     TryAgain {
         /// The coordinator is another one now.
         look_up: bool,

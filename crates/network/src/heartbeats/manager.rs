@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thalweg_cluster::{Backoff, Cluster, RequestError, RequestId, ResponseBody};
+use thalweg_protocol::ErrorCode;
 use thalweg_protocol::dynamic::Value;
 
 use super::answer::{After, Answer};
@@ -61,6 +62,8 @@ struct Order {
     generation: u64,
     plan: HeartbeatPlan,
     schedule: Schedule,
+    /// The error of the last answer, if it was one.
+    failing: Option<ErrorCode>,
 }
 
 /// The one that is under way; its order may have been replaced since.
@@ -102,6 +105,7 @@ impl HeartbeatManager {
             generation,
             plan,
             schedule,
+            failing: None,
         });
         self.drop_unsent();
     }
@@ -258,6 +262,7 @@ impl HeartbeatManager {
     ) {
         let answer = Answer::read(&body);
         let after = answer.after(heartbeat.is_classic());
+        let mut repeated = false;
         if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
             match after {
                 After::GoOn => {
@@ -265,6 +270,8 @@ impl HeartbeatManager {
                     order.adopt(&answer);
                 }
                 After::TryAgain { look_up } => {
+                    // A lasting error is told once, not with each attempt.
+                    repeated = order.failing == Some(answer.code);
                     order.schedule.retry(&mut self.backoff, now);
                     if let (true, RequestTarget::Coordinator { kind, key }) =
                         (look_up, &order.plan.target)
@@ -274,8 +281,9 @@ impl HeartbeatManager {
                 }
                 After::Pause => order.schedule.pause(),
             }
+            order.failing = Some(answer.code).filter(|code| code.is_error());
         }
-        if !answer.is_quiet(heartbeat.epoch) {
+        if !repeated && !answer.is_quiet(heartbeat.epoch) {
             self.shared.notable.tell(heartbeat.generation, Ok(body));
         }
     }

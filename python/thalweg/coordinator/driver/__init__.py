@@ -124,10 +124,12 @@ class Driver:
             self._spawn(self._switch(gone, new, sorted(wanted)))
             return
         self._told_at_all = True
-        if gone:
-            tell(self._listener, "on_partitions_revoked", gone)
-        self._offsets.forget([*gone, *new])
-        self._consumer._assign(sorted(wanted))
+        try:
+            if gone:
+                tell(self._listener, "on_partitions_revoked", gone)
+        finally:  # also if it is interrupted: what was found is told but once
+            self._offsets.forget([*gone, *new])
+            self._consumer._assign(sorted(wanted))
         tell(self._listener, "on_partitions_assigned", new)
 
     async def _switch(

@@ -57,6 +57,7 @@ from thalweg.errors import (
     MemberIdRequiredError,
     RetriableError,
     StaleMemberEpochError,
+    UnknownTopicOrPartitionError,
 )
 from thalweg.structs import ConsumerGroupMetadata, TopicPartition
 
@@ -67,8 +68,6 @@ Chore = AutoCommit | Revoke | Lose | Assign
 _AUTO_COMMIT_LIMIT_MS: Final = 5000.0
 # Who leaves waits no longer for the answer: without it the session ends all the same.
 _LEAVE_LIMIT_MS: Final = 5000.0
-# A new epoch of the member comes by itself: the next try carries it.
-_RETRIED: Final = (RetriableError, StaleMemberEpochError)
 _REBALANCING: Final = ("JoinGroup", "SyncGroup")
 
 
@@ -132,6 +131,7 @@ class Membership:
         self._requests: dict[int, _Sent] = {}
         self._chores: deque[Chore] = deque()
         self._at_work = False
+        self._leaves = False
         self._is_unfinished = False  # the member waits to hear that its chores are done
         self._under_way: _UnderWay | None = None
         self._blocks = blocks
@@ -306,14 +306,33 @@ class Membership:
         if future is None:
             return
 
+        commit = _UnderWay(lambda: future.is_done, until_ms)
+
         def over() -> None:
             again_ms = now_ms() + backoff.failed()
-            if isinstance(future.exception, _RETRIED) and again_ms < until_ms:
-                again = functools.partial(self._auto_commit, backoff, until_ms)
-                pause = _UnderWay(lambda: False, again_ms, is_pause=True, then=again)
+            # Not its own limit: who leaves may have less time.
+            if self._may_retry(future.exception) and again_ms < (commit.until_ms or again_ms):
+                pause = _UnderWay(lambda: False, again_ms, is_pause=True)
+                pause.then = lambda: self._commit_again(pause, again_ms, backoff, until_ms)
                 self._wait(pause)
 
-        self._wait(_UnderWay(lambda: future.is_done, until_ms, then=over))
+        commit.then = over
+        self._wait(commit)
+
+    def _commit_again(
+        self, pause: _UnderWay, again_ms: float, backoff: Backoff, until_ms: float
+    ) -> None:
+        if pause.until_ms == again_ms:  # else it was cut short: the time is over
+            self._auto_commit(backoff, until_ms)
+
+    def _may_retry(self, error: BaseException | None) -> bool:
+        """Whether another try may succeed, while the group waits."""
+        if isinstance(error, StaleMemberEpochError):
+            return not self._leaves  # the new epoch comes by itself, and the next try carries it
+        # Of topics that are gone nothing needs to be kept.
+        return isinstance(error, RetriableError) and not isinstance(
+            error, UnknownTopicOrPartitionError
+        )
 
     def _backoff(self) -> Backoff:
         config = self._config
@@ -392,6 +411,7 @@ class Membership:
         """Within a limit; errors are logged."""
         self.keep_up()
         self._requests.clear()  # a JoinGroup that waits is of no interest any more
+        self._leaves = True
         self._step(event)
         if not commit:
             self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
@@ -407,6 +427,7 @@ class Membership:
                 self._step(self._answer(token, sent))
         self._consumer._stop_heartbeat()
         self._figures.left()
+        self._leaves = False
 
     def _until_over(self, under_way: _UnderWay, deadline_ms: float) -> Waiting[None]:
         """Waits for what a chore waits for, and gives it up when the time is over."""

@@ -57,11 +57,13 @@ class Found:
             return True
         return len(row["Partitions"]) < partitions and row.get("TopicId") == self.ids.get(name)
 
-    def with_some_of(self, other: "Found", names: Iterable[str]) -> "Found":
+    def with_some_of(
+        self, other: "Found", names: Iterable[str], subscribes_to: Callable[[str], bool]
+    ) -> "Found":
         """With these topics as the other knows them."""
         chosen = set(names)
         return Found(
-            self.names | (chosen & other.names),
+            self.names | {name for name in chosen if subscribes_to(name)},
             {**self.partitions, **{name: other.partitions[name] for name in chosen}},
             {**self.ids, **{name: other.ids[name] for name in chosen & other.ids.keys()}},
             {**self.racks, **{at: of for at, of in other.racks.items() if at.topic in chosen}},
@@ -205,7 +207,7 @@ class Topics:
             _racks(answer.get("Brokers", ()), rows),
         )
         if self._last is not None and doubtful:
-            found = found.with_some_of(self._last, doubtful)
+            found = found.with_some_of(self._last, doubtful, self._subscribes_to)
         self._last = found
         if found == self._found:
             return None
@@ -232,18 +234,18 @@ class Topics:
             name: self._doubts.get(name, 0) + 1
             for name, count in self._last.partitions.items()
             if name not in refused
-            and self._wants_name(name)
+            and (name in self._also() or self._subscribes_to(name))
             and self._last.knows_more(name, count, row_of.get(name))
         }
         self._doubts = {name: n for name, n in doubts.items() if n < _MISSING_ANSWERS_MAX}
         return set(self._doubts)
 
-    def _wants_name(self, name: str) -> bool:
-        if name in self._also():
-            return True
+    def _subscribes_to(self, name: str) -> bool:
+        """As far as a name tells: internal topics begin in two underscores."""
         if self._pattern is None:
             return name in self._named
-        return self._pattern.match(name) is not None
+        hidden = self._config["exclude_internal_topics"] and name.startswith("__")
+        return not hidden and self._pattern.match(name) is not None
 
     def _raise_refusal(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """What no waiting cures is the application's to know."""
