@@ -647,8 +647,8 @@ class ConsumerHooks(Protocol):
 class Consumer(Generic[_K_co, _V_co]):
     """The consumer core; `thalweg.consumer.KafkaConsumer` is its public subclass.
 
-    One thread at a time may use it: a second one gets an IllegalStateError at once; only
-    `wakeup` and `reenter` may be called from anywhere.
+    One thread at a time may use it: a second one gets an IllegalStateError at once, in polls by
+    itself, elsewhere through `_begin_use`; `wakeup` and `reenter` may be called from anywhere.
     """
 
     @classmethod
@@ -783,6 +783,15 @@ class Consumer(Generic[_K_co, _V_co]):
     def _records_handed_out(self) -> int:
         """Of all polls and iterations so far."""
 
+    def _begin_use(self) -> None:
+        """The calling thread uses the consumer until `_end_use`, as often as it is called. A poll
+        that waits, or does the coordinator's work, counts too.
+
+        Raises:
+            IllegalStateError: Another thread does.
+        """
+
+    def _end_use(self) -> None: ...
     def _hold(self, held: bool) -> None:
         """While held, polls hand nothing out: positions stay where a commit took them."""
 

@@ -7,19 +7,30 @@
 Reading is the native core's own. This module turns kafka-python's calls into the core's, and
 keeps what a group needs: `coordinator/driver.py`.
 
-One thread at a time may use a consumer; `wakeup` may be called from any.
+One thread at a time may use a consumer: who calls or polls meanwhile from another gets an
+IllegalStateError. `wakeup` and `mark` may be called from any.
 
 `subscribe` with a group_id joins the group, within `poll`; heartbeats go on in Rust. `assign` with
 a group_id commits and finds committed offsets; topics without a group_id are read whole by this
 consumer, as in kafka-python.
 """
 
+import functools
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    overload,
+)
 
 from thalweg import _closing, _consuming, _core, _logging, metrics
 from thalweg._core import ConsumerRecord
@@ -48,6 +59,9 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 __all__ = [
     "AsyncConsumerRebalanceListener",
     "ConsumerRebalanceListener",
@@ -57,6 +71,22 @@ __all__ = [
 ]
 
 _EARLIEST, _LATEST = -2, -1
+
+
+def _alone(
+    call: "Callable[Concatenate[KafkaConsumer[Any, Any], P], T]",
+) -> "Callable[Concatenate[KafkaConsumer[Any, Any], P], T]":
+    """The call, for one thread at a time: the driver's state has no lock."""
+
+    @functools.wraps(call)
+    def guarded(self: "KafkaConsumer[Any, Any]", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self._begin_use()
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            self._end_use()
+
+    return guarded
 
 
 class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
@@ -152,6 +182,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
 
     # ------------------------------------------------------------------ what is read
 
+    @_alone
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Reads these partitions from now on, and no others.
 
@@ -165,6 +196,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         self._driver.assign(_consuming.checked(partitions))
 
+    @_alone
     def subscribe(
         self,
         topics: Iterable[str] = (),
@@ -195,6 +227,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """The topics subscribed to; None without subscription."""
         return self._driver.subscription()
 
+    @_alone
     def unsubscribe(self) -> None:
         """Reads nothing any more, and leaves the group; commits first, if auto-commit is on."""
         run(self._driver.unsubscribe())
@@ -313,6 +346,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """Reads on from the end; see `seek_to_beginning`."""
         self.seek_to(_consuming.chosen(self, partitions), "latest")
 
+    @_alone
     def seek_to_committed(
         self, *partitions: TopicPartition, timeout_ms: float | None = None
     ) -> None:
@@ -436,6 +470,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
 
     # ------------------------------------------------------------------ committed offsets
 
+    @_alone
     def commit(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
@@ -455,6 +490,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         run(self._driver.commit(offsets, self._limit(timeout_ms)))
 
+    @_alone
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
@@ -489,6 +525,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         self._driver.mark(records)
 
+    @_alone
     def commit_marked(self, timeout_ms: float | None = None) -> None:
         """Commits the offsets after the marked records, and waits until it is done.
 
@@ -497,6 +534,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         run(self._driver.commit_marked(self._limit(timeout_ms)))
 
+    @_alone
     def allow_rebalance(self) -> None:
         """With block_rebalance_on_poll: what was polled before is done.
 
@@ -504,6 +542,7 @@ class KafkaConsumer(_core.Consumer[K, V], Generic[K, V]):
         """
         self._driver.allow_rebalance()
 
+    @_alone
     def committed(
         self,
         partition: TopicPartition,

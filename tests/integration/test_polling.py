@@ -268,6 +268,41 @@ def test_a_second_thread_is_turned_away(broker: Broker, clients: Clients) -> Non
     assert consumer.poll(0) == {}
 
 
+CALLS: dict[str, Callable[[Any, TopicPartition], object]] = {
+    "commit": lambda consumer, _: consumer.commit(),
+    "commit_async": lambda consumer, _: consumer.commit_async(),
+    "commit_marked": lambda consumer, _: consumer.commit_marked(),
+    "committed": lambda consumer, where: consumer.committed(where),
+    "subscribe": lambda consumer, where: consumer.subscribe([where.topic]),
+    "unsubscribe": lambda consumer, _: consumer.unsubscribe(),
+    "assign": lambda consumer, where: consumer.assign([where]),
+    "seek_to_committed": lambda consumer, _: consumer.seek_to_committed(),
+    "allow_rebalance": lambda consumer, _: consumer.allow_rebalance(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_second_thread_may_not_work_with_the_group_either(
+    embedded: Broker, clients: Clients, call: str
+) -> None:
+    topic = embedded.create_topic("second-calls")
+    consumer = clients.consumer(embedded, topic, group_id=topic)
+    waiting = threading.Thread(target=consumer.poll, args=(60_000,))
+    waiting.start()
+
+    def turned_away() -> bool:
+        try:
+            CALLS[call](consumer, TopicPartition(topic, 0))
+        except IllegalStateError as error:
+            return "thread" in str(error)
+        return False
+
+    wait_until(turned_away, 10)
+    fill(clients, embedded, topic, 1)
+    waiting.join(30)
+    assert not turned_away()
+
+
 def test_a_wait_does_not_hold_the_interpreter(broker: Broker, clients: Clients) -> None:
     consumer = clients.consumer(broker, broker.create_topic("released"))
     turns = 0

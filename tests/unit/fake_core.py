@@ -234,6 +234,11 @@ class Consumer(_Opened, Generic[K, V]):
         expired, self.expired = self.expired, False
         return expired
 
+    def _begin_use(self) -> None:
+        """One thread is all there is."""
+
+    def _end_use(self) -> None: ...
+
     def _hold(self, held: bool) -> None:
         self.calls.append(("hold", held))
 

@@ -175,6 +175,7 @@ impl AsyncConsumer {
             number: None,
             began: None,
             had_turn: false,
+            found: false,
         };
         self.call(py, polling)
     }
@@ -266,6 +267,7 @@ struct Polling {
     /// In the figures, if it is one of Kafka's polls.
     began: Option<PollBegan>,
     had_turn: bool,
+    found: bool,
 }
 
 impl Polling {
@@ -294,7 +296,10 @@ impl Polling {
         let state = core.enter(py)?;
         let mut take = |state: &mut PollState| what.take(py, core, state);
         match core.look(py, state, self.limit, core.sleepers.waker(), &mut take)? {
-            Look::Found(found) => Ok(Some(found)),
+            Look::Found(found) => {
+                self.found = true;
+                Ok(Some(found))
+            }
             Look::Nothing { until, .. } => {
                 self.until = until;
                 Ok(None)
@@ -372,6 +377,9 @@ impl Drop for Polling {
         };
         if let Some(began) = self.began {
             core.client.poll_ended(began);
+        }
+        if !self.found {
+            core.count_next_step();
         }
         let Some(number) = self.number else {
             return;

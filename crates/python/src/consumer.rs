@@ -455,6 +455,17 @@ impl Consumer {
         Ok(self.core(py)?.client.take_poll_expired())
     }
 
+    /// The calls that are Python's: one thread at a time is in one of them, or polls.
+    fn _begin_use(&self, py: Python<'_>) -> PyResult<()> {
+        self.core(py)?.usage.begin(py)
+    }
+
+    fn _end_use(&self) {
+        if let Some(core) = self.0.get() {
+            core.usage.end();
+        }
+    }
+
     fn _hold(&self, py: Python<'_>, held: bool) -> PyResult<()> {
         self.core(py)?.hold(held);
         Ok(())

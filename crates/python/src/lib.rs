@@ -55,6 +55,7 @@ mod tables;
 mod topics;
 mod transactions;
 mod types;
+mod usage;
 mod values;
 
 #[pymodule(gil_used = false)]

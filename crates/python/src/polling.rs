@@ -22,6 +22,7 @@ use crate::operation::is_over;
 use crate::records::ConsumerRecord;
 use crate::sink::{Deserializers, DictSink, Ended, OneSink, Poison, RecordMaker};
 use crate::sleepers::Sleepers;
+use crate::usage::{Usage, used_elsewhere};
 use crate::{capsules, errors, gil, types};
 
 /// Bytes of recycled column buffers a consumer keeps, in tables.
@@ -102,6 +103,8 @@ pub(crate) struct Core {
     pub(crate) consumer_timeout: Option<Duration>,
     state: Mutex<PollState>,
     woken: AtomicBool,
+    /// Who waits in a poll, does the coordinator's work, or commits.
+    pub(crate) usage: Usage,
     /// Calls of asyncio that sleep until there is something.
     pub(crate) sleepers: Sleepers,
     /// The records of a batch ran out, or there were none: the next step of an iteration counts as a
@@ -135,6 +138,7 @@ impl Core {
             consumer_timeout,
             state: Mutex::new(state),
             woken: AtomicBool::new(false),
+            usage: Usage::default(),
             sleepers: Sleepers::default(),
             step_counts: AtomicBool::new(true),
             held: AtomicBool::new(false),
@@ -152,9 +156,14 @@ impl Core {
     }
 
     fn note_drained(&self, drained: &Result<Drained, ConsumerError>) {
-        if !matches!(drained, Ok(drained) if drained.records > 0 && !drained.freed) {
-            self.step_counts.store(true, Ordering::Relaxed);
+        if drained.as_ref().is_ok_and(|drained| drained.freed) {
+            self.count_next_step();
         }
+    }
+
+    /// After a step that gave nothing, too.
+    pub(crate) fn count_next_step(&self) {
+        self.step_counts.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn hold(&self, held: bool) {
@@ -174,12 +183,7 @@ impl Core {
         match self.state.try_lock() {
             Ok(state) => Ok(state),
             Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(errors::raise(
-                py,
-                "IllegalStateError",
-                "the consumer is being used by another thread (or from within its own hook): one \
-                 thread at a time may poll a consumer",
-            )),
+            Err(TryLockError::WouldBlock) => Err(used_elsewhere(py)),
         }
     }
 
@@ -221,9 +225,11 @@ impl Core {
         if !due && !self.has_news(&state) {
             return Ok(state);
         }
+        let using = self.usage.enter(py)?;
         drop(state);
         let left_ms = gil::left(deadline).map(|left| left.as_millis() as u64);
         let next: Option<f64> = hook.bind(py).call1((left_ms,))?.extract()?;
+        drop(using);
         let mut state = self.enter(py)?;
         state.hook_seen = seen;
         state.hook_due = gil::deadline_ms(next);
@@ -285,6 +291,7 @@ impl Core {
                     return Ok(None);
                 }
                 Look::Nothing { state, until } => {
+                    let _using = self.usage.enter(py)?;
                     gil::park(py, until)?;
                     kept = state;
                 }
@@ -383,7 +390,10 @@ impl Core {
             match self.poll_with(py, deadline, |state| self.take_one(py, state, &[]))? {
                 Some(Offered::Record(record)) => return Ok(Some(record)),
                 Some(Offered::Kept) => {}
-                None => return Ok(None),
+                None => {
+                    self.count_next_step();
+                    return Ok(None);
+                }
             }
         }
     }
