@@ -7,8 +7,8 @@
 Reading is the native core's own. This module turns kafka-python's calls into the core's, and
 keeps what a group needs: `coordinator/driver.py`.
 
-One thread at a time may use a consumer: who calls or polls meanwhile from another gets an
-IllegalStateError. `wakeup` and `mark` may be called from any.
+One thread at a time may use a consumer: who polls, subscribes or commits meanwhile from another
+gets an IllegalStateError. `wakeup` and `mark` may be called from any.
 
 `subscribe` with a group_id joins the group, within `poll`; heartbeats go on in Rust. `assign` with
 a group_id commits and finds committed offsets; topics without a group_id are read whole by this

@@ -15,6 +15,7 @@ from benches.peers.clients.program import (  # noqa: E402
     WARM_UP_RECORDS,
     Stopwatch,
     Waiting,
+    end_to_end,
     main,
     percentiles,
 )
@@ -78,19 +79,6 @@ def latency(case: Case) -> dict[str, Any]:
     return {"records": case.records, "seconds": sum(took), **percentiles(took)}
 
 
-def end_to_end(case: Case) -> dict[str, Any]:
-    producer, consumer, value = producer_of(case), consumer_of(case), payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
-        begin = time.perf_counter()
-        producer.send(case.topic, value, partition=0).get(timeout=10)
-        if not consumer.poll(timeout_ms=10_000):
-            raise SystemExit("the record was not read")
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
-
-
 def start(case: Case) -> dict[str, Any]:
     begin = time.perf_counter()
     producer = producer_of(case)
@@ -100,4 +88,10 @@ def start(case: Case) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(produce=produce, consume=consume, latency=latency, end_to_end=end_to_end, start=start)
+    main(
+        produce=produce,
+        consume=consume,
+        latency=latency,
+        end_to_end=lambda case: end_to_end(producer_of(case), consumer_of(case), case),
+        start=start,
+    )

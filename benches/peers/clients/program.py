@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from benches.peers.settings import Case, from_json
+from benches.peers.settings import Case, from_json, payloads
 
 WARM_UP_RECORDS = 2_000
 IDLE_LIMIT_S = 30.0
@@ -81,3 +81,19 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
         "p50_ms": ordered[len(ordered) // 2] * 1000,
         "p99_ms": ordered[len(ordered) * 99 // 100] * 1000,
     }
+
+
+def end_to_end(producer: Any, consumer: Any, case: Case) -> dict[str, Any]:
+    """One record at a time, acknowledged and then read, by clients of kafka-python's API."""
+    value = payloads(case.size)[0]
+    took: list[float] = []
+    for number in range(case.records + 500):
+        begin = time.perf_counter()
+        producer.send(case.topic, value, partition=0).get(timeout=10)
+        if not consumer.poll(timeout_ms=10_000):
+            raise SystemExit("the record was not read")
+        if number >= 500:
+            took.append(time.perf_counter() - begin)
+    consumer.close()
+    producer.close()
+    return {"records": case.records, "seconds": sum(took), **percentiles(took)}

@@ -5,7 +5,8 @@
 //!                   errors, one waker               '--put_last (refused) -----> back
 //! ```
 //! The front is served first, and leftovers go back to the front, so they come before anything
-//! newer; but what begins with a record that nobody could take lets the others pass. It knows neither requests nor records; [`crate::drain`] does the draining.
+//! newer; but what begins with a record that nobody could take lets the others pass. It knows
+//! neither requests nor records; [`crate::drain`] does the draining.
 //!
 //! Lock order: this lock, then the subscription's. Nothing takes them the other way round.
 

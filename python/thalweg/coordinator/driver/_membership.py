@@ -412,13 +412,10 @@ class Membership:
         self.keep_up()
         self._requests.clear()  # a JoinGroup that waits is of no interest any more
         self._leaves = True
-        self._step(event)
-        if not commit:
-            self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
-        self._work()
-        while self._under_way is not None:
-            yield from self._until_over(self._under_way, deadline_ms)
-            self._work()
+        try:
+            yield from self._give_up(event, deadline_ms, commit)
+        finally:
+            self._leaves = False
         answered_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
         for token, sent in list(self._requests.items()):
             with contextlib.suppress(KafkaError):
@@ -427,7 +424,16 @@ class Membership:
                 self._step(self._answer(token, sent))
         self._consumer._stop_heartbeat()
         self._figures.left()
-        self._leaves = False
+
+    def _give_up(self, event: MemberEvent, deadline_ms: float, commit: bool) -> Waiting[None]:
+        """All partitions, with the chores that this takes."""
+        self._step(event)
+        if not commit:
+            self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
+        self._work()
+        while self._under_way is not None:
+            yield from self._until_over(self._under_way, deadline_ms)
+            self._work()
 
     def _until_over(self, under_way: _UnderWay, deadline_ms: float) -> Waiting[None]:
         """Waits for what a chore waits for, and gives it up when the time is over."""

@@ -51,11 +51,12 @@ class Found:
     ids: Mapping[str, str]
     racks: Mapping[TopicPartition, frozenset[str]]
 
-    def knows_more(self, name: str, partitions: int, row: Mapping[str, Any] | None) -> bool:
+    def knows_more(self, name: str, row: Mapping[str, Any] | None) -> bool:
         """Whether a row of a later answer lacks the topic, or partitions of the same topic."""
         if row is None:
             return True
-        return len(row["Partitions"]) < partitions and row.get("TopicId") == self.ids.get(name)
+        fewer = len(row["Partitions"]) < self.partitions[name]
+        return fewer and row.get("TopicId") == self.ids.get(name)
 
     def with_some_of(
         self, other: "Found", names: Iterable[str], subscribes_to: Callable[[str], bool]
@@ -232,10 +233,10 @@ class Topics:
         }
         doubts = {
             name: self._doubts.get(name, 0) + 1
-            for name, count in self._last.partitions.items()
+            for name in self._last.partitions
             if name not in refused
             and (name in self._also() or self._subscribes_to(name))
-            and self._last.knows_more(name, count, row_of.get(name))
+            and self._last.knows_more(name, row_of.get(name))
         }
         self._doubts = {name: n for name, n in doubts.items() if n < _MISSING_ANSWERS_MAX}
         return set(self._doubts)
