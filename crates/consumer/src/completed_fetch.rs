@@ -182,6 +182,13 @@ impl CompletedFetch {
                 Err(error) => Slot::Failed(error.into()),
             };
         }
+        // Only behind a batch of this record set: the queue's last job may be another one's.
+        if let Some(Slot::Decoding(_)) = self.slots.back()
+            && let Some(job) = jobs.back_mut()
+            && job.has_room(&batch)
+        {
+            return Slot::Decoding(job.push(batch));
+        }
         let cell = Arc::new(DecodeCell::default());
         jobs.push_back(DecodeJob::new(
             self.partition.clone(),

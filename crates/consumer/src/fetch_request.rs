@@ -98,7 +98,7 @@ impl Fetcher {
         let stuck = self.reserved_bytes == 0
             && self.decode.running == 0
             && !self.shared.has_drainable()
-            && self.runnable_job().is_none();
+            && !self.has_job();
         stuck.then_some(most.min(partition_max))
     }
 

@@ -15,7 +15,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use thalweg_cluster::{Cluster, Node, NodeId, RequestError, ResponseBody};
 use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse, NodeEndpoint, PartitionData};
-use thalweg_protocol::{ErrorCode, Str};
+use thalweg_protocol::{DecodeError, ErrorCode, Str};
 
 use crate::aborted::AbortedFilter;
 use crate::completed_fetch::{CompletedFetch, OpenContext};
@@ -52,10 +52,16 @@ impl Fetcher {
         };
         self.reserved_bytes -= sent.reserved_bytes;
         let frame_bytes = result.as_ref().map_or(0, |body| body.reader.remaining());
-        let Ok(Ok(response)) = result.map(ResponseBody::decode::<FetchRequest>) else {
-            cluster.request_update();
-            self.fetch_failed(node, now);
-            return;
+        let response = match result.map(ResponseBody::decode::<FetchRequest>) {
+            Ok(Ok(response)) => response,
+            unreadable => {
+                if let Ok(Err(error)) = unreadable {
+                    self.warn_of_unreadable(node, &error);
+                }
+                cluster.request_update();
+                self.fetch_failed(node, now);
+                return;
+            }
         };
         self.note_latency(&sent, &response, now);
         let code = ErrorCode(response.error_code);
@@ -68,6 +74,7 @@ impl Fetcher {
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.session.answered(response.session_id);
             entry.failures = 0;
+            entry.unreadable = false;
             entry.retry_at = None;
             entry.quiet_until = (sent.probe && empty).then(|| now + QUIET);
         }
@@ -82,6 +89,20 @@ impl Fetcher {
         let latency = now.saturating_duration_since(sent.sent_at);
         let metrics = &self.shared.metrics;
         metrics.answered(latency, response.throttle_time_ms, now);
+    }
+
+    /// Once until the node gives an answer that can be read: nothing else would tell why no records
+    /// come.
+    fn warn_of_unreadable(&mut self, node: NodeId, error: &DecodeError) {
+        let Some(entry) = self.nodes.get_mut(&node) else {
+            return;
+        };
+        if !std::mem::replace(&mut entry.unreadable, true) {
+            self.warnings.push_back(format!(
+                "an answer of node {node} with records cannot be read ({error}): \
+                 it is asked again; if this goes on, a proxy or the broker damages answers"
+            ));
+        }
     }
 
     /// No answer, or none that can be read: the session's state is unknown.

@@ -37,6 +37,8 @@ pub(crate) struct NodeFetch {
     /// After a failure: nothing is sent before.
     pub(crate) retry_at: Option<Instant>,
     pub(crate) failures: u32,
+    /// The application was told that its answers cannot be read.
+    pub(crate) unreadable: bool,
     /// A look without waiting found nothing while other records are still undrained.
     pub(crate) quiet_until: Option<Instant>,
     /// Partitions with undrained records that are not paused.

@@ -1,4 +1,4 @@
-//! Decompression as work for a codec thread: one batch a job.
+//! Decompression as work for a codec thread: some neighbouring batches of a partition a job.
 //!
 //! ```text
 //! Fetcher --poll_job--> codec thread: checksum, decompress, walk --> DecodeCell --> drain
@@ -8,6 +8,9 @@
 //! The cell is filled from the codec thread itself, so that a waiting poll does not have to wait
 //! for the I/O thread's next turn. A job whose fetch was thrown away fills a cell that nobody
 //! holds any more; its bytes go back with it.
+//!
+//! Small batches travel together: a job's way to a codec thread and back costs as much as opening
+//! tens of kilobytes, and where producers do not linger a batch may hold a single record.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,13 +47,17 @@ impl DecodeCell {
     }
 }
 
-/// One batch to be checked and opened.
+/// Up to this many compressed bytes are one job; a larger batch is one by itself.
+const JOB_BYTES: usize = 32 << 10;
+
+/// Batches to be checked and opened.
 #[derive(Debug)]
 pub struct DecodeJob {
     pub(crate) partition: TopicPartition,
     pub(crate) stamp: u64,
-    batch: RawBatch,
-    cell: Arc<DecodeCell>,
+    /// One at least, all of one record set.
+    batches: Vec<(RawBatch, Arc<DecodeCell>)>,
+    compressed_bytes: usize,
     limits: DecodeLimits,
     memory: Arc<FetchMemory>,
     /// Keeps the frame charged while the job holds a slice of it.
@@ -72,8 +79,8 @@ impl DecodeJob {
         Self {
             partition,
             stamp,
-            batch,
-            cell,
+            compressed_bytes: batch.data.len(),
+            batches: vec![(batch, cell)],
             limits,
             memory,
             frame,
@@ -82,19 +89,56 @@ impl DecodeJob {
         }
     }
 
+    /// Whether the record set's next batch may come along.
+    pub(crate) fn has_room(&self, batch: &RawBatch) -> bool {
+        self.compressed_bytes + batch.data.len() <= JOB_BYTES
+    }
+
+    /// Takes it along; where it will appear.
+    pub(crate) fn push(&mut self, batch: RawBatch) -> Arc<DecodeCell> {
+        let cell = Arc::new(DecodeCell::default());
+        self.compressed_bytes += batch.data.len();
+        self.batches.push((batch, Arc::clone(&cell)));
+        cell
+    }
+
+    /// All but the first batch, if there are others.
+    pub(crate) fn split_off_rest(&mut self) -> Option<Self> {
+        if self.batches.len() <= 1 {
+            return None;
+        }
+        let batches = self.batches.split_off(1);
+        let first_bytes = self.batches[0].0.data.len();
+        let compressed_bytes = self.compressed_bytes - first_bytes;
+        self.compressed_bytes = first_bytes;
+        Some(Self {
+            partition: self.partition.clone(),
+            stamp: self.stamp,
+            batches,
+            compressed_bytes,
+            limits: self.limits,
+            memory: Arc::clone(&self.memory),
+            frame: Arc::clone(&self.frame),
+            buffer: None,
+            reserved: None,
+        })
+    }
+
     /// Nobody waits for the outcome any more.
     pub(crate) fn is_orphaned(&self) -> bool {
-        Arc::strong_count(&self.cell) == 1
+        // A record set goes as a whole, and nothing of it is drained before it is decoded.
+        let last = self.batches.last();
+        last.is_none_or(|(_, cell)| Arc::strong_count(cell) == 1)
     }
 
     /// Bytes as they came.
     pub(crate) fn compressed_bytes(&self) -> usize {
-        self.batch.data.len()
+        self.compressed_bytes
     }
 
     /// Takes room from the budget before the job leaves for a codec thread.
     pub(crate) fn start(&mut self, bytes: usize, buffer: &Arc<FetchBuffer>) {
-        self.reserved = Some(self.memory.charge(bytes));
+        self.reserved = Some(self.memory.charge_decoded(bytes));
         self.buffer = Some(Arc::clone(buffer));
     }
 }
@@ -107,37 +151,43 @@ thread_local! {
 impl Job for DecodeJob {
     type Output = DecodeDone;
 
-    fn run(self) -> DecodeDone {
-        let decoded = DECOMPRESSOR
-            .with_borrow_mut(|decompressor| decode(&self.batch, self.limits, decompressor));
-        let compressed_bytes = self.batch.data.len();
-        let decoded_bytes = decoded.as_ref().map_or(0, |batch| batch.records.len());
-        let outcome = match decoded {
-            Ok(batch) => {
-                let charge = self.memory.charge(batch.records.len());
-                Ok(ReadyBatch {
-                    batch,
-                    cursor: RecordPosition::default(),
-                    charge: Some(charge),
-                })
+    fn run(mut self) -> DecodeDone {
+        let mut decoded_bytes = 0;
+        DECOMPRESSOR.with_borrow_mut(|decompressor| {
+            for (batch, cell) in self.batches {
+                let outcome = match decode(&batch, self.limits, decompressor) {
+                    Ok(batch) => {
+                        let bytes = batch.records.len();
+                        decoded_bytes += bytes;
+                        if let Some(reserved) = &mut self.reserved {
+                            reserved.give_back(bytes);
+                        }
+                        let charge = self.memory.charge_decoded(bytes);
+                        Ok(ReadyBatch {
+                            batch,
+                            cursor: RecordPosition::default(),
+                            charge: Some(charge),
+                        })
+                    }
+                    Err(error) => Err(error.into()),
+                };
+                *cell.lock() = Some(outcome);
             }
-            Err(error) => Err(error.into()),
-        };
+        });
         drop(self.reserved);
-        *self.cell.lock() = Some(outcome);
         drop(self.frame);
         if let Some(buffer) = self.buffer {
             buffer.wake();
         }
         DecodeDone {
-            compressed_bytes,
+            compressed_bytes: self.compressed_bytes,
             decoded_bytes,
         }
     }
 }
 
-/// Tells the fetcher that a codec thread is free again, and how much the batch grew. The batch
-/// itself went another way.
+/// Tells the fetcher that a codec thread is free again, and how much its batches grew. They
+/// themselves went another way.
 #[derive(Debug)]
 pub struct DecodeDone {
     pub(crate) compressed_bytes: usize,

@@ -2,7 +2,8 @@
 //!
 //! Charged are whole frames, until the last undrained slice of them is gone, and the bytes that
 //! came out of a codec. A charge gives itself back when it is dropped, wherever that happens: on
-//! the I/O thread (a stale answer), a codec thread, or the application's thread (drained).
+//! the I/O thread (a stale answer), a codec thread, or the application's thread (drained). What comes
+//! out of a codec is counted by itself as well: it has a bound of its own (`decode_queue`).
 //!
 //! This counts; it does not refuse. Whether to fetch or to decode more is the fetcher's decision,
 //! which may let one batch exceed the cap so that there is always progress.
@@ -16,6 +17,8 @@ pub(crate) struct FetchMemory {
     limit: usize,
     used: AtomicUsize,
     peak: AtomicUsize,
+    /// The part of `used` that comes out of a codec: promised, or there and not drained.
+    decoded: AtomicUsize,
 }
 
 impl FetchMemory {
@@ -24,6 +27,7 @@ impl FetchMemory {
             limit,
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
+            decoded: AtomicUsize::new(0),
         })
     }
 
@@ -33,6 +37,10 @@ impl FetchMemory {
 
     pub(crate) fn peak(&self) -> usize {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn decoded(&self) -> usize {
+        self.decoded.load(Ordering::Relaxed)
     }
 
     pub(crate) fn free(&self) -> usize {
@@ -45,7 +53,15 @@ impl FetchMemory {
         Charge {
             memory: Arc::clone(self),
             bytes,
+            decoded: false,
         }
+    }
+
+    pub(crate) fn charge_decoded(self: &Arc<Self>, bytes: usize) -> Charge {
+        self.decoded.fetch_add(bytes, Ordering::Relaxed);
+        let mut charge = self.charge(bytes);
+        charge.decoded = true;
+        charge
     }
 }
 
@@ -54,21 +70,32 @@ impl FetchMemory {
 pub(crate) struct Charge {
     memory: Arc<FetchMemory>,
     bytes: usize,
+    decoded: bool,
 }
 
 impl Charge {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
+
+    /// Gives so many bytes back, or all that are left.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        let before = self.memory.used.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(
+            before >= bytes,
+            "more fetch memory given back than was taken"
+        );
+        if self.decoded {
+            self.memory.decoded.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let before = self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
-        debug_assert!(
-            before >= self.bytes,
-            "more fetch memory given back than was taken"
-        );
+        self.give_back(self.bytes);
     }
 }
 
@@ -86,5 +113,21 @@ mod tests {
         assert_eq!((memory.used(), memory.free()), (60, 40));
         drop(a);
         assert_eq!(memory.used(), 0);
+    }
+
+    #[test]
+    fn what_came_out_of_a_codec_is_counted_by_itself_as_well() {
+        let memory = FetchMemory::new(100);
+        let frame = memory.charge(60);
+        let mut decoded = memory.charge_decoded(30);
+        assert_eq!((memory.used(), memory.decoded()), (90, 30));
+        drop(frame);
+        assert_eq!((memory.used(), memory.decoded()), (30, 30));
+        decoded.give_back(20);
+        assert_eq!((memory.used(), memory.decoded()), (10, 10));
+        decoded.give_back(20);
+        assert_eq!((memory.used(), memory.decoded()), (0, 0));
+        drop(decoded);
+        assert_eq!((memory.used(), memory.decoded()), (0, 0));
     }
 }

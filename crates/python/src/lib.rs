@@ -27,6 +27,7 @@ mod cluster;
 mod completions;
 mod config;
 mod consumer;
+mod consumer_arguments;
 mod errors;
 mod futures;
 mod gil;

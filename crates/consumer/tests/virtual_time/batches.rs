@@ -48,6 +48,27 @@ pub(crate) fn compressed(base: i64, count: usize, bytes: usize, codec: Compressi
     .expect("compressible")
 }
 
+/// Ten records that compress to 40 kB: a job of its own for a codec thread.
+pub(crate) fn noisy(base: i64, codec: Compression) -> Vec<u8> {
+    let mut state = base as u64;
+    let mut noise = move || {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let mut builder = BatchBuilder::with_header(BatchHeader {
+        base_offset: base,
+        ..header(1)
+    });
+    for index in 0..10 {
+        let value: Vec<u8> = (0..4_000).map(|_| noise()).collect();
+        let headers = thalweg_records::Headers::NONE;
+        builder.append(1_000 + index, None, Some(&value), headers);
+    }
+    builder
+        .finish_compressed(&mut Compressor::new(), codec, None)
+        .expect("a level was not given")
+}
+
 pub(crate) fn transactional(
     base: i64,
     count: usize,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use thalweg_cluster::ConnectionError;
 use thalweg_protocol::messages::fetch::{
     AbortedTransaction, FetchPartition, FetchRequest, FetchResponse, FetchableTopicResponse,
-    LeaderIdAndEpoch, PartitionData,
+    LeaderIdAndEpoch, NodeEndpoint, PartitionData,
 };
 use thalweg_protocol::messages::list_offsets::{
     ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse,
@@ -114,6 +114,10 @@ pub(crate) struct Broker {
     pub(crate) topic_errors: BTreeMap<String, ErrorCode>,
     pub(crate) list_errors: VecDeque<ErrorCode>,
     pub(crate) epoch_errors: VecDeque<ErrorCode>,
+    /// What metadata says of all leaders, and of their epochs, instead of the truth.
+    pub(crate) metadata_says: Option<(i32, i32)>,
+    /// Cut so many of the next answers with records off behind their header.
+    pub(crate) unreadable: usize,
     /// Answer nothing at all.
     pub(crate) silent: bool,
     sessions: BTreeMap<(i32, i32), Session>,
@@ -136,6 +140,8 @@ impl Broker {
             topic_errors: BTreeMap::new(),
             list_errors: VecDeque::new(),
             epoch_errors: VecDeque::new(),
+            metadata_says: None,
+            unreadable: 0,
             silent: false,
             sessions: BTreeMap::new(),
             next_session: 100,
@@ -257,10 +263,7 @@ impl Broker {
             if until <= now || has_news(&response) {
                 self.held.remove(index);
                 self.served(node, session_id, &response);
-                out.push((
-                    node,
-                    reply::<FetchRequest>(version, correlation_id, &response),
-                ));
+                out.push((node, self.fetch_reply(version, correlation_id, &response)));
             } else {
                 index += 1;
             }
@@ -312,13 +315,17 @@ impl Broker {
             name: Some(name.into()),
             topic_id: id.copied().unwrap_or_default(),
             partitions: partitions
-                .map(|((_, index), log)| MetadataResponsePartition {
-                    partition_index: *index,
-                    leader_id: log.leader,
-                    leader_epoch: log.leader_epoch,
-                    replica_nodes: self.nodes.clone(),
-                    isr_nodes: self.nodes.clone(),
-                    ..Default::default()
+                .map(|((_, index), log)| {
+                    let truth = (log.leader, log.leader_epoch);
+                    let (leader_id, leader_epoch) = self.metadata_says.unwrap_or(truth);
+                    MetadataResponsePartition {
+                        partition_index: *index,
+                        leader_id,
+                        leader_epoch,
+                        replica_nodes: self.nodes.clone(),
+                        isr_nodes: self.nodes.clone(),
+                        ..Default::default()
+                    }
                 })
                 .collect(),
             ..Default::default()
@@ -433,7 +440,7 @@ impl Broker {
         let response = self.read(node, version, &request, session_id, &partitions);
         if has_news(&response) || request.max_wait_ms == 0 {
             self.served(node, session_id, &response);
-            return Some(reply::<FetchRequest>(version, id, &response));
+            return Some(self.fetch_reply(version, id, &response));
         }
         let until = now + Duration::from_millis(request.max_wait_ms as u64);
         self.held.push(Held {
@@ -446,6 +453,15 @@ impl Broker {
             partitions,
         });
         None
+    }
+
+    fn fetch_reply(&mut self, version: i16, id: i32, response: &FetchResponse) -> Bytes {
+        let mut answer = reply::<FetchRequest>(version, id, response);
+        if self.unreadable > 0 {
+            self.unreadable -= 1;
+            answer.truncate(20);
+        }
+        answer
     }
 
     fn enter_session(
@@ -585,9 +601,21 @@ impl Broker {
                 }),
             }
         }
+        let answered = responses.iter().flat_map(|topic| &topic.partitions);
+        let leaders = answered.map(|data| data.current_leader.leader_id);
+        let node_endpoints = leaders
+            .filter(|leader| *leader >= 0 && version >= 16)
+            .map(|node_id| NodeEndpoint {
+                node_id,
+                host: "broker".into(),
+                port: 9000 + node_id,
+                ..Default::default()
+            })
+            .collect();
         FetchResponse {
             session_id,
             responses,
+            node_endpoints,
             ..Default::default()
         }
     }

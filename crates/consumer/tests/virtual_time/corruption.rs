@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use thalweg_cluster::Role as _;
 use thalweg_consumer::{ConsumerConfig, ConsumerError};
 use thalweg_protocol::ErrorCode;
 use thalweg_records::Compression;
@@ -77,6 +78,32 @@ fn damage_on_the_way_heals_by_another_fetch() {
     world.broker.log("t", 0).batches[0].bytes = plain(0, 10).into();
     world.advance(Duration::from_secs(1));
     assert_eq!(world.drain(100).expect("whole now").offsets(0).len(), 10);
+}
+
+/// Nothing else would say why no records come.
+#[test]
+fn answers_that_cannot_be_read_are_told_of_once_and_asked_for_again() {
+    let mut world = World::with_topic(config(), 1, |broker| {
+        broker.append("t", 0, 10, plain(0, 10));
+        broker.unreadable = 3;
+    });
+    world.run();
+    for _ in 0..20 {
+        world.advance(Duration::from_millis(200));
+    }
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    let told: Vec<_> = std::iter::from_fn(|| world.fetcher.poll_warning()).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("node 1 with records cannot be read"),
+        "{}",
+        told[0]
+    );
+    world.broker.unreadable = 1;
+    world.broker.append("t", 0, 20, plain(10, 10));
+    world.advance(Duration::from_secs(2));
+    let again: Vec<_> = std::iter::from_fn(|| world.fetcher.poll_warning()).collect();
+    assert_eq!(again.len(), 1, "a new trouble is told of again");
 }
 
 #[test]

@@ -96,6 +96,45 @@ fn positions_keep_an_epoch_in_front_of_what_cannot_be_read_yet() {
     assert_eq!(committable(&world).leader_epoch, 1, "it is corrupt");
 }
 
+/// KIP-951: the answer that refuses names the new leader and where it is, long before metadata does.
+#[test]
+fn a_leader_that_a_refusal_names_is_read_from_although_metadata_does_not_know_it() {
+    let mut world = at_ten(&[1]);
+    world.broker.metadata_says = Some((1, 1));
+    let log = world.broker.log("t", 0);
+    (log.leader, log.leader_epoch, log.epochs) = (2, 2, vec![(1, 10)]);
+    world.broker.append("t", 0, 15, in_epoch(10, 5, 2));
+    world.advance(Duration::from_secs(1));
+    let got = world.drain(100).expect("records of the new leader");
+    assert_eq!(got.offsets(0), (10..15).collect::<Vec<_>>());
+    let last = world.broker.seen.iter().rev().find_map(|seen| match seen {
+        Seen::Fetch { node, .. } => Some(*node),
+        _ => None,
+    });
+    assert_eq!(last, Some(2));
+}
+
+/// Brokers before 2.3 do not check the epochs that consumers send (KIP-320): they are not asked.
+#[test]
+fn a_broker_that_cannot_validate_positions_is_not_asked_to() {
+    let mut broker = Broker::new(&[1, 2]);
+    broker.create("t", 1, 1);
+    broker.append("t", 0, 10, plain(0, 10));
+    let key = thalweg_protocol::ApiKey::OFFSET_FOR_LEADER_EPOCH;
+    broker.max_versions.insert(key.0, 2);
+    let mut world = World::new(config(), broker);
+    world.assign_all(1);
+    assert_eq!(world.drain(100).expect("records").records.len(), 10);
+    let log = world.broker.log("t", 0);
+    (log.leader, log.leader_epoch) = (2, 2);
+    world.broker.append("t", 0, 15, in_epoch(10, 5, 2));
+    world.advance(Duration::from_secs(2));
+    let got = world.drain(100).expect("records of the new leader");
+    assert_eq!(got.offsets(0), (10..15).collect::<Vec<_>>());
+    let mut seen = world.broker.seen.iter();
+    assert!(!seen.any(|seen| matches!(seen, Seen::OffsetForLeaderEpoch)));
+}
+
 /// A position behind a marker of epoch 2 that still bears epoch 1 is above the end of epoch 1: to
 /// the next leader it looks as if the log had been cut off.
 #[test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use thalweg_cluster::{Job, Role};
-use thalweg_consumer::ConsumerConfig;
+use thalweg_consumer::{ConsumerConfig, ConsumerError};
 use thalweg_records::Compression;
 
-use crate::batches::{compressed, plain, sized};
+use crate::batches::{compressed, noisy, plain, sized};
 use crate::world::{NOW_MS, World, config, tp};
 
 const BUDGET: usize = 200_000;
@@ -108,7 +108,7 @@ fn a_paused_leftover_does_not_pin_its_frame() {
 fn batches_decoded_out_of_order_are_handed_out_in_order() {
     let mut world = World::with_topic(config(), 2, |broker| {
         for batch in 0..4_i64 {
-            let bytes = compressed(batch * 10, 10, 100, Compression::Zstd);
+            let bytes = noisy(batch * 10, Compression::Zstd);
             broker.append("t", 0, (batch + 1) * 10, bytes);
         }
         broker.append("t", 1, 5, plain(0, 5));
@@ -164,5 +164,73 @@ fn jobs_of_a_fetch_that_was_thrown_away_are_dropped() {
         world.drain(100).expect("records").offsets(0),
         [5, 6, 7, 8, 9]
     );
+    assert_eq!(world.consumer.buffered_bytes().0, 0);
+}
+
+/// Producers that do not linger write a batch a record: a job each would cost more than its work.
+#[test]
+fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
+    const BATCHES: i64 = 2_000;
+    const CORRUPT: i64 = 1_500;
+    let mut world = World::with_topic(config(), 1, |broker| {
+        for batch in 0..BATCHES {
+            let mut bytes = compressed(batch, 1, 100, Compression::Zstd);
+            if batch == CORRUPT {
+                *bytes.last_mut().expect("not empty") ^= 1;
+            }
+            broker.append("t", 0, batch + 1, bytes);
+        }
+    });
+    world.hold_jobs = true;
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.run();
+    let mut jobs = 0;
+    while !world.jobs.is_empty() {
+        // How much the very first batch grows is not known: it goes alone.
+        jobs += world.jobs.len();
+        world.run_jobs();
+        world.run();
+    }
+    assert!((2..20).contains(&jobs), "{jobs} jobs");
+    let good = world
+        .drain(usize::MAX)
+        .expect("those before the corrupt one");
+    assert_eq!(good.offsets(0), (0..CORRUPT).collect::<Vec<_>>());
+    let error = world.drain(usize::MAX).expect_err("the corrupt one");
+    assert!(matches!(
+        error,
+        ConsumerError::CorruptBatch {
+            offset: CORRUPT,
+            ..
+        }
+    ));
+}
+
+/// Far more than a codec's buffers is not decoded ahead of an application that takes its time, nor
+/// does what a paused partition holds stop the others.
+#[test]
+fn decoding_runs_ahead_of_the_application_by_a_bound() {
+    const PARTITION_BYTES: usize = 10 * 400 * 1_000;
+    let mut world = World::with_topic(config(), 6, |broker| {
+        for partition in 0..6 {
+            for batch in 0..10_i64 {
+                let bytes = compressed(batch * 400, 400, 1_000, Compression::Zstd);
+                broker.append("t", partition, (batch + 1) * 400, bytes);
+            }
+        }
+    });
+    world.run();
+    let ahead = world.consumer.buffered_bytes().0;
+    let all = 6 * PARTITION_BYTES;
+    assert!(
+        (8 << 20..13 << 20).contains(&ahead),
+        "{ahead} of {all} bytes ahead"
+    );
+    // The two that came first hold all of it.
+    let held = [tp(0), tp(1)];
+    world.consumer.pause(&held).expect("assigned");
+    assert_eq!(world.drain_all().len(), 4 * 4_000);
+    world.consumer.resume(&held).expect("assigned");
+    assert_eq!(world.drain_all().len(), 2 * 4_000);
     assert_eq!(world.consumer.buffered_bytes().0, 0);
 }

@@ -17,6 +17,7 @@
 pub(crate) mod batch;
 mod codec;
 mod drain;
+mod ending;
 mod nodes;
 mod outcome;
 mod producer_id;
@@ -356,71 +357,6 @@ impl Sender {
             .flatten()
             .min()
     }
-
-    /// Fails everything that is not done, with one error, and takes no more.
-    fn fail_all(&mut self, error: impl Fn(&ProducerBatch) -> ProducerError) {
-        self.accumulator.close();
-        let topics = self.accumulator.topics();
-        for topic in &topics {
-            // Takes each lock once, so that appends that had passed the check for `closed` are seen.
-            topic.for_each_partition(|entry| {
-                let left: Vec<OpenBatch> = {
-                    let mut queue = lock(&entry.queue);
-                    (queue.listed, queue.full_listed) = (false, false);
-                    std::iter::from_fn(|| queue.pop()).collect()
-                };
-                entry.set_depth(0);
-                for open in left {
-                    let batch = ProducerBatch::close_uncompressed(open);
-                    self.outcomes.fail(&batch, error(&batch));
-                }
-            });
-        }
-        for index in std::mem::take(&mut self.active) {
-            let slot = &mut self.slots[index];
-            self.nodes.place(index, slot, None);
-            let prepared = slot.prepared.drain(..).map(|prepared| prepared.batch);
-            let all = slot
-                .in_flight
-                .drain(..)
-                .chain(slot.retry.drain(..))
-                .chain(prepared);
-            for batch in all.filter(|batch| !batch.abandoned) {
-                self.outcomes.fail(&batch, error(&batch));
-            }
-        }
-        self.jobs.clear();
-        for _ in std::mem::take(&mut self.requests) {
-            self.accumulator.metrics().request_done();
-        }
-    }
-
-    /// The producer cannot go on.
-    fn fail_for_good(&mut self, reason: &str) {
-        self.fail_with(&ProducerError::Fatal(Arc::from(reason)));
-    }
-
-    fn fail_with(&mut self, error: &ProducerError) {
-        self.accumulator.fail(error.clone());
-        self.fail_all(|_| error.clone());
-    }
-
-    /// Records that are not done yet.
-    fn unfinished_records(&self) -> u64 {
-        let mut records = 0;
-        for topic in self.accumulator.topics() {
-            topic.for_each_partition(|entry| records += lock(&entry.queue).records());
-        }
-        for slot in &self.slots {
-            let prepared = slot.prepared.iter().map(|prepared| &prepared.batch);
-            let all = slot.in_flight.iter().chain(&slot.retry).chain(prepared);
-            records += all
-                .filter(|b| !b.abandoned)
-                .map(|b| u64::from(b.records))
-                .sum::<u64>();
-        }
-        records
-    }
 }
 
 impl Role for Sender {
@@ -506,13 +442,6 @@ impl Role for Sender {
         if let Some(manager) = &mut self.transactions {
             manager.give_up(&ProducerError::Closed);
         }
-        let records = self.unfinished_records();
-        self.fail_all(|batch| {
-            let possibly_written = batch.maybe_written || batch.attempts > 0;
-            ProducerError::ClosedBeforeDelivery {
-                records,
-                possibly_written,
-            }
-        });
+        self.fail_undelivered();
     }
 }

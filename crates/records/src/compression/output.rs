@@ -16,24 +16,30 @@ use bytes::Bytes;
 
 use super::CodecError;
 
-/// Buffers kept for the next batches, and the size above which one is not kept.
-const SPARES_MAX: usize = 4;
+/// How many bytes of buffers are kept for the next batches, and the size above which one is not kept.
+const SPARES_BYTES_MAX: usize = 8 << 20;
 const SPARE_BYTES_MAX: usize = 2 << 20;
 /// What a first guess is rounded up to.
 const ROOM_MIN: usize = 16 << 10;
 
-/// The buffers of one decompressor.
+/// The buffers of one decompressor that are not on loan.
 #[derive(Debug, Default)]
-pub(super) struct Spares(Arc<Mutex<Vec<Vec<u8>>>>);
+pub(super) struct Spares(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
 
 impl Spares {
     /// Room for about `guess` bytes at first, for `limit_bytes` at most.
     pub(super) fn output(&self, guess: usize, limit_bytes: usize) -> Output {
-        let buffer = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let buffer = take(&self.0);
         // One byte above the limit tells "exactly at the limit" from "more is to come".
         let cap = limit_bytes.saturating_add(1);
         let mut output = Output {
-            buffer: buffer.unwrap_or_default(),
+            buffer,
             len: 0,
             cap,
         };
@@ -63,12 +69,22 @@ impl Spares {
     }
 }
 
-fn keep(spares: &Mutex<Vec<Vec<u8>>>, buffer: Vec<u8>) {
-    if buffer.capacity() <= SPARE_BYTES_MAX {
-        let mut spares = spares.lock().unwrap_or_else(PoisonError::into_inner);
-        if spares.len() < SPARES_MAX {
-            spares.push(buffer);
-        }
+fn take(kept: &Mutex<Kept>) -> Vec<u8> {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let buffer = kept.buffers.pop().unwrap_or_default();
+    kept.bytes -= buffer.capacity();
+    buffer
+}
+
+fn keep(kept: &Mutex<Kept>, buffer: Vec<u8>) {
+    let bytes = buffer.capacity();
+    if bytes > SPARE_BYTES_MAX {
+        return;
+    }
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.bytes + bytes <= SPARES_BYTES_MAX {
+        kept.bytes += bytes;
+        kept.buffers.push(buffer);
     }
 }
 
@@ -76,7 +92,7 @@ fn keep(spares: &Mutex<Vec<Vec<u8>>>, buffer: Vec<u8>) {
 struct Recycled {
     buffer: Vec<u8>,
     len: usize,
-    home: Arc<Mutex<Vec<Vec<u8>>>>,
+    home: Arc<Mutex<Kept>>,
 }
 
 impl AsRef<[u8]> for Recycled {
@@ -170,10 +186,11 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
-    use super::{CodecError, ROOM_MIN, SPARES_MAX, Spares};
+    use super::{CodecError, ROOM_MIN, SPARES_BYTES_MAX, Spares};
 
     fn kept(spares: &Spares) -> Vec<usize> {
-        spares.0.lock().unwrap().iter().map(Vec::len).collect()
+        let kept = spares.0.lock().unwrap();
+        kept.buffers.iter().map(Vec::len).collect()
     }
 
     #[test]
@@ -192,12 +209,12 @@ mod tests {
             assert_eq!(output.extend(b"x"), Err(CodecError::TooLarge));
             assert_eq!(output.buffer.capacity(), limit_bytes + 1);
             assert_eq!(spares.finish(output, Ok(())), Err(CodecError::TooLarge));
-            spares.0.lock().unwrap().clear();
+            *spares.0.lock().unwrap() = super::Kept::default();
         }
     }
 
     #[test]
-    fn a_buffer_comes_back_with_the_last_slice_and_few_are_kept() {
+    fn a_buffer_comes_back_with_the_last_slice_and_so_many_bytes_are_kept() {
         let spares = Spares::default();
         let loan = || {
             let mut output = spares.output(0, ROOM_MIN * 4);
@@ -210,10 +227,15 @@ mod tests {
         assert_eq!(kept(&spares), []);
         drop(slice);
         assert_eq!(kept(&spares), [ROOM_MIN]);
-        let many: Vec<_> = (0..SPARES_MAX + 3).map(|_| loan()).collect();
+        let fit = SPARES_BYTES_MAX / ROOM_MIN;
+        let many: Vec<_> = (0..fit + 3).map(|_| loan()).collect();
         assert_eq!(kept(&spares), []);
         drop(many);
-        assert_eq!(kept(&spares).len(), SPARES_MAX);
+        assert_eq!(kept(&spares).len(), fit);
+        let again: Vec<_> = (0..fit + 3).map(|_| loan()).collect();
+        assert_eq!(kept(&spares), []);
+        drop(again);
+        assert_eq!(kept(&spares).len(), fit, "what is taken counts no longer");
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! The polling half of a consumer: hooks, drains, waits.
+//! The polling half of a consumer: hooks, looks, waits. What a look takes is in [`taking`].
 //!
 //! ```text
-//! loop: before_poll hook if due -> register the waker -> drain -> wait until woken or due
+//! loop: before_poll hook if due -> register the waker -> take -> wait until woken or due
 //! ```
+
+mod taking;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -11,22 +13,21 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use thalweg_columns::{ArrowSink, Layout, SlabPool, TableLimits};
-use thalweg_consumer::{Consumer as ConsumerCore, ConsumerError, Drained, TopicPartition};
+use pyo3::types::PyDict;
+use thalweg_columns::TableLimits;
+use thalweg_consumer::{Consumer as ConsumerCore, TopicPartition};
 use thalweg_network::ClientError;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::wait::Parker;
 
 use crate::operation::is_over;
-use crate::records::ConsumerRecord;
-use crate::sink::{Deserializers, DictSink, Ended, OneSink, Poison, RecordMaker};
+use crate::sink::{Deserializers, RecordMaker};
 use crate::sleepers::Sleepers;
 use crate::usage::{Usage, used_elsewhere};
-use crate::{capsules, errors, gil, types};
+use crate::{errors, gil, types};
 
-/// Bytes of recycled column buffers a consumer keeps, in tables.
-const SLAB_TABLES: usize = 2;
+use taking::Columns;
+pub(crate) use taking::{Offered, no_columns};
 
 /// What of the consumer is Python.
 pub(crate) struct ConsumerHooks {
@@ -64,19 +65,6 @@ pub(crate) struct PollState {
     hook_seen: u64,
 }
 
-/// The table being filled; the pool outlives it, so that its buffers are used again.
-struct Columns {
-    sink: ArrowSink,
-    limits: TableLimits,
-    pool: Arc<SlabPool>,
-}
-
-impl Columns {
-    fn has(&self, limits: TableLimits) -> bool {
-        self.limits.rows_max == limits.rows_max && self.limits.bytes_max == limits.bytes_max
-    }
-}
-
 /// What one look came to.
 pub(crate) enum Look<'a, T> {
     Found(T),
@@ -85,13 +73,6 @@ pub(crate) enum Look<'a, T> {
         state: MutexGuard<'a, PollState>,
         until: Option<Instant>,
     },
-}
-
-/// What iteration found.
-pub(crate) enum Offered<'py> {
-    Record(Bound<'py, PyAny>),
-    /// An interceptor took a record away.
-    Kept,
 }
 
 /// An opened consumer.
@@ -153,12 +134,6 @@ impl Core {
             self.step_counts.store(false, Ordering::Relaxed);
         }
         counts
-    }
-
-    fn note_drained(&self, drained: &Result<Drained, ConsumerError>) {
-        if drained.as_ref().is_ok_and(|drained| drained.freed) {
-            self.count_next_step();
-        }
     }
 
     /// After a step that gave nothing, too.
@@ -356,28 +331,6 @@ impl Core {
         errors::consumer(py, &self.consumer().position_timeout(partition, &metadata))
     }
 
-    /// Of these partitions, of all if none is named.
-    pub(crate) fn drain<'py>(
-        &self,
-        py: Python<'py>,
-        state: &mut PollState,
-        only: &[TopicPartition],
-        records_max: usize,
-    ) -> PyResult<Option<Bound<'py, PyDict>>> {
-        if self.is_held() {
-            return Ok(None);
-        }
-        let mut sink = DictSink::new(py, &mut state.maker, &self.hooks.deserializers);
-        let drained = self.consumer().drain_only(only, records_max, &mut sink);
-        let (dict, mut ended) = (sink.dict, sink.ended);
-        self.note_drained(&drained);
-        if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
-            // These are out of the buffer: they must reach the application first.
-            state.failure = ended.failure.take();
-        }
-        Ok(settled(py, drained, ended)?.then_some(dict))
-    }
-
     /// The next record, the position moved past it and no further.
     pub(crate) fn next<'py>(
         &self,
@@ -398,34 +351,6 @@ impl Core {
         }
     }
 
-    /// The next record of these partitions, of all if none is named.
-    pub(crate) fn take_one<'py>(
-        &self,
-        py: Python<'py>,
-        state: &mut PollState,
-        only: &[TopicPartition],
-    ) -> PyResult<Option<Offered<'py>>> {
-        if self.is_held() {
-            return Ok(None);
-        }
-        let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
-        let drained = self.consumer().drain_only(only, 1, &mut sink);
-        let (record, ended) = (sink.record, sink.ended);
-        self.note_drained(&drained);
-        settled(py, drained, ended)?;
-        let Some(record) = record else {
-            return Ok(None);
-        };
-        match &self.hooks.on_consume {
-            None => Ok(Some(Offered::Record(record.into_any()))),
-            Some(hook) => {
-                let partition = state.maker.partition_object(py)?;
-                let left = intercepted(py, hook, partition, record)?;
-                Ok(Some(left.map_or(Offered::Kept, Offered::Record)))
-            }
-        }
-    }
-
     /// All that is buffered, as columns.
     pub(crate) fn poll_arrow(
         &self,
@@ -438,107 +363,6 @@ impl Core {
         let filled = self.poll_with(py, deadline, |state| self.take_columns(py, state, limits))?;
         Ok(filled.unwrap_or_else(no_columns))
     }
-
-    pub(crate) fn take_columns(
-        &self,
-        py: Python<'_>,
-        state: &mut PollState,
-        limits: TableLimits,
-    ) -> PyResult<Option<RecordBatch>> {
-        if self.is_held() {
-            return Ok(None);
-        }
-        let sink = self.arrow_sink(state, limits);
-        let consumer = self.consumer();
-        let drained = py.detach(|| consumer.drain(limits.rows_max, sink));
-        self.note_drained(&drained);
-        let drained = drained.map_err(|error| errors::consumer(py, &error))?;
-        if drained.records == 0 {
-            return Ok(None);
-        }
-        sink.take()
-            .map(Some)
-            .map_err(|error| capsules::columns_error(&error))
-    }
-
-    fn arrow_sink<'a>(&self, state: &'a mut PollState, limits: TableLimits) -> &'a mut ArrowSink {
-        let known = state.arrow.take();
-        let columns = match known {
-            Some(columns) if columns.has(limits) => columns,
-            other => {
-                let pool = other.map_or_else(
-                    || SlabPool::new(SLAB_TABLES * self.poll_arrow_max_bytes),
-                    |columns| columns.pool,
-                );
-                let sink = ArrowSink::new(Layout::poll(), limits, Arc::clone(&pool));
-                Columns { sink, limits, pool }
-            }
-        };
-        &mut state.arrow.insert(columns).sink
-    }
-}
-
-/// A table of no rows, with the same columns as any other.
-pub(crate) fn no_columns() -> RecordBatch {
-    RecordBatch::new_empty(Arc::clone(Layout::poll().schema()))
-}
-
-/// Whether anything was taken; raises what kept everything from being taken.
-fn settled(
-    py: Python<'_>,
-    drained: Result<Drained, ConsumerError>,
-    ended: Ended,
-) -> PyResult<bool> {
-    if let Some(error) = ended.failure {
-        return Err(error);
-    }
-    let drained = drained.map_err(|error| errors::consumer(py, &error))?;
-    match ended.poison {
-        Some(poison) if drained.records == 0 => Err(raise_poison(py, *poison)),
-        _ => Ok(drained.records > 0),
-    }
-}
-
-/// One record through the interceptors' chain, which may change it or take it away.
-fn intercepted<'py>(
-    py: Python<'py>,
-    hook: &Py<PyAny>,
-    partition: Py<PyAny>,
-    record: Bound<'py, ConsumerRecord>,
-) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let given = PyDict::new(py);
-    given.set_item(&partition, PyList::new(py, [record])?)?;
-    let changed = hook.bind(py).call1((given,))?;
-    let Some(list) = changed.cast::<PyDict>()?.get_item(partition)? else {
-        return Ok(None);
-    };
-    list.try_iter()?.next().transpose()
-}
-
-fn raise_poison(py: Python<'_>, poison: Poison) -> PyErr {
-    let made = || -> PyResult<Bound<'_, PyAny>> {
-        let (topic, partition) = (&*poison.partition.topic, poison.partition.partition);
-        let fields = PyDict::new(py);
-        fields.set_item("topic", topic)?;
-        fields.set_item("partition", partition)?;
-        fields.set_item("offset", poison.offset)?;
-        fields.set_item("timestamp", poison.timestamp)?;
-        fields.set_item("key", &poison.key)?;
-        fields.set_item("value", &poison.value)?;
-        fields.set_item("headers", &poison.headers)?;
-        fields.set_item("part", poison.part)?;
-        let text = format!(
-            "the {} of the record at offset {} of {topic}-{partition} could not be deserialized: \
-             {}; seek past it to go on",
-            poison.part,
-            poison.offset,
-            poison.cause.value(py)
-        );
-        let error = errors::instance_with(py, "DeserializationError", &text, &fields)?;
-        error.setattr("__cause__", poison.cause.value(py))?;
-        Ok(error)
-    };
-    errors::raised(made())
 }
 
 /// `OffsetAndMetadata` of a position.

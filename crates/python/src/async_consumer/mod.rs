@@ -7,9 +7,10 @@
 //! ```
 //! Everything that does not wait (assign, seek, pause) is the consumer's own.
 
-use std::sync::Arc;
+mod jobs;
+
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyStopAsyncIteration;
@@ -18,22 +19,23 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3::{IntoPyObjectExt, PyTraverseError};
 use thalweg_columns::TableLimits;
-use thalweg_consumer::{ListedOffset, Pending as PendingLookup, PollBegan, TopicPartition};
+use thalweg_consumer::{PollBegan, TopicPartition};
 
 use crate::async_producer::Closing;
 use crate::call::{Call, JobCall};
-use crate::client::{Pending, PendingRequest, answered, still_under_way};
+use crate::client::PendingRequest;
 use crate::completions::Completions;
-use crate::consumer::{
-    Consumer, Pair, listed_rows, lookups, partition_of, partitions_of, start_core, table_limits,
-};
+use crate::consumer::{Consumer, start_core};
+use crate::consumer_arguments::{Pair, lookups, partition_of, partitions_of, table_limits};
 use crate::job::{Job, Polled};
 use crate::operation::is_over;
-use crate::polling::{Core, Look, Offered, PollState, no_columns, not_open};
+use crate::polling::{Core, Look, Offered, PollState, no_columns};
 use crate::producer::far_away;
 use crate::producer_core::Bootstrap;
 use crate::tables::RecordTable;
 use crate::{errors, gil};
+
+use jobs::{Answer, Listing, Opening, Stopping};
 
 /// The core ends a lookup at its deadline by itself, with the last problem it met.
 const LOOKUP_GRACE: Duration = Duration::from_secs(5);
@@ -391,128 +393,5 @@ impl Drop for Polling {
         if !others {
             core.client.poll_watch().end();
         }
-    }
-}
-
-/// Until a bootstrap server has answered.
-struct Opening {
-    consumer: Py<Consumer>,
-    core: Option<Core>,
-    bootstrap: Bootstrap,
-}
-
-impl Job for Opening {
-    fn check(&self, _py: Python<'_>) -> PyResult<()> {
-        Ok(())
-    }
-
-    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
-        let Some(core) = &self.core else {
-            return Err(not_open(py));
-        };
-        if self
-            .bootstrap
-            .poll_view(py, core.client.view(), waker)?
-            .is_none()
-        {
-            return Ok(Polled::Pending);
-        }
-        if let Some(core) = self.core.take() {
-            self.consumer.get().open_with(py, core)?;
-        }
-        Ok(Polled::Done(py.None()))
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        Some(self.bootstrap.until())
-    }
-
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.consumer)
-    }
-}
-
-/// Until offsets are looked up.
-struct Listing {
-    pending: PendingLookup<Vec<ListedOffset>>,
-    deadline: Instant,
-}
-
-impl Job for Listing {
-    fn check(&self, _py: Python<'_>) -> PyResult<()> {
-        Ok(())
-    }
-
-    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
-        match self.pending.poll(waker) {
-            Poll::Ready(Ok(listed)) => listed_rows(listed).into_py_any(py).map(Polled::Done),
-            Poll::Ready(Err(error)) => Err(errors::consumer(py, &error)),
-            Poll::Pending if !is_over(Some(self.deadline)) => Ok(Polled::Pending),
-            Poll::Pending => {
-                let text = "offsets were not listed in time";
-                Err(errors::raise(py, "KafkaTimeoutError", text))
-            }
-        }
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        Some(self.deadline)
-    }
-}
-
-/// Until a request is answered.
-struct Answer {
-    pending: Arc<Pending>,
-    deadline: Option<Instant>,
-}
-
-impl Job for Answer {
-    fn check(&self, _py: Python<'_>) -> PyResult<()> {
-        Ok(())
-    }
-
-    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
-        match self.pending.poll(waker) {
-            Some(answer) => Ok(Polled::Done(answered(py, answer)?.unbind())),
-            None if is_over(self.deadline) => Err(still_under_way(py)),
-            None => Ok(Polled::Pending),
-        }
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.deadline
-    }
-}
-
-/// Until the connections are closed. Given up, it goes on behind.
-struct Stopping {
-    consumer: Py<Consumer>,
-    closing: Closing,
-}
-
-impl Job for Stopping {
-    fn check(&self, _py: Python<'_>) -> PyResult<()> {
-        Ok(())
-    }
-
-    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
-        let Some(core) = self.consumer.get().opened() else {
-            return Ok(Polled::Done(py.None()));
-        };
-        let closed = self.closing.poll_view(py, core.client.view(), waker)?;
-        if closed.is_none() {
-            return Ok(Polled::Pending);
-        }
-        // Those that wait for records learn that none will come.
-        core.consumer().wake();
-        Ok(Polled::Done(py.None()))
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        self.closing.until()
-    }
-
-    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.consumer)
     }
 }

@@ -1,0 +1,88 @@
+//! The end of a sender: everything that is not done fails, once, and nothing more is taken.
+
+use std::sync::Arc;
+
+use super::Sender;
+use crate::error::ProducerError;
+use crate::open_batch::OpenBatch;
+use crate::sender::batch::ProducerBatch;
+use crate::sync::lock;
+
+impl Sender {
+    /// Fails everything that is not done, with one error, and takes no more.
+    fn fail_all(&mut self, error: impl Fn(&ProducerBatch) -> ProducerError) {
+        self.accumulator.close();
+        let topics = self.accumulator.topics();
+        for topic in &topics {
+            // Takes each lock once, so that appends that had passed the check for `closed` are seen.
+            topic.for_each_partition(|entry| {
+                let left: Vec<OpenBatch> = {
+                    let mut queue = lock(&entry.queue);
+                    (queue.listed, queue.full_listed) = (false, false);
+                    std::iter::from_fn(|| queue.pop()).collect()
+                };
+                entry.set_depth(0);
+                for open in left {
+                    let batch = ProducerBatch::close_uncompressed(open);
+                    self.outcomes.fail(&batch, error(&batch));
+                }
+            });
+        }
+        for index in std::mem::take(&mut self.active) {
+            let slot = &mut self.slots[index];
+            self.nodes.place(index, slot, None);
+            let prepared = slot.prepared.drain(..).map(|prepared| prepared.batch);
+            let all = slot
+                .in_flight
+                .drain(..)
+                .chain(slot.retry.drain(..))
+                .chain(prepared);
+            for batch in all.filter(|batch| !batch.abandoned) {
+                self.outcomes.fail(&batch, error(&batch));
+            }
+        }
+        self.jobs.clear();
+        for _ in std::mem::take(&mut self.requests) {
+            self.accumulator.metrics().request_done();
+        }
+    }
+
+    /// The producer cannot go on.
+    pub(super) fn fail_for_good(&mut self, reason: &str) {
+        self.fail_with(&ProducerError::Fatal(Arc::from(reason)));
+    }
+
+    pub(super) fn fail_with(&mut self, error: &ProducerError) {
+        self.accumulator.fail(error.clone());
+        self.fail_all(|_| error.clone());
+    }
+
+    /// Records that are not done yet.
+    fn unfinished_records(&self) -> u64 {
+        let mut records = 0;
+        for topic in self.accumulator.topics() {
+            topic.for_each_partition(|entry| records += lock(&entry.queue).records());
+        }
+        for slot in &self.slots {
+            let prepared = slot.prepared.iter().map(|prepared| &prepared.batch);
+            let all = slot.in_flight.iter().chain(&slot.retry).chain(prepared);
+            records += all
+                .filter(|b| !b.abandoned)
+                .map(|b| u64::from(b.records))
+                .sum::<u64>();
+        }
+        records
+    }
+
+    /// Closed before all was delivered.
+    pub(super) fn fail_undelivered(&mut self) {
+        let records = self.unfinished_records();
+        self.fail_all(|batch| {
+            let possibly_written = batch.maybe_written || batch.attempts > 0;
+            ProducerError::ClosedBeforeDelivery {
+                records,
+                possibly_written,
+            }
+        });
+    }
+}

@@ -1,0 +1,143 @@
+//! What a coroutine of an `AsyncConsumer` waits for, but for records: a step of its own each.
+
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+use std::time::Instant;
+
+use pyo3::gc::PyVisit;
+use pyo3::prelude::*;
+use pyo3::{IntoPyObjectExt, PyTraverseError};
+use thalweg_consumer::{ListedOffset, Pending as PendingLookup};
+
+use crate::async_producer::Closing;
+use crate::client::{Pending, answered, still_under_way};
+use crate::consumer::Consumer;
+use crate::consumer_arguments::listed_rows;
+use crate::errors;
+use crate::job::{Job, Polled};
+use crate::operation::is_over;
+use crate::polling::{Core, not_open};
+use crate::producer_core::Bootstrap;
+
+/// Until a bootstrap server has answered.
+pub(super) struct Opening {
+    pub(super) consumer: Py<Consumer>,
+    pub(super) core: Option<Core>,
+    pub(super) bootstrap: Bootstrap,
+}
+
+impl Job for Opening {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        let Some(core) = &self.core else {
+            return Err(not_open(py));
+        };
+        if self
+            .bootstrap
+            .poll_view(py, core.client.view(), waker)?
+            .is_none()
+        {
+            return Ok(Polled::Pending);
+        }
+        if let Some(core) = self.core.take() {
+            self.consumer.get().open_with(py, core)?;
+        }
+        Ok(Polled::Done(py.None()))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.bootstrap.until())
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.consumer)
+    }
+}
+
+/// Until offsets are looked up.
+pub(super) struct Listing {
+    pub(super) pending: PendingLookup<Vec<ListedOffset>>,
+    pub(super) deadline: Instant,
+}
+
+impl Job for Listing {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        match self.pending.poll(waker) {
+            Poll::Ready(Ok(listed)) => listed_rows(listed).into_py_any(py).map(Polled::Done),
+            Poll::Ready(Err(error)) => Err(errors::consumer(py, &error)),
+            Poll::Pending if !is_over(Some(self.deadline)) => Ok(Polled::Pending),
+            Poll::Pending => {
+                let text = "offsets were not listed in time";
+                Err(errors::raise(py, "KafkaTimeoutError", text))
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
+    }
+}
+
+/// Until a request is answered.
+pub(super) struct Answer {
+    pub(super) pending: Arc<Pending>,
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Job for Answer {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        match self.pending.poll(waker) {
+            Some(answer) => Ok(Polled::Done(answered(py, answer)?.unbind())),
+            None if is_over(self.deadline) => Err(still_under_way(py)),
+            None => Ok(Polled::Pending),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+/// Until the connections are closed. Given up, it goes on behind.
+pub(super) struct Stopping {
+    pub(super) consumer: Py<Consumer>,
+    pub(super) closing: Closing,
+}
+
+impl Job for Stopping {
+    fn check(&self, _py: Python<'_>) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
+        let Some(core) = self.consumer.get().opened() else {
+            return Ok(Polled::Done(py.None()));
+        };
+        let closed = self.closing.poll_view(py, core.client.view(), waker)?;
+        if closed.is_none() {
+            return Ok(Polled::Pending);
+        }
+        // Those that wait for records learn that none will come.
+        core.consumer().wake();
+        Ok(Polled::Done(py.None()))
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.closing.until()
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.consumer)
+    }
+}
