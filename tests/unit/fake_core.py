@@ -334,7 +334,15 @@ def _module() -> ModuleType:
     return module
 
 
-_USERS = ("producer", "consumer", "admin", "admin.client", "broker", "coordinator.driver")
+_USERS = (
+    "producer",
+    "consumer",
+    "admin",
+    "admin.client",
+    "broker",
+    "coordinator.driver",
+    "_consumer_offsets",
+)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit import fake_core
 from thalweg.coordinator.listener import ConsumerRebalanceListener
 from thalweg.errors import (
     IllegalStateError,
@@ -33,6 +34,10 @@ def make(fake) -> Any:
     yield call
     for each in made:
         each.close()
+
+
+def test_these_tests_have_no_native_core_under_them(fake) -> None:
+    assert issubclass(fake.consumer.KafkaConsumer, fake_core.Consumer)
 
 
 @pytest.fixture

@@ -126,11 +126,13 @@ impl CompletedFetch {
         let data_bytes = data.len();
         let mut walk = batches(data);
         let mut batches_seen = 0;
+        // The jobs of other record sets.
+        let jobs_before = jobs.len();
         for batch in &mut walk {
             batches_seen += 1;
             let slot = match batch {
                 Ok(batch) if batch.next_offset() <= from.offset => continue,
-                Ok(batch) => fetch.open_batch(batch, &mut context, jobs),
+                Ok(batch) => fetch.open_batch(batch, &mut context, jobs, jobs_before),
                 Err(error) => Slot::Failed(error.into()),
             };
             let failed = matches!(slot, Slot::Failed(_));
@@ -152,6 +154,7 @@ impl CompletedFetch {
         batch: RawBatch,
         context: &mut OpenContext<'_>,
         jobs: &mut VecDeque<DecodeJob>,
+        jobs_before: usize,
     ) -> Slot {
         let BatchHeader {
             producer_id,
@@ -182,8 +185,7 @@ impl CompletedFetch {
                 Err(error) => Slot::Failed(error.into()),
             };
         }
-        // Only behind a batch of this record set: the queue's last job may be another one's.
-        if let Some(Slot::Decoding(_)) = self.slots.back()
+        if jobs.len() > jobs_before
             && let Some(job) = jobs.back_mut()
             && job.has_room(&batch)
         {

@@ -51,6 +51,10 @@ pub struct Consumer {
     pub(crate) changed: AtomicBool,
     /// The fetcher wants to be woken when partitions are emptied.
     pub(crate) attentive: AtomicBool,
+    /// A drain found nothing that it may take, whatever is decoded.
+    pub(crate) starved: AtomicBool,
+    /// What was buffered has lost its worth, and with it jobs for a codec.
+    pub(crate) discarded: AtomicBool,
     notifier: Arc<Notifier>,
 }
 
@@ -67,6 +71,8 @@ impl Consumer {
             lookups: Mutex::default(),
             changed: AtomicBool::new(false),
             attentive: AtomicBool::new(true),
+            starved: AtomicBool::new(false),
+            discarded: AtomicBool::new(false),
             notifier,
         });
         let fetcher = Fetcher::new(Arc::clone(&consumer));
@@ -161,6 +167,9 @@ impl Consumer {
                     .add(drained.records as u64);
                 if drained.freed {
                     self.emptied();
+                }
+                if drained.records == 0 {
+                    self.found_nothing();
                 }
             }
             Err(ConsumerError::CorruptBatch { .. }) => self.metrics.corrupt_batches_total.add(1),
@@ -312,6 +321,7 @@ impl Consumer {
     /// A position was changed from outside: what is buffered for the old one goes.
     fn moved(&self) {
         self.buffer.discard_stale(&self.subscription);
+        self.discarded.store(true, Ordering::SeqCst);
         self.notify();
         self.buffer.wake();
     }
@@ -326,6 +336,14 @@ impl Consumer {
     /// two sees the other.
     fn emptied(&self) {
         self.changed.store(true, Ordering::SeqCst);
+        if self.attentive.load(Ordering::SeqCst) {
+            self.notifier.notify();
+        }
+    }
+
+    /// Only what waits to be decoded may help, and then the fetcher is attentive.
+    fn found_nothing(&self) {
+        self.starved.store(true, Ordering::SeqCst);
         if self.attentive.load(Ordering::SeqCst) {
             self.notifier.notify();
         }

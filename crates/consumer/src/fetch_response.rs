@@ -53,7 +53,12 @@ impl Fetcher {
         self.reserved_bytes -= sent.reserved_bytes;
         let frame_bytes = result.as_ref().map_or(0, |body| body.reader.remaining());
         let response = match result.map(ResponseBody::decode::<FetchRequest>) {
-            Ok(Ok(response)) => response,
+            Ok(Ok(response)) => {
+                if let Some(entry) = self.nodes.get_mut(&node) {
+                    entry.unreadable = false;
+                }
+                response
+            }
             unreadable => {
                 if let Ok(Err(error)) = unreadable {
                     self.warn_of_unreadable(node, &error);
@@ -74,7 +79,6 @@ impl Fetcher {
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.session.answered(response.session_id);
             entry.failures = 0;
-            entry.unreadable = false;
             entry.retry_at = None;
             entry.quiet_until = (sent.probe && empty).then(|| now + QUIET);
         }

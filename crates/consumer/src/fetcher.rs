@@ -270,7 +270,10 @@ impl Role for Fetcher {
     }
 
     fn job_done(&mut self, done: DecodeDone, _: &mut Cluster, _: Instant, _: i64) {
-        self.decode.done(&done);
+        self.decode.done(done);
+        if self.closed {
+            self.decode.waiting.clear();
+        }
         self.dirty = true;
     }
 

@@ -13,6 +13,7 @@
 //! tens of kilobytes, and where producers do not linger a batch may hold a single record.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_cluster::Job;
@@ -22,6 +23,9 @@ use crate::completed_fetch::{Fault, ReadyBatch, decode};
 use crate::fetch_buffer::FetchBuffer;
 use crate::memory::{Charge, FetchMemory};
 use crate::topic_partition::TopicPartition;
+
+/// Up to this many compressed bytes are one job; a larger batch is one by itself.
+const JOB_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DecodeLimits {
@@ -46,9 +50,6 @@ impl DecodeCell {
         self.lock().take()
     }
 }
-
-/// Up to this many compressed bytes are one job; a larger batch is one by itself.
-const JOB_BYTES: usize = 32 << 10;
 
 /// Batches to be checked and opened.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ impl DecodeJob {
 
     /// Whether the record set's next batch may come along.
     pub(crate) fn has_room(&self, batch: &RawBatch) -> bool {
-        self.compressed_bytes + batch.data.len() <= JOB_BYTES
+        self.compressed_bytes + batch.data.len() <= JOB_BYTES_MAX
     }
 
     /// Takes it along; where it will appear.
@@ -102,20 +103,28 @@ impl DecodeJob {
         cell
     }
 
-    /// All but the first batch, if there are others.
-    pub(crate) fn split_off_rest(&mut self) -> Option<Self> {
-        if self.batches.len() <= 1 {
+    pub(crate) fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// Compressed bytes of each batch.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = usize> {
+        self.batches.iter().map(|(batch, _)| batch.data.len())
+    }
+
+    /// What is behind the first `count` batches, as a job of its own.
+    pub(crate) fn split_off(&mut self, count: usize) -> Option<Self> {
+        if count >= self.batches.len() {
             return None;
         }
-        let batches = self.batches.split_off(1);
-        let first_bytes = self.batches[0].0.data.len();
-        let compressed_bytes = self.compressed_bytes - first_bytes;
-        self.compressed_bytes = first_bytes;
+        let batches = self.batches.split_off(count);
+        let all_bytes = self.compressed_bytes;
+        self.compressed_bytes = self.sizes().sum();
         Some(Self {
             partition: self.partition.clone(),
             stamp: self.stamp,
             batches,
-            compressed_bytes,
+            compressed_bytes: all_bytes - self.compressed_bytes,
             limits: self.limits,
             memory: Arc::clone(&self.memory),
             frame: Arc::clone(&self.frame),
@@ -152,37 +161,60 @@ impl Job for DecodeJob {
     type Output = DecodeDone;
 
     fn run(mut self) -> DecodeDone {
+        let reserved_bytes = self.reserved.as_ref().map_or(usize::MAX, Charge::bytes);
         let mut decoded_bytes = 0;
-        DECOMPRESSOR.with_borrow_mut(|decompressor| {
-            for (batch, cell) in self.batches {
-                let outcome = match decode(&batch, self.limits, decompressor) {
-                    Ok(batch) => {
-                        let bytes = batch.records.len();
-                        decoded_bytes += bytes;
-                        if let Some(reserved) = &mut self.reserved {
-                            reserved.give_back(bytes);
-                        }
-                        let charge = self.memory.charge_decoded(bytes);
-                        Ok(ReadyBatch {
-                            batch,
-                            cursor: RecordPosition::default(),
-                            charge: Some(charge),
-                        })
-                    }
-                    Err(error) => Err(error.into()),
-                };
-                *cell.lock() = Some(outcome);
-            }
-        });
-        drop(self.reserved);
-        drop(self.frame);
-        if let Some(buffer) = self.buffer {
+        let mut count = 0;
+        // Where batches grow by more than was reserved, the rest asks for room again.
+        while count < self.batches.len() && (count == 0 || decoded_bytes <= reserved_bytes) {
+            decoded_bytes += self.decode_one(count);
+            count += 1;
+        }
+        let rest = self.split_off(count);
+        let compressed_bytes = self.compressed_bytes;
+        let buffer = self.buffer.take();
+        // The frame and the room are given back before anybody looks.
+        drop(self);
+        if let Some(buffer) = buffer {
             buffer.wake();
         }
         DecodeDone {
-            compressed_bytes: self.compressed_bytes,
+            compressed_bytes,
             decoded_bytes,
+            rest,
         }
+    }
+}
+
+impl DecodeJob {
+    /// Fills the cell of one batch; how many bytes it became.
+    fn decode_one(&mut self, index: usize) -> usize {
+        let (batch, cell) = &self.batches[index];
+        // A bug in a codec's library costs this batch, not those behind it.
+        let decoded = catch_unwind(AssertUnwindSafe(|| {
+            DECOMPRESSOR
+                .with_borrow_mut(|decompressor| decode(batch, self.limits, decompressor))
+                .map_err(Fault::from)
+        }));
+        let decoded = decoded.unwrap_or_else(|_| {
+            DECOMPRESSOR.set(Decompressor::new());
+            Err(Fault("its codec panicked".to_owned()))
+        });
+        let outcome = decoded.map(|batch| {
+            let bytes = batch.records.len();
+            if let Some(reserved) = &mut self.reserved {
+                reserved.give_back(bytes);
+            }
+            ReadyBatch {
+                batch,
+                cursor: RecordPosition::default(),
+                charge: Some(self.memory.charge_decoded(bytes)),
+            }
+        });
+        let bytes = outcome
+            .as_ref()
+            .map_or(0, |ready| ready.batch.records.len());
+        *cell.lock() = Some(outcome);
+        bytes
     }
 }
 
@@ -192,4 +224,6 @@ impl Job for DecodeJob {
 pub struct DecodeDone {
     pub(crate) compressed_bytes: usize,
     pub(crate) decoded_bytes: usize,
+    /// What there was no room for.
+    pub(crate) rest: Option<DecodeJob>,
 }

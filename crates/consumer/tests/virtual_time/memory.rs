@@ -6,7 +6,7 @@ use thalweg_cluster::{Job, Role};
 use thalweg_consumer::{ConsumerConfig, ConsumerError};
 use thalweg_records::Compression;
 
-use crate::batches::{compressed, noisy, plain, sized};
+use crate::batches::{compressed, marker, noisy, plain, sized, transactional};
 use crate::world::{NOW_MS, World, config, tp};
 
 const BUDGET: usize = 200_000;
@@ -206,31 +206,122 @@ fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
     ));
 }
 
-/// Far more than a codec's buffers is not decoded ahead of an application that takes its time, nor
-/// does what a paused partition holds stop the others.
-#[test]
-fn decoding_runs_ahead_of_the_application_by_a_bound() {
-    const PARTITION_BYTES: usize = 10 * 400 * 1_000;
-    let mut world = World::with_topic(config(), 6, |broker| {
-        for partition in 0..6 {
+/// Partitions of 4 MB, that compress to next to nothing.
+fn of_megabytes(partitions: i32) -> World {
+    World::with_topic(config(), partitions, |broker| {
+        for partition in 0..partitions {
             for batch in 0..10_i64 {
                 let bytes = compressed(batch * 400, 400, 1_000, Compression::Zstd);
                 broker.append("t", partition, (batch + 1) * 400, bytes);
             }
         }
-    });
+    })
+}
+
+/// Far more than a codec's buffers is not decoded ahead of an application that takes its time.
+#[test]
+fn decoding_runs_ahead_of_the_application_by_a_bound() {
+    let mut world = of_megabytes(6);
     world.run();
     let ahead = world.consumer.buffered_bytes().0;
-    let all = 6 * PARTITION_BYTES;
     assert!(
         (8 << 20..13 << 20).contains(&ahead),
-        "{ahead} of {all} bytes ahead"
+        "{ahead} of 24 million bytes ahead"
     );
-    // The two that came first hold all of it.
-    let held = [tp(0), tp(1)];
-    world.consumer.pause(&held).expect("assigned");
-    assert_eq!(world.drain_all().len(), 4 * 4_000);
-    world.consumer.resume(&held).expect("assigned");
-    assert_eq!(world.drain_all().len(), 2 * 4_000);
+    assert_eq!(world.drain_all().len(), 6 * 4_000);
     assert_eq!(world.consumer.buffered_bytes().0, 0);
+}
+
+/// What paused partitions hold is not ahead: the others are decoded as if it were not there.
+#[test]
+fn what_paused_partitions_hold_does_not_slow_the_others_down() {
+    let mut world = of_megabytes(8);
+    world.run();
+    let held: Vec<_> = (0..8)
+        .filter(|p| {
+            world
+                .drain_only(&[tp(*p)], 1)
+                .is_ok_and(|got| !got.records.is_empty())
+        })
+        .map(tp)
+        .collect();
+    assert!((2..5).contains(&held.len()), "{held:?} hold what is ahead");
+    world.consumer.pause(&held).expect("assigned");
+    world.hold_jobs = true;
+    assert!(world.drain(1).expect("nothing yet").records.is_empty());
+    world.run();
+    assert!(world.jobs.len() > 1, "{} jobs at once", world.jobs.len());
+    world.hold_jobs = false;
+    world.run_jobs();
+    assert_eq!(world.drain_all().len(), (8 - held.len()) * 4_000);
+    world.consumer.resume(&held).expect("assigned");
+    assert_eq!(world.drain_all().len(), held.len() * 3_999);
+}
+
+/// Who asks for one partition only gets its records, although others hold all that is ahead.
+#[test]
+fn a_drain_of_one_partition_is_served_behind_what_others_hold() {
+    let mut world = of_megabytes(8);
+    world.run();
+    for partition in (0..8).rev() {
+        let mut got = 0;
+        for _ in 0..100 {
+            got += world
+                .drain_only(&[tp(partition)], usize::MAX)
+                .expect("records")
+                .records
+                .len();
+            world.run();
+        }
+        assert_eq!(got, 4_000, "partition {partition}");
+    }
+}
+
+/// Markers between the batches of small transactions do not keep them from travelling together.
+#[test]
+fn small_transactions_travel_together_too() {
+    let mut world = World::with_topic(config(), 1, |broker| {
+        for number in 0..500_i64 {
+            let at = number * 2;
+            broker.append("t", 0, at + 1, transactional(at, 1, 7, Compression::Zstd));
+            broker.append("t", 0, at + 2, marker(at + 1, 7, true));
+        }
+    });
+    world.hold_jobs = true;
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.run();
+    let mut jobs = 0;
+    while !world.jobs.is_empty() {
+        jobs += world.jobs.len();
+        world.run_jobs();
+        world.run();
+    }
+    assert!((2..10).contains(&jobs), "{jobs} jobs");
+    let got = world.drain(usize::MAX).expect("all of them");
+    assert_eq!(got.offsets(0), (0..500).map(|n| n * 2).collect::<Vec<_>>());
+}
+
+/// Batches that suddenly grow far more than those before ask for room again, batch by batch.
+#[test]
+fn a_job_whose_batches_grow_more_than_was_thought_does_not_pass_the_budget() {
+    const BUDGET_BYTES: usize = 2_000_000;
+    let small = ConsumerConfig {
+        fetch_buffer_memory_bytes: BUDGET_BYTES,
+        ..config()
+    };
+    let mut world = World::with_topic(small, 1, |broker| {
+        broker.append("t", 0, 10, noisy(0, Compression::Zstd));
+        for batch in 1..=100_i64 {
+            let bytes = compressed(batch * 10, 10, 10_000, Compression::Zstd);
+            broker.append("t", 0, (batch + 1) * 10, bytes);
+        }
+    });
+    let mut records = 0;
+    for _ in 0..1_000 {
+        world.run();
+        records += world.drain(10).expect("records").records.len();
+    }
+    assert_eq!(records, 1_010);
+    let peak = world.consumer.buffered_bytes().1;
+    assert!(peak < BUDGET_BYTES + 200_000, "{peak} bytes at the peak");
 }

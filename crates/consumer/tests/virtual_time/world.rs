@@ -303,8 +303,16 @@ impl World {
     }
 
     pub(crate) fn drain(&mut self, max: usize) -> Result<Collected, ConsumerError> {
+        self.drain_only(&[], max)
+    }
+
+    pub(crate) fn drain_only(
+        &mut self,
+        only: &[TopicPartition],
+        max: usize,
+    ) -> Result<Collected, ConsumerError> {
         let mut collected = Collected::default();
-        let drained = self.consumer.drain(max, &mut collected)?;
+        let drained = self.consumer.drain_only(only, max, &mut collected)?;
         assert_eq!(drained.records, collected.records.len());
         collected.drained = drained;
         Ok(collected)
