@@ -74,6 +74,13 @@ def brokers() -> Iterator[Brokers]:
     found.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _topics_go_with_their_file(brokers: Brokers) -> Iterator[None]:
+    """At full scale four processes with all topics of all files would not fit into memory."""
+    yield
+    brokers.forget_embedded_topics()
+
+
 @pytest.fixture(params=KINDS)
 def broker(request: pytest.FixtureRequest, brokers: Brokers) -> Broker:
     """The same test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""

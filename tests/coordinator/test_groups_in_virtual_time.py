@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from tests.coordinator.assignors import Spread, Sticky
 from tests.coordinator.world import World
@@ -253,6 +253,7 @@ def disturb(world: World, action: str, client, number: int) -> None:
     print_blob=True,
 )
 @given(st.integers(0, 2**32), st.sampled_from([Spread, Sticky]), st.integers(0, 6), SCRIPTS)
+@example(0, Spread, 0, [(10, "join static", 0), (3005, "stall", 10)])  # stalls beyond the script
 def test_a_group_keeps_its_laws_under_faults_and_settles_once_they_stop(
     seed, assignor, members, script
 ):

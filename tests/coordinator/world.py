@@ -136,9 +136,11 @@ class World:
         return self.at_rest() and owned == wanted
 
     def at_rest(self) -> bool:
-        """Everyone alive is a member of the present generation, and no other is."""
+        """Everyone alive polls, is a member of the present generation, and no other is."""
         view = self.broker.view
         live = self.live()
+        if any(each.stalled_until > self.now for each in live):
+            return False
         ids = {each.member.member_id for each in live}
         if not live:
             return not view["members"] and view["state"] == "Empty"

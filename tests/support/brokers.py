@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tests.support.kafka import RealKafka
-from tests.support.wire import Wire
+from tests.support.wire import Wire, WireError
 
 KINDS = ("embedded", "kafka-4.3", "kafka-3.9")
 _numbers = itertools.count(1)
@@ -28,11 +29,13 @@ class Broker:
         kind: one of `KINDS`.
         bootstrap_servers: where its plaintext listeners are, as `host:port,...`.
         logs: what the brokers logged last, for the report of a failure.
+        topics: made here since the last `forget_embedded_topics`.
     """
 
     kind: str
     bootstrap_servers: str
     logs: Callable[[], str] = field(default=lambda: "", repr=False)
+    topics: list[str] = field(default_factory=list, repr=False)
 
     @property
     def embedded(self) -> bool:
@@ -58,6 +61,7 @@ class Broker:
         self.wire.create_topic(
             name, num_partitions, configs={"retention.ms": "-1", **(configs or {})}
         )
+        self.topics.append(name)
         return name
 
 
@@ -85,6 +89,13 @@ class Brokers:
     def logs(self) -> str:
         """What all running brokers logged last."""
         return "\n".join(broker.logs() for broker in self._running.values())
+
+    def forget_embedded_topics(self) -> None:
+        """Deletes the topics of tests that are over where they lie in this process's memory."""
+        embedded = self._running.get("embedded")
+        while embedded is not None and embedded.topics:
+            with suppress(WireError):  # the test deleted it
+                embedded.wire.delete_topic(embedded.topics.pop())
 
     def close(self) -> None:
         """Stops everything that was started."""
