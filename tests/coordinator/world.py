@@ -139,7 +139,7 @@ class World:
         """Everyone alive polls, is a member of the present generation, and no other is."""
         view = self.broker.view
         live = self.live()
-        if any(each.stalled_until > self.now for each in live):
+        if any(each.polled_at < each.stalled_until for each in live):
             return False
         ids = {each.member.member_id for each in live}
         if not live:
@@ -319,7 +319,7 @@ class Client:
         self._watched: frozenset[str] = frozenset()
         self._beats: Heartbeats | None = None
         self._beat_number = 0
-        self._polled_at = world.now
+        self.polled_at = world.now
         self._tick_at: float | None = None
         self.tell(Subscribed(self.topics))
         self.hear_of_topics()
@@ -331,7 +331,7 @@ class Client:
         if not self.alive:
             return
         if self.world.now >= self.stalled_until:
-            self._polled_at = self.world.now
+            self.polled_at = self.world.now
             self._drain()
             self._step(Polled())
         self.world.later(200, self._poll)
@@ -371,6 +371,7 @@ class Client:
             return
         self._inbox.append(event)
         if self.world.now >= self.stalled_until:
+            self.polled_at = self.world.now
             self._drain()
             self._step(Polled())
 
@@ -474,7 +475,7 @@ class Client:
         beats = self._beats
         if beats is None or number != self._beat_number or not self.alive:
             return
-        if self.world.now - self._polled_at > beats.max_poll_interval_ms:
+        if self.world.now - self.polled_at > beats.max_poll_interval_ms:
             self._beats = None
             if beats.leave is not None:
                 leave: Any = beats.leave
