@@ -219,7 +219,8 @@ _CONNECTION: tuple[Option, ...] = (
         clients="pca",
         aliases=("max.in.flight",),
         doc="Requests sent on one connection before the first is answered. Above 5 there is no"
-        " idempotence; without idempotence, above 1 a retry may reorder records.",
+        " idempotence; without idempotence, above 1 a retry may reorder records. Producers only:"
+        " consumers and admin clients take it without effect.",
     ),
     _size(
         "receive_message_max_bytes",
