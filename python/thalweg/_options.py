@@ -949,7 +949,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         ignored="telemetry is not pushed by this version",
         differs="Telemetry is not pushed by this version.",
     ),
-    _object("metrics", "a", "A Metrics object.", kafka=None, ignored=_METRICS),
+    _object("metrics", "a", "A Metrics object.", kafka=None, ignored="this client has no figures"),
     _object("selector", "pca", "A selectors class.", kafka=None, deprecated=_RUST_IO),
     _object("kafka_client", "pca", "A client class.", kafka=None, deprecated=_RUST_IO),
     _object("net", "pca", "A network class.", kafka=None, deprecated=_RUST_IO),

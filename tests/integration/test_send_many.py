@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.clients import Clients, by_partition, read
+from tests.integration.clients import Clients, by_partition, read, within
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
@@ -92,6 +92,19 @@ def test_rows_that_fail_are_named_and_the_rest_is_written(broker: Broker, client
     assert isinstance(sent.exception, BatchSendError)
     records = read(clients.consumer(broker, topic), 2)
     assert [each.value for each in records] == [b"good", b"good too"]
+
+
+def test_rows_of_a_partition_that_is_not_there_wait_once(broker: Broker, clients: Clients) -> None:
+    """A look at fresh metadata for each of them would take minutes."""
+    topic = broker.create_topic("one")
+    producer = clients.producer(broker, max_block_ms=5_000)
+    producer.send(topic, b"first").get(20)
+    with within(10):
+        future = producer.send_many(topic, [b"x"] * 1_000, partition=[0, 7] * 500)
+    with pytest.raises(BatchSendError, match="the topic has 1 partitions") as caught:
+        future.get(20)
+    assert [row for row, _ in caught.value.errors] == list(range(1, 1_000, 2))
+    assert len(read(clients.consumer(broker, topic), 501)) == 501
 
 
 def test_rows_that_the_broker_refuses_are_named(broker: Broker, clients: Clients) -> None:

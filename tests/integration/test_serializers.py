@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
 from typing import Any
 
 import pytest
@@ -163,6 +164,8 @@ def test_a_poison_record_is_raised_after_the_good_ones_and_the_position_stays(
     assert (error.key, error.value, error.headers) == (raw["key"], raw["value"], [("h", b"1")])
     assert error.part == part
     assert isinstance(error.__cause__, ValueError)
+    where_it_raised = traceback.extract_tb(error.__cause__.__traceback__)[-1]
+    assert where_it_raised.name == "_picky"
     consumer.seek(where, error.offset + 1)  # type: ignore[operator]
     assert [each.offset for each in read(consumer, 2)] == [4, 5]
 
@@ -197,6 +200,7 @@ def test_other_partitions_flow_past_a_poison_record(broker: Broker, clients: Cli
         while len(found) < 10:
             with contextlib.suppress(DeserializationError):  # told, and not sought past
                 for records in consumer.poll(1000).values():
+                    assert records, "only partitions that have any"
                     found += records
     assert [each.value for each in found] == [str(number) for number in range(10)]
     with pytest.raises(DeserializationError):

@@ -242,7 +242,7 @@ def test_a_record_becomes_json():
         "timestamp": 3,
         "key": None,
         "value": "ü",
-        "headers": [["h", "ÿ"], ["n", None]],
+        "headers": [["h", {"base64": "/w=="}], ["n", None]],
     }
 
 

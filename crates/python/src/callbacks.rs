@@ -333,9 +333,11 @@ pub(crate) fn report(py: Python<'_>, what: &str, error: PyErr) {
         unsafe { pyo3::ffi::PyErr_SetInterrupt() };
         return;
     }
+    // As a value it has its traceback.
+    let raised = error.clone_ref(py).into_value(py);
     let logged = py
         .import("thalweg._logging")
-        .and_then(|module| module.call_method1("callback_failed", (what, error.value(py))));
+        .and_then(|module| module.call_method1("callback_failed", (what, raised)));
     if logged.is_err() {
         error.write_unraisable(py, None);
     }

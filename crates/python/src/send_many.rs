@@ -294,6 +294,8 @@ pub(crate) struct WholeColumn {
     waiting: Option<Waiting>,
     /// The partition that a row asked for and that is waited for, and how many there are.
     missing: (Option<i32>, u32),
+    /// How many partitions fresh metadata left the topic with: rows beyond them need not wait again.
+    partitions: Option<u32>,
     deadline: Option<Instant>,
 }
 
@@ -307,6 +309,7 @@ impl WholeColumn {
             topic,
             waiting: None,
             missing: (None, 0),
+            partitions: None,
             deadline: None,
         })
     }
@@ -372,6 +375,13 @@ impl WholeColumn {
                 partition,
                 partitions,
                 ..
+            } if self.partitions == Some(partitions) => {
+                bulk.refuse_row(unknown_partition(self.topic.name(), partition, partitions));
+            }
+            BulkStep::UnknownPartition {
+                partition,
+                partitions,
+                ..
             } => match PartitionWait::new(py, appender, self.topic.name(), partition) {
                 Ok(wait) => {
                     self.missing = (partition, partitions);
@@ -402,6 +412,7 @@ impl WholeColumn {
             Unmet::Metadata(_) => match appender.metadata.lookup(self.topic.name()) {
                 TopicLookup::Known(_) => {
                     let (partition, partitions) = self.missing;
+                    self.partitions = Some(partitions);
                     let error = unknown_partition(self.topic.name(), partition, partitions);
                     bulk.refuse_row(error);
                     return Ok(());

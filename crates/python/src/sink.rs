@@ -222,6 +222,20 @@ impl<'a, 'py> DictSink<'a, 'py> {
         self.listed = Some(batch.partition.clone());
         Ok(())
     }
+
+    /// A partition whose first record cannot be handed out is not among those that have records.
+    #[cold]
+    fn refuse(&mut self, why: Result<Box<Poison>, PyErr>) -> Offer {
+        if self.list.is_empty()
+            && let Some(partition) = self.listed.take()
+        {
+            let known = self.maker.objects.get(self.py, &partition);
+            if let Err(error) = known.and_then(|(_, object)| self.dict.del_item(object)) {
+                return self.ended.refuse(Err(error));
+            }
+        }
+        self.ended.refuse(why)
+    }
 }
 
 impl RecordSink for DictSink<'_, '_> {
@@ -237,9 +251,9 @@ impl RecordSink for DictSink<'_, '_> {
         match self.maker.make(self.py, self.deserializers, record) {
             Ok(made) => match self.list.append(made) {
                 Ok(()) => Offer::Taken,
-                Err(error) => self.ended.refuse(Err(error)),
+                Err(error) => self.refuse(Err(error)),
             },
-            Err(why) => self.ended.refuse(why),
+            Err(why) => self.refuse(why),
         }
     }
 }

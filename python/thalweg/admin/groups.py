@@ -150,30 +150,37 @@ class GroupRequests(PartitionRequests):
         """
         found: dict[str, dict[str, Any]] = {}
         for group_id in group_ids:
-            node = self._coordinator(group_id, group_coordinator_id)
-            body: dict[str, Any] = {"Groups": [group_id]}
-            if include_authorized_operations:
-                body["IncludeAuthorizedOperations"] = True
-            answer = self._call(
-                "DescribeGroups",
-                body,
-                node,
-                codes=lambda answer: (
-                    (row["ErrorCode"], row.get("ErrorMessage"), f"group {row['GroupId']!r}")
-                    for row in answer["Groups"]
-                ),
-                raise_errors=False,
+            group, error = self._described(
+                group_id, group_coordinator_id, include_authorized_operations
             )
-            group = snake_keys(answer["Groups"][0])
-            code, message = group.pop("error_code"), group.pop("error_message", None)
-            group["error"] = str(for_code(code)(message or "")) if code else None
-            group["authorized_operations"] = operation_names(group.get("authorized_operations"))
-            for member in group["members"]:
-                for field, kind in (("metadata", Subscription), ("assignment", Assignment)):
-                    name = f"member_{field}"
-                    member[name] = _decoded(kind, member[name])
-            found[group_id] = group
+            found[group_id] = {**group, "error": None if error is None else str(error)}
         return found
+
+    def _described(
+        self, group_id: str, group_coordinator_id: int | None, include_authorized_operations: bool
+    ) -> tuple[dict[str, Any], BrokerResponseError | None]:
+        node = self._coordinator(group_id, group_coordinator_id)
+        body: dict[str, Any] = {"Groups": [group_id]}
+        if include_authorized_operations:
+            body["IncludeAuthorizedOperations"] = True
+        answer = self._call(
+            "DescribeGroups",
+            body,
+            node,
+            codes=lambda answer: (
+                (row["ErrorCode"], row.get("ErrorMessage"), f"group {row['GroupId']!r}")
+                for row in answer["Groups"]
+            ),
+            raise_errors=False,
+        )
+        group = snake_keys(answer["Groups"][0])
+        code, message = group.pop("error_code"), group.pop("error_message", None)
+        group["authorized_operations"] = operation_names(group.get("authorized_operations"))
+        for member in group["members"]:
+            for field, kind in (("metadata", Subscription), ("assignment", Assignment)):
+                name = f"member_{field}"
+                member[name] = _decoded(kind, member[name])
+        return group, for_code(code)(message or "") if code else None
 
     def delete_groups(
         self, group_ids: Iterable[str], group_coordinator_id: int | None = None
@@ -420,15 +427,15 @@ class GroupRequests(PartitionRequests):
         """kafka-python 2's: [GroupInformation]; see describe_groups.
 
         Raises:
-            BrokerResponseError: The first group's error.
+            BrokerResponseError: The first group's error (GroupIdNotFoundError, ...).
         """
-        described = self.describe_groups(
-            group_ids, group_coordinator_id, include_authorized_operations
-        )
         found = []
-        for group in described.values():
-            if group["error"] is not None:
-                raise BrokerResponseError(group["error"])
+        for group_id in group_ids:
+            group, error = self._described(
+                group_id, group_coordinator_id, include_authorized_operations
+            )
+            if error is not None:
+                raise error
             operations = group["authorized_operations"]
             found.append(
                 GroupInformation(

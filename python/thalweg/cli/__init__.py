@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import importlib
 import logging
+import os
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -73,6 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             status: int = command.run(_own_arguments(own, given[rest:], head.bootstrap))
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Who read the output has enough, as `head` has. What is left must not be tried at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, RuntimeError, ValueError) as error:  # KafkaError is a RuntimeError
         print(f"thalweg {head.command}: {error}", file=sys.stderr)
         return 1

@@ -1,6 +1,7 @@
 """`thalweg consume`: records as lines."""
 
 import argparse
+import base64
 import json
 import sys
 from typing import Any
@@ -20,28 +21,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--offset",
-        default="latest",
-        help="earliest, latest, an offset, or -N for the last N of each partition"
-        " (default: %(default)s)",
+        type=_offset,
+        help="earliest, latest, an offset, or -N for the last N of each partition (default: where"
+        " the client's options say, which without any is latest)",
     )
     parser.add_argument("-c", "--count", type=int, metavar="N", help="stop after so many records")
     parser.add_argument("-e", "--exit", action="store_true", help="stop at the end of the topic")
     parser.add_argument(
         "-K", "--key-separator", metavar="TEXT", help="print the key and this first"
     )
-    parser.add_argument("-J", "--json", action="store_true", help="a JSON object each record")
+    parser.add_argument(
+        "-J",
+        "--json",
+        action="store_true",
+        help='a JSON object each record; bytes that are no text as {"base64": "..."}',
+    )
+
+
+def _offset(text: str) -> str | int:
+    name = {"beginning": "earliest", "end": "latest"}.get(text, text)
+    if name in ("earliest", "latest"):
+        return name
+    try:
+        return int(text)
+    except ValueError:
+        expected = f"expected earliest, latest, an offset or -N, not {text!r}"
+        raise argparse.ArgumentTypeError(expected) from None
 
 
 def as_json(record: Any) -> str:
-    """A record as one line of JSON; bytes that are no text as latin-1."""
+    """A record as one line of JSON; bytes that are no text as an object, {"base64": "..."}."""
 
-    def text(data: bytes | None) -> str | None:
+    def text(data: bytes | None) -> str | dict[str, str] | None:
         if data is None:
             return None
         try:
             return data.decode()
         except UnicodeDecodeError:
-            return data.decode("latin-1")
+            return {"base64": base64.b64encode(data).decode()}
 
     return json.dumps(
         {
@@ -66,6 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
         if not known:
             print(f"thalweg consume: there is no topic {arguments.topic!r}", file=sys.stderr)
             return 1
+        if missing := set(arguments.partition or ()) - known:
+            has = f"partitions 0 to {max(known)}" if len(known) > 1 else "partition 0 alone"
+            numbers = ", ".join(map(str, sorted(missing)))
+            print(f"thalweg consume: {arguments.topic!r} has {has}: no {numbers}", file=sys.stderr)
+            return 1
         chosen = [TopicPartition(arguments.topic, each) for each in arguments.partition or known]
         consumer.assign(chosen)
         _seek(consumer, chosen, arguments.offset)
@@ -74,17 +96,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _seek(consumer: Any, chosen: list[Any], offset: str) -> None:
-    if offset in ("earliest", "beginning"):
+def _seek(consumer: Any, chosen: list[Any], offset: str | int | None) -> None:
+    if offset == "earliest":
         consumer.seek_to_beginning()
-    elif offset in ("latest", "end"):
+    elif offset == "latest":
         consumer.seek_to_end()
-    else:
-        number = int(offset)
-        ends = consumer.end_offsets(chosen) if number < 0 else {}
-        starts = consumer.beginning_offsets(chosen) if number < 0 else {}
+    elif isinstance(offset, int):
+        ends = consumer.end_offsets(chosen) if offset < 0 else {}
+        starts = consumer.beginning_offsets(chosen) if offset < 0 else {}
         for each in chosen:
-            wanted = number if number >= 0 else max(starts[each], ends[each] + number)
+            wanted = offset if offset >= 0 else max(starts[each], ends[each] + offset)
             consumer.seek(each, wanted)
 
 

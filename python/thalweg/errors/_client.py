@@ -10,6 +10,7 @@ from thalweg.errors._base import (
     RetriableError,
 )
 from thalweg.errors._broker import MessageSizeTooLargeError, UnsupportedVersionError
+from thalweg.structs import TopicPartition
 
 __all__ = [
     "BatchSendError",
@@ -198,6 +199,7 @@ class DeserializationError(KafkaError):
         value: Raw bytes or None.
         headers: [(str, bytes or None)].
         part: "key" or "value": which deserializer raised.
+        topic_partition: The TopicPartition, for `seek`.
     """
 
     def __init__(
@@ -218,6 +220,7 @@ class DeserializationError(KafkaError):
         self.timestamp, self.key, self.value = timestamp, key, value
         self.headers = list(headers)
         self.part = part
+        self.topic_partition = TopicPartition(topic or "", -1 if partition is None else partition)
 
 
 class BatchSendError(KafkaError):

@@ -706,6 +706,8 @@ def test_groups_are_described_with_what_their_members_said(admin):
     assert last(admin)[2] == 2
     answers(admin, DescribeGroups={"Groups": [{**group, "ErrorCode": 69, "Members": []}]})
     assert "GroupIdNotFoundError" in admin.describe_groups(["g"])["g"]["error"]
+    with pytest.raises(GroupIdNotFoundError):
+        admin.describe_consumer_groups(["g"])
 
 
 def test_a_group_coordinator_that_moved_is_forgotten(admin):

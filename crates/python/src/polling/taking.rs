@@ -189,7 +189,7 @@ fn raise_poison(py: Python<'_>, poison: Poison) -> PyErr {
             poison.cause.value(py)
         );
         let error = errors::instance_with(py, "DeserializationError", &text, &fields)?;
-        error.setattr("__cause__", poison.cause.value(py))?;
+        error.setattr("__cause__", poison.cause.clone_ref(py).into_value(py))?;
         Ok(error)
     };
     errors::raised(made())

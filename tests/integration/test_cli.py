@@ -1,0 +1,98 @@
+"""`thalweg produce` and `thalweg consume`, as processes, on the embedded broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.brokers import Broker
+from thalweg import KafkaProducer
+
+LIMIT_S = 60
+
+
+def thalweg(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
+    """Exit status, output and errors of one run."""
+    command = [sys.executable, "-m", "thalweg", *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, timeout=LIMIT_S, check=False)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+@pytest.fixture
+def topic(embedded: Broker) -> str:
+    """Two partitions with b"a", b"b", b"c" and one record that is no text."""
+    name = embedded.create_topic("cli", 2)
+    with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        for value in (b"a", b"b", b"c"):
+            producer.send(name, value, partition=0)
+        producer.send(name, b"\xff\xfe", key=b"k", partition=1)
+    return name
+
+
+def consume(embedded: Broker, topic: str, *more: str) -> tuple[int, bytes, str]:
+    return thalweg("consume", topic, "-b", embedded.bootstrap_servers, *more)
+
+
+def test_lines_are_produced_and_read_back(embedded: Broker) -> None:
+    topic = embedded.create_topic("cli")
+    bootstrap = embedded.bootstrap_servers
+    status, _, errors = thalweg("produce", topic, "-b", bootstrap, given=b"one\ntwo\n")
+    assert (status, errors) == (0, "")
+    assert consume(embedded, topic, "-o", "earliest", "-e") == (0, b"one\ntwo\n", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["-o", "earliest"], b"a\nb\nc\n"),
+        (["-o", "beginning"], b"a\nb\nc\n"),
+        (["-o", "1"], b"b\nc\n"),
+        (["-o", "-1"], b"c\n"),
+        (["-o", "latest"], b""),
+        ([], b""),
+        (["-X", "auto.offset.reset=earliest"], b"a\nb\nc\n"),
+        (["-X", "auto.offset.reset=earliest", "-o", "latest"], b""),
+    ],
+)
+def test_it_begins_where_it_is_told_to(
+    embedded: Broker, topic: str, options: list[str], expected: bytes
+) -> None:
+    assert consume(embedded, topic, "-p", "0", "-e", *options) == (0, expected, "")
+
+
+def test_bytes_that_are_no_text_can_be_had_back_from_json(embedded: Broker, topic: str) -> None:
+    status, output, _ = consume(embedded, topic, "-p", "1", "-o", "earliest", "-e", "--json")
+    found = json.loads(output)
+    assert (status, found["key"], found["value"]) == (0, "k", {"base64": "//4="})
+
+
+def test_a_partition_that_is_not_there_ends_it(embedded: Broker, topic: str) -> None:
+    status, output, errors = consume(embedded, topic, "-p", "0", "-p", "9", "-e")
+    assert (status, output) == (1, b"")
+    assert errors == f"thalweg consume: '{topic}' has partitions 0 to 1: no 9\n"
+
+
+def test_an_offset_that_is_none_is_refused_with_what_is_one(embedded: Broker, topic: str) -> None:
+    status, _, errors = consume(embedded, topic, "-o", "earlies")
+    assert status == 2
+    assert "expected earliest, latest, an offset or -N, not 'earlies'" in errors
+
+
+def test_who_has_read_enough_ends_it_in_silence(embedded: Broker) -> None:
+    topic = embedded.create_topic("cli")
+    with KafkaProducer(bootstrap_servers=embedded.bootstrap_servers) as producer:
+        producer.send_many(topic, [b"x" * 100] * 20_000)
+    command = ["consume", topic, "-b", embedded.bootstrap_servers, "-o", "earliest", "-e"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "thalweg", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(LIMIT_S) == 0
