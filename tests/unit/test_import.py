@@ -110,3 +110,18 @@ def test_the_version_is_cargos():
 def test_both_packages_are_typed():
     for package in ("thalweg", "pyspark_thalweg"):
         assert (ROOT / "python" / package / "py.typed").exists()
+
+
+def test_calls_of_the_native_core_tell_what_they_do():
+    """Nobody's editor is open in a shell: `help()` is all there is."""
+    code = """
+import thalweg
+for cls in (thalweg.KafkaProducer, thalweg.KafkaConsumer):
+    names = [each for each in dir(cls) if not each.startswith("_")]
+    silent = [each for each in names if callable(getattr(cls, each)) and not getattr(cls, each).__doc__]
+    print(cls.__name__, silent)
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert answer.stdout == "KafkaProducer []\nKafkaConsumer []\n"

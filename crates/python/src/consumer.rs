@@ -139,11 +139,13 @@ impl Consumer {
         Ok(())
     }
 
+    /// For the driver: whether topics are subscribed to.
     fn set_subscribed(&self, py: Python<'_>, subscribed: bool) -> PyResult<()> {
         self.core(py)?.consumer().set_subscribed(subscribed);
         Ok(())
     }
 
+    /// The TopicPartitions that are read now.
     fn assignment<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         partition_set(py, self.core(py)?.consumer().subscription().assignment())
     }
@@ -213,6 +215,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
+    /// As `seek_to_beginning` and `seek_to_end`, without their checks.
     fn seek_to(&self, py: Python<'_>, partitions: Vec<Pair>, r#where: &str) -> PyResult<()> {
         let reset = match r#where {
             "earliest" => OffsetReset::Earliest,
@@ -237,6 +240,7 @@ impl Consumer {
         found.ok_or_else(|| core.position_timeout(py, &tp))
     }
 
+    /// For commits: (topic, partition) to (offset, leader epoch) of what was handed out.
     fn positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (tp, position) in self.core(py)?.consumer().subscription().all_consumed() {
@@ -248,6 +252,7 @@ impl Consumer {
         Ok(dict)
     }
 
+    /// For the coordinator's driver: partitions whose committed offset is not told yet.
     fn awaiting_committed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let waiting = self.core(py)?.consumer().awaiting_committed();
         waiting
@@ -256,6 +261,7 @@ impl Consumer {
             .collect()
     }
 
+    /// For the driver: committed offsets, or None where there is none.
     fn set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut found = Vec::new();
         for item in offsets.call_method0("items")?.try_iter()? {
@@ -274,6 +280,7 @@ impl Consumer {
         Ok(())
     }
 
+    /// As `pause`, without its checks.
     fn pause_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
@@ -281,6 +288,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
+    /// As `resume`, without its checks.
     fn resume_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
@@ -288,6 +296,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
+    /// The TopicPartitions that hand nothing out until `resume`.
     fn paused<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         partition_set(py, self.core(py)?.consumer().subscription().paused())
     }
@@ -300,6 +309,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
+    /// End of what is decided of a partition's transactions, from the last fetch; None without one.
     fn last_stable_offset(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         self.core(py)?
             .consumer()
@@ -319,6 +329,8 @@ impl Consumer {
         Ok(fetched_at.map(|at| crate::append::now_ms() - at.elapsed().as_millis() as i64))
     }
 
+    /// How many offsets lie between the position and the end (under read_committed: the last stable
+    /// offset), from the last fetch; None without one.
     fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let consumer = self.core(py)?.consumer();
         consumer
@@ -327,6 +339,8 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
+    /// (topic, partition, timestamp) to (topic, partition, offset, timestamp, leader epoch); the public calls
+    /// are `beginning_offsets`, `end_offsets` and `offsets_for_times`.
     #[pyo3(signature = (targets, timeout_ms = None))]
     fn list_offsets(
         &self,
@@ -358,6 +372,7 @@ impl Consumer {
         Ok(listed_rows(listed))
     }
 
+    /// Has a waiting poll call the driver; from any thread.
     fn reenter(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.client.reenter();
         Ok(())
@@ -423,11 +438,13 @@ impl Consumer {
             .get())
     }
 
+    /// Ends the waiting call, or the next one, with a WakeupError; from any thread.
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.wakeup();
         Ok(())
     }
 
+    /// Whether a connection to a broker is up.
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
         crate::client::is_connected(py, self.core(py)?.client.view())
     }
@@ -441,6 +458,7 @@ impl Consumer {
         groups_dict(py, core.client.metrics(Instant::now()))
     }
 
+    /// Closes connections and buffers, and commits nothing: `close` is the public call.
     #[pyo3(signature = (timeout_ms = None))]
     fn shutdown(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
         let Some(core) = self.0.get() else {
