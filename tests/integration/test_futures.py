@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import traceback
 from typing import Any
 
 import pytest
@@ -66,6 +67,22 @@ def test_errbacks_get_the_error_and_callbacks_do_not_run(broker: Broker, clients
     assert sent.failed()
     assert not sent.succeeded()
     assert not sent.retriable()
+
+
+def test_a_callback_that_raises_is_logged_with_where_it_did(
+    broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(_: Any) -> None:
+        raise LookupError("no such thing")
+
+    producer = clients.producer(broker)
+    with caplog.at_level(logging.ERROR, "thalweg.producer"):
+        producer.send(broker.create_topic("broken"), b"x").add_callback(broken).get(20)
+        wait_until(lambda: bool(caplog.records), 10)
+    error = caplog.records[0].exc_info
+    assert error is not None
+    assert isinstance(error[1], LookupError)
+    assert traceback.extract_tb(error[2])[-1].name == "broken"
 
 
 def test_callbacks_of_a_partition_run_in_the_order_of_the_sends(

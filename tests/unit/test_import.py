@@ -117,9 +117,8 @@ def test_calls_of_the_native_core_tell_what_they_do():
     code = """
 import thalweg
 for cls in (thalweg.KafkaProducer, thalweg.KafkaConsumer):
-    names = [each for each in dir(cls) if not each.startswith("_")]
-    silent = [each for each in names if callable(getattr(cls, each)) and not getattr(cls, each).__doc__]
-    print(cls.__name__, silent)
+    calls = {each: getattr(cls, each) for each in dir(cls) if not each.startswith("_")}
+    print(cls.__name__, [name for name, call in calls.items() if callable(call) and not call.__doc__])
 """
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
