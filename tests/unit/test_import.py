@@ -118,7 +118,8 @@ def test_calls_of_the_native_core_tell_what_they_do():
 import thalweg
 for cls in (thalweg.KafkaProducer, thalweg.KafkaConsumer):
     calls = {each: getattr(cls, each) for each in dir(cls) if not each.startswith("_")}
-    print(cls.__name__, [name for name, call in calls.items() if callable(call) and not call.__doc__])
+    silent = [name for name, call in calls.items() if callable(call) and not call.__doc__]
+    print(cls.__name__, silent)
 """
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
