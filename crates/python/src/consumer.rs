@@ -145,7 +145,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// The TopicPartitions that are read now.
+    /// The `TopicPartitions` that are read now.
     fn assignment<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         partition_set(py, self.core(py)?.consumer().subscription().assignment())
     }
@@ -296,7 +296,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// The TopicPartitions that hand nothing out until `resume`.
+    /// The `TopicPartitions` that hand nothing out until `resume`.
     fn paused<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         partition_set(py, self.core(py)?.consumer().subscription().paused())
     }
@@ -329,7 +329,7 @@ impl Consumer {
         Ok(fetched_at.map(|at| crate::append::now_ms() - at.elapsed().as_millis() as i64))
     }
 
-    /// How many offsets lie between the position and the end (under read_committed: the last stable
+    /// How many offsets lie between the position and the end (under `read_committed`: the last stable
     /// offset), from the last fetch; None without one.
     fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let consumer = self.core(py)?.consumer();
@@ -438,7 +438,7 @@ impl Consumer {
             .get())
     }
 
-    /// Ends the waiting call, or the next one, with a WakeupError; from any thread.
+    /// Ends the waiting call, or the next one, with a `WakeupError`; from any thread.
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.wakeup();
         Ok(())

@@ -64,11 +64,11 @@ impl Producer {
             .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is open already"))
     }
 
-    /// Sends a record: a future of its RecordMetadata, or of its error.
+    /// Sends a record: a future of its `RecordMetadata`, or of its error.
     ///
     /// Waits for metadata and buffer memory at most `max_block_ms`. value and key are bytes where no
-    /// serializer is set, headers a list of (str, bytes or None). Raises KafkaTimeoutError,
-    /// BufferExhaustedError, RecordTooLargeError, ValueError, TypeError, IllegalStateError after close.
+    /// serializer is set, headers a list of (str, bytes or None). Raises `KafkaTimeoutError`,
+    /// `BufferExhaustedError`, `RecordTooLargeError`, `ValueError`, `TypeError`, `IllegalStateError` after close.
     #[pyo3(signature = (topic, value = None, key = None, headers = None, partition = None, timestamp_ms = None))]
     #[allow(clippy::too_many_arguments)]
     fn send<'py>(
@@ -94,10 +94,10 @@ impl Producer {
         crate::sending::send(py, core, given)
     }
 
-    /// Sends a list of records in one call: a future of their BatchMetadata.
+    /// Sends a list of records in one call: a future of their `BatchMetadata`.
     ///
     /// Each part is a sequence as long as `values`, partition a number for all of them too. What cannot be
-    /// written is told by the future's BatchSendError, row by row (docs/columns.md).
+    /// written is told by the future's `BatchSendError`, row by row (docs/columns.md).
     #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None))]
     #[allow(clippy::too_many_arguments)]
     fn send_many<'py>(
@@ -118,10 +118,10 @@ impl Producer {
         Ok(FutureBatchMetadata::new(rows, len))
     }
 
-    /// Sends the rows of an Arrow table, data frame or stream: a future of their BatchMetadata.
+    /// Sends the rows of an Arrow table, data frame or stream: a future of their `BatchMetadata`.
     ///
-    /// Columns by name: value, key, partition, timestamp, headers; topic, offset, timestamp_type and
-    /// leader_epoch are ignored, any other is a ValueError. See docs/columns.md.
+    /// Columns by name: value, key, partition, timestamp, headers; topic, offset, `timestamp_type` and
+    /// `leader_epoch` are ignored, any other is a `ValueError`. See docs/columns.md.
     fn send_arrow<'py>(
         &self,
         py: Python<'py>,
@@ -135,7 +135,7 @@ impl Producer {
         Ok(FutureBatchMetadata::new(rows, len))
     }
 
-    /// Waits until all that was sent before is done: `timeout` in seconds, then KafkaTimeoutError.
+    /// Waits until all that was sent before is done: `timeout` in seconds, then `KafkaTimeoutError`.
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let core = self.core(py)?;
@@ -175,7 +175,7 @@ impl Producer {
         run(py, self.core(py)?, &mut Transacting::Abort)
     }
 
-    /// Partition ids of a topic; waits for metadata at most `max_block_ms`, then KafkaTimeoutError.
+    /// Partition ids of a topic; waits for metadata at most `max_block_ms`, then `KafkaTimeoutError`.
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<BTreeSet<i32>> {
         let core = self.core(py)?;
         let count = run(py, core, &mut PartitionsFor::new(py, core, topic)?)?;

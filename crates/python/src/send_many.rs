@@ -294,8 +294,8 @@ pub(crate) struct WholeColumn {
     waiting: Option<Waiting>,
     /// The partition that a row asked for and that is waited for, and how many there are.
     missing: (Option<i32>, u32),
-    /// How many partitions fresh metadata left the topic with: rows beyond them need not wait again.
-    partitions: Option<u32>,
+    /// Fresh metadata did not bring it: rows beyond as many partitions need not wait again.
+    in_vain: bool,
     deadline: Option<Instant>,
 }
 
@@ -309,7 +309,7 @@ impl WholeColumn {
             topic,
             waiting: None,
             missing: (None, 0),
-            partitions: None,
+            in_vain: false,
             deadline: None,
         })
     }
@@ -375,7 +375,7 @@ impl WholeColumn {
                 partition,
                 partitions,
                 ..
-            } if self.partitions == Some(partitions) => {
+            } if self.in_vain && self.missing.1 == partitions => {
                 bulk.refuse_row(unknown_partition(self.topic.name(), partition, partitions));
             }
             BulkStep::UnknownPartition {
@@ -412,7 +412,7 @@ impl WholeColumn {
             Unmet::Metadata(_) => match appender.metadata.lookup(self.topic.name()) {
                 TopicLookup::Known(_) => {
                     let (partition, partitions) = self.missing;
-                    self.partitions = Some(partitions);
+                    self.in_vain = true;
                     let error = unknown_partition(self.topic.name(), partition, partitions);
                     bulk.refuse_row(error);
                     return Ok(());
