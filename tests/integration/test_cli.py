@@ -1,8 +1,9 @@
-"""`thalweg produce` and `thalweg consume`, as processes, on the embedded broker."""
+"""`thalweg broker`, `thalweg produce` and `thalweg consume`, as processes."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 
@@ -34,6 +35,30 @@ def topic(embedded: Broker) -> str:
 
 def consume(embedded: Broker, topic: str, *more: str) -> tuple[int, bytes, str]:
     return thalweg("consume", topic, "-b", embedded.bootstrap_servers, *more)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_broker_serves_until_it_is_told_to_end(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "thalweg", "broker", "--nodes", "3", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as broker:
+        assert broker.stdout is not None
+        assert broker.stderr is not None
+        try:
+            name, _, servers = broker.stdout.readline().decode().strip().partition("=")
+            assert name == "Kafka is ready: bootstrap_servers"
+            assert len(servers.split(",")) == 3
+            with KafkaProducer(bootstrap_servers=servers) as producer:
+                assert producer.send("made-by-itself", b"x").get(20).offset == 0
+            port = servers.split(",")[0].rpartition(":")[2]
+            status, output, errors = thalweg("broker", "--port", port)
+            assert (status, output) == (1, b"")
+            assert errors.startswith("thalweg broker: ")
+            assert port in errors
+            broker.send_signal(number)
+            assert broker.wait(LIMIT_S) == 0
+            assert broker.stderr.read() == b""
+        finally:
+            broker.kill()
 
 
 def test_lines_are_produced_and_read_back(embedded: Broker) -> None:

@@ -23,7 +23,9 @@ def test_the_demo_runs_whole_from_an_environment_that_is_not_activated(
     arguments = ["-m", "thalweg", "demo", "--bootstrap", kafka.bootstrap_servers]
     answer = run([*arguments, "--output", str(tmp_path)], environment(java), tmp_path)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert "Structured Streaming" in answer.stdout
+    rates = " ".join(answer.stdout.partition("Stages")[2].split())
+    for stage in ("rows/s", "produce, send()", "Spark batch read", "Structured Streaming"):
+        assert stage in rates, answer.stdout
     assert "336,776 flights in 207 groups: as many as the data has." in answer.stdout
     assert (tmp_path / "thalweg-demo.png").read_bytes().startswith(PNG)
 
