@@ -1,4 +1,4 @@
-"""Writes the tables of states in docs/groups.md from coordinator/states.py.
+"""Draws the states in docs/groups.md from the tables of coordinator/states.py.
 
 python tools/generate_states.py [--check]
 """
@@ -15,21 +15,24 @@ sys.path.insert(0, str(ROOT / "python"))
 _PLACE = re.compile(r"<!-- states: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def table(name: str) -> str:
-    """The rows of one table of states."""
+def diagram(name: str) -> str:
+    """One table of states as a Mermaid diagram, which code hosts and editors draw."""
     from thalweg.coordinator import states
 
-    rows = [
-        f"| {state} | {', '.join(sorted(into)) or '(the end)'} |"
-        for state, into in getattr(states, name).items()
-    ]
-    return "\n".join(["| state | may become |", "|---|---|", *rows])
+    arrows = []
+    for state, into in getattr(states, name).items():
+        arrows += [f"    {_id(state)} --> {_id(each)}" for each in sorted(into) or ["[*]"]]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *arrows, "```"])
+
+
+def _id(state: str) -> str:
+    return state if state == "[*]" else re.sub(r"\W", "_", state)
 
 
 def written(text: str) -> str:
-    """The page with its tables as the code has them."""
+    """The page with its diagrams as the code has them."""
     return _PLACE.sub(
-        lambda found: f"<!-- states: {found[1]} -->\n{table(found[1])}\n<!-- end -->", text
+        lambda found: f"<!-- states: {found[1]} -->\n{diagram(found[1])}\n<!-- end -->", text
     )
 
 

@@ -6,21 +6,49 @@ and nothing is listed that does not differ. docs/asyncio.md shows this to users.
 
 from typing import Final
 
-# Methods whose parameters differ.
+# By class: methods whose parameters differ.
 SIGNATURES: Final = {
-    "flush": "takes a timeout, as KafkaProducer's",
-    "stop": "takes a timeout, as KafkaProducer's",
+    "AIOKafkaProducer": {
+        "flush": "takes a timeout, as KafkaProducer's",
+        "stop": "takes a timeout, as KafkaProducer's",
+    },
+    "AIOKafkaConsumer": {
+        "committed": "may give the whole OffsetAndMetadata, as KafkaConsumer's",
+        "stop": "may leave the last commit out, as KafkaConsumer's close",
+    },
+}
+
+# Options that are not taken.
+MISSING: Final = {
+    "AIOKafkaProducer": {},
+    "AIOKafkaConsumer": {"rebalance_timeout_ms": "it is max_poll_interval_ms, as in Java"},
+}
+
+_OF_BOTH: Final = {
+    "bootstrap_servers": "the same address, written out",
+    "request_timeout_ms": "Kafka's own",
+    "sasl_mechanism": "Kafka's own; SASL without a mechanism is refused",
 }
 
 # Option -> why its default is another one.
 DEFAULTS: Final = {
-    "acks": "Kafka's own since 3.0 (KIP-679)",
-    "bootstrap_servers": "the same address, written out",
-    "compression_type": "the same, by Kafka's name",
-    "enable_idempotence": "Kafka's own since 3.0 (KIP-679)",
-    "linger_ms": "Kafka's own since 4.0 (KIP-1030): fuller batches, at no cost under load",
-    "partitioner": "the same hash of keys; records without key go to sticky partitions by load"
-    " (KIP-480, KIP-794) in place of random ones",
-    "request_timeout_ms": "Kafka's own; how long a send waits is max_block_ms, 60000",
-    "sasl_mechanism": "Kafka's own; SASL without a mechanism is refused",
+    "AIOKafkaProducer": {
+        **_OF_BOTH,
+        "acks": "Kafka's own since 3.0 (KIP-679)",
+        "compression_type": "the same, by Kafka's name",
+        "enable_idempotence": "Kafka's own since 3.0 (KIP-679)",
+        "linger_ms": "Kafka's own since 4.0 (KIP-1030): fuller batches, at no cost under load",
+        "partitioner": "the same hash of keys; records without key go to sticky partitions by load"
+        " (KIP-480, KIP-794) in place of random ones",
+        "request_timeout_ms": "Kafka's own; how long a send waits is max_block_ms, 60000",
+    },
+    "AIOKafkaConsumer": {
+        **_OF_BOTH,
+        "client_id": "one with a number of its own for each client",
+        "client_rack": "the same: none",
+        "consumer_timeout_ms": "iteration goes on, as aiokafka's does whatever this says",
+        "max_poll_records": "Kafka's own: 500",
+        "partition_assignment_strategy": "Kafka's own since 3.0 (KIP-726)",
+        "session_timeout_ms": "Kafka's own since 3.0 (KIP-735)",
+    },
 }

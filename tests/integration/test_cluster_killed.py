@@ -38,6 +38,7 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
     consumer = clients.consumer(cluster, topic, range(PARTITIONS))
     more = between()
     with Load(producer, topic, PARTITIONS) as load:
+        load.wait_for(more)
         for node in NODES_IN_TURN:
             cluster.stop_node(node)
             load.wait_for(more)

@@ -40,6 +40,7 @@ def test_a_rolling_restart_costs_no_transaction(cluster: RealKafka, clients: Cli
     producer.init_transactions()
     more = between()
     with TransactionalLoad(producer, topic, PARTITIONS) as load:
+        load.wait_for(more)
         for node in _coordinator_first(clients, cluster, "rolled")[: scaled(3)]:
             cluster.stop_node(node)
             load.wait_for(more)
