@@ -219,7 +219,8 @@ _CONNECTION: tuple[Option, ...] = (
         clients="pca",
         aliases=("max.in.flight",),
         doc="Requests sent on one connection before the first is answered. Above 5 there is no"
-        " idempotence; without idempotence, above 1 a retry may reorder records. Producers only:"
+        " idempotence; without idempotence, above 1 a retry may reorder records, and at 1 a lost"
+        " connection still may: what the broker had of it may be written late. Producers only:"
         " consumers and admin clients take it without effect.",
     ),
     _size(

@@ -216,6 +216,23 @@ def test_metadata_and_memory_share_one_budget(start_embedded: Any, clients: Clie
     producer.close(timeout=0)
 
 
+def test_what_metadata_took_of_the_budget_is_gone_for_memory(
+    start_embedded: Any, clients: Clients
+) -> None:
+    broker: EmbeddedBroker = start_embedded()
+    broker.create_topic("full")
+    broker.create_topic("later")
+    producer = _small(clients, broker, max_block_ms=2000, request_timeout_ms=60_000)
+    broker.faults.on("Produce").then_silence(times=None)
+    while _available(producer) > 100_000:
+        producer.send("full", bytes(10_000))
+    broker.faults.on("Metadata").then_delay(1200, times=None)
+    # 1.2 s for metadata, then 0.8 s are left: 2 s each would make 3.2.
+    with within(2.9, at_least_s=1.9), pytest.raises(BufferExhaustedError):
+        producer.send("later", bytes(200_000))
+    producer.close(timeout=0)
+
+
 def test_delivery_timeout_frees_memory_and_tells_of_a_possible_write(
     silent: EmbeddedBroker, clients: Clients
 ) -> None:

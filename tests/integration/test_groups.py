@@ -14,6 +14,8 @@ from tests.integration.groups import PARTITIONS, Group, Heard
 from tests.support.brokers import Broker, Brokers
 from tests.support.waiting import wait_until
 from thalweg import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
+from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import CommitFailedError, UnsupportedOperationError
 from thalweg.structs import SubscriptionPattern
 
@@ -57,6 +59,40 @@ def test_a_member_reads_all_and_the_next_one_reads_on(group: Group) -> None:
     group.join()
     group.poll_until(lambda: len(group.records) == 200)
     assert group.values() == list(range(200))
+
+
+class FirstTakesAll(AbstractPartitionAssignor):
+    """An assignor of the application's own."""
+
+    name = "first-takes-all"
+
+    def metadata(self, topics: Any) -> Subscription:
+        return Subscription(3, sorted(topics), b"mine")
+
+    def assign(self, cluster: Any, members: Any) -> dict[str, Assignment]:
+        assert {each.metadata.user_data for each in members} == {b"mine"}
+        first, *others = sorted(each.member_id for each in members)
+        topics = {topic for each in members for topic in each.metadata.topics}
+        everything = [
+            TopicPartition(topic, partition)
+            for topic in sorted(topics)
+            for partition in sorted(cluster.partitions_for_topic(topic))
+        ]
+        return {first: Assignment(3, everything), **{each: Assignment(3, []) for each in others}}
+
+    def on_assignment(self, assignment: Assignment, generation: int) -> None:
+        pass
+
+
+def test_an_assignor_of_the_applications_own_decides(classic: Group) -> None:
+    for _ in range(3):
+        classic.join(partition_assignment_strategy=[FirstTakesAll])
+    classic.poll_until(
+        lambda: (
+            sorted(len(each.assignment()) for each in classic.members) == [0, 0, PARTITIONS]
+            and len({each.group_metadata().generation_id for each in classic.members}) == 1
+        )
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -159,6 +159,29 @@ def test_every_level_of_a_codec_is_read_back(
     _check(_poll(clients.consumer(broker, topic, range(PARTITIONS)), len(mix)), mix)
 
 
+@pytest.mark.parametrize(
+    ("codec", "low", "high"), [("gzip", 1, 9), ("lz4", 9, 17), ("zstd", 1, 19)]
+)
+def test_the_level_reaches_the_codec(
+    embedded: Broker, clients: Clients, codec: str, low: int, high: int
+) -> None:
+    """KIP-390, by the bytes that are written; lz4's 9 is its fast encoder, as in Java."""
+    words = [b"%d times %d is %d, said the miller; " % (n, n, n * n) for n in range(20_000)]
+    sizes = {}
+    for level in (low, high):
+        topic = embedded.create_topic("level")
+        producer = clients.producer(
+            embedded,
+            compression_type=codec,
+            compression_level=level,
+            batch_size=1_000_000,
+            linger_ms=200,
+        )
+        producer.send_many(topic, words).get(60)
+        sizes[level] = sum(header.length for header in embedded.wire.batches(topic, 0))
+    assert sizes[high] < 0.97 * sizes[low], sizes
+
+
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_compression_makes_batches_smaller(broker: Broker, clients: Clients, codec: str) -> None:
     values = [b"all work and no play makes Jack a dull boy " * 20 for _ in range(500)]
