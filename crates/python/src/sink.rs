@@ -185,7 +185,9 @@ pub(crate) struct DictSink<'a, 'py> {
     maker: &'a mut RecordMaker,
     deserializers: &'a Deserializers,
     pub(crate) dict: Bound<'py, PyDict>,
+    /// Of the partition whose records come now, and its `TopicPartition`.
     list: Bound<'py, PyList>,
+    object: Option<Py<PyAny>>,
     listed: Option<TopicPartition>,
     pub(crate) ended: Ended,
 }
@@ -203,6 +205,7 @@ impl<'a, 'py> DictSink<'a, 'py> {
             deserializers,
             dict,
             list,
+            object: None,
             listed: None,
             ended: Ended::default(),
         }
@@ -218,23 +221,20 @@ impl<'a, 'py> DictSink<'a, 'py> {
             Some(list) => list.cast_into::<PyList>()?,
             None => PyList::empty(self.py),
         };
-        self.dict.set_item(object, &self.list)?;
+        self.object = Some(object);
         self.listed = Some(batch.partition.clone());
         Ok(())
     }
 
-    /// A partition whose first record cannot be handed out is not among those that have records.
-    #[cold]
-    fn refuse(&mut self, why: Result<Box<Poison>, PyErr>) -> Offer {
-        if self.list.is_empty()
-            && let Some(partition) = self.listed.take()
-        {
-            let known = self.maker.objects.get(self.py, &partition);
-            if let Err(error) = known.and_then(|(_, object)| self.dict.del_item(object)) {
-                return self.ended.refuse(Err(error));
-            }
+    /// The list comes into the dictionary with its first record: a batch may have none to hand out,
+    /// or one that no deserializer can read.
+    #[inline]
+    fn put(&mut self, record: Bound<'py, ConsumerRecord>) -> PyResult<()> {
+        self.list.append(record)?;
+        if self.list.len() == 1 {
+            self.dict.set_item(&self.object, &self.list)?;
         }
-        self.ended.refuse(why)
+        Ok(())
     }
 }
 
@@ -249,11 +249,11 @@ impl RecordSink for DictSink<'_, '_> {
     #[inline]
     fn record(&mut self, record: &RecordRef<'_>) -> Offer {
         match self.maker.make(self.py, self.deserializers, record) {
-            Ok(made) => match self.list.append(made) {
+            Ok(made) => match self.put(made) {
                 Ok(()) => Offer::Taken,
-                Err(error) => self.refuse(Err(error)),
+                Err(error) => self.ended.refuse(Err(error)),
             },
-            Err(why) => self.refuse(why),
+            Err(why) => self.ended.refuse(why),
         }
     }
 }
