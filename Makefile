@@ -31,7 +31,7 @@ XTASK := cargo run --quiet --locked --package xtask --
 PYTEST :=
 # Most tests wait for a broker; four processes keep two cores busy. In the order of the collection:
 # tests/conftest.py puts the longest first.
-PROCESSES := -n 4 --dist loadgroup --no-loadscope-reorder
+PROCESSES := -n 4 --dist loadscope --no-loadscope-reorder
 # With the full numbers four processes want more than 24 GiB, and the storm of 50 members measures
 # how long its records wait: it has the machine to itself.
 FULL_PROCESSES := $(PROCESSES:4=3)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Generator, Iterator
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
 
 from tests.support import java
 from tests.support.brokers import KINDS, Broker, Brokers
 from tests.support.kafka import RealKafka
 from tests.support.scale import scale
+from tests.support.scheduling import Scheduling, rank
 
 # A machine that does something else for a moment is no failure.
 hypothesis.settings.register_profile("thalweg", deadline=None)
@@ -26,44 +28,16 @@ def pytest_report_header() -> str:
     return f"thalweg: test scale {scale():g} (1 is 2% of the full numbers, 50 is all of them)"
 
 
-# Each of these tests starts what it needs itself, so any process may run it.
-_ALONE = {"test_broker_killed.py", "test_demo.py", "test_registration.py"}
-# Too long for one process, and each broker's part is whole by itself.
-_BY_BROKER = {"test_exchange.py"}
-# These share wheels that take minutes to build.
-_TOGETHER = {"packaging"}
-# The longest files begin, so that none of them is left for one process at the end.
-_FIRST = [
-    "test_installed.py",
-    "test_exchange.py",
-    "test_cluster_killed.py",
-    "test_cluster_transactions.py",
-    "test_stream_read.py",
-]
-
-
-def _rank(item: pytest.Item) -> int:
-    name = item.path.name
-    return _FIRST.index(name) if name in _FIRST else len(_FIRST) + (name not in _ALONE)
-
-
-def _group(item: pytest.Item) -> str:
-    folder, file = item.path.parent.name, item.path.name
-    if folder in _TOGETHER:
-        return folder
-    if file in _BY_BROKER and isinstance(item, pytest.Function):
-        return f"{folder}/{file}/{item.callspec.params['broker']}"
-    return f"{folder}/{file}"
-
-
-# First: xdist's own hook reads the marks.
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `pytest -n 4 --dist loadgroup`: a file's tests stay in one process with its brokers."""
-    items.sort(key=_rank)
-    for item in items:
-        if item.path.name not in _ALONE:
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    """The longest files first."""
+    items.sort(key=lambda item: rank(item.path.name))
+
+
+# Optional: tests run without xdist, too.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    """For `pytest -n 4`: a file's tests stay in one process with its brokers."""
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

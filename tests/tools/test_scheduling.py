@@ -1,0 +1,50 @@
+"""Tests that share brokers, clusters or wheels are run by one process."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.scheduling import group, rank
+
+
+@pytest.mark.parametrize(
+    ("test", "together"),
+    [
+        (
+            "tests/integration/test_polling.py::test_x[kafka-4.3]",
+            "tests/integration/test_polling.py",
+        ),
+        ("tests/spark/test_demo.py::test_x", "tests/spark/test_demo.py::test_x"),
+        ("tests/packaging/test_contents.py::test_x", "packaging"),
+        ("tests/packaging/test_installed.py::test_x[a]", "packaging"),
+        (
+            "tests/interop/test_exchange.py::test_x[kafka-3.9-lz4]",
+            "tests/interop/test_exchange.py[kafka-3.9]",
+        ),
+        ("tests/interop/test_exchange.py::test_y", "tests/interop/test_exchange.py"),
+    ],
+)
+def test_the_group_of_a_test(test, together):
+    assert group(test) == together
+
+
+def test_the_longest_files_begin_and_single_tests_fill_what_is_left_before_the_rest():
+    assert rank("test_installed.py") < rank("test_exchange.py")
+    assert rank("test_stream_read.py") < rank("test_demo.py") < rank("test_polling.py")
+
+
+def test_one_process_runs_all_of_a_file():
+    """With the scheduler and the plugin as they are installed, not only by their rules."""
+    files = ["tests/unit/test_partitioner.py", "tests/unit/test_structs.py"]
+    pytest_ = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadscope", "-v", *files]
+    ran = subprocess.run(pytest_, cwd=ROOT, capture_output=True, text=True, check=True)
+    processes: dict[str, set[str]] = {}
+    for process, file in re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", ran.stdout, re.MULTILINE):
+        processes.setdefault(file, set()).add(process)
+    assert sorted(processes) == files
+    assert all(len(of_a_file) == 1 for of_a_file in processes.values()), processes
