@@ -769,6 +769,24 @@ class Consumer(Generic[_K_co, _V_co]):
         `_poll_expired` says so. Who sends the same API by `client` stops heartbeats before.
         ValueError as `Client.request`, and for intervals below 1."""
 
+    def _join(
+        self,
+        join: _Body,
+        timeout_ms: float,
+        api: str,
+        body: _Body,
+        node: _Node,
+        interval_ms: int,
+        leave: tuple[str, _Body] | None,
+        max_poll_interval_ms: int,
+    ) -> PendingRequest:
+        """Sends a JoinGroup as `Client.submit` does, and ends the heartbeats before it. Once it is
+        answered with ErrorCode 0, those that the other arguments describe to `_heartbeat` begin,
+        with the answer's GenerationId and MemberId in the body, whatever Python does; unless
+        `_heartbeat`, `_stop_heartbeat` or this was called meanwhile.
+
+        Errors as `_heartbeat`."""
+
     def _stop_heartbeat(self) -> None:
         """Ends heartbeats and the watch over polls. The answer to one in flight is told only if
         it is good and has news; so it is if another `_heartbeat` replaced it."""

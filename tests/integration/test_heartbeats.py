@@ -165,6 +165,35 @@ def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) 
     wait_until(lambda: not member.members(), 20)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="usleep is POSIX")
+def test_a_member_that_computes_before_it_reads_the_answer_to_its_join_stays(
+    kafka: Broker, clients: Clients
+) -> None:
+    topics = [kafka.create_topic("joined", 2) for _ in range(2)]
+    group = topics[0]
+    options = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS // 5}
+    consumer = clients.consumer(kafka, group_id=group, enable_auto_commit=False, **options)
+
+    def has(count: int) -> bool:
+        consumer.poll(50)
+        return len(consumer.assignment()) == count
+
+    consumer.subscribe(topics)
+    wait_until(lambda: has(4), 30)
+    before = consumer.group_metadata()
+    consumer.subscribe(topics[:1])
+    consumer.poll(0)  # sends JoinGroup, and does not wait
+    _hold_the_gil(2 * SESSION_MS / 1000)
+    (found,) = consumer.client.request(
+        "DescribeGroups", {"Groups": [group]}, ("coordinator", "group", group)
+    )["Groups"]
+    assert found["GroupState"] == "CompletingRebalance"
+    assert [each["MemberId"] for each in found["Members"]] == [before.member_id]
+    wait_until(lambda: has(2), 30)
+    after = consumer.group_metadata()
+    assert (after.member_id, after.generation_id) == (before.member_id, before.generation_id + 1)
+
+
 def test_who_does_not_poll_leaves_the_group_long_before_its_session_ends(
     kafka: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -223,6 +223,10 @@ class Consumer(_Opened, Generic[K, V]):
     def _heartbeat(self, *args: Any) -> None:
         self.calls.append(("heartbeat", *args))
 
+    def _join(self, join: Any, timeout_ms: int, *heartbeats: Any) -> PendingRequest:
+        self.calls.append(("join", *heartbeats))
+        return self.client.submit("JoinGroup", join, heartbeats[2], timeout_ms=timeout_ms)
+
     def _stop_heartbeat(self) -> None:
         self.calls.append("stop_heartbeat")
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use thalweg_cluster::metrics::{ClientMetrics, MetricGroup};
 use thalweg_consumer::{Consumer, ConsumerConfig, PollBegan};
 
-use crate::client::{Client, ClientView, Parts};
+use crate::client::{Client, ClientView, Parts, Request, Response, Ticket};
 use crate::clock;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
@@ -109,6 +109,12 @@ impl ConsumerClient {
     /// Repeats a heartbeat from now on, in place of the one before, and watches the polls.
     pub fn start_heartbeats(&self, plan: HeartbeatPlan) {
         self.heartbeats.start(&self.client, plan);
+    }
+
+    /// Sends a `JoinGroup`. Once the group admits the member, the heartbeats of `plan` begin with
+    /// the generation and the member id of the answer.
+    pub fn join(&self, request: Request, plan: HeartbeatPlan) -> Ticket<Response> {
+        self.heartbeats.join(&self.client, request, plan)
     }
 
     /// Ends both. One that is under way may still bring good news.

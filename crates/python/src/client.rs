@@ -123,12 +123,7 @@ impl Client {
         let mut request = named.into_request(asked.target);
         request.version = asked.version;
         request.timeout = asked.timeout;
-        let ticket = self.view().request(request);
-        Ok(PendingRequest(Arc::new(Pending {
-            ticket,
-            moving: Mutex::default(),
-            answer: OnceLock::new(),
-        })))
+        Ok(PendingRequest::of(self.view().request(request)))
     }
 
     #[pyo3(signature = (api, node = None, max_version = None))]
@@ -362,6 +357,14 @@ impl Pending {
 pub(crate) struct PendingRequest(Arc<Pending>);
 
 impl PendingRequest {
+    pub(crate) fn of(ticket: Ticket<Response>) -> Self {
+        Self(Arc::new(Pending {
+            ticket,
+            moving: Mutex::default(),
+            answer: OnceLock::new(),
+        }))
+    }
+
     pub(crate) fn pending(&self) -> Arc<Pending> {
         Arc::clone(&self.0)
     }

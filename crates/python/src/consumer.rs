@@ -11,7 +11,7 @@ use pyo3::types::{PyDict, PyList, PySet, PyTuple};
 use thalweg_consumer::{FetchPosition, OffsetReset, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 
-use crate::client::{Client, Handle};
+use crate::client::{self, Client, Handle, PendingRequest};
 use crate::config::{Options, duration_ms};
 use crate::consumer_arguments::{
     Listed, Pair, at_least_one, listed_rows, lookups, partition_of, partitions_of, table_limits,
@@ -393,6 +393,27 @@ impl Consumer {
         let plan = heartbeats::plan((api, body), node, interval_ms, leave, max_poll_interval_ms)?;
         core.client.start_heartbeats(plan);
         Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn _join(
+        &self,
+        py: Python<'_>,
+        join: &Bound<'_, PyAny>,
+        timeout_ms: f64,
+        api: String,
+        body: Bound<'_, PyAny>,
+        node: &Bound<'_, PyAny>,
+        interval_ms: u64,
+        leave: Option<(String, Bound<'_, PyAny>)>,
+        max_poll_interval_ms: u64,
+    ) -> PyResult<PendingRequest> {
+        let core = self.core(py)?;
+        let plan = heartbeats::plan((api, body), node, interval_ms, leave, max_poll_interval_ms)?;
+        let named = client::named_request("JoinGroup", join)?;
+        let mut request = named.into_request(plan.target.clone());
+        request.timeout = Some(duration_ms(timeout_ms));
+        Ok(PendingRequest::of(core.client.join(request, plan)))
     }
 
     fn _stop_heartbeat(&self, py: Python<'_>) -> PyResult<()> {

@@ -170,13 +170,39 @@ MemberEvent = (
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """Starts or replaces what is repeated to the coordinator.
+
+    Attributes:
+        api: "Heartbeat" or "ConsumerGroupHeartbeat".
+        body: What is sent each time.
+        interval_ms: How often.
+        leave: The request that is sent once if max_poll_interval_ms runs out, if any.
+        max_poll_interval_ms: How long the application may take between two polls.
+    """
+
+    api: str
+    body: Body
+    interval_ms: float
+    leave: tuple[str, Body] | None
+    max_poll_interval_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
-    """Sends a request to the group's coordinator; its answer comes back as Answered(token)."""
+    """Sends a request to the group's coordinator; its answer comes back as Answered(token).
+
+    Attributes:
+        heartbeats: Of a JoinGroup: they replace those before it, and begin as soon as it is
+            answered, with the answer's generation and member id. From then on the session's time
+            counts, and who computes may take the answer in much later.
+    """
 
     token: int
     api: str
     body: Body
     timeout_ms: float
+    heartbeats: Heartbeats | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,25 +221,6 @@ class WatchTopics:
 
     topics: frozenset[str]
     ids: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeats:
-    """Starts or replaces what is repeated to the coordinator.
-
-    Attributes:
-        api: "Heartbeat" or "ConsumerGroupHeartbeat".
-        body: What is sent each time.
-        interval_ms: How often.
-        leave: The request that is sent once if max_poll_interval_ms runs out, if any.
-        max_poll_interval_ms: How long the application may take between two polls.
-    """
-
-    api: str
-    body: Body
-    interval_ms: float
-    leave: tuple[str, Body] | None
-    max_poll_interval_ms: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,12 +47,12 @@ impl NamedRequest {
     }
 
     /// Changes a field of the top level wherever it is.
-    pub(crate) fn set_int(&mut self, name: &str, value: i64) {
+    pub(crate) fn set(&mut self, name: &str, value: &Value) {
         for (_, body) in &mut self.bodies {
             if let Value::Struct(fields) = body
                 && let Some((_, field)) = fields.iter_mut().find(|(known, _)| *known == name)
             {
-                *field = Value::Int(value);
+                field.clone_from(value);
             }
         }
     }

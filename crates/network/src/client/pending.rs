@@ -47,7 +47,7 @@ impl Sent {
         result: Result<ResponseBody, RequestError>,
         now: Instant,
     ) -> Option<Pending> {
-        let pending = self.pending;
+        let mut pending = self.pending;
         let again = matches!(&result, Err(error) if error.is_retriable())
             && pending.request.is_read()
             && now < pending.deadline;
@@ -60,6 +60,9 @@ impl Sent {
             version: body.version,
             reader: body.reader,
         });
+        if let (Ok(response), Some(hear)) = (&response, pending.request.on_answer.take()) {
+            hear(response);
+        }
         pending.reply.send(response.map_err(ClientError::from));
         None
     }

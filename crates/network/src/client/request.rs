@@ -71,6 +71,9 @@ const WAITS: [ApiKey; 2] = [ApiKey::JOIN_GROUP, ApiKey::SYNC_GROUP];
 /// Writes the body in the version that was agreed; may be called again after a lost connection.
 pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
 
+/// Hears an answer on the I/O thread, before whoever asked does.
+pub(crate) type OnAnswer = Box<dyn FnOnce(&Response) + Send>;
+
 /// One request.
 pub struct Request {
     pub target: RequestTarget,
@@ -81,6 +84,7 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// None = `Group` for coordinators (`Rebalance` for what waits there), else `General`.
     pub purpose: Option<Purpose>,
+    pub(crate) on_answer: Option<OnAnswer>,
 }
 
 impl Request {
@@ -96,6 +100,7 @@ impl Request {
             encode: Box::new(encode),
             timeout: None,
             purpose: None,
+            on_answer: None,
         }
     }
 
@@ -136,7 +141,7 @@ impl fmt::Debug for Request {
 }
 
 /// Its answer, ready to be decoded.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Response {
     pub node: NodeId,
     pub api_key: ApiKey,

@@ -1,7 +1,8 @@
 //! The I/O thread's half: sends what is due, reads what comes, watches the polls.
 //!
 //! ```text
-//!   poll:  is the application away too long? ─▶ leave, stop
+//!   poll:  has the group admitted this member? ─▶ start
+//!          is the application away too long? ─▶ leave, stop
 //!          is a heartbeat due? ─▶ find the coordinator ─▶ send
 //!   on_response:  quiet ─▶ the schedule alone      notable ─▶ Notable, and the schedule
 //! ```
@@ -13,6 +14,7 @@ use thalweg_cluster::{Backoff, Cluster, RequestError, RequestId, ResponseBody};
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::dynamic::Value;
 
+use super::admissions::Admissions;
 use super::answer::{After, Answer};
 use super::call::Call;
 use super::metrics::HeartbeatMetrics;
@@ -43,6 +45,7 @@ pub(super) struct Shared {
     pub(super) notable: Notable,
     pub(super) poll_watch: PollWatch,
     pub(super) metrics: HeartbeatMetrics,
+    pub(super) admissions: Admissions,
 }
 
 #[derive(Debug)]
@@ -130,6 +133,11 @@ impl HeartbeatManager {
     }
 
     pub(crate) fn poll(&mut self, cluster: &mut Cluster, now: Instant) {
+        if let Some((generation, plan)) = self.shared.admissions.take()
+            && self.shared.notable.is_current(generation)
+        {
+            self.start(generation, plan, now);
+        }
         if self.overdue_at(now).is_some_and(|at| at <= now) {
             self.expire(now);
         }
@@ -318,7 +326,7 @@ impl Order {
         if let (Some(epoch), Some(old)) = (answer.epoch, self.plan.request.int(EPOCH))
             && epoch > old
         {
-            self.plan.request.set_int(EPOCH, epoch);
+            self.plan.request.set(EPOCH, &Value::Int(epoch));
         }
     }
 }

@@ -5,6 +5,7 @@
 //!   Python                          shared                    the I/O thread
 //!   ──────                          ──────                    ──────────────
 //!   start, stop ───────────── calls, by generation ────────▶ HeartbeatManager ──▶ coordinator
+//!   join ──────────────────── its answer ──▶ Admissions ───▶   │
 //!   poll: enter ... return ──▶ PollWatch (one atomic) ─────▶   │ Schedule: when the next is due
 //!   take_notable ◀──────────── Notable ◀───────────────────────┘ Answer: what it says
 //! ```
@@ -12,6 +13,7 @@
 //! It knows when to send what it was given, and which answers say nothing new. What news mean for
 //! the membership, and what to send then, is for the coordinator's member in Python.
 
+mod admissions;
 mod answer;
 mod call;
 mod manager;
@@ -33,11 +35,12 @@ pub use notable::HeartbeatOutcome;
 pub use poll_watch::{PollWatch, Polling};
 pub(crate) use role::ConsumerRole;
 
+use admissions::Admissions;
 use manager::{HeartbeatManager, Shared};
 use metrics::HeartbeatMetrics;
 use notable::{Notable, Reentry};
 
-use crate::client::Client;
+use crate::client::{Client, Request, Response, Ticket};
 use crate::clock;
 
 /// Another salt than those of the fetcher's backoffs, of the same seed.
@@ -66,6 +69,7 @@ impl Heartbeats {
             notable: Notable::new(reentry.clone()),
             poll_watch: PollWatch::new(),
             metrics: HeartbeatMetrics::new(metrics),
+            admissions: Admissions::default(),
         });
         let backoff = Backoff::new(retry_backoff, retry_backoff_max, seed ^ SEED_SALT);
         let manager = HeartbeatManager::new(Arc::clone(&shared), request_timeout, backoff);
@@ -85,6 +89,24 @@ impl Heartbeats {
         let generation = self.shared.notable.renew();
         // Nobody waits for it: a client that is closed has no heart.
         drop(client.call(move |role, _, now| role.heartbeats.start(generation, plan, now)));
+    }
+
+    /// Sends a `JoinGroup`; heartbeats begin once it is answered, unless something else is ordered
+    /// before.
+    pub(crate) fn join(
+        &self,
+        client: &Client<ConsumerRole>,
+        mut request: Request,
+        plan: HeartbeatPlan,
+    ) -> Ticket<Response> {
+        self.shared.poll_watch.watch(clock::now());
+        let generation = self.shared.notable.renew();
+        drop(client.call(|role, _, _| role.heartbeats.stop()));
+        let shared = Arc::clone(&self.shared);
+        request.on_answer = Some(Box::new(move |answer| {
+            shared.admissions.note(generation, plan, answer);
+        }));
+        client.view().request(request)
     }
 
     pub(crate) fn stop(&self, client: &Client<ConsumerRole>) {

@@ -80,6 +80,11 @@ impl Notable {
         state.generation
     }
 
+    /// Whether there was no other order since.
+    pub(crate) fn is_current(&self, generation: u64) -> bool {
+        self.lock().generation == generation
+    }
+
     pub(crate) fn tell(&self, generation: u64, outcome: HeartbeatOutcome) {
         {
             let mut state = self.lock();

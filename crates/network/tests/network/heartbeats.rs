@@ -11,6 +11,7 @@ use thalweg_network::{ClientError, HeartbeatPlan, NamedRequest, Request, Request
 use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
+use thalweg_protocol::messages::join_group::JoinGroupResponse;
 use thalweg_protocol::{ApiKey, ErrorCode, Reader, Str, frame};
 use tokio::time::Instant;
 
@@ -139,17 +140,82 @@ async fn one_goes_out_every_interval_and_plain_answers_are_swallowed() {
 async fn they_do_not_wait_behind_a_join_nor_behind_fetches() {
     let broker = Broker::usual(); // which never answers a JoinGroup
     let client = client(&broker);
-    let join = Request::new(group(), ApiKey::JOIN_GROUP, |version| {
-        let fields = vec![("GroupId", "g".into()), ("ProtocolType", "consumer".into())];
-        dynamic::encode_request_body(ApiKey::JOIN_GROUP, version, &Value::Struct(fields))
-    });
-    let _joining = client.view().request(join);
+    let _joining = client.view().request(join());
     client.start_heartbeats(plan(classic(5)));
     pass(10).await;
     let joined = broker.got(ApiKey::JOIN_GROUP)[0].connection;
     let beats = broker.got(ApiKey::HEARTBEAT);
     assert_eq!(beats.len(), 3);
     assert!(beats.iter().all(|beat| beat.connection != joined));
+}
+
+fn join() -> Request {
+    let fields = vec![("GroupId", "g".into()), ("ProtocolType", "consumer".into())];
+    named(ApiKey::JOIN_GROUP, fields).into_request(group())
+}
+
+/// Answers a `JoinGroup` so, after this time.
+fn admits(got: &Got, code: ErrorCode, after: Duration) -> Reaction {
+    let answer = got.answer(&JoinGroupResponse {
+        error_code: code.0,
+        generation_id: 8,
+        member_id: Str::from("m8"),
+        ..JoinGroupResponse::default()
+    });
+    Reaction::Later(after, Box::new(answer))
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_begin_with_the_answer_to_a_join_though_nobody_has_read_it() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::JOIN_GROUP => admits(got, ErrorCode::NONE, Duration::from_secs(20)),
+        _ => Reaction::Usual,
+    });
+    let client = client(&broker);
+    client.start_heartbeats(plan(classic(5)));
+    pass(4).await;
+    assert_eq!(broker.got(ApiKey::HEARTBEAT).len(), 1);
+    let joining = client.join(join(), plan(classic(-1)));
+    pass(19).await;
+    assert_eq!(broker.got(ApiKey::HEARTBEAT).len(), 1, "the join is enough");
+    pass(11).await;
+    let beats = broker.got(ApiKey::HEARTBEAT);
+    assert_eq!(beats.len(), 4, "at 27, 30, 33");
+    let last = beats[3].decode::<HeartbeatRequest>();
+    assert_eq!((last.generation_id, &*last.member_id), (8, "m8"));
+    assert!(joining.is_done());
+    // Who is not polled by anyone leaves as any member does.
+    pass(300).await;
+    assert_eq!(broker.got(ApiKey::LEAVE_GROUP).len(), 1);
+    assert!(client.take_poll_expired());
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_begin_after_a_join_that_was_refused() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::JOIN_GROUP => admits(got, ErrorCode::MEMBER_ID_REQUIRED, Duration::ZERO),
+        _ => Reaction::Usual,
+    });
+    let client = client(&broker);
+    let joining = client.join(join(), plan(classic(-1)));
+    pass(30).await;
+    assert!(joining.is_done());
+    assert!(broker.got(ApiKey::HEARTBEAT).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn none_begin_after_a_join_that_was_given_up() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::JOIN_GROUP => admits(got, ErrorCode::NONE, Duration::from_secs(2)),
+        _ => Reaction::Usual,
+    });
+    let client = client(&broker);
+    let joining = client.join(join(), plan(classic(-1)));
+    pass(1).await;
+    client.stop_heartbeats();
+    pass(30).await;
+    assert!(joining.is_done());
+    assert!(broker.got(ApiKey::HEARTBEAT).is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,6 +43,7 @@ from thalweg.coordinator.steps import (
     Fail,
     ForgetCoordinator,
     HeartbeatAnswered,
+    Heartbeats,
     MemberAction,
     MemberEvent,
     Polled,
@@ -289,12 +290,15 @@ class ClassicMember:
             self._tell(error)
             return
         body = requests.join(self._settings, self.member_id, said, self._rejoin_reason or "")
-        self._send("JoinGroup", body, self._settings.join_timeout_ms)
+        beats = requests.heartbeats(self._settings, self.member_id, self.generation)
+        self._send("JoinGroup", body, self._settings.join_timeout_ms, beats)
 
-    def _send(self, api: str, body: Mapping[str, Any], timeout_ms: float) -> None:
+    def _send(
+        self, api: str, body: Mapping[str, Any], timeout_ms: float, beats: Heartbeats | None = None
+    ) -> None:
         self._retry_at = None
         self._token = next(self._tokens)
-        self._actions.append(Send(self._token, api, body, timeout_ms))
+        self._actions.append(Send(self._token, api, body, timeout_ms, beats))
 
     def _answered(self, event: Answered, now: float) -> None:
         if event.token != self._token:

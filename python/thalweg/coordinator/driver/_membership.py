@@ -217,14 +217,7 @@ class Membership:
             case Send():
                 self._send(action)
             case Heartbeats():
-                self._consumer._heartbeat(
-                    action.api,
-                    action.body,
-                    self._node,
-                    int(action.interval_ms),
-                    action.leave,
-                    int(action.max_poll_interval_ms),
-                )
+                self._consumer._heartbeat(*self._plan(action))
             case StopHeartbeats():
                 self._consumer._stop_heartbeat()
             case ForgetCoordinator():
@@ -240,13 +233,22 @@ class Membership:
                 self._chores.append(action)
 
     def _send(self, action: Send) -> None:
-        request = self._consumer.client.submit(
-            action.api, action.body, self._node, timeout_ms=int(action.timeout_ms)
-        )
+        timeout_ms = int(action.timeout_ms)
+        if action.heartbeats is not None:
+            request = self._consumer._join(action.body, timeout_ms, *self._plan(action.heartbeats))
+        else:
+            request = self._consumer.client.submit(
+                action.api, action.body, self._node, timeout_ms=timeout_ms
+            )
         self._requests[action.token] = _Sent(action.api, request, now_ms())
         if action.api in _REBALANCING:
             self._figures.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
+
+    def _plan(self, beats: Heartbeats) -> tuple[Any, ...]:
+        """As the core takes it."""
+        interval_ms, limit_ms = int(beats.interval_ms), int(beats.max_poll_interval_ms)
+        return beats.api, beats.body, self._node, interval_ms, beats.leave, limit_ms
 
     # ------------------------------------------------------------------ chores
 
