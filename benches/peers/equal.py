@@ -63,6 +63,17 @@ SPELLINGS: dict[str, dict[str, Spelling]] = {
         "check_crcs": Spelling("check.crcs"),
     },
     "java": _JAVA,
+    # As its program reads them, which knows no other idempotence, acks, isolation and checks.
+    "franz-go": {
+        "linger_ms": Spelling("ProducerLinger"),
+        "batch_bytes": Spelling("ProducerBatchMaxBytes"),
+        "acks": Spelling("RequiredAcks"),
+        "idempotence": Spelling("idempotent"),
+        "codec": Spelling("ProducerBatchCompression"),
+        "level": Spelling("level"),
+        "check_crcs": Spelling("checkCRCs"),
+        "isolation": Spelling("FetchIsolationLevel"),
+    },
     "kafka-python": _PYTHON,
     "aiokafka": {**_PYTHON, "batch_bytes": Spelling("max_batch_size")},
     "thalweg": {**_PYTHON, "level": Spelling("compression_level")},

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benches.peers import franz_go
 from benches.peers.equal import consumer_options, producer_options
 from benches.peers.settings import Case, Entrant, payloads
 from tests.support import java, peers
@@ -49,15 +50,20 @@ def run(entrant: Entrant, case: Case) -> Run:
     """
     if entrant.client == "java":
         return _run_java(case)
-    # Confluent's interpreter is the peers' one; the ceiling borrows kafka-python's encoder.
-    python = peers.python_of("thalweg" if entrant.client in _OURS else "kafka-python")
-    module = f"benches.peers.clients.{_MODULES[entrant.client]}"
-    output, rss, _ = _watch([str(python), "-m", module, case.to_json()])
+    output, rss, _ = _watch(_command(entrant.client, case))
     found = json.loads(output.splitlines()[-1])
     records, cpu = found.pop("records"), found.pop("cpu_seconds", None)
     seconds = found.pop("seconds")
     cpu_us = None if cpu is None else cpu / records * 1e6
     return Run(records / seconds, records, cpu_us, rss, found)
+
+
+def _command(client: str, case: Case) -> list[str]:
+    if client == "franz-go":
+        return franz_go.command(case)
+    # Confluent's interpreter is the peers' one; the ceiling borrows kafka-python's encoder.
+    python = peers.python_of("thalweg" if client in _OURS else "kafka-python")
+    return [str(python), "-m", f"benches.peers.clients.{_MODULES[client]}", case.to_json()]
 
 
 def _watch(command: list[str]) -> tuple[str, int, float]:
@@ -85,7 +91,7 @@ def _watch(command: list[str]) -> tuple[str, int, float]:
         output.seek(0)
         text = output.read()
     if process.returncode:
-        raise RuntimeError(f"{text[-3000:]}\n{command[2]} exited with {process.returncode}")
+        raise RuntimeError(f"{text[-3000:]}\n{command[:3]} exited with {process.returncode}")
     return text, peak or used.ru_maxrss * 1024, used.ru_utime + used.ru_stime
 
 

@@ -110,6 +110,7 @@ ENTRANTS = {
         Entrant("thalweg", "send_many"),
         Entrant("thalweg", "send_arrow"),
         Entrant("java", ""),
+        Entrant("franz-go", ""),
         Entrant("thalweg-aio", "send", 0.5),
         Entrant("aiokafka", "", 0.15),
         Entrant("kafka-python", "", 0.05),
@@ -122,6 +123,7 @@ ENTRANTS = {
         Entrant("thalweg", "iterate"),
         Entrant("thalweg", "poll_arrow"),
         Entrant("java", ""),
+        Entrant("franz-go", ""),
         Entrant("thalweg-aio", "getmany"),
         Entrant("thalweg-aio", "iterate", 0.5),
         Entrant("aiokafka", "getmany", 0.5),
@@ -130,6 +132,7 @@ ENTRANTS = {
     ],
     "latency": [
         BASELINE,
+        Entrant("franz-go", ""),
         Entrant("thalweg", "send"),
         Entrant("thalweg-aio", ""),
         Entrant("aiokafka", ""),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from benches.peers import franz_go
 from benches.peers.equal import (
     CONSUMER_SETTINGS,
     PRODUCER_SETTINGS,
@@ -76,6 +77,13 @@ def test_payloads_are_of_their_size_distinct_and_half_compressible(size):
     assert all(value.isascii() and b"\n" not in value for value in values)
     batch = b"".join(values[: 100_000 // size])
     assert 0.3 < len(zlib.compress(batch)) / len(batch) < 0.55
+
+
+def test_without_a_go_tool_chain_franz_go_is_left_out_with_the_reason(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    franz_go._program.cache_clear()
+    with pytest.raises(RuntimeError, match="no go on PATH"):
+        run(Entrant("franz-go", ""), CASES[0])
 
 
 def test_a_case_survives_the_way_to_a_process():
