@@ -1,17 +1,21 @@
 """Java's command line tools with text, and thalweg on the other end, on every broker.
 
-The tools are 4.3's, whatever the broker is. They read with `--partition`, so they join no group.
+The tools are 4.3's, whatever the broker is. What reads with `--partition` joins no group.
 """
 
 from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support import java
 from tests.support.scale import scaled
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+CONSUMER_GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONSUMER_PERFORMANCE = "org.apache.kafka.tools.ConsumerPerformance"
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
 VERIFIABLE_PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
@@ -20,11 +24,21 @@ GET_OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 LINES = [f"Zeile {n}: süß, 日本語, {'x' * (n % 97)}" for n in range(200)]
 
 
-def console_consume(broker, topic, count, *more):
-    arguments = "--topic", topic, "--partition", "0", "--offset", "earliest"
+FIRST_PARTITION = "--partition", "0", "--offset", "earliest"
+
+
+def console_consume(broker, topic, count, *more, start=FIRST_PARTITION):
     limits = "--max-messages", str(count), "--timeout-ms", "30000"
-    where = "--bootstrap-server", broker.bootstrap_servers
-    return java.run(CONSOLE_CONSUMER, *where, *arguments, *limits, *more)
+    where = "--bootstrap-server", broker.bootstrap_servers, "--topic", topic
+    return java.run(CONSOLE_CONSUMER, *where, *start, *limits, *more)
+
+
+def described(broker, group):
+    """What the tool of groups tells of each partition, by the names of its columns."""
+    where = "--bootstrap-server", broker.bootstrap_servers, "--timeout", "60000"
+    printed = java.run(CONSUMER_GROUPS, *where, "--describe", "--group", group)
+    table = [line.split() for line in printed.splitlines() if line.startswith(("GROUP ", group))]
+    return [dict(zip(table[0], row, strict=True)) for row in table[1:]]
 
 
 def test_thalweg_reads_what_the_console_producer_wrote(broker):
@@ -69,15 +83,53 @@ def test_the_console_tools_pass_text_to_each_other(broker):
     assert console_consume(broker, topic, len(LINES)).splitlines() == LINES
 
 
-def test_the_performance_producer_is_acknowledged_in_full(broker):
+# Kafka 3.9 serves groups of the new protocol only if it is told to.
+@pytest.mark.parametrize(
+    ("kind", "protocol"),
+    [
+        ("embedded", "classic"),
+        ("embedded", "consumer"),
+        ("kafka-4.3", "consumer"),
+        ("kafka-3.9", "classic"),
+    ],
+)
+def test_the_console_consumer_goes_on_where_its_group_ended(brokers, kind, protocol):
+    from thalweg import KafkaProducer
+
+    broker = brokers.get(kind)
+    topic = broker.create_topic("console-group", 2)
+    group = f"{topic}-readers"
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        for n, line in enumerate(LINES):
+            producer.send(topic, line.encode(), partition=n % 2)
+    start = "--group", group, "--from-beginning"
+    options = "--command-property", f"group.protocol={protocol}"
+    # More than a partition has, so that both have a committed offset.
+    early = console_consume(broker, topic, 120, *options, start=start).splitlines()
+    partitions = described(broker, group)
+    assert sorted(row["PARTITION"] for row in partitions) == ["0", "1"]
+    assert {(row["TOPIC"], row["LOG-END-OFFSET"]) for row in partitions} == {(topic, "100")}
+    assert sum(int(row["CURRENT-OFFSET"]) for row in partitions) == 120
+    assert sum(int(row["LAG"]) for row in partitions) == len(LINES) - 120
+    late = console_consume(broker, topic, len(LINES) - 120, *options, start=start).splitlines()
+    assert sorted([*early, *late]) == sorted(LINES)
+
+
+def test_the_performance_tools_send_and_read_every_record(broker):
     count = scaled(1_000_000, minimum=1000)
     topic = broker.create_topic("performance", 4)
-    sizes = "--num-records", str(count), "--record-size", "100", "--throughput", "-1"
+    sizes = "--record-size", "100", "--throughput", "-1"
     where = "--topic", topic, "--bootstrap-server", broker.bootstrap_servers
+    all_of_them = "--num-records", str(count)
     options = "--command-property", "acks=all", "compression.type=zstd", "linger.ms=5"
-    printed = java.run(PRODUCER_PERFORMANCE, *where, *sizes, *options)
+    printed = java.run(PRODUCER_PERFORMANCE, *where, *all_of_them, *sizes, *options)
     assert f"{count} records sent" in printed
     assert sum(broker.wire.end_offsets(topic).values()) == count
+    limits = "--group", f"{topic}-readers", "--timeout", "60000", "--hide-header"
+    printed = java.run(CONSUMER_PERFORMANCE, *where, *all_of_them, *limits)
+    # Times, MB, MB/s, records, records/s, then four figures of the rebalance and of the fetches.
+    [figures] = [line.split(", ") for line in printed.splitlines() if line.count(", ") == 9]
+    assert figures[4] == str(count)
 
 
 def test_the_verifiable_producer_gets_an_acknowledgement_for_each_record(broker):

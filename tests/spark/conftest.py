@@ -103,6 +103,12 @@ def both(request: pytest.FixtureRequest, brokers: Brokers) -> Topics:
     return Topics(brokers.get(request.param))
 
 
+@pytest.fixture
+def every(broker: Broker) -> Topics:
+    """The same test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
+    return Topics(broker)
+
+
 @dataclass
 class Source:
     """Reads and writes through ``.format("thalweg")``, by options as keyword arguments."""

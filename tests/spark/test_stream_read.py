@@ -31,13 +31,15 @@ def replace_logged(stream: Stream, batch_id: int, end: dict[str, object]) -> Non
     file.with_name(f".{batch_id}.crc").unlink(missing_ok=True)
 
 
-def test_a_query_restarts_where_it_ended(source: Source, both: Topics, stream_of: StreamOf) -> None:
-    topic = both.create(2)
-    stream = stream_of(lambda: source.stream(both, subscribe=topic, startingOffsets="earliest"))
-    both.send(topic, ["a", "b", "c"])
+def test_a_query_restarts_where_it_ended(
+    source: Source, every: Topics, stream_of: StreamOf
+) -> None:
+    topic = every.create(2)
+    stream = stream_of(lambda: source.stream(every, subscribe=topic, startingOffsets="earliest"))
+    every.send(topic, ["a", "b", "c"])
     stream.run()
     assert stream.values() == ["a", "b", "c"]
-    both.send(topic, ["d"])
+    every.send(topic, ["d"])
     stream.run()
     assert stream.batches[1] == ["d"]
     stream.run()  # nothing new: no batch
@@ -60,24 +62,24 @@ def test_the_checkpoint_has_the_connectors_offsets_and_the_start_of_batch_0(
     assert logged(stream, 1) == {topic: {"0": 1, "1": 2}}
 
 
-def test_latest_is_the_default_start(source: Source, both: Topics, stream_of: StreamOf) -> None:
-    topic = both.create()
-    both.send(topic, ["before"])
-    stream = stream_of(lambda: source.stream(both, subscribe=topic))
+def test_latest_is_the_default_start(source: Source, every: Topics, stream_of: StreamOf) -> None:
+    topic = every.create()
+    every.send(topic, ["before"])
+    stream = stream_of(lambda: source.stream(every, subscribe=topic))
     query = stream.start(processingTime="100 milliseconds")
     # The query's first question to the broker is over once it waits for data.
     wait_until(lambda: "Waiting for data" in query.status["message"], 60, what="the first start")
-    both.send(topic, ["after"])
+    every.send(topic, ["after"])
     wait_until(lambda: stream.values() == ["after"], 60, what=lambda: str(stream.batches))
     query.stop()
 
 
 def test_a_crash_in_a_dry_batch_0_of_latest_loses_and_doubles_nothing(
-    source: Source, both: Topics, stream_of: StreamOf
+    source: Source, every: Topics, stream_of: StreamOf
 ) -> None:
-    topic = both.create(2)
-    both.send(topic, ["before"], partition=0)
-    stream = stream_of(lambda: source.stream(both, subscribe=topic))
+    topic = every.create(2)
+    every.send(topic, ["before"], partition=0)
+    stream = stream_of(lambda: source.stream(every, subscribe=topic))
     # Spark runs batch 0 even if it is empty.
     stream.fail_next = True
     with pytest.raises(StreamingQueryException, match="the batch fails on purpose"):
@@ -85,8 +87,8 @@ def test_a_crash_in_a_dry_batch_0_of_latest_loses_and_doubles_nothing(
     assert (stream.checkpoint / "offsets" / "0").exists()
     assert not (stream.checkpoint / "commits" / "0").exists()
     # Later than the crash, before the restart: what "latest" means has moved on.
-    both.send(topic, ["one", "two"], partition=0)
-    both.send(topic, ["three"], partition=1)
+    every.send(topic, ["one", "two"], partition=0)
+    every.send(topic, ["three"], partition=1)
     stream.run()
     assert stream.batches[0] == []
     assert stream.values() == ["one", "three", "two"]

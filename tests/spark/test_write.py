@@ -27,14 +27,13 @@ def test_what_is_written_is_read_back(source: Source, both: Topics) -> None:
     )
 
 
-def test_every_row_is_written_once_on_every_broker(source: Source, broker) -> None:
-    topics = Topics(broker)
-    topic = topics.create(4)
+def test_every_row_is_written_once_on_every_broker(source: Source, every: Topics) -> None:
+    topic = every.create(4)
     count = scaled(1_000_000)
     rows = source.spark.range(count).select(f.col("id").cast("string").alias("value"))
-    source.write(rows, topics, topic=topic)
-    assert sum(topics.broker.wire.end_offsets(topic).values()) == count
-    back = source.read(topics, subscribe=topic).select(f.col("value").cast("string").cast("long"))
+    source.write(rows, every, topic=topic)
+    assert sum(every.broker.wire.end_offsets(topic).values()) == count
+    back = source.read(every, subscribe=topic).select(f.col("value").cast("string").cast("long"))
     total = back.toDF("n").selectExpr("count(n)", "count(distinct n)", "max(n)")
     assert tuple(first(total)) == (count, count, count - 1)
 
@@ -158,16 +157,16 @@ def written(stream_frame, topics: Topics, checkpoint, **options: str):
 
 
 def test_a_stream_is_written_and_goes_on_after_a_restart(
-    source: Source, both: Topics, tmp_path
+    source: Source, every: Topics, tmp_path
 ) -> None:
-    origin, target = both.create(2), both.create(2)
+    origin, target = every.create(2), every.create(2)
     for values in (["a", "b"], ["c"]):
-        both.send(origin, values, headers=[("h", b"1")])
+        every.send(origin, values, headers=[("h", b"1")])
         frame = source.stream(
-            both, subscribe=origin, startingOffsets="earliest", includeHeaders="true"
+            every, subscribe=origin, startingOffsets="earliest", includeHeaders="true"
         ).select("key", "value", "headers")
-        assert written(frame, both, tmp_path / "c", topic=target).start().awaitTermination(120)
-    back = source.read(both, subscribe=target, includeHeaders="true")
+        assert written(frame, every, tmp_path / "c", topic=target).start().awaitTermination(120)
+    back = source.read(every, subscribe=target, includeHeaders="true")
     assert texts(back) == ["a", "b", "c"]
     assert [tuple(h) for h in first(back.limit(1)).headers] == [("h", b"1")]
 

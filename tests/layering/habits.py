@@ -1,0 +1,82 @@
+"""What no file of the tree may do to who builds it, and which versions must be written down.
+
+tracked() -> texts() -> homes_set(), spark_packages()     a line that is wrong, with its place
+          -> toolchain_pins()                             a file that must not be
+a requirements file  -> unpinned()                        a line without its version
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+
+from tests.support.paths import ROOT
+
+_HOMES = r"(?:HOME|CARGO_HOME|RUSTUP_HOME)"
+_SETS_HOME = re.compile(
+    rf"""
+    (?<![\w$]) {_HOMES} \s* [:?+!]*=(?!=)            # sh and make: HOME=x, HOME := x
+    | ["']{_HOMES}["'] \s* (?: \] \s* =(?!=) | : )   # Python: an item, or one of a dict's display
+    | (?: putenv | setdefault ) \( \s* ["']{_HOMES}["']
+    | \b unset \s (?: .*\s )? {_HOMES} \b
+    """,
+    re.VERBOSE,
+)
+_TOOLCHAIN_FILES = ("rust-toolchain", "rust-toolchain.toml")
+_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?==[\w.!+-]+")
+
+
+def tracked() -> list[str]:
+    """The paths of all files that git tracks."""
+    # A checkout that belongs to someone else, as a container's may, is read all the same.
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return answer.stdout.rstrip("\0").split("\0")
+
+
+def texts(paths: Iterable[str]) -> dict[str, str]:
+    """The files among `paths` that are there and are text."""
+    found = {}
+    for path in paths:
+        try:
+            found[path] = (ROOT / path).read_text(encoding="utf-8")
+        except (UnicodeDecodeError, FileNotFoundError):
+            continue
+    return found
+
+
+def is_script(path: str) -> bool:
+    """Whether a file says how the tree is built, tested or packed."""
+    return path.startswith(("tools/", ".ci/", ".cargo/")) or path in ("Makefile", "pyproject.toml")
+
+
+def homes_set(files: Mapping[str, str]) -> list[str]:
+    """Lines that set a home folder: tools and caches of who builds are theirs."""
+    return _lines_with(_SETS_HOME, files)
+
+
+def spark_packages(files: Mapping[str, str]) -> list[str]:
+    """Lines that have Spark fetch jars when it starts: the source is Python and needs none."""
+    return _lines_with(re.compile(r"spark\.jars\.packages"), files)
+
+
+def toolchain_pins(paths: Iterable[str]) -> list[str]:
+    """Files that make rustup install another Rust than the one that is there."""
+    return [path for path in paths if PurePosixPath(path).name in _TOOLCHAIN_FILES]
+
+
+def unpinned(text: str) -> list[str]:
+    """Lines of a requirements file that leave the version open."""
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    return [line for line in lines if line and not _PINNED.fullmatch(line)]
+
+
+def _lines_with(pattern: re.Pattern[str], files: Mapping[str, str]) -> list[str]:
+    return [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in files.items()
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
