@@ -1,136 +1,78 @@
-"""One group of members of four clients, which come, go and are killed.
+"""One group of members of several clients, which come, go and are killed.
 
 Every record is read, none again once a commit that covers it was acknowledged, and no partition has
-two owners in one generation.
+two owners in one generation, or at one time.
 """
 
 from __future__ import annotations
 
 import itertools
-import signal
-import subprocess
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import java, peers
+from tests.integration import storm_checks
+from tests.interop.members import Crew, MakeCrew, Shared
 from tests.support.brokers import Broker, Brokers
-from tests.support.paths import ROOT
+from tests.support.clients.member import CONSUMER
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaProducer
 
+KINDS = ("kafka-4.3", "embedded")
 PARTITIONS = 12
 RECORDS = 1_000_000
 LIMIT_S = 300
-# A member's clock is read before its line is written.
-SLACK_NS = 50_000_000
+# Of the five that share the stream the first and third are killed, and the second leaves.
+CLASSIC = ("thalweg", "confluent-kafka", "kafka-python", "java", "thalweg")
+KIP_848 = ("thalweg", "confluent-kafka", "java", "confluent-kafka", "thalweg")
+MIXED = ("thalweg", "confluent-kafka", "kafka-python", "java", "aiokafka")
+
+pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 
 
-class Member:
-    """A member in a process of its own."""
-
-    def __init__(self, client: str, broker: Broker, topic: str, strategy: str, file: Path) -> None:
-        self.client, self.file = client, file
-        where = broker.bootstrap_servers, topic, f"group-{topic}", str(file), strategy
-        if client == "java":
-            command = java.command("GroupMember", *where, classes=java.compiled("GroupMember"))
-        else:
-            python = str(peers.python_of(client))
-            command = [python, "-m", "tests.support.clients.member", client, *where]
-        self.errors = file.with_suffix(".err")
-        self.process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=peers.environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self.errors.open("wb"),
-        )
-
-    def leave(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        assert self.process.wait(60) == 0, self.errors.read_text(encoding="utf-8")[-3000:]
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
-
-    def lines(self, kind: str) -> list[list[str]]:
-        if not self.file.exists():
-            return []
-        rows = self.file.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [row.split() for row in rows if row.startswith(kind + " ") and row.endswith("\n")]
-
-
-class Crew:
-    """All members that there ever were."""
-
-    def __init__(self, broker: Broker, topic: str, strategy: str, folder: Path) -> None:
-        self._start = lambda client: Member(client, broker, topic, strategy, self._file(folder))
-        self._numbers = itertools.count(1)
-        self.members: list[Member] = []
-
-    def _file(self, folder: Path) -> Path:
-        return folder / f"member-{next(self._numbers)}"
-
-    def join(self, client: str) -> Member:
-        self.members.append(self._start(client))
-        return self.members[-1]
-
-    def read(self) -> dict[int, set[int]]:
-        """The offsets read so far, by partition."""
-        found: dict[int, set[int]] = defaultdict(set)
-        for member in self.members:
-            for _, _, partition, first, last in member.lines("R"):
-                found[int(partition)].update(range(int(first), int(last) + 1))
-        return found
-
-    def count(self) -> int:
-        return sum(len(each) for each in self.read().values())
-
-    def close(self) -> None:
-        for member in self.members:
-            if member.process.poll() is None:
-                member.kill()
-
-
-@pytest.fixture
-def crew(tmp_path: Path) -> Iterator[Callable[[Broker, str, str], Crew]]:
-    made: list[Crew] = []
-
-    def make(broker: Broker, topic: str, strategy: str) -> Crew:
-        made.append(Crew(broker, topic, strategy, tmp_path))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-@pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-@pytest.mark.parametrize("kind", ["kafka-4.3", "embedded"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_members_of_four_clients_share_a_stream(
-    kind: str, strategy: str, brokers: Brokers, crew: Callable[[Broker, str, str], Crew]
+    kind: str, strategy: str, brokers: Brokers, crew: MakeCrew
 ) -> None:
-    broker = brokers.get(kind)
+    share(brokers.get(kind), strategy, CLASSIC, crew)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_of_the_newer_protocol_share_a_stream(
+    kind: str, brokers: Brokers, crew: MakeCrew
+) -> None:
+    """KIP-848, by the clients that speak it."""
+    share(brokers.get(kind), CONSUMER, KIP_848, crew)
+
+
+def test_classic_members_share_a_stream_with_those_of_the_newer_protocol(
+    brokers: Brokers, crew: MakeCrew
+) -> None:
+    """As while a group is being moved to KIP-848, where the broker translates.
+
+    Real Kafka does so (`group.consumer.migration.policy` is bidirectional since 4.0); the embedded
+    broker keeps the protocols apart.
+    """
+    share(brokers.get("kafka-4.3"), CONSUMER, MIXED, crew)
+
+
+def share(broker: Broker, strategy: str, clients: tuple[str, ...], crew: MakeCrew) -> None:
+    topic = broker.create_topic("mixed", PARTITIONS)
+    group = crew(broker, topic, PARTITIONS, strategy)
     with KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=5) as producer:
-        share(producer, broker, strategy, crew)
+        come_and_go(group, clients, producer, topic)
+    for member in group.living():
+        group.leave(member)
+    check(group.look(), broker.wire.end_offsets(topic))
 
 
-def share(
-    producer: KafkaProducer[Any, Any],
-    broker: Broker,
-    strategy: str,
-    crew: Callable[[Broker, str, str], Crew],
+def come_and_go(
+    group: Crew, clients: tuple[str, ...], producer: KafkaProducer[Any, Any], topic: str
 ) -> None:
     count = scaled(RECORDS)
-    topic = broker.create_topic("mixed", PARTITIONS)
+    step = count // 8
     numbers = iter(range(count))
 
     def send(some: int) -> None:
@@ -138,52 +80,66 @@ def share(
             producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
         producer.flush(60)
 
-    def goes_on(members: Crew, some: int) -> None:
-        before = members.count()
-        send(some)
-        wait_until(lambda: members.count() >= before + some // 2, 60, every=0.2, what="reading")
+    def goes_on() -> None:
+        before = group.count()
+        send(step)
+        wait_until(lambda: group.count() >= before + step // 2, 60, every=0.2, what="reading")
 
-    step = count // 8
-    group = crew(broker, topic, strategy)
-    first = group.join("thalweg")
-    goes_on(group, step)
-    second, third = group.join("confluent-kafka"), group.join("kafka-python")
-    group.join("java")
+    first = group.join(clients[0])
+    goes_on()
+    second, third, *_ = [group.join(client) for client in clients[1:]]
+    wait_until(group.have_joined, 60, every=0.2, what="all joined")
+    goes_on()
+    group.kill(first)
+    goes_on()
+    group.leave(second)
+    goes_on()
     group.join("thalweg")
-    wait_until(lambda: all(each.lines("A") for each in group.members), 60, what="all joined")
-    goes_on(group, step)
-    first.kill()
-    goes_on(group, step)
-    second.leave()
-    goes_on(group, step)
-    group.join("thalweg")
-    third.kill()
-    goes_on(group, step)
+    group.kill(third)
+    goes_on()
     send(count)
     wait_until(lambda: group.count() >= count, LIMIT_S, every=0.5, what=lambda: str(group.count()))
-    for member in group.members:
-        if member.process.poll() is None:
-            member.leave()
-    check(group, broker.wire.end_offsets(topic))
 
 
-def check(group: Crew, ends: dict[int, int]) -> None:
-    read = group.read()
-    assert {p: len(read[p]) for p in range(PARTITIONS)} == ends
-    committed: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    owners: dict[tuple[int, int], set[int]] = defaultdict(set)
-    for index, member in enumerate(group.members):
-        for _, time_ns, partition, offset in member.lines("C"):
-            committed[int(partition)].append((int(time_ns), int(offset)))
-        for _, _, generation, *partitions in member.lines("A"):
-            for partition in partitions[0].split(",") if partitions else ():
-                if int(generation) >= 0:
-                    owners[int(generation), int(partition)].add(index)
-    assert not {where: who for where, who in owners.items() if len(who) > 1}
-    for index, member in enumerate(group.members):
-        for _, time_ns, partition, first, _ in member.lines("R"):
-            before = [
-                at for when, at in committed[int(partition)] if when + SLACK_NS < int(time_ns)
-            ]
-            again = max(before, default=0)
-            assert int(first) >= again, f"member {index} read {partition}@{first} again: {again}"
+def check(history: Shared, ends: dict[int, int]) -> None:
+    assert history.read_counts() == ends
+    storm_checks.check_owners(history)
+    storm_checks.check_commits(history)
+
+
+# What it is: (events "time member kind numbers...", what the failure says).
+WRONG = {
+    "two owners in a generation": ("0 1 A 5 0, 1 1 V -1 0, 2 2 A 5 0", "(5, 0): {1, 2}"),
+    "two owners at a time": ("0 1 A 5 0, 2 2 A 6 0, 3 1 V -1 0", "while"),
+    "two owners of unknown generation": ("0 1 A -1 0, 2 2 A -1 0, 3 1 V -1 0", "while"),
+    "what is lost being read": ("0 1 A 5 0, 3 1 C 0 9, 4 1 L -1 0, 2 2 A 6 0", "while"),
+    "an owner before the other was killed": ("0 1 A 5 0, 2 2 A 6 0, 3 1 K", "while"),
+    "a record read after its commit": (
+        "0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 C 0 10, 3 1 V -1 0, 4 2 A 6 0, 5 2 R 0 9 9 0",
+        "10 was committed",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_seen(what: str) -> None:
+    rows, message = WRONG[what]
+    history = told(rows)
+    with pytest.raises(AssertionError) as caught:
+        check(history, history.read_counts())
+    assert message in str(caught.value)
+
+
+def test_what_others_tell_late_or_not_at_all_is_not_wrong() -> None:
+    """Who was thrown out hears of it after its successor; who leaves or is killed says nothing."""
+    late = told("0 1 A 5 0, 1 1 C 0 9, 2 2 A 6 0, 3 1 L -1 0, 4 2 X, 5 3 A 7 0, 6 2 E, 7 3 K")
+    late.tell(4, 8, "A", 8, 0)
+    check(late, {0: 0})
+
+
+def told(rows: str) -> Shared:
+    history = Shared(1)
+    for row in rows.split(", "):
+        at, member, kind, *numbers = row.split()
+        history.tell(int(member), float(at), kind, *map(int, numbers))
+    return history

@@ -21,25 +21,31 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * A member of a consumer group; what it writes down is told in tests/support/clients/member.py.
  *
- * <p>GroupMember BOOTSTRAP TOPIC GROUP FILE STRATEGY
+ * <p>GroupMember BOOTSTRAP TOPIC GROUP FILE STRATEGY NUMBER
  */
 public final class GroupMember {
     private final Writer log;
+    private final String number;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private volatile boolean ended;
 
     private GroupMember(String[] arguments) throws IOException {
         log = new FileWriter(arguments[3]);
-        boolean cooperative = arguments[4].equals("cooperative-sticky");
+        number = arguments[5];
         Properties config = new Properties();
         config.put("bootstrap.servers", arguments[0]);
         config.put("group.id", arguments[2]);
         config.put("auto.offset.reset", "earliest");
         config.put("enable.auto.commit", "false");
-        config.put("session.timeout.ms", "6000");
-        config.put("heartbeat.interval.ms", "500");
-        config.put("partition.assignment.strategy",
-                "org.apache.kafka.clients.consumer." + (cooperative ? "CooperativeStickyAssignor" : "RangeAssignor"));
+        if (arguments[4].equals("consumer")) {
+            config.put("group.protocol", "consumer"); // refuses what the classic protocol is set by
+        } else {
+            boolean cooperative = arguments[4].equals("cooperative-sticky");
+            config.put("session.timeout.ms", "6000");
+            config.put("heartbeat.interval.ms", "500");
+            config.put("partition.assignment.strategy",
+                    "org.apache.kafka.clients.consumer." + (cooperative ? "CooperativeStickyAssignor" : "RangeAssignor"));
+        }
         consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
@@ -63,20 +69,29 @@ public final class GroupMember {
         consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
             @Override
             public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
-                write("V", "-1");
+                write("V", "-1 " + numbers(partitions));
+            }
+
+            @Override
+            public void onPartitionsLost(Collection<TopicPartition> partitions) {
+                write("L", "-1 " + numbers(partitions));
             }
 
             @Override
             public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-                String owned = consumer.assignment().stream().map(each -> Integer.toString(each.partition()))
-                        .sorted().collect(Collectors.joining(","));
-                write("A", consumer.groupMetadata().generationId() + " " + owned);
+                write("A", consumer.groupMetadata().generationId() + " " + numbers(consumer.assignment()));
             }
         });
         while (!ended) {
             step();
         }
+        write("X", "");
         consumer.close();
+        write("E", "");
+    }
+
+    private static String numbers(Collection<TopicPartition> partitions) {
+        return partitions.stream().map(each -> Integer.toString(each.partition())).collect(Collectors.joining(" "));
     }
 
     private void step() {
@@ -85,7 +100,7 @@ public final class GroupMember {
         for (TopicPartition partition : records.partitions()) {
             List<ConsumerRecord<byte[], byte[]>> batch = records.records(partition);
             long last = batch.get(batch.size() - 1).offset();
-            write("R", partition.partition() + " " + batch.get(0).offset() + " " + last);
+            write("R", partition.partition() + " " + batch.get(0).offset() + " " + last + " 0");
             offsets.put(partition, new OffsetAndMetadata(last + 1));
         }
         try {
@@ -102,7 +117,7 @@ public final class GroupMember {
         Instant now = Instant.now();
         long nanos = now.getEpochSecond() * 1_000_000_000L + now.getNano();
         try {
-            log.write(kind + " " + nanos + " " + fields + "\n");
+            log.write(nanos + " " + kind + " " + number + " " + fields + "\n");
             log.flush();
         } catch (IOException error) {
             throw new IllegalStateException(error);

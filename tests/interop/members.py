@@ -1,0 +1,164 @@
+"""Members of one group, of any client, each in a process of its own, and what they wrote down.
+
+group = crew(broker, topic, PARTITIONS, "cooperative-sticky")      the fixture `crew`
+group.join("java")
+group.count()                                                      records read so far
+"""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.integration.storm_history import History
+from tests.support import java, peers
+from tests.support.brokers import Broker
+from tests.support.clients.member import CONSUMER
+from tests.support.paths import ROOT
+
+LEAVE_LIMIT_S = 60
+# Without KIP-848's protocol: where the others speak it, these are classic members.
+CLASSIC_ONLY = ("kafka-python", "aiokafka")
+
+
+class Shared(History):
+    """What members of any client wrote; others tell less than ours do.
+
+    Who was thrown out hears of it when it asks next: what it lost counts as its own up to the last
+    sign that it was a member. Who leaves or is killed may say nothing of what it had.
+    """
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__(partitions)
+        self._sure: dict[int, float] = {}
+        self._unknown = itertools.count(-1, -1)
+
+    def tell(self, member: int, at: float, kind: str, *numbers: int) -> None:
+        """One event."""
+        if kind in ("A", "C", "X"):
+            self._sure[member] = at
+        if kind == "A" and numbers[0] < 0:  # a client that has no generation, or none any more
+            numbers = next(self._unknown), *numbers[1:]
+        elif kind == "L":
+            at = self._sure[member]
+        elif kind in ("E", "K"):
+            self._give_up_all(member, at if kind == "K" else self._sure[member])
+        super().tell(member, at, kind, *numbers)
+
+    def committed(self) -> dict[int, int]:
+        """{partition: the highest offset whose commit was acknowledged}."""
+        found: dict[int, int] = {}
+        for _, event in self.all("C"):
+            partition, offset = event.numbers
+            found[partition] = max(offset, found.get(partition, 0))
+        return found
+
+    def _give_up_all(self, member: int, at: float) -> None:
+        found = self.members.get(member)
+        if found is not None and found.open:
+            super().tell(member, at, "V", -1, *found.open)
+
+
+class Member:
+    """A member in a process of its own."""
+
+    def __init__(
+        self, client: str, number: int, broker: Broker, topic: str, strategy: str, file: Path
+    ) -> None:
+        self.number, self.file, self.ended = number, file, False
+        if client in CLASSIC_ONLY and strategy == CONSUMER:
+            strategy = "range"
+        where = broker.bootstrap_servers, topic, group_of(topic), str(file), strategy, str(number)
+        if client == "java":
+            command = java.command("GroupMember", *where, classes=java.compiled("GroupMember"))
+        else:
+            python = str(peers.python_of(client))
+            command = [python, "-m", "tests.support.clients.member", client, *where]
+        self._errors = file.with_suffix(".err")
+        with self._errors.open("wb") as errors:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=peers.environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+            )
+
+    def errors(self) -> str:
+        """The end of what it printed."""
+        return self._errors.read_text(encoding="utf-8", errors="replace")[-3000:]
+
+
+class Crew:
+    """All members that there ever were."""
+
+    def __init__(
+        self, broker: Broker, topic: str, partitions: int, strategy: str, folder: Path
+    ) -> None:
+        self._broker, self._topic, self._strategy = broker, topic, strategy
+        self._folder = folder
+        self.history = Shared(partitions)
+        self.members: list[Member] = []
+
+    def join(self, client: str) -> Member:
+        number = len(self.members)
+        file = self._folder / f"{self._topic}-member-{number}"
+        member = Member(client, number, self._broker, self._topic, self._strategy, file)
+        self.members.append(member)
+        return member
+
+    def leave(self, member: Member) -> None:
+        member.ended = True
+        assert member.process.stdin is not None
+        member.process.stdin.close()
+        assert member.process.wait(LEAVE_LIMIT_S) == 0, member.errors()
+
+    def kill(self, member: Member) -> None:
+        member.ended = True
+        at = time.time()
+        member.process.send_signal(signal.SIGKILL)
+        member.process.wait(30)
+        self.look().tell(member.number, at, "K")
+
+    def living(self) -> list[Member]:
+        return [member for member in self.members if not member.ended]
+
+    def look(self) -> Shared:
+        """All that was written so far; nobody has ended that was not to."""
+        for member in self.living():
+            assert member.process.poll() is None, member.errors()
+        self.history.update(member.file for member in self.members)
+        return self.history
+
+    def have_joined(self) -> bool:
+        """Whether each member has been given its partitions once."""
+        found = self.look()
+        joined = {member.number for member, _ in found.all("A")}
+        return joined == {member.number for member in self.members}
+
+    def is_settled(self) -> bool:
+        """Whether the living have an equal share of all partitions."""
+        return self.look().is_settled({member.number for member in self.living()})
+
+    def count(self) -> int:
+        """How many records were read, each counted once."""
+        return sum(self.look().read_counts().values())
+
+    def close(self) -> None:
+        for member in self.members:
+            if member.process.poll() is None:
+                member.process.kill()
+                member.process.wait(30)
+
+
+MakeCrew = Callable[[Broker, str, int, str], Crew]
+
+
+def group_of(topic: str) -> str:
+    """The group that reads a topic."""
+    return f"group-{topic}"
