@@ -296,7 +296,10 @@ def test_a_topic_that_was_made_anew_is_another_one():
 
 @pytest.mark.parametrize("code", [25, 110, 69])
 def test_who_is_fenced_loses_all_and_joins_anew(code):
-    """FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID: nothing is committed under the old epoch."""
+    """FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID: nothing is committed under the old epoch.
+
+    Scenario 37.
+    """
     talk = joined("T0")
     assert talk.hears(code=code) == [StopHeartbeats()]
     assert talk.is_in(_S.FENCED)

@@ -105,7 +105,7 @@ def test_a_static_leader_that_returns_takes_the_topics_for_those_of_the_assignme
 
 
 def test_a_second_consumer_with_the_same_instance_id_fences_the_first():
-    """KIP-345: for good, so that two processes do not fence each other in turn."""
+    """KIP-345: for good, so that two processes do not fence each other in turn. Scenario 36."""
     world = group_of(2, Spread, static=True)
     first = world.clients[0]
     world.join(assignor=Spread, instance="i0")
@@ -126,6 +126,7 @@ def test_a_static_member_that_stays_away_goes_with_its_session():
 
 @BOTH
 def test_a_slow_application_loses_its_partitions_and_rejoins_with_its_next_poll(assignor):
+    """Scenario 35."""
     world = group_of(3, assignor)
     slow = world.clients[1]
     slow.log.clear()
@@ -140,6 +141,7 @@ def test_a_slow_application_loses_its_partitions_and_rejoins_with_its_next_poll(
 
 @BOTH
 def test_a_moved_coordinator_leads_to_no_rebalance_within_the_session(assignor):
+    """Scenario 4."""
     world = group_of(3, assignor)
     world.broker.down = True
     world.run(4_000)
@@ -152,7 +154,7 @@ def test_a_moved_coordinator_leads_to_no_rebalance_within_the_session(assignor):
 
 
 def test_joining_a_dead_coordinator_is_no_busy_loop():
-    """As in kafka-python #2695."""
+    """As in kafka-python #2695. Bug 21."""
     world = World(seed=1)
     world.broker.down = True
     client = world.join(assignor=Spread)

@@ -597,7 +597,7 @@ def test_a_membership_that_ended_loses_its_partitions_and_joins_again(code, memb
 def test_a_reset_in_the_middle_of_a_join_neither_loops_nor_repeats_callbacks():
     """As in aiokafka #747: a generation reset amid a join made the next rebalance, without end.
 
-    Or, as in librdkafka #4059 and #4908, a commit that came late cost the assignment.
+    Or, as in librdkafka #4059 and #4908, a commit that came late cost the assignment. Bug 12.
     """
     bench = Bench()
     bench.stable(*parts(0))

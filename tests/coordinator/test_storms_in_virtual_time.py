@@ -31,6 +31,7 @@ def disturb(chance: random.Random, living: list[Any], join: Any) -> None:
 @SEEDS
 @pytest.mark.parametrize("assignor", [Spread, Sticky])
 def test_a_storm_of_the_classic_protocol_ends_in_one_generation(assignor: type, seed: int) -> None:
+    """Scenario 34."""
     storm = world.World(seed)
     storm.topics = {"t": 2 * MEMBERS}
     chance = random.Random(seed)
@@ -48,7 +49,7 @@ def test_a_storm_of_the_classic_protocol_ends_in_one_generation(assignor: type, 
 @SEEDS
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(assignor: str, seed: int) -> None:
-    """KIP-848."""
+    """KIP-848. Scenario 34."""
     faults = consumer_world.Faults(breaks=0.02, stalls=0.005, doubles=0.02, delay_ms=20.0)
     storm = consumer_world.World(seed, {"t": 2 * MEMBERS}, faults, assignor)
     chance = random.Random(seed)

@@ -50,7 +50,10 @@ def good(embedded: Broker, clients: Clients) -> bytes:
 def test_a_decompression_bomb_costs_neither_memory_nor_the_process(
     scripted: ScriptedBroker, good: bytes
 ) -> None:
-    """256 KiB that become 8 GiB: refused at the limit of a batch, and other partitions flow."""
+    """256 KiB that become 8 GiB: refused at the limit of a batch, and other partitions flow.
+
+    Scenario 8.
+    """
     scripted.logs["t", 0] = [bomb(8 << 30)]
     scripted.logs["t", 1] = [good]
     assert len(scripted.logs["t", 0][0]) < 300 << 10
@@ -103,6 +106,7 @@ def test_a_batch_made_by_hand_is_read(scripted: ScriptedBroker, clients: Clients
 def test_absurd_counts_and_lengths_are_errors_of_their_partition(
     scripted: ScriptedBroker, clients: Clients, good: bytes, name: str
 ) -> None:
+    """Scenario 10."""
     scripted.logs["t", 0] = [good]
     honest = scripted._records
     wrong = TopicPartition("t", 0)

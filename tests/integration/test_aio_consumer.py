@@ -127,6 +127,7 @@ def test_getone_and_getmany_can_be_limited_to_partitions(broker: Broker, clients
 
 
 def test_a_cancelled_wait_has_taken_no_record(broker: Broker, clients: Clients) -> None:
+    """Scenario 43."""
     topic = filled(broker, clients, 20)
     producer = clients.producer(broker)
     rng = random.Random(5)
@@ -238,6 +239,7 @@ def _threads() -> int:
 def test_a_record_that_cannot_be_deserialized_stays_in_place(
     broker: Broker, clients: Clients
 ) -> None:
+    """Scenario 33."""
     topic = filled(broker, clients, 3)
 
     def refuse_one(data: bytes) -> int:

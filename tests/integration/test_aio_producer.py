@@ -401,6 +401,7 @@ def test_start_does_not_block_and_names_each_broker() -> None:
 
 
 def test_cancelled_sends_are_written_once_or_never(broker: Broker, clients: Clients) -> None:
+    """Scenario 43."""
     topic = broker.create_topic("aio-cancel", 2)
     rng = random.Random(4)
 
@@ -693,6 +694,7 @@ def test_a_loop_with_futures_that_nobody_completes_is_collected(embedded: Broker
 
 
 def test_a_cancelled_flush_or_stop_loses_nothing(broker: Broker, clients: Clients) -> None:
+    """Scenario 43."""
     topic = broker.create_topic("aio-stop")
 
     async def program() -> None:

@@ -52,7 +52,10 @@ def _until_it_fails(consumer: Any, take: Any) -> int:
 def test_an_error_commits_no_further_than_the_record_before_it(
     broker: Broker, clients: Clients, take: Any, autocommit: bool
 ) -> None:
-    """As in librdkafka #4844: errors amid a batch moved the offset that was committed next."""
+    """As in librdkafka #4844: errors amid a batch moved the offset that was committed next.
+
+    Bug 16.
+    """
     topic = broker.create_topic("halfway")
     fill(clients, broker, topic, COUNT)
     where = TopicPartition(topic, 0)
@@ -71,7 +74,7 @@ def test_an_error_commits_no_further_than_the_record_before_it(
 
 
 def test_the_end_of_a_partition_commits_nothing_more(broker: Broker, clients: Clients) -> None:
-    """As in librdkafka #4844: so did coming to the end of a partition."""
+    """As in librdkafka #4844: so did coming to the end of a partition. Bug 16."""
     topic = broker.create_topic("ended")
     fill(clients, broker, topic, COUNT)
     where = TopicPartition(topic, 0)
@@ -88,7 +91,10 @@ def test_the_end_of_a_partition_commits_nothing_more(broker: Broker, clients: Cl
 def test_a_damaged_batch_moves_no_position(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
-    """As in librdkafka #4844: so did what could not be read, the epoch of the position included."""
+    """As in librdkafka #4844: so did what could not be read, the epoch of the position included.
+
+    Bug 16.
+    """
     topic = broker.create_topic("damaged")
     fill(clients, broker, topic, COUNT)
     (good,) = stored_batches(broker.bootstrap_servers, topic, 0)
@@ -111,7 +117,7 @@ def test_commits_carry_the_epoch_of_the_last_batch_even_of_a_marker(
     """KAFKA-19902, KAFKA-20507: offsets committed without an epoch were reset after a truncation.
 
     Nor may the marker's epoch be taken for that of the records before it: the next leader would
-    find that the position lies above the end of that epoch.
+    find that the position lies above the end of that epoch. Bug 18.
     """
     broker: EmbeddedBroker = start_embedded(nodes=2)
     broker.create_topic("marked")

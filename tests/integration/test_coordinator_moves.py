@@ -46,7 +46,10 @@ def _reads_on(group: Group, count: int = 20) -> None:
 def test_a_coordinator_that_moves_costs_no_rebalance(
     start_embedded: Any, clients: Clients, protocol: str
 ) -> None:
-    """Another node coordinates it: the generation stays, and everybody keeps what they have."""
+    """Another node coordinates it: the generation stays, and everybody keeps what they have.
+
+    Scenario 4.
+    """
     started = start_embedded(nodes=3, configs=QUICK)
     heard = Heard()
     group, member = _joined(started, clients, protocol, heard)
@@ -65,7 +68,7 @@ def test_a_rolling_restart_leaves_no_member_behind(
 ) -> None:
     """As in librdkafka #2944: stuck for good after NOT_COORDINATOR in a rolling update.
 
-    Each node is stopped in turn, that of the coordinator and of the leaders among them.
+    Each node is stopped in turn, that of the coordinator and of the leaders among them. Bug 21.
     """
     started = start_embedded(nodes=3, configs=QUICK)
     heard = Heard()
@@ -100,7 +103,10 @@ def test_a_rolling_restart_leaves_no_member_behind(
 def test_a_coordinator_that_loads_is_waited_for(
     start_embedded: Any, clients: Clients, protocol: str, api: str
 ) -> None:
-    """The new coordinator of a group reads it from its log first; nothing is lost meanwhile."""
+    """The new coordinator of a group reads it from its log first; nothing is lost meanwhile.
+
+    Scenario 4.
+    """
     started = start_embedded(configs=QUICK)
     heard = Heard()
     faults = [started.faults.on(api).then_fail(each) for each in LOADING]
@@ -124,7 +130,10 @@ def _share_of_a_core(work: Callable[[], object], seconds: float) -> float:
 def test_a_coordinator_that_is_nowhere_makes_no_busy_loop(
     start_embedded: Any, clients: Clients, protocol: str
 ) -> None:
-    """As in kafka-python #2695: without coordinator a consumer kept a core and the brokers busy."""
+    """As in kafka-python #2695: without coordinator a consumer kept a core and the brokers busy.
+
+    Bug 21.
+    """
     started = start_embedded(configs=QUICK)
     group = Group(Broker("embedded", started.bootstrap_servers), clients, protocol)
     with started.faults.on("FindCoordinator").then_fail("COORDINATOR_NOT_AVAILABLE", times=None):
@@ -148,7 +157,7 @@ def test_a_stale_epoch_is_not_asked_with_over_and_over(
 ) -> None:
     """KAFKA-20765: an OffsetFetch refused for its epoch was sent again without a pause.
 
-    And whatever the refusal, the committed offset counts in the end, not the reset policy.
+    And whatever the refusal, the committed offset counts in the end, not the reset policy. Bug 22.
     """
     started = start_embedded(configs=QUICK)
     topic, where = "committed", TopicPartition("committed", 0)
@@ -213,6 +222,7 @@ def test_heartbeats_and_the_application_do_not_wait_for_each_other(
     """As in kafka-python #1623, #1671: a deadlock of the heartbeat thread with the polling one.
 
     Each took the other's lock when the coordinator's connection broke, or when it was looked for.
+    Bug 20.
     """
     started = start_embedded(nodes=2, configs=QUICK)
     started.create_topic("beating")

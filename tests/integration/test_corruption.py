@@ -35,7 +35,7 @@ def _batches(broker: Broker, clients: Clients, codec: str, count: int = 3) -> li
 def test_a_damaged_batch_is_raised_with_its_place_and_the_position_stays(
     broker: Broker, clients: Clients, scripted: ScriptedBroker, codec: str
 ) -> None:
-    """A wrong checksum: nothing of the batch is handed out, whatever codec it has."""
+    """A wrong checksum: nothing of the batch is handed out, whatever codec it has. Scenario 6."""
     good = _batches(broker, clients, codec)
     scripted.logs["t", 0] = [good[0], flipped(good[1]), good[2]]
     where = TopicPartition("t", 0)
@@ -54,6 +54,7 @@ def test_a_damaged_batch_is_raised_with_its_place_and_the_position_stays(
 def test_other_partitions_flow_past_a_damaged_batch(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
+    """Scenario 6."""
     good = _batches(broker, clients, "none")
     scripted.logs["t", 0] = [flipped(good[0]), *good[1:]]
     scripted.logs["t", 1] = good
@@ -119,7 +120,7 @@ def test_damage_anywhere_in_a_batch_never_crashes_or_goes_unseen(
 def test_a_cut_off_last_batch_is_fetched_again(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
-    """Brokers fill an answer up to the byte, so its last batch is often cut."""
+    """Brokers fill an answer up to the byte, so its last batch is often cut. Scenario 7."""
     good = _batches(broker, clients, "none")
     scripted.logs["t", 0] = good
     size = len(good[0]) + len(good[1]) // 2
@@ -130,6 +131,7 @@ def test_a_cut_off_last_batch_is_fetched_again(
 def test_a_compacted_log_has_gaps_that_are_stepped_over(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
+    """Scenario 38."""
     good = _batches(broker, clients, "none", 5)
     scripted.logs["t", 0] = [good[0], good[2], good[4]]
     consumer = clients.consumer(scripted, "t")
@@ -151,7 +153,7 @@ HOSTILE: dict[str, Callable[[Request], bytes | None]] = {
 def test_an_absurd_fetch_answer_ends_the_connection_and_nothing_else(
     broker: Broker, clients: Clients, scripted: ScriptedBroker, name: str
 ) -> None:
-    """Counts and lengths of no sense where the protocol has its own."""
+    """Counts and lengths of no sense where the protocol has its own. Scenario 10."""
     good = _batches(broker, clients, "none", 1)
     scripted.logs["t", 0] = good
     honest = scripted._fetch

@@ -61,7 +61,10 @@ class Committing(Heard):
 def test_who_is_fenced_loses_all_commits_nothing_and_joins_anew(
     start_embedded: Any, clients: Clients, protocol: str, api: str, error: str
 ) -> None:
-    """Others may have the partitions: nothing is committed any more under the old epoch."""
+    """Others may have the partitions: nothing is committed any more under the old epoch.
+
+    Scenario 37.
+    """
     broker: EmbeddedBroker = start_embedded(configs=QUICK)
     group = Group(Broker("embedded", broker.bootstrap_servers), clients, protocol)
     heard = Committing()
@@ -121,7 +124,10 @@ def test_who_hears_from_a_commit_that_it_is_out_joins_anew(
 def test_the_older_of_two_static_members_is_fenced_for_good(
     brokers: Brokers, clients: Clients, kind: str
 ) -> None:
-    """The classic protocol: whoever comes last with an instance id has it (KIP-345)."""
+    """The classic protocol: whoever comes last with an instance id has it (KIP-345).
+
+    Scenario 36.
+    """
     group = Group(brokers.get(kind), clients)
     older = group.join(group_instance_id="one", heartbeat_interval_ms=300)
     group.settle()
@@ -152,7 +158,7 @@ def test_the_older_of_two_static_members_is_fenced_for_good(
 def test_a_second_static_member_is_refused_while_the_first_one_lives(
     brokers: Brokers, clients: Clients, kind: str
 ) -> None:
-    """KIP-848: whoever was first with an instance id keeps it."""
+    """KIP-848: whoever was first with an instance id keeps it. Scenario 36."""
     group = Group(brokers.get(kind), clients, "consumer")
     heard = Heard()
     first = group.join(heard, group_instance_id="one")
@@ -181,7 +187,7 @@ def test_a_second_static_member_is_refused_while_the_first_one_lives(
 def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> None:
     """As in librdkafka #4059, #4908: a commit of an older generation cost the assignment.
 
-    Such a commit may be told to wait for the rebalance; the partitions that stay, stay.
+    Such a commit may be told to wait for the rebalance; the partitions that stay, stay. Bug 12.
     """
     heard = Heard()
     options: dict[str, Any] = {"enable_auto_commit": False}

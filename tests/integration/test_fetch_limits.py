@@ -25,7 +25,7 @@ from thalweg import EmbeddedBroker, TopicPartition
 def test_a_first_batch_over_the_limits_is_read_all_the_same(
     broker: Broker, clients: Clients, limits: dict[str, int]
 ) -> None:
-    """KIP-74: whatever the limits, reading goes on."""
+    """KIP-74: whatever the limits, reading goes on. Scenario 7."""
     topic = broker.create_topic("overlimit", 2)
     producer = clients.producer(broker)
     values = [bytes([number]) * 300_000 for number in range(6)]

@@ -52,7 +52,7 @@ admin = KafkaAdminClient(bootstrap_servers=servers)
 def test_clients_of_the_parent_say_so_in_the_child(broker: Broker) -> None:
     """As in confluent-kafka-python #172, #1409 and librdkafka #2374: flush hung in the child.
 
-    It waited for threads that only the parent has.
+    It waited for threads that only the parent has. Bug 22.
     """
     topic = broker.create_topic("fork")
     source = f"""{PRELUDE}{OPEN}

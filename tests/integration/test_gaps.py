@@ -50,7 +50,10 @@ def reader(request: pytest.FixtureRequest) -> Callable[[Any, int], list[str]]:
 def test_aborted_records_and_markers_are_hidden(
     kafka: Broker, clients: Clients, reader: Callable[[Any, int], list[str]]
 ) -> None:
-    """As in librdkafka #3020: compressed records of aborted transactions were delivered."""
+    """As in librdkafka #3020: compressed records of aborted transactions were delivered.
+
+    Scenario 39, bug 10.
+    """
     topic = kafka.create_topic("transactions")
     _transactions(kafka, topic, "plain:2", "commit:2", "abort:3", "plain:1", "commit:1", "abort:1")
     where = TopicPartition(topic, 0)
@@ -107,7 +110,10 @@ def test_seek_to_end_under_read_committed_is_the_last_stable_offset(
 def test_a_compacted_log_is_read_without_its_gaps(
     start_kafka: Callable[..., RealKafka], clients: Clients
 ) -> None:
-    """kafka-python #1571 and others: stuck on batches of which nothing is left."""
+    """kafka-python #1571 and others: stuck on batches of which nothing is left.
+
+    Scenario 38, bug 9.
+    """
     kafka = start_kafka("4.3", configs={"log.cleaner.backoff.ms": "100"})
     kafka.create_topic(
         "compacted",

@@ -295,7 +295,10 @@ def test_the_brokers_own_pattern_needs_the_new_protocol(embedded_group: Group) -
 
 
 def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> None:
-    """An application slower than max_poll_interval_ms: its partitions are lost, not revoked."""
+    """An application slower than max_poll_interval_ms: its partitions are lost, not revoked.
+
+    Scenario 35.
+    """
     heard = Heard()
     sessions = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 300}
     slow = group.join(

@@ -367,7 +367,10 @@ def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
 
 
 def test_a_dead_coordinator_makes_no_busy_loop(scripted: ScriptedBroker, clients: Clients) -> None:
-    """As in kafka-python #2695: heartbeats to a coordinator that was gone kept a core busy."""
+    """As in kafka-python #2695: heartbeats to a coordinator that was gone kept a core busy.
+
+    Bug 21.
+    """
     port = free_port()
     scripted.answer(FIND_COORDINATOR, lambda _: scripted.coordinator_at(9, port))
     consumer = _member(clients, scripted)
@@ -383,7 +386,7 @@ def test_a_dead_coordinator_makes_no_busy_loop(scripted: ScriptedBroker, clients
 def test_a_node_that_is_no_coordinator_any_more_makes_no_busy_loop(
     scripted: ScriptedBroker, clients: Clients
 ) -> None:
-    """As in librdkafka #2944: who was told NOT_COORDINATOR once was stuck for good."""
+    """As in librdkafka #2944: who was told NOT_COORDINATOR once was stuck for good. Bug 21."""
     scripted.answer(HEARTBEAT, lambda _: group_answer(_NOT_COORDINATOR))
     consumer = _member(clients, scripted)
     _beat(consumer, interval_ms=10)

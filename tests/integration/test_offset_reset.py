@@ -46,7 +46,7 @@ def test_latest_goes_to_the_end(broker: Broker, clients: Clients, target: int) -
 def test_none_raises_with_the_partition_and_the_offset(
     broker: Broker, clients: Clients, target: int
 ) -> None:
-    """Without a policy nobody but the application can say where to go on."""
+    """Without a policy nobody but the application can say where to go on. Scenario 18."""
     topic, where = _with_start(broker, clients)
     consumer = clients.consumer(broker, topic, auto_offset_reset="none")
     consumer.seek(where, target)
@@ -69,7 +69,7 @@ def test_none_raises_without_any_position(broker: Broker, clients: Clients) -> N
 
 
 def test_by_duration_goes_back_by_time(broker: Broker, clients: Clients) -> None:
-    """KIP-1106."""
+    """KIP-1106. Scenario 18."""
     topic = broker.create_topic("duration")
     producer = clients.producer(broker)
     now = int(time.time() * 1000)
@@ -82,6 +82,7 @@ def test_by_duration_goes_back_by_time(broker: Broker, clients: Clients) -> None
 
 
 def test_other_partitions_flow_while_one_is_out_of_range(broker: Broker, clients: Clients) -> None:
+    """Scenario 18."""
     topic = broker.create_topic("others", 2)
     fill(clients, broker, topic, 10)
     fill(clients, broker, topic, 10, partition=1)

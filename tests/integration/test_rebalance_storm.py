@@ -31,6 +31,7 @@ pytestmark = pytest.mark.timeout(180 + 5 * STEPS)
 def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
     kind: str, protocol: str, brokers: Brokers, clients: Clients, tmp_path: Path
 ) -> None:
+    """Scenario 34."""
     broker = brokers.get(kind)
     configs = {
         "message.timestamp.type": "LogAppendTime",  # tells how long a record waits at the broker

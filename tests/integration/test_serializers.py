@@ -149,7 +149,7 @@ def _poisoned(broker: Broker, clients: Clients, part: str = "value") -> str:
 def test_a_poison_record_is_raised_after_the_good_ones_and_the_position_stays(
     broker: Broker, clients: Clients, part: str
 ) -> None:
-    """KIP-334."""
+    """KIP-334. Scenario 33."""
     topic = _poisoned(broker, clients, part)
     where = TopicPartition(topic, 0)
     consumer = clients.consumer(broker, topic, key_deserializer=_picky, value_deserializer=_picky)
@@ -187,7 +187,7 @@ def test_poll_arrow_reads_past_what_no_deserializer_could(broker: Broker, client
 
 
 def test_other_partitions_flow_past_a_poison_record(broker: Broker, clients: Clients) -> None:
-    """KIP-334: the record stays where it is until the application passes over it."""
+    """KIP-334: the record stays where it is until the application passes over it. Scenario 33."""
     topic = broker.create_topic("besides", 2)
     producer = clients.producer(broker)
     producer.send(topic, b"poison", partition=0)

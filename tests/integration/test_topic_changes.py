@@ -33,7 +33,7 @@ def test_a_subscription_reads_new_partitions(broker: Broker, clients: Clients) -
 
 
 def test_a_topic_deleted_and_made_again_is_written_to(broker: Broker, clients: Clients) -> None:
-    """Another topic id: sequences and epochs start anew (KIP-516)."""
+    """Another topic id: sequences and epochs start anew (KIP-516). Scenario 20."""
     topic = broker.create_topic("recreated")
     producer = clients.producer(broker, metadata_max_age_ms=500)
     for number in range(20):
@@ -50,7 +50,10 @@ def test_a_topic_deleted_and_made_again_is_written_to(broker: Broker, clients: C
 def test_a_topic_deleted_and_made_again_is_read_from_its_beginning(
     broker: Broker, clients: Clients
 ) -> None:
-    """Another topic id (KIP-516): the old offset means nothing in the new log, nor its epochs."""
+    """Another topic id (KIP-516): the old offset means nothing in the new log, nor its epochs.
+
+    Scenario 20.
+    """
     topic = broker.create_topic("rereading")
     fill(clients, broker, topic, 50)
     consumer = clients.consumer(broker, topic, metadata_max_age_ms=300)

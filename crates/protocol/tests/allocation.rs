@@ -78,6 +78,7 @@ fn assert_bounded(data: &[u8]) {
     }
 }
 
+/// Scenario 10.
 #[test]
 fn great_counts_allocate_nothing_that_the_bytes_cannot_hold() {
     // As counts in either form these say millions and more.

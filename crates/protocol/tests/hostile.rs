@@ -77,7 +77,7 @@ proptest! {
     }
 }
 
-/// The fuzzer's finds and starting points, kept in `tests/corpus`.
+/// The fuzzer's finds and starting points, kept in `tests/corpus`. Scenario 10.
 #[test]
 fn the_fuzz_targets_pass_over_the_corpus() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
@@ -126,7 +126,7 @@ fn reader(bytes: &'static [u8]) -> Reader {
     Reader::new(Bytes::from_static(bytes))
 }
 
-/// A length or count that the frame cannot hold: an error, no allocation of gigabytes.
+/// A length or count that the frame cannot hold: an error, no allocation of gigabytes. Scenario 10.
 #[test]
 fn lengths_are_checked_before_anything_is_made_of_them() {
     let truncated = |result: Result<Option<Vec<i32>>, DecodeError>| {

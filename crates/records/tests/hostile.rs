@@ -81,7 +81,7 @@ fn a_record_whose_length_disagrees_with_its_content_is_named_by_its_offset() {
     assert_eq!(problem(&endless_varint, 2), (501, RecordProblem::Varint));
 }
 
-/// Nothing is allocated for a count before it is known that the bytes can hold it.
+/// Nothing is allocated for a count before it is known that the bytes can hold it. Scenario 10.
 #[test]
 fn a_count_of_headers_that_the_record_cannot_hold_is_refused() {
     let record = |count: [u8; 5], rest: &[u8]| {
@@ -113,7 +113,7 @@ fn a_count_of_headers_that_the_record_cannot_hold_is_refused() {
     );
 }
 
-/// The same for the number of records: negative, too many, too few.
+/// The same for the number of records: negative, too many, too few. Scenario 10.
 #[test]
 fn a_count_of_records_that_lies_is_refused() {
     let section = sound(b"value").repeat(3);

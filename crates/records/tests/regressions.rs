@@ -27,7 +27,7 @@ fn plain(base_offset: i64, records: usize) -> Vec<u8> {
 }
 
 /// kafka-python #1571, kafkajs #562, kafka-go #813, brod #263: consumers that go on from the last
-/// record's offset stand still at a batch that compaction emptied or cut.
+/// record's offset stand still at a batch that compaction emptied or cut. Scenario 38, bug 9.
 #[test]
 fn position_moves_over_compacted_and_empty_batches() {
     let mut cut = BatchBuilder::new(100);
@@ -55,7 +55,7 @@ fn position_moves_over_compacted_and_empty_batches() {
 }
 
 /// librdkafka 1.7.0: an abort marker without data hid what was committed after it. A marker's type
-/// must be seen whatever its value.
+/// must be seen whatever its value. Bug 10.
 #[test]
 fn a_marker_without_a_value_is_still_that_marker() {
     for (commit, type_id) in [(false, 0), (true, 1)] {
@@ -103,7 +103,7 @@ fn a_marker_without_a_value_is_still_that_marker() {
     );
 }
 
-/// sarama #1026: `LastOffsetDelta` was always 0, and brokers lost count.
+/// sarama #1026: `LastOffsetDelta` was always 0, and brokers lost count. Bug 17.
 #[test]
 fn last_offset_delta_is_that_of_the_last_record() {
     for records in [1, 2, 500] {
@@ -120,7 +120,7 @@ fn last_offset_delta_is_that_of_the_last_record() {
     }
 }
 
-/// ruby-kafka #591: only the first batch of a fetch was decoded.
+/// ruby-kafka #591: only the first batch of a fetch was decoded. Bug 17.
 #[test]
 fn every_batch_of_an_answer_is_decoded() {
     let wire: Vec<u8> = (0..10).flat_map(|index| plain(index * 3, 3)).collect();

@@ -17,6 +17,7 @@ fn flipped(mut batch: Vec<u8>) -> Vec<u8> {
 }
 
 /// A batch with a wrong checksum: nothing of it is handed out, and nobody reads on behind it unknowingly.
+/// Scenario 6.
 #[test]
 fn a_corrupt_batch_raises_with_its_place_the_position_stays_and_others_flow() {
     for corrupt in [
@@ -143,7 +144,7 @@ fn corruption_reported_by_the_broker_raises_too() {
     assert_eq!(world.drain(100).expect("records").records.len(), 10);
 }
 
-/// A broker fills its answer up to the byte, so the last batch is often cut.
+/// A broker fills its answer up to the byte, so the last batch is often cut. Scenario 7.
 #[test]
 fn a_cut_last_batch_is_fetched_again_in_silence() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -163,7 +164,7 @@ fn a_cut_last_batch_is_fetched_again_in_silence() {
     );
 }
 
-/// KIP-74: a consumer whose limits are smaller than one batch would stand still.
+/// KIP-74: a consumer whose limits are smaller than one batch would stand still. Scenario 7.
 #[test]
 fn a_first_batch_larger_than_every_limit_is_consumed() {
     let small = ConsumerConfig {
@@ -182,7 +183,7 @@ fn a_first_batch_larger_than_every_limit_is_consumed() {
     assert_eq!(all.iter().filter(|r| r.partition == 1).count(), 4);
 }
 
-/// A few bytes that become gigabytes cost neither the memory nor the process.
+/// A few bytes that become gigabytes cost neither the memory nor the process. Scenario 8.
 #[test]
 fn a_decompression_bomb_is_refused_at_the_cap_and_others_flow() {
     for codec in [
@@ -216,7 +217,7 @@ fn a_decompression_bomb_is_refused_at_the_cap_and_others_flow() {
     }
 }
 
-/// Counts and lengths of no sense in the place of batches.
+/// Counts and lengths of no sense in the place of batches. Scenario 10.
 #[test]
 fn nonsense_instead_of_batches_is_an_error_not_a_panic() {
     for nonsense in [

@@ -304,7 +304,7 @@ fn a_result_for_a_partition_paused_meanwhile_is_thrown_away_and_fetched_again_la
     );
 }
 
-/// librdkafka #4637: resuming what was not paused read on from an offset of long ago.
+/// librdkafka #4637: resuming what was not paused read on from an offset of long ago. Bug 13.
 #[test]
 fn resuming_what_is_not_paused_changes_nothing() {
     let mut world = World::with_topic(config(), 2, |broker| fill(broker, 2, 10));

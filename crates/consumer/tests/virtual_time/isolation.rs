@@ -38,6 +38,7 @@ fn interleaved(codec: Compression) -> impl FnOnce(&mut Broker) {
 }
 
 /// librdkafka #3020: records of aborted transactions were delivered if they were compressed.
+/// Scenario 39, bug 10.
 #[test]
 fn aborted_data_is_never_delivered_whatever_the_codec() {
     for codec in Compression::ALL {
@@ -53,7 +54,7 @@ fn aborted_data_is_never_delivered_whatever_the_codec() {
 }
 
 /// franz-go 1.21.4: with a list of aborted transactions that is not sorted (Redpanda's) some of their
-/// records were delivered.
+/// records were delivered. Scenario 39, bug 11.
 #[test]
 fn an_unsorted_aborted_list_leaks_nothing() {
     let mut world = World::with_topic(committed(), 1, |broker| {
@@ -71,7 +72,7 @@ fn read_uncommitted_sees_all_data_and_no_markers() {
 }
 
 /// librdkafka 1.7.0: the abort marker of a transaction without data hid what its producer committed
-/// next.
+/// next. Scenario 39, bug 10.
 #[test]
 fn an_abort_marker_without_data_hides_no_committed_records() {
     let mut world = World::with_topic(committed(), 1, |broker| {
@@ -95,6 +96,7 @@ fn nothing_above_the_last_stable_offset_is_read() {
     assert_eq!(offsets(&world.drain_all()), [2, 3, 4]);
 }
 
+/// Scenario 39.
 #[test]
 fn only_markers_move_the_position_without_records() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -110,7 +112,7 @@ fn only_markers_move_the_position_without_records() {
 }
 
 /// kafka-python #1571, kafkajs #562, kafka-go #813, brod #263: consumers stood still at batches of
-/// which compaction had left nothing, or asked for them over and over.
+/// which compaction had left nothing, or asked for them over and over. Scenario 38, bug 9.
 #[test]
 fn the_position_follows_the_batch_over_compacted_tails_and_empty_batches() {
     let mut world = World::with_topic(config(), 1, |broker| {
@@ -151,7 +153,7 @@ fn records_before_the_fetch_offset_in_its_batch_are_not_seen_again() {
     assert_eq!(world.drain(100).expect("records").offsets(0), [6, 7, 8, 9]);
 }
 
-/// ruby-kafka #591: only the first batch of a fetch was decoded.
+/// ruby-kafka #591: only the first batch of a fetch was decoded. Bug 17.
 #[test]
 fn every_batch_of_a_fetch_is_decoded() {
     let mut world = World::with_topic(config(), 1, |broker| {

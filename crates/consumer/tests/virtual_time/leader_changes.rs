@@ -61,6 +61,7 @@ fn at_ten(nodes: &[i32]) -> World {
 
 /// KAFKA-19902, KAFKA-20507: of an offset that is committed without its epoch nobody can tell later
 /// whether the log was cut off below it, and the reset policy decides where the group reads on.
+/// Bug 18.
 #[test]
 fn positions_keep_an_epoch_behind_batches_without_records() {
     for (what, batch) in without_records() {
@@ -76,6 +77,7 @@ fn positions_keep_an_epoch_behind_batches_without_records() {
 }
 
 /// KAFKA-19902: the same while the next batch is still in work, and once it proved to be corrupt.
+/// Bug 18.
 #[test]
 fn positions_keep_an_epoch_in_front_of_what_cannot_be_read_yet() {
     let mut world = at_ten(&[1]);
@@ -159,7 +161,7 @@ fn batches_without_records_of_another_epoch_are_no_truncation() {
 }
 
 /// librdkafka #4261: an answer to a fetch that came while the position was being validated was
-/// handed out, and its records once more after the validation.
+/// handed out, and its records once more after the validation. Bug 13.
 #[test]
 fn a_fetch_that_is_answered_during_a_validation_is_thrown_away() {
     let mut world = at_ten(&[1, 2]);
@@ -193,6 +195,7 @@ fn a_fetch_that_is_answered_during_a_validation_is_thrown_away() {
 
 /// KAFKA-19902: an offset with its epoch, committed before the log was cut off and became longer
 /// again, is read on from where the logs part. Without the epoch nobody can know.
+/// Scenario 19, bug 18.
 #[test]
 fn a_committed_offset_above_a_cut_is_found_out_by_its_epoch() {
     for (leader_epoch, position) in [(1, 6), (-1, 10)] {
@@ -219,7 +222,7 @@ fn a_committed_offset_above_a_cut_is_found_out_by_its_epoch() {
 }
 
 /// A topic made anew under its name has another id, and its epochs begin at 0: fetches by the old
-/// id are refused, and asking again for it would never end.
+/// id are refused, and asking again for it would never end. Scenario 20.
 #[test]
 fn an_unknown_topic_id_is_not_asked_for_over_and_over() {
     let mut world = World::with_topic(config(), 1, |broker| {

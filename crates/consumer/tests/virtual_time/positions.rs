@@ -155,7 +155,7 @@ fn a_committed_offset_with_an_epoch_is_validated_first() {
     );
 }
 
-/// franz-go 1.21.4: committed offsets that were loaded late undid a seek.
+/// franz-go 1.21.4: committed offsets that were loaded late undid a seek. Bug 11.
 #[test]
 fn a_late_committed_offset_does_not_undo_a_seek() {
     let mut world = World::with_topic(with_group(OffsetReset::Earliest), 1, ten);
@@ -220,7 +220,7 @@ fn an_error_that_a_seek_has_settled_is_not_raised() {
 }
 
 /// An offset that retention has overtaken, or one above the log's end: earliest, latest and a duration
-/// (KIP-1106) each go where they say.
+/// (KIP-1106) each go where they say. Scenario 18.
 #[test]
 fn out_of_range_follows_the_policy() {
     for (reset, position) in [
@@ -247,6 +247,7 @@ fn out_of_range_follows_the_policy() {
     }
 }
 
+/// Scenario 18.
 #[test]
 fn out_of_range_without_a_policy_raises_with_partition_and_offset_and_others_flow() {
     let mut world = World::with_topic(with_reset(OffsetReset::None), 2, |broker| {
@@ -373,7 +374,7 @@ fn a_moved_leader_is_followed_without_an_error() {
 }
 
 /// An unclean election cut the log off below the position, and other records took the place of those
-/// that were read (KIP-320).
+/// that were read (KIP-320). Scenario 19.
 #[test]
 fn a_truncated_log_moves_to_where_the_logs_part_or_raises() {
     for policy in [OffsetReset::Earliest, OffsetReset::None] {
@@ -415,6 +416,7 @@ fn a_truncated_log_moves_to_where_the_logs_part_or_raises() {
 }
 
 /// librdkafka #4447: a validation that failed for want of a connection (there, DNS) reset the offset.
+/// Bug 14.
 #[test]
 fn a_failing_validation_is_tried_again_and_never_becomes_a_reset() {
     let mut broker = Broker::new(&[1, 2]);
@@ -440,7 +442,7 @@ fn a_failing_validation_is_tried_again_and_never_becomes_a_reset() {
     );
 }
 
-/// librdkafka #4433: a leader that changed again amid a validation was asked without end.
+/// librdkafka #4433: a leader that changed again amid a validation was asked without end. Bug 14.
 #[test]
 fn quick_leader_changes_end_in_one_valid_position() {
     let mut broker = Broker::new(&[1, 2, 3]);
@@ -466,7 +468,7 @@ fn quick_leader_changes_end_in_one_valid_position() {
 }
 
 /// A topic deleted and made again has another id and lower epochs (KIP-516): neither are they ignored
-/// as stale, nor does the old offset mean anything.
+/// as stale, nor does the old offset mean anything. Scenario 20.
 #[test]
 fn a_recreated_topic_is_not_read_from_the_old_position() {
     let mut world = World::with_topic(config(), 1, ten);
@@ -487,7 +489,7 @@ fn a_recreated_topic_is_not_read_from_the_old_position() {
 }
 
 /// Without a policy only the application knows where to begin in the new log, and until it has said so
-/// nothing is read of it, however long it is.
+/// nothing is read of it, however long it is. Scenario 20.
 #[test]
 fn a_recreated_topic_without_policy_is_told_of_until_the_application_seeks() {
     let none = ConsumerConfig {
@@ -556,7 +558,7 @@ fn a_leader_that_refuses_this_client_is_told_of_and_the_others_are_read() {
 }
 
 /// KIP-392: a follower that lags has not yet what was read from the leader, and that is no reason for
-/// a reset.
+/// a reset. Scenario 18.
 #[test]
 fn a_closer_replica_is_read_from_and_the_leader_asked_when_it_does_not_know() {
     let mut broker = Broker::new(&[1, 2]);

@@ -15,7 +15,7 @@ fn not_idempotent() -> ProducerConfig {
     }
 }
 
-/// Scenario 40.
+/// Scenario 40, and 6: a batch that became corrupt on its way is sent again.
 #[test]
 fn retriable_errors_are_no_news_to_the_user() {
     for code in ErrorCode::all().filter(|code| code.is_retriable()) {
