@@ -44,7 +44,7 @@ class Shared(History):
         if kind == "A" and numbers[0] < 0:  # a client that has no generation, or none any more
             numbers = next(self._unknown), *numbers[1:]
         elif kind == "L":
-            at = self._sure[member]
+            at = self._sure.get(member, at)
         elif kind in ("E", "K"):
             self._give_up_all(member, at if kind == "K" else self._sure[member])
         super().tell(member, at, kind, *numbers)

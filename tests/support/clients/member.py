@@ -31,12 +31,14 @@ class Log:
 
     def __init__(self, file: TextIO, number: str) -> None:
         self._file, self._number = file, number
+        self._lock = threading.Lock()  # kafka-python's listeners may run in a thread of its own
         self.owned: set[int] = set()
 
     def write(self, kind: str, *fields: int) -> None:
-        line = " ".join([str(time.time_ns()), kind, self._number, *map(str, fields)])
-        self._file.write(line + "\n")
-        self._file.flush()
+        with self._lock:
+            line = " ".join([str(time.time_ns()), kind, self._number, *map(str, fields)])
+            self._file.write(line + "\n")
+            self._file.flush()
 
     def assigned(self, generation: int, more: Iterable[int]) -> None:
         self.owned.update(more)
