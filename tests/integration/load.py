@@ -10,28 +10,49 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
+from collections import defaultdict
 from types import TracebackType
 from typing import Any
 
-from tests.integration.clients import read, read_more
-from tests.support.scale import scale
+from tests.integration.clients import READ_LIMIT_S
+from tests.support.scale import scale, scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 
+# Of each run with faults, in all.
+RECORDS = scaled(2_000_000)
 FLUSH_LIMIT_S = 120
-# Enough to keep several batches in flight, without filling a small machine's memory; in a small run
-# the machine's time goes to the brokers that are starting.
-_PAUSE_EVERY, _PAUSE_S = 60, 0.002 if scale() >= 10 else 0.01
+# Records a second: enough to keep several batches in flight, without filling a small machine's
+# memory. In a small run the machine's time goes to the brokers that are starting.
+RATE = scaled(30_000, minimum=12_000)
+_PAUSE_S = 0.002 if scale() >= 10 else 0.01
+_DIGITS = 9
 
 
 class Load:
-    """Sends from a thread of its own while the block runs."""
+    """Sends from a thread of its own while the block runs.
+
+    Args:
+        producer: whose records are awaited and checked.
+        topic: where they go.
+        partitions: of the topic; records go to each in turn.
+        size: bytes of a value, its number aside.
+        rate: at most so many records a second.
+    """
 
     def __init__(
-        self, producer: KafkaProducer[Any, Any], topic: str, partitions: int, size: int = 200
+        self,
+        producer: KafkaProducer[Any, Any],
+        topic: str,
+        partitions: int,
+        *,
+        size: int = 200,
+        rate: int = RATE,
     ) -> None:
         self.producer, self.topic, self.partitions = producer, topic, partitions
         self._padding = b"x" * size
+        self._pause_every = max(1, round(rate * _PAUSE_S))
         self._futures: list[Any] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._send)
@@ -50,7 +71,7 @@ class Load:
                 where = number % self.partitions
                 self._futures.append(self.producer.send(self.topic, value, partition=where))
                 number += 1
-                if number % _PAUSE_EVERY == 0:
+                if number % self._pause_every == 0:
                     time.sleep(_PAUSE_S)
         except BaseException as error:
             self._failed = error
@@ -85,19 +106,64 @@ class Load:
         failed = [each.exception for each in self._futures if not each.succeeded()]
         assert not failed, f"{len(failed)} of {self.sent} failed: {failed[:3]}"
         consumer.assign([TopicPartition(self.topic, each) for each in range(self.partitions)])
-        limit = 60 + self.sent / 10_000
-        records = [*read(consumer, self.sent, limit), *read_more(consumer)]
+        log = Numbers()
+        log.read(consumer, self.sent, limit=60 + self.sent / 10_000)
+        log.read_more(consumer)
         for partition in range(self.partitions):
-            found = [int(r.value[:9]) for r in records if r.partition == partition]
-            wanted = list(range(partition, self.sent, self.partitions))
-            assert found == wanted, _difference(found, wanted)
+            wanted = array("q", range(partition, self.sent, self.partitions))
+            log.check(partition, wanted)
             offsets = [self._futures[number].get(0).offset for number in wanted]
             known = [offset for offset in offsets if offset >= 0]
             # -1: written by a try whose answer was lost so long ago that the broker forgot where.
             assert known == [at for at, offset in enumerate(offsets) if offset >= 0]
 
 
-def _difference(found: list[int], wanted: list[int]) -> str:
+class Numbers:
+    """The numbers at the beginning of values, by partition, in the order read.
+
+    Nothing else of the records is kept: two million of them would take half a gigabyte.
+    """
+
+    def __init__(self) -> None:
+        self._found: defaultdict[int, array[int]] = defaultdict(lambda: array("q"))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._found.values()))
+
+    def read(
+        self, consumer: KafkaConsumer[Any, Any], count: int, limit: float = READ_LIMIT_S
+    ) -> None:
+        """So many more.
+
+        Raises:
+            TimeoutError: they did not come in time.
+        """
+        wanted = len(self) + count
+
+        def enough() -> bool:
+            self._poll(consumer)
+            return len(self) >= wanted
+
+        wait_until(enough, limit, every=0, what=lambda: f"record {wanted}, after {len(self)}")
+
+    def read_more(self, consumer: KafkaConsumer[Any, Any], for_s: float = 0.5) -> None:
+        """Whatever comes within a time; to show that nothing more does."""
+        end = time.monotonic() + for_s
+        while time.monotonic() < end:
+            self._poll(consumer)
+
+    def _poll(self, consumer: KafkaConsumer[Any, Any]) -> None:
+        for where, records in consumer.poll(100).items():
+            numbers = [int(each.value[:_DIGITS]) for each in records]
+            self._found[where.partition].extend(numbers)
+
+    def check(self, partition: int, wanted: array[int]) -> None:
+        """A partition's log holds these, each once, in this order."""
+        found = self._found[partition]
+        assert found == wanted, _difference(found, wanted)
+
+
+def _difference(found: array[int], wanted: array[int]) -> str:
     """What is lost, doubled or out of order."""
     lost = sorted(set(wanted) - set(found))
     doubled = len(found) - len(set(found))

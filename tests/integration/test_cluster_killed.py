@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from tests.integration.clients import Clients, read, within
-from tests.integration.load import Load
-from tests.integration.three_nodes import PARTITIONS, between, new_topic, wait_in_sync
+from tests.integration.load import RECORDS, Load
+from tests.integration.three_nodes import PARTITIONS, new_topic, wait_in_sync
 from tests.support.kafka import RealKafka
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 
 NODES_IN_TURN = (1, 2, 3)[: scaled(3, minimum=2)]
+SHARE = RECORDS // (len(NODES_IN_TURN) + 1)
 
 
 def test_leaders_killed_in_turn_lose_and_double_nothing(
@@ -18,12 +19,11 @@ def test_leaders_killed_in_turn_lose_and_double_nothing(
     """Scenario 1."""
     topic = new_topic(cluster)
     producer = clients.producer(cluster, acks="all", linger_ms=2)
-    more = between()
     with Load(producer, topic, PARTITIONS) as load:
-        load.wait_for(more)
+        load.wait_for(SHARE)
         for node in NODES_IN_TURN:
             cluster.kill(node)
-            load.wait_for(more)  # it goes on with two of three
+            load.wait_for(SHARE)  # it goes on with two of three
             cluster.start_node(node)
             wait_in_sync(clients, cluster, topic)
     load.check(clients.consumer(cluster))
@@ -36,14 +36,13 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
     topic = new_topic(cluster)
     producer = clients.producer(cluster, acks="all", linger_ms=2)
     consumer = clients.consumer(cluster, topic, range(PARTITIONS))
-    more = between()
     with Load(producer, topic, PARTITIONS) as load:
-        load.wait_for(more)
+        load.wait_for(SHARE)
         for node in NODES_IN_TURN:
             cluster.stop_node(node)
-            load.wait_for(more)
+            load.wait_for(SHARE)
             cluster.start_node(node)
-            assert read(consumer, more // 2)  # reading goes on too
+            assert read(consumer, SHARE // 2)  # reading goes on too
             wait_in_sync(clients, cluster, topic)
     load.check(clients.consumer(cluster))
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from tests.integration.clients import Clients
-from tests.integration.three_nodes import PARTITIONS, between, new_topic, wait_in_sync
+from tests.integration.load import RECORDS
+from tests.integration.three_nodes import PARTITIONS, new_topic, wait_in_sync
 from tests.integration.transactional_load import TransactionalLoad
 from tests.support.kafka import RealKafka
 from tests.support.scale import scaled
+
+KILLS = scaled(3)
+SHARE = RECORDS // (KILLS + 1)
 
 
 def _coordinator_first(clients: Clients, cluster: RealKafka, transactional_id: str) -> list[int]:
@@ -22,12 +26,11 @@ def test_transactions_are_whole_whoever_is_killed(cluster: RealKafka, clients: C
     topic = new_topic(cluster)
     producer = clients.producer(cluster, transactional_id="killed", linger_ms=2)
     producer.init_transactions()
-    more = between()
     with TransactionalLoad(producer, topic, PARTITIONS) as load:
-        load.wait_for(more)
-        for node in _coordinator_first(clients, cluster, "killed")[: scaled(3)]:
+        load.wait_for(SHARE)
+        for node in _coordinator_first(clients, cluster, "killed")[:KILLS]:
             cluster.kill(node)
-            load.wait_for(more)
+            load.wait_for(SHARE)
             cluster.start_node(node)
             wait_in_sync(clients, cluster, topic)
     load.check(clients.consumer(cluster, isolation_level="read_committed"))
@@ -38,12 +41,11 @@ def test_a_rolling_restart_costs_no_transaction(cluster: RealKafka, clients: Cli
     topic = new_topic(cluster)
     producer = clients.producer(cluster, transactional_id="rolled", linger_ms=2)
     producer.init_transactions()
-    more = between()
     with TransactionalLoad(producer, topic, PARTITIONS) as load:
-        load.wait_for(more)
-        for node in _coordinator_first(clients, cluster, "rolled")[: scaled(3)]:
+        load.wait_for(SHARE)
+        for node in _coordinator_first(clients, cluster, "rolled")[:KILLS]:
             cluster.stop_node(node)
-            load.wait_for(more)
+            load.wait_for(SHARE)
             cluster.start_node(node)
             wait_in_sync(clients, cluster, topic)
     load.check(clients.consumer(cluster, isolation_level="read_committed"))

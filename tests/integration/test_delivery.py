@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.integration.clients import Clients, read, within
-from tests.integration.load import Load
+from tests.integration.load import RECORDS, Load, Numbers
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker
 from thalweg.errors import KafkaConnectionError, KafkaTimeoutError, NotLeaderForPartitionError
 
 PARTITIONS = 4
-BETWEEN = 100_000
+# How often a fault comes within a run, with a share of its records before and after each.
+TURNS = scaled(4)
+SHARE = RECORDS // (TURNS + 1)
+# This broker keeps up with many more records than a real one, and keeps them in memory.
+RATE = scaled(100_000, minimum=30_000)
+VALUE_BYTES = 20
 
 
 @pytest.fixture
@@ -28,6 +35,10 @@ def broker(start_embedded: Any) -> EmbeddedBroker:
 def _sender(clients: Clients, broker: EmbeddedBroker, **options: Any) -> Any:
     options = {"linger_ms": 2, "request_timeout_ms": 1000, **options}
     return clients.producer(broker, **options)
+
+
+def _load(producer: Any) -> Load:
+    return Load(producer, "t", PARTITIONS, size=VALUE_BYTES, rate=RATE)
 
 
 FAULTS: dict[str, Any] = {
@@ -53,13 +64,22 @@ FAULTS: dict[str, Any] = {
 def test_a_fault_under_load_loses_and_doubles_nothing(
     broker: EmbeddedBroker, clients: Clients, name: str
 ) -> None:
-    more = scaled(BETWEEN)
-    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
-        load.wait_for(more)
-        fault = FAULTS[name](broker.faults.on("Produce"))
-        wait_until(lambda: fault.hits >= 3, 30, what=lambda: f"3 hits, not {fault.hits}")
-        load.wait_for(more)
+    with _load(_sender(clients, broker)) as load:
+        _again_and_again(load, lambda: _strike(broker, name))
     load.check(clients.consumer(broker))
+
+
+def _again_and_again(load: Load, strike: Callable[[], None]) -> None:
+    """All of a run's records, with a fault before each share of them but the first."""
+    load.wait_for(SHARE)
+    for _ in range(TURNS):
+        strike()
+        load.wait_for(SHARE)
+
+
+def _strike(broker: EmbeddedBroker, name: str) -> None:
+    fault = FAULTS[name](broker.faults.on("Produce"))
+    wait_until(lambda: fault.hits >= 3, 30, what=lambda: f"3 hits, not {fault.hits}")
 
 
 @pytest.mark.parametrize("name", ["apply then disconnect", "not leader", "disconnect"])
@@ -67,63 +87,64 @@ def test_with_one_request_in_flight_order_is_kept_too(
     broker: EmbeddedBroker, clients: Clients, name: str
 ) -> None:
     sender = _sender(clients, broker, max_in_flight_requests_per_connection=1)
-    with Load(sender, "t", PARTITIONS) as load:
-        load.wait_for(scaled(BETWEEN))
-        fault = FAULTS[name](broker.faults.on("Produce"))
-        wait_until(lambda: fault.hits >= 3, 30)
-        load.wait_for(scaled(BETWEEN))
+    with _load(sender) as load:
+        _again_and_again(load, lambda: _strike(broker, name))
     load.check(clients.consumer(broker))
 
 
 def test_leaders_that_move_under_load_lose_and_double_nothing(
     broker: EmbeddedBroker, clients: Clients
 ) -> None:
-    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
-        for turn in range(12):
+    moves = 16
+    with _load(_sender(clients, broker)) as load:
+        for turn in range(moves):
             where = ("t", turn % PARTITIONS)
             broker.move_leader(where, broker.leader(where) % 3 + 1)
-            load.wait_for(scaled(BETWEEN // 10))
+            load.wait_for(RECORDS // moves)
     load.check(clients.consumer(broker))
 
 
 def test_nodes_stopped_and_started_under_load_lose_and_double_nothing(
     broker: EmbeddedBroker, clients: Clients
 ) -> None:
-    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
-        for node in (1, 2, 3, 1):
+    nodes = (1, 2, 3, 1)
+    share = RECORDS // (2 * len(nodes))
+    with _load(_sender(clients, broker)) as load:
+        for node in nodes:
             broker.stop_node(node)
-            load.wait_for(scaled(BETWEEN // 4))
+            load.wait_for(share)
             broker.start_node(node)
-            load.wait_for(scaled(BETWEEN // 4))
+            load.wait_for(share)
     load.check(clients.consumer(broker))
 
 
 def test_a_whole_cluster_stopped_and_started_loses_and_doubles_nothing(
     broker: EmbeddedBroker, clients: Clients
 ) -> None:
-    more = scaled(BETWEEN // 2)
-    with Load(_sender(clients, broker), "t", PARTITIONS) as load:
-        load.wait_for(more)
-        for node in broker.nodes:
-            broker.stop_node(node)
-        already = load.sent
-        wait_until(lambda: load.sent > already + 200, 30)
-        for node in broker.nodes:
-            broker.start_node(node)
-        load.wait_for(more)
+    with _load(_sender(clients, broker)) as load:
+
+        def strike() -> None:
+            for node in broker.nodes:
+                broker.stop_node(node)
+            already = load.sent
+            wait_until(lambda: load.sent > already + 200, 30)
+            for node in broker.nodes:
+                broker.start_node(node)
+
+        _again_and_again(load, strike)
     load.check(clients.consumer(broker))
 
 
 def test_metadata_that_fails_for_a_while_loses_nothing(
     broker: EmbeddedBroker, clients: Clients
 ) -> None:
-    sender = _sender(clients, broker, metadata_max_age_ms=100)
-    with Load(sender, "t", PARTITIONS) as load:
-        load.wait_for(scaled(BETWEEN // 4))
+    def strike() -> None:
         fault = broker.faults.on("Metadata").then_disconnect(times=5)
         broker.move_leader(("t", 0), broker.leader(("t", 0)) % 3 + 1)
-        load.wait_for(scaled(BETWEEN // 4))
         wait_until(lambda: fault.hits == 5, 30)
+
+    with _load(_sender(clients, broker, metadata_max_age_ms=100)) as load:
+        _again_and_again(load, strike)
     load.check(clients.consumer(broker))
 
 
@@ -235,14 +256,13 @@ def test_an_expired_batch_never_makes_later_ones_double_or_reorder(
 
 
 def test_a_consumer_survives_everything_too(broker: EmbeddedBroker, clients: Clients) -> None:
-    count = scaled(500_000)
-    values = [b"%d" % number for number in range(count)]
+    values = [b"%d" % number for number in range(RECORDS)]
     clients.producer(broker, linger_ms=5).send_many("t", values, partition=0).get(60)
     consumer = clients.consumer(
         broker, "t", max_partition_fetch_bytes=5000, request_timeout_ms=1500
     )
     faults = broker.faults
-    found: list[Any] = []
+    log = Numbers()
     steps = [
         lambda: faults.on("Fetch").then_disconnect(times=2),
         lambda: broker.move_leader(("t", 0), broker.leader(("t", 0)) % 3 + 1),
@@ -254,6 +274,6 @@ def test_a_consumer_survives_everything_too(broker: EmbeddedBroker, clients: Cli
     ]
     for step in steps:
         step()
-        found += read(consumer, count // 20)
-    found += read(consumer, count - len(found))
-    assert [each.value for each in found] == values
+        log.read(consumer, RECORDS // 20)
+    log.read(consumer, RECORDS - len(log))
+    log.check(0, array("q", range(RECORDS)))

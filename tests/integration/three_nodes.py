@@ -9,11 +9,9 @@ import itertools
 
 from tests.integration.clients import Clients
 from tests.support.kafka import RealKafka
-from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 
 PARTITIONS = 4
-BETWEEN = 500_000  # records between two kills, as in a full run: 2,000,000 in all
 _numbers = itertools.count(1)
 
 
@@ -22,11 +20,6 @@ def new_topic(cluster: RealKafka) -> str:
     topic = f"t-{next(_numbers)}"
     cluster.create_topic(topic, PARTITIONS, replication_factor=3)
     return topic
-
-
-def between() -> int:
-    """Records between two kills at the scale in force."""
-    return scaled(BETWEEN)
 
 
 def wait_in_sync(clients: Clients, cluster: RealKafka, topic: str) -> None:

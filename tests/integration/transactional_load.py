@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from tests.integration.clients import read, read_more
+from tests.integration.load import Numbers
 from tests.support.scale import scale
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
@@ -108,11 +109,12 @@ class TransactionalLoad:
         """A reader of committed records sees those of committed transactions, once, in order."""
         consumer.assign([TopicPartition(self.topic, each) for each in range(self.partitions)])
         count = len(self.committed)
-        records = [*read(consumer, count, limit=60 + count / 10_000), *read_more(consumer)]
+        log = Numbers()
+        log.read(consumer, count, limit=60 + count / 10_000)
+        log.read_more(consumer)
         for partition in range(self.partitions):
-            found = [int(each.value[:9]) for each in records if each.partition == partition]
-            wanted = [each for each in self.committed if each % self.partitions == partition]
-            assert found == wanted, (len(found), len(wanted))
+            wanted = (each for each in self.committed if each % self.partitions == partition)
+            log.check(partition, array("q", wanted))
 
 
 def until_known(call: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Each of these tests starts what it needs itself, so any process may run it.
-_ALONE = {"test_broker_killed.py", "test_demo.py", "test_registration.py"}
+_ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_registration.py"}
 # Too long for one process, and each broker's part is whole by itself.
 _BY_BROKER = {"test_exchange.py"}
 # These share wheels that take minutes to build.
