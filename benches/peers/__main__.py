@@ -1,13 +1,19 @@
 """`python -m benches.peers`: every client in turn against one real broker.
 
 --quick            small runs, one round: does everything work?
---cases produce    only cases whose name starts so (several: separated by commas)
---clients thalweg  only these clients (several: separated by commas), and the baseline
+--cases produce    only cases whose name starts so
+--sizes 100,1000   only cases with values of these sizes; the same: --codecs none,lz4,zstd,
+                   --threads 1,4,16 and --partitions 1,100,10000
+--clients thalweg  only these clients, and the baseline
+--variants send    only these ways of working, and the baseline
 --rounds 5         A B A B ...; the median counts
 --scale 0.5        of each case's number of records
 --spread           instead: 1, 4, 16 sending threads by 1, 100, 10,000 partitions, and consumers
                    of 1, 10, 1,000 partitions
+--whole            as --spread, with every size and codec for each of them: hours, so choose
 --bootstrap H:P    a broker that runs already, instead of one started here
+
+What chooses takes several, separated by commas.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from benches.peers.settings import (
     CASES,
     PARTITIONS,
     SPREAD_CASES,
+    WHOLE_SPREAD,
     Case,
     Entrant,
     entrants_of,
@@ -47,8 +54,7 @@ _numbers = itertools.count(1)
 
 def main() -> None:
     options = parse()
-    known = SPREAD_CASES if options.spread else CASES
-    cases = [each for each in known if chosen(each.name, options.cases)]
+    cases = cases_of(options)
     with ExitStack() as stack:
         bootstrap = options.bootstrap
         if not bootstrap:
@@ -65,26 +71,43 @@ def main() -> None:
     print(f"written: {options.out.with_suffix('.json')}, {options.out.with_suffix('.png')}")
 
 
-def parse() -> argparse.Namespace:
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benches.peers", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--cases", default="")
-    parser.add_argument("--clients", default="")
+    for name in ("cases", "sizes", "codecs", "threads", "partitions", "clients", "variants"):
+        parser.add_argument(f"--{name}", default="")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--scale", type=float)
     parser.add_argument("--spread", action="store_true")
+    parser.add_argument("--whole", action="store_true")
     parser.add_argument("--bootstrap", default="")
     name = time.strftime("peers-%Y%m%d-%H%M%S")
     parser.add_argument("--out", type=Path, default=ROOT / "artifacts" / "benches" / name)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.rounds = options.rounds or (1 if options.quick else 5)
     options.scale = options.scale or (QUICK_SCALE if options.quick else 1.0)
     return options
 
 
-def chosen(name: str, wanted: str) -> bool:
-    return not wanted or any(name.startswith(each) for each in wanted.split(","))
+def cases_of(options: argparse.Namespace) -> list[Case]:
+    """The cases that the command line chooses."""
+    known = WHOLE_SPREAD if options.whole else SPREAD_CASES if options.spread else CASES
+    return [case for case in known if chosen(case, options)]
+
+
+def chosen(case: Case, options: argparse.Namespace) -> bool:
+    return (
+        any(case.name.startswith(each) for each in options.cases.split(","))
+        and one_of(case.size, options.sizes)
+        and one_of(case.codec, options.codecs)
+        and one_of(case.threads, options.threads)
+        and one_of(case.partitions, options.partitions)
+    )
+
+
+def one_of(value: object, wanted: str) -> bool:
+    return not wanted or str(value) in wanted.split(",")
 
 
 def scaled(case: Case, scale: float) -> Case:
@@ -111,7 +134,8 @@ def measure(case: Case, bootstrap: str, options: argparse.Namespace) -> Results:
     entrants = [
         each
         for each in entrants_of(case)
-        if each == BASELINE or not options.clients or each.client in options.clients.split(",")
+        if each == BASELINE
+        or (one_of(each.client, options.clients) and one_of(each.variant, options.variants))
     ]
     filled = fill(case, bootstrap) if case.role == "consume" else ""
     for number in range(1, options.rounds + 1):

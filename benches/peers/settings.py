@@ -102,10 +102,13 @@ class Entrant:
 
 
 BASELINE = Entrant("confluent-kafka", "")
+# It sends without a callback for each record, so that it never hears what became of one.
+QUIET = "quiet"
 ENTRANTS = {
     "produce": [
         Entrant("ceiling", ""),
         BASELINE,
+        Entrant("confluent-kafka", QUIET),
         Entrant("thalweg", "send"),
         Entrant("thalweg", "send_many"),
         Entrant("thalweg", "send_arrow"),
@@ -154,7 +157,12 @@ ENTRANTS = {
 }
 
 SPREAD_ENTRANTS = {
-    "produce": [BASELINE, Entrant("thalweg", "send"), Entrant("thalweg", "send_many")],
+    "produce": [
+        BASELINE,
+        Entrant("thalweg", "send"),
+        Entrant("thalweg", "send_many"),
+        Entrant("thalweg", "send_arrow"),
+    ],
     "consume": [
         BASELINE,
         Entrant("thalweg", "poll"),
@@ -188,19 +196,35 @@ CASES = [
     Case("start", 1, 100, linger_ms=0),
 ]
 
-# `--spread`: from one thread and partition to many; for consumers, to many partitions.
-SPREAD_CASES = [
-    Case("produce", 1_000_000, 100, threads=threads, partitions=partitions)
-    for partitions in (1, 100, 10_000)
+SPREAD_RECORDS_MAX = 1_000_000
+# `--whole`: every size and codec by sending threads and partitions; for consumers, by partitions.
+WHOLE_SPREAD = [
+    replace(
+        case,
+        records=min(case.records, SPREAD_RECORDS_MAX),
+        threads=threads,
+        partitions=partitions,
+    )
+    for case in CASES
+    if case.role == "produce"
+    for partitions in (1, PARTITIONS, 100, 10_000)
     for threads in (1, 4, 16)
+    if (threads, partitions) != (1, PARTITIONS)  # one of CASES
 ] + [
-    replace(case, threads=threads)
-    for case in CASES[1:6]  # the same with codecs, and records of 1 KB
-    for threads in (4, 16)
-]
-SPREAD_CASES += [
     replace(case, partitions=partitions, records=case.records // 2)
     for case in CASES
     if case.role == "consume"
     for partitions in (1, 10, 1_000)
+]
+
+
+def _is_plain(case: Case) -> bool:
+    return case.size == 100 and case.codec == "none"
+
+
+# `--spread`: of these, codecs and 1 KB are sent to as many partitions as elsewhere only.
+SPREAD_CASES = [
+    case
+    for case in WHOLE_SPREAD
+    if case.role == "consume" or _is_plain(case) != (case.partitions == PARTITIONS)
 ]

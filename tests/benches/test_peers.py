@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from dataclasses import replace
@@ -9,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from benches.peers import franz_go
+from benches.peers.__main__ import cases_of, parse
 from benches.peers.equal import (
     CONSUMER_SETTINGS,
     PRODUCER_SETTINGS,
@@ -23,7 +25,10 @@ from benches.peers.settings import (
     BASELINE,
     CASES,
     ENTRANTS,
+    QUIET,
+    SPREAD_CASES,
     SPREAD_ENTRANTS,
+    WHOLE_SPREAD,
     Case,
     Entrant,
     from_json,
@@ -43,6 +48,28 @@ def test_every_entrant_is_in_the_table():
     assert clients - {"ceiling"} == set(SPELLINGS)
     assert all(BASELINE in entrants for entrants in ENTRANTS.values())
     assert {case.role for case in CASES} == set(ENTRANTS)
+
+
+def test_the_whole_spread_has_every_size_and_codec_on_all_threads_and_partitions():
+    sent = [case for case in WHOLE_SPREAD if case.role == "produce"]
+    kinds = [(case.size, case.codec, case.threads, case.partitions) for case in sent]
+    assert len(set(kinds)) == len(kinds)
+    every = itertools.product((100, 1000), ("none", "lz4", "zstd"), (1, 4, 16), (1, 100, 10_000))
+    assert set(every) <= set(kinds)
+    assert set(SPREAD_CASES) < set(WHOLE_SPREAD)
+    assert all(case.is_spread for case in WHOLE_SPREAD)
+
+
+def test_the_command_line_chooses_cases():
+    assert cases_of(parse([])) == CASES
+    assert cases_of(parse(["--spread"])) == SPREAD_CASES
+    some = ["--sizes", "1000", "--codecs", "none,zstd", "--threads", "16", "--partitions", "1,100"]
+    assert [case.name for case in cases_of(parse(["--whole", "--cases", "produce", *some]))] == [
+        "produce-1000B-16-threads-1-partitions",
+        "produce-1000B-16-threads-100-partitions",
+        "produce-1000B-zstd-16-threads-1-partitions",
+        "produce-1000B-zstd-16-threads-100-partitions",
+    ]
 
 
 def test_options_say_the_same_in_each_clients_words():
@@ -91,11 +118,22 @@ def test_a_case_survives_the_way_to_a_process():
     assert from_json(case.to_json()) == case
 
 
-@pytest.mark.parametrize("client", ["confluent-kafka", "kafka-python", "aiokafka", "java"])
-def test_what_a_client_wrote_is_read_back_and_checked(kafka, client):
+@pytest.mark.parametrize(
+    "entrant",
+    [
+        BASELINE,
+        Entrant("confluent-kafka", QUIET),
+        Entrant("kafka-python", ""),
+        Entrant("aiokafka", ""),
+        Entrant("java", ""),
+    ],
+    ids=lambda entrant: entrant.name,
+)
+def test_what_a_client_wrote_is_read_back_and_checked(kafka, entrant):
     topic = kafka.create_topic("bench", 4)
-    case = Case("produce", 1, codec="lz4").at(kafka.bootstrap_servers, topic, "", 10_000)
-    found = run(Entrant(client, ""), case)
+    case = Case("produce", 1, codec="lz4")
+    case = case.at(kafka.bootstrap_servers, topic, entrant.variant, 10_000)
+    found = run(entrant, case)
     assert found.rate > 0
     assert found.rss_bytes > 1_000_000
     written = check_written(case, idempotent=True)

@@ -9,7 +9,7 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition  # noqa: E402
 
 _import_s = time.perf_counter() - _started
 
-from functools import partial  # noqa: E402
+from collections.abc import Callable  # noqa: E402
 from typing import Any  # noqa: E402
 
 from benches.peers.clients.program import (  # noqa: E402
@@ -47,10 +47,11 @@ def produce(case: Case) -> dict[str, Any]:
 
 
 def _produce_spread(case: Case, producer: Any, values: list[bytes]) -> dict[str, Any]:
-    send = {"send": _spread, "send_many": _spread_many}[case.variant]
+    ways = {"send": _spread, "send_many": _spread_many, "send_arrow": _spread_arrow}
+    send = ways[case.variant](producer, case, values)
 
     def run(count: int) -> None:
-        in_threads(case.threads, count, partial(send, producer, case, values))
+        in_threads(case.threads, count, send)
         producer.flush()
 
     run(WARM_UP_RECORDS)
@@ -64,20 +65,54 @@ def _produce_spread(case: Case, producer: Any, values: list[bytes]) -> dict[str,
     return watch.result(count)
 
 
-def _spread(producer: Any, case: Case, values: list[bytes], count: int) -> None:
-    send, topic, partitions, mask = producer.send, case.topic, case.partitions, len(values) - 1
-    for number in range(count):
-        send(topic, values[number & mask], partition=number % partitions)
+def _spread(producer: Any, case: Case, values: list[bytes]) -> Callable[[int], None]:
+    def run(count: int) -> None:
+        send, topic, partitions, mask = producer.send, case.topic, case.partitions, len(values) - 1
+        for number in range(count):
+            send(topic, values[number & mask], partition=number % partitions)
+
+    return run
 
 
-def _spread_many(producer: Any, case: Case, values: list[bytes], count: int) -> None:
-    piece = (values * (PIECE // len(values)))[:PIECE]
-    where = [number % case.partitions for number in range(PIECE)]
-    for _ in range(count // PIECE):
-        producer.send_many(case.topic, piece, partition=where)
-    left = count % PIECE
-    if left:
-        producer.send_many(case.topic, piece[:left], partition=where[:left])
+def _spread_many(producer: Any, case: Case, values: list[bytes]) -> Callable[[int], None]:
+    piece, where = _piece_of(values), _partitions_of(case)
+
+    def run(count: int) -> None:
+        for _ in range(count // PIECE):
+            producer.send_many(case.topic, piece, partition=where)
+        left = count % PIECE
+        if left:
+            producer.send_many(case.topic, piece[:left], partition=where[:left])
+
+    return run
+
+
+def _spread_arrow(producer: Any, case: Case, values: list[bytes]) -> Callable[[int], None]:
+    import pyarrow as pa
+
+    columns = {
+        "value": pa.array(_piece_of(values), pa.binary()),
+        "partition": pa.array(_partitions_of(case), pa.int32()),
+    }
+    piece = pa.record_batch(columns)
+
+    def run(count: int) -> None:
+        for _ in range(count // PIECE):
+            producer.send_arrow(case.topic, piece)
+        left = count % PIECE
+        if left:
+            producer.send_arrow(case.topic, piece.slice(0, left))
+
+    return run
+
+
+def _piece_of(values: list[bytes]) -> list[bytes]:
+    return (values * (PIECE // len(values)))[:PIECE]
+
+
+def _partitions_of(case: Case) -> list[int]:
+    """Each in turn, for the rows of a piece."""
+    return [number % case.partitions for number in range(PIECE)]
 
 
 def _send(producer: Any, topic: str, values: list[bytes], count: int) -> Any:
@@ -94,7 +129,7 @@ def _send(producer: Any, topic: str, values: list[bytes], count: int) -> Any:
 
 
 def _send_many(producer: Any, topic: str, values: list[bytes], count: int) -> Any:
-    piece = (values * (PIECE // len(values)))[:PIECE]
+    piece = _piece_of(values)
     tail = piece[: count % PIECE]
 
     def run(producer: Any) -> None:
@@ -111,7 +146,7 @@ def _send_many(producer: Any, topic: str, values: list[bytes], count: int) -> An
 def _send_arrow(producer: Any, topic: str, values: list[bytes], count: int) -> Any:
     import pyarrow as pa
 
-    column = pa.array((values * (PIECE // len(values)))[:PIECE], pa.binary())
+    column = pa.array(_piece_of(values), pa.binary())
     piece = pa.record_batch({"value": column})
     tail = piece.slice(0, count % PIECE)
 
