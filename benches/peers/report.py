@@ -1,4 +1,7 @@
-"""A case's runs as a table, as JSON and as a chart. Ratios are medians of ratios within a round."""
+"""A case's runs as a table, as JSON and as a chart.
+
+Ratios are medians of ratios within a round; latencies of all rounds are pooled.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from typing import Any
 from benches.peers.equal import Written
 from benches.peers.runner import Run
 from benches.peers.settings import BASELINE, Case, Entrant
+
+PERCENTS = {"p50_ms": 50, "p99_ms": 99}
 
 
 @dataclass
@@ -35,6 +40,18 @@ class Results:
         known = [a / b for a, b in ratios if a and b]
         return statistics.median(known) if known else None
 
+    def pooled(self, entrant: Entrant, name: str) -> float | None:
+        """A percentile of the latencies of all rounds together."""
+        samples = sorted(each for run in self.runs.get(entrant, ()) for each in run.samples_us)
+        return samples[len(samples) * PERCENTS[name] // 100] / 1000 if samples else None
+
+    def latency(self, entrant: Entrant, name: str) -> tuple[float | None, float | None]:
+        """Milliseconds, and how many times the baseline's."""
+        if name not in PERCENTS:
+            return self.median(entrant, name), self.ratio(entrant, name)
+        found, base = self.pooled(entrant, name), self.pooled(BASELINE, name)
+        return found, found / base if found and base else None
+
     def as_dict(self) -> dict[str, Any]:
         return {
             "case": self.case.__dict__,
@@ -46,6 +63,7 @@ class Results:
                     "peak_rss_bytes": self.median(entrant, "rss_bytes"),
                     "ratio_to_confluent_kafka": self.ratio(entrant),
                     "written": self.written[entrant].__dict__ if entrant in self.written else None,
+                    "pooled": {name: self.pooled(entrant, name) for name in PERCENTS},
                     "more": [run.more for run in runs],
                 }
                 for entrant, runs in self.runs.items()
@@ -74,9 +92,8 @@ def table(results: Results) -> str:
         lines.append(f"  {'':24}" + "".join(f"{name:>12}{'ratio':>8}" for name in columns))
         for entrant in results.runs:
             cells = [
-                f"{_number(results.median(entrant, name), '.2f'):>12}"
-                f"{_number(results.ratio(entrant, name), '.2f'):>8}"
-                for name in columns
+                f"{_number(found, '.2f'):>12}{_number(ratio, '.2f'):>8}"
+                for found, ratio in (results.latency(entrant, name) for name in columns)
             ]
             lines.append(f"  {entrant.name:24}" + "".join(cells))
     else:

@@ -40,6 +40,7 @@ class Run:
     cpu_us: float | None
     rss_bytes: int
     more: dict[str, Any] = field(default_factory=dict)
+    samples_us: list[float] = field(default_factory=list, repr=False)
 
 
 def run(entrant: Entrant, case: Case) -> Run:
@@ -53,9 +54,9 @@ def run(entrant: Entrant, case: Case) -> Run:
     output, rss, _ = _watch(_command(entrant.client, case))
     found = json.loads(output.splitlines()[-1])
     records, cpu = found.pop("records"), found.pop("cpu_seconds", None)
-    seconds = found.pop("seconds")
+    seconds, samples_us = found.pop("seconds"), found.pop("samples_us", [])
     cpu_us = None if cpu is None else cpu / records * 1e6
-    return Run(records / seconds, records, cpu_us, rss, found)
+    return Run(records / seconds, records, cpu_us, rss, found, samples_us)
 
 
 def _command(client: str, case: Case) -> list[str]:

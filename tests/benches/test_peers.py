@@ -168,6 +168,19 @@ def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
     assert run(entrant, read).records >= 10_000
 
 
+def test_latencies_of_all_rounds_are_pooled():
+    other = Entrant("thalweg", "send")
+    results = Results(Case("latency", 100, linger_ms=0))
+    quiet = [100.0] * 100
+    # The median of the rounds' 99th percentiles would not show the slow ones.
+    rounds = [[100.0] * 97 + [500.0] * 3, quiet, quiet]
+    results.runs[BASELINE] = [Run(1, 100, None, 0, samples_us=quiet) for _ in rounds]
+    results.runs[other] = [Run(1, 100, None, 0, samples_us=samples) for samples in rounds]
+    assert results.latency(other, "p50_ms") == (0.1, 1.0)
+    assert results.latency(other, "p99_ms") == (0.5, 5.0)
+    assert table(results).splitlines()[-1].split()[2:] == ["0.10", "1.00", "0.50", "5.00"]
+
+
 def test_the_report_has_medians_and_ratios_within_a_round(tmp_path):
     other = Entrant("thalweg", "send")
     results = Results(Case("produce", 100))

@@ -74,12 +74,13 @@ class Waiting:
             raise TimeoutError(f"nothing for {IDLE_LIMIT_S} s")
 
 
-def percentiles(seconds: list[float]) -> dict[str, float]:
-    """p50 and p99 of a list of latencies, in milliseconds."""
+def percentiles(seconds: list[float]) -> dict[str, Any]:
+    """p50 and p99 of a list of latencies, in milliseconds, and all of them for the report's pool."""
     ordered = sorted(seconds)
     return {
         "p50_ms": ordered[len(ordered) // 2] * 1000,
         "p99_ms": ordered[len(ordered) * 99 // 100] * 1000,
+        "samples_us": [round(each * 1e6, 1) for each in ordered],
     }
 
 
