@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.integration.clients import Clients, read, within
 from tests.integration.load import RECORDS, Load
-from tests.integration.three_nodes import PARTITIONS, new_topic, wait_in_sync
+from tests.integration.three_nodes import PARTITIONS, new_topic, wait_in_sync, wait_moved
 from tests.support.kafka import RealKafka
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
@@ -43,6 +43,25 @@ def test_a_rolling_restart_is_not_seen_by_the_application(
             load.wait_for(SHARE)
             cluster.start_node(node)
             assert read(consumer, SHARE // 2)  # reading goes on too
+            wait_in_sync(clients, cluster, topic)
+    load.check(clients.consumer(cluster))
+
+
+def test_leaders_that_stand_still_in_turn_lose_and_double_nothing(
+    cluster: RealKafka, clients: Clients
+) -> None:
+    """Scenario 12: a node's connections stay open, it answers late, and leads no more when it does.
+
+    What it had in hand it still tries to write, while the producer has sent the same elsewhere.
+    """
+    topic = new_topic(cluster)
+    producer = clients.producer(cluster, acks="all", linger_ms=2, request_timeout_ms=3000)
+    with Load(producer, topic, PARTITIONS) as load:
+        load.wait_for(SHARE)
+        for node in NODES_IN_TURN:
+            with cluster.paused(node):
+                wait_moved(cluster, topic, node)
+                load.wait_for(SHARE)
             wait_in_sync(clients, cluster, topic)
     load.check(clients.consumer(cluster))
 

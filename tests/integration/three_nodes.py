@@ -6,10 +6,12 @@ The cluster is the file's; every test leaves its three nodes running and in sync
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 
 from tests.integration.clients import Clients
 from tests.support.kafka import RealKafka
 from tests.support.waiting import wait_until
+from tests.support.wire import Wire, WireError
 
 PARTITIONS = 4
 _numbers = itertools.count(1)
@@ -25,6 +27,20 @@ def new_topic(cluster: RealKafka) -> str:
 def wait_in_sync(clients: Clients, cluster: RealKafka, topic: str) -> None:
     """Until all three nodes have all of a topic."""
     wait_until(lambda: _in_sync(clients, cluster, topic), 60)
+
+
+def wait_moved(cluster: RealKafka, topic: str, node_id: int) -> None:
+    """Until the other nodes lead all of a topic, by what one of them says."""
+    other = next(node for node in cluster.nodes if node.node_id != node_id)
+    wire = Wire(f"127.0.0.1:{other.ports['PLAINTEXT']}", timeout=5)
+
+    def moved() -> bool:
+        with suppress(OSError, WireError):
+            found = wire.metadata(topic).topics[topic]
+            return all(each.leader not in (node_id, -1) for each in found)
+        return False
+
+    wait_until(moved, 60)
 
 
 def _in_sync(clients: Clients, cluster: RealKafka, topic: str) -> bool:

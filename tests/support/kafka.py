@@ -20,7 +20,8 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -176,6 +177,18 @@ class RealKafka:
     def kill(self, node_id: int) -> None:
         """Kills a node (-9): nothing is handed over, nothing flushed."""
         self._end(self.node(node_id), signal.SIGKILL)
+
+    @contextmanager
+    def paused(self, node_id: int) -> Iterator[None]:
+        """A node stands still while the block runs (SIGSTOP), its connections open."""
+        process = self.node(node_id).process
+        if process is None:
+            raise RuntimeError(f"node {node_id} does not run")
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Stops all nodes and removes their data."""

@@ -75,7 +75,7 @@ class Waiting:
 
 
 def percentiles(seconds: list[float]) -> dict[str, Any]:
-    """p50 and p99 of a list of latencies, in milliseconds, and all of them for the report's pool."""
+    """p50 and p99 of a list of latencies, in milliseconds, and all of them to be pooled."""
     ordered = sorted(seconds)
     return {
         "p50_ms": ordered[len(ordered) // 2] * 1000,
