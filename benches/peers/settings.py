@@ -104,11 +104,14 @@ class Entrant:
 BASELINE = Entrant("confluent-kafka", "")
 # It sends without a callback for each record, so that it never hears what became of one.
 QUIET = "quiet"
+# Its call for many records at once, without callbacks too.
+PRODUCE_BATCH = "produce_batch"
 ENTRANTS = {
     "produce": [
         Entrant("ceiling", ""),
         BASELINE,
         Entrant("confluent-kafka", QUIET),
+        Entrant("confluent-kafka", PRODUCE_BATCH),
         Entrant("thalweg", "send"),
         Entrant("thalweg", "send_many"),
         Entrant("thalweg", "send_arrow"),

@@ -25,6 +25,7 @@ from benches.peers.settings import (
     BASELINE,
     CASES,
     ENTRANTS,
+    PRODUCE_BATCH,
     QUIET,
     SPREAD_CASES,
     SPREAD_ENTRANTS,
@@ -123,6 +124,7 @@ def test_a_case_survives_the_way_to_a_process():
     [
         BASELINE,
         Entrant("confluent-kafka", QUIET),
+        Entrant("confluent-kafka", PRODUCE_BATCH),
         Entrant("kafka-python", ""),
         Entrant("aiokafka", ""),
         Entrant("java", ""),

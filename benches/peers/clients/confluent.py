@@ -20,7 +20,7 @@ from benches.peers.clients.program import (  # noqa: E402
     percentiles,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
-from benches.peers.settings import QUIET, Case, payloads  # noqa: E402
+from benches.peers.settings import PRODUCE_BATCH, QUIET, Case, payloads  # noqa: E402
 
 TUNED = {
     "queued.min.messages": 1_000_000,
@@ -57,6 +57,15 @@ def produce(case: Case) -> dict[str, Any]:
             if not number & 8191:
                 poll(0)
 
+    def batch_some(count: int) -> None:
+        piece = [{"value": value} for value in values]
+        while count:
+            left = piece[:count]
+            count -= len(left)
+            while left:  # what did not fit into the queue is not taken, from some message on
+                left = left[producer.produce_batch(case.topic, left) :]
+                producer.poll(0.05 if left else 0)
+
     def spread_some(count: int) -> None:
         topic, mask, send_one, poll = case.topic, len(values) - 1, producer.produce, producer.poll
         partitions = case.partitions
@@ -72,7 +81,8 @@ def produce(case: Case) -> dict[str, Any]:
                 poll(0)
 
     def send(count: int) -> None:
-        in_threads(case.threads, count, spread_some if case.is_spread else send_some)
+        way = batch_some if case.variant == PRODUCE_BATCH else send_some
+        in_threads(case.threads, count, spread_some if case.is_spread else way)
         producer.flush()
 
     send(WARM_UP_RECORDS)
