@@ -167,6 +167,20 @@ fn jobs_of_a_fetch_that_was_thrown_away_are_dropped() {
     assert_eq!(world.consumer.buffered_bytes().0, 0);
 }
 
+/// Fetches partition 0 from its start and decodes what comes: how many jobs that took.
+fn jobs_of_a_whole_fetch(world: &mut World) -> usize {
+    world.hold_jobs = true;
+    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
+    world.run();
+    let mut jobs = 0;
+    while !world.jobs.is_empty() {
+        jobs += world.jobs.len();
+        world.run_jobs();
+        world.run();
+    }
+    jobs
+}
+
 /// Producers that do not linger write a batch a record: a job each would cost more than its work.
 #[test]
 fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
@@ -181,16 +195,8 @@ fn small_batches_travel_together_to_a_codec_thread_and_fail_alone() {
             broker.append("t", 0, batch + 1, bytes);
         }
     });
-    world.hold_jobs = true;
-    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
-    world.run();
-    let mut jobs = 0;
-    while !world.jobs.is_empty() {
-        // How much the very first batch grows is not known: it goes alone.
-        jobs += world.jobs.len();
-        world.run_jobs();
-        world.run();
-    }
+    // How much the very first batch grows is not known: it goes alone.
+    let jobs = jobs_of_a_whole_fetch(&mut world);
     assert!((2..20).contains(&jobs), "{jobs} jobs");
     let good = world
         .drain(usize::MAX)
@@ -287,15 +293,7 @@ fn small_transactions_travel_together_too() {
             broker.append("t", 0, at + 2, marker(at + 1, 7, true));
         }
     });
-    world.hold_jobs = true;
-    world.consumer.seek(&tp(0), 0, -1).expect("assigned");
-    world.run();
-    let mut jobs = 0;
-    while !world.jobs.is_empty() {
-        jobs += world.jobs.len();
-        world.run_jobs();
-        world.run();
-    }
+    let jobs = jobs_of_a_whole_fetch(&mut world);
     assert!((2..10).contains(&jobs), "{jobs} jobs");
     let got = world.drain(usize::MAX).expect("all of them");
     assert_eq!(got.offsets(0), (0..500).map(|n| n * 2).collect::<Vec<_>>());
