@@ -77,6 +77,8 @@ mod tests {
         assert!((ratio.get() - 0.9).abs() < 1e-6);
         ratio.reset(0.4);
         assert!((ratio.get() - 1.0).abs() < 1e-6);
+        ratio.reset(1.2);
+        assert!((ratio.get() - 1.2).abs() < 1e-6);
     }
 
     #[test]

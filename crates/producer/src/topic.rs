@@ -99,6 +99,14 @@ impl TopicEntry {
         }
     }
 
+    /// As if metadata had told of so many partitions, none of which has a leader.
+    #[cfg(test)]
+    pub(crate) fn with_partitions(count: u32) -> Self {
+        let topic = Self::new(Str::from("t"), 0, 1);
+        topic.partitions.store(count, Ordering::Release);
+        topic
+    }
+
     pub fn name(&self) -> &Str {
         &self.name
     }

@@ -173,16 +173,31 @@ impl Accumulator {
         topic: &Arc<TopicEntry>,
         record: &Record<'_>,
         now: impl Fn() -> Instant,
-        mut reservation: Option<Reservation>,
+        reservation: Option<Reservation>,
         mode: Mode,
     ) -> Result<Appended, AppendRefusal> {
         // Refusals are made in cold functions: the way through is checked by yes or no.
         if !self.surely_fits(record) {
             self.check_size(record)?;
         }
-        let Some(mut place) = self.choose_place(topic, record) else {
+        let Some(place) = self.choose_place(topic, record) else {
             return Err(unknown_partition(topic));
         };
+        self.append_at(place, record, now, reservation, mode)
+    }
+
+    /// Appends at `place`, which was chosen without a lock, or, if the sticky partition has moved on
+    /// since, where it is now (KIP-794's second look).
+    #[inline(always)]
+    fn append_at(
+        &self,
+        mut place: Place<'_>,
+        record: &Record<'_>,
+        now: impl Fn() -> Instant,
+        mut reservation: Option<Reservation>,
+        mode: Mode,
+    ) -> Result<Appended, AppendRefusal> {
+        let topic = place.topic;
         loop {
             let entry = topic.partition(place.partition);
             let Some(mut queue) = lock_queue(entry, mode.try_lock) else {
@@ -475,3 +490,6 @@ fn lock_queue(entry: &PartitionEntry, try_only: bool) -> Option<MutexGuard<'_, P
         Some(lock(&entry.queue))
     }
 }
+
+#[cfg(test)]
+mod tests;

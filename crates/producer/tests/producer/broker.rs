@@ -11,6 +11,7 @@ use thalweg_cluster::{
 use thalweg_protocol::messages::api_versions::{
     ApiVersion, ApiVersionsResponse, FinalizedFeatureKey,
 };
+use thalweg_protocol::messages::header::RequestHeader;
 use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use thalweg_protocol::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
@@ -33,7 +34,8 @@ pub(crate) enum Reaction {
     LoseRequest,
     /// Written, then the connection breaks.
     LoseAnswer,
-    /// Nothing happens until `release`; then the usual.
+    /// Nothing happens until `release`; then the usual. Its bytes stay the producer's until then, as
+    /// those of a request that a socket has not taken yet.
     Hold,
     /// Nothing ever happens.
     Silence,
@@ -62,6 +64,7 @@ pub(crate) struct Stored {
     pub(crate) timestamp: i64,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) value: Option<Vec<u8>>,
+    pub(crate) headers: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 #[derive(Debug, Default)]
@@ -101,9 +104,19 @@ pub(crate) struct Topic {
 
 #[derive(Debug)]
 struct Held {
-    asked: Asked,
+    conn: ConnectionId,
+    node: NodeId,
+    /// Not copied: read when its turn has come, so that what its memory holds by then is seen.
+    frame: Frame,
     /// What is to become of it once those before it are answered; `None`: `release` says it.
     reaction: Option<Reaction>,
+}
+
+impl Held {
+    fn read(&self) -> Asked {
+        let (header, mut reader) = open(&self.frame);
+        Asked::new(self.conn, self.node, &header, &mut reader)
+    }
 }
 
 #[derive(Debug)]
@@ -113,6 +126,44 @@ struct Asked {
     version: i16,
     correlation_id: i32,
     request: ProduceRequest,
+}
+
+impl Asked {
+    fn new(conn: ConnectionId, node: NodeId, header: &RequestHeader, reader: &mut Reader) -> Self {
+        let version = header.request_api_version;
+        let request = ProduceRequest::decode(reader, version).expect("our own request");
+        assert_eq!(reader.remaining(), 0);
+        Self {
+            conn,
+            node,
+            version,
+            correlation_id: header.correlation_id,
+            request,
+        }
+    }
+}
+
+/// What a socket would send of a request at this moment.
+pub(crate) fn copied(frame: &Frame) -> Vec<u8> {
+    let mut bytes = frame.head.to_vec();
+    for segment in &frame.segments {
+        bytes.extend_from_slice(segment);
+    }
+    bytes
+}
+
+/// A request's header, and a reader of its body.
+fn open(frame: &Frame) -> (RequestHeader, Reader) {
+    let bytes = copied(frame);
+    let length = i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    assert_eq!(
+        length as usize,
+        bytes.len() - 4,
+        "the length is that of the frame"
+    );
+    let mut reader = Reader::new(Bytes::from(bytes).slice(4..));
+    let header = frame::decode_request_header(&mut reader).expect("our own header");
+    (header, reader)
 }
 
 #[derive(Debug, Default)]
@@ -212,6 +263,11 @@ impl Brokers {
             .count()
     }
 
+    /// The oldest held request, its memory shared with the producer.
+    pub(crate) fn held_frame(&self) -> Frame {
+        self.held.front().expect("a request is held").frame.clone()
+    }
+
     /// Answers the oldest held request.
     pub(crate) fn release(&mut self) {
         self.release_with(&Reaction::Usual);
@@ -219,11 +275,11 @@ impl Brokers {
 
     pub(crate) fn release_with(&mut self, reaction: &Reaction) {
         let held = self.held.pop_front().expect("a request is held");
-        self.react(&held.asked, reaction);
+        self.react(&held.read(), reaction);
         // A connection's requests are answered in their order: those behind it had to wait.
         while let Some(held) = self.held.pop_front() {
             match held.reaction {
-                Some(reaction) => self.react(&held.asked, &reaction),
+                Some(ref reaction) => self.react(&held.read(), reaction),
                 None => return self.held.push_front(held),
             }
         }
@@ -232,7 +288,7 @@ impl Brokers {
     /// Writes what the oldest held request brought, and never answers.
     pub(crate) fn release_without_answer(&mut self) {
         let held = self.held.pop_front().expect("a request is held");
-        self.produce(&held.asked, |_, write| write());
+        self.produce(&held.read(), |_, write| write());
     }
 
     /// Breaks all connections of a node.
@@ -253,7 +309,7 @@ impl Brokers {
             let error = ConnectionError::Io("connection reset by peer".to_owned());
             self.events.push_back(Event::Disconnected { conn, error });
         }
-        self.held.retain(|held| held.asked.conn != conn);
+        self.held.retain(|held| held.conn != conn);
     }
 
     pub(crate) fn stop(&mut self, node: NodeId) {
@@ -280,7 +336,7 @@ impl Brokers {
             Action::Write { conn, frame } => self.read(conn, &frame),
             Action::Close { conn } => {
                 self.conns.remove(&conn);
-                self.held.retain(|held| held.asked.conn != conn);
+                self.held.retain(|held| held.conn != conn);
             }
         }
     }
@@ -339,22 +395,10 @@ impl Brokers {
         let Some(&(node, _)) = self.conns.get(&conn) else {
             return;
         };
-        let mut bytes = frame.head.to_vec();
-        frame
-            .segments
-            .iter()
-            .for_each(|segment| bytes.extend_from_slice(segment));
-        let length = i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        assert_eq!(
-            length as usize,
-            bytes.len() - 4,
-            "the length is that of the frame"
-        );
+        let (header, mut reader) = open(frame);
         if let Some(request) = frame.notify {
             self.events.push_back(Event::Written { conn, request });
         }
-        let mut reader = Reader::new(Bytes::from(bytes).slice(4..));
-        let header = frame::decode_request_header(&mut reader).expect("our own header");
         let (version, correlation_id) = (header.request_api_version, header.correlation_id);
         match ApiKey(header.request_api_key) {
             ApiKey::METADATA => {
@@ -382,22 +426,15 @@ impl Brokers {
                 );
             }
             ApiKey::PRODUCE => {
-                let request =
-                    ProduceRequest::decode(&mut reader, version).expect("our own request");
-                assert_eq!(reader.remaining(), 0);
-                self.note(node, version, &request);
+                let asked = Asked::new(conn, node, &header, &mut reader);
+                self.note(node, version, &asked.request);
                 let reaction = self.script.pop_front().unwrap_or(Reaction::Usual);
-                let asked = Asked {
-                    conn,
-                    node,
-                    version,
-                    correlation_id,
-                    request,
-                };
                 let hold = matches!(reaction, Reaction::Hold);
-                if hold || self.held.iter().any(|held| held.asked.conn == conn) {
+                if hold || self.held.iter().any(|held| held.conn == conn) {
                     self.held.push_back(Held {
-                        asked,
+                        conn,
+                        node,
+                        frame: frame.clone(),
                         reaction: (!hold).then_some(reaction),
                     });
                 } else {
@@ -805,6 +842,11 @@ impl Log {
                 timestamp: record.timestamp,
                 key: record.key.map(<[u8]>::to_vec),
                 value: record.value.map(<[u8]>::to_vec),
+                headers: record
+                    .headers
+                    .iter()
+                    .map(|header| (header.key.to_vec(), header.value.map(<[u8]>::to_vec)))
+                    .collect(),
             });
         }
         assert_eq!(max_timestamp, header.max_timestamp);

@@ -167,6 +167,40 @@ fn a_batch_too_large_for_the_broker_is_split_in_order() {
     }
 }
 
+/// KIP-126: by the estimate of before, every batch behind a split one would be too large as well.
+#[test]
+fn behind_a_split_batches_are_filled_as_if_nothing_compressed() {
+    for codec in CODECS {
+        let mut world = World::ready(compressing(codec), 1, 1);
+        let mut sent = 0;
+        let mut send = |world: &mut World, count: usize| {
+            for _ in 0..count {
+                world.send(0, &text(sent));
+                sent += 1;
+                if sent % 50 == 0 {
+                    world.run();
+                }
+            }
+            world.advance_ms(20);
+        };
+        send(&mut world, 12_000);
+        let headers = world.brokers.log(TOPIC, 0).headers.clone();
+        // The last one is what was left to linger.
+        let (first, full) = (headers[0], headers[headers.len() - 2]);
+        assert!(full.records_count > 2 * first.records_count, "{codec}");
+        world.brokers.message_max_bytes = usize::midpoint(first.total_len(), full.total_len());
+        send(&mut world, full.records_count as usize);
+        assert_eq!(world.metric("batch-split-total") as usize, 1, "{codec}");
+        let behind = world.brokers.log(TOPIC, 0).headers.len();
+        send(&mut world, 2_000);
+        assert_eq!(world.metric("batch-split-total") as usize, 1, "{codec}");
+        let headers = &world.brokers.log(TOPIC, 0).headers[behind..];
+        let records: Vec<i32> = headers.iter().map(|header| header.records_count).collect();
+        let small = |&count: &i32| count < 2 * first.records_count;
+        assert!(records.iter().all(small), "{codec}: {records:?}");
+    }
+}
+
 /// Scenario 29.
 #[test]
 fn of_a_batch_that_is_split_only_the_record_that_is_too_large_fails() {
