@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.integration.bombs import batch
 from tests.integration.clients import Clients, fill, read, read_more
+from tests.integration.scripted import ScriptedBroker, stored_batches
 from tests.support import peers
 from tests.support.brokers import Broker
 from tests.support.kafka import RealKafka
@@ -159,6 +161,28 @@ def _all(clients: Clients, kafka: RealKafka) -> list[Any]:
         while consumer.position(where) < end:
             found += [each for records in consumer.poll(5000).values() for each in records]
         return found
+
+
+@pytest.mark.parametrize("emptied", [0, 1])
+def test_a_batch_of_which_nothing_is_left_is_no_partition_with_records(
+    embedded: Broker, clients: Clients, scripted: ScriptedBroker, emptied: int
+) -> None:
+    """Its position moves on, and poll gives the other partition alone, with no empty list."""
+    topic = embedded.create_topic("kept")
+    fill(clients, embedded, topic, 3)
+    nothing_left, kept = TopicPartition("t", emptied), TopicPartition("t", 1 - emptied)
+    scripted.logs["t", nothing_left.partition] = [batch(b"", records=0)]
+    scripted.logs["t", kept.partition] = stored_batches(embedded.bootstrap_servers, topic, 0)
+    consumer = clients.consumer(scripted, "t", (0, 1))
+    polled: list[dict[TopicPartition, list[Any]]] = []
+
+    def both_are_read() -> bool:
+        polled.append(consumer.poll(100))
+        return consumer.position(nothing_left) == 1 and consumer.position(kept) == 3
+
+    wait_until(both_are_read, 20, every=0)
+    (given,) = filter(None, polled)
+    assert {where: [each.offset for each in given[where]] for where in given} == {kept: [0, 1, 2]}
 
 
 def test_a_range_reader_tells_what_is_gone(broker: Broker, clients: Clients) -> None:
