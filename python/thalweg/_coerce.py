@@ -46,12 +46,12 @@ def shown(option: Option, value: Any) -> str:
 
 def _limits(option: Option) -> str:
     if option.low is not None and option.high is not None and option.high < 2**31 - 1:
-        return f"from {option.low:.0f} to {option.high:.0f}"
-    return f"of at least {option.low:.0f}" if option.low is not None else ""
+        return f" from {option.low:.0f} to {option.high:.0f}"
+    return f" of at least {option.low:.0f}" if option.low is not None else ""
 
 
 def _number(option: Option, value: Any) -> int:
-    wrong = ValueError(f"must be a whole number {_limits(option)}, not {shown(option, value)}")
+    wrong = ValueError(f"must be a whole number{_limits(option)}, not {shown(option, value)}")
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise wrong
     try:

@@ -210,13 +210,13 @@ class Producer(Generic[_K, _V]):
 
         Order: interceptors; checks (topic a str with a valid name, else TypeError /
         ValueError; `value` and `key` both None -> ValueError; headers a list of (str, bytes)
-        tuples, a None value allowed, else TypeError); metadata (at most `max_block_ms`:
-        KafkaTimeoutError raised; a broker's error for the topic, such as
-        TopicAuthorizationFailedError, fills a failed future); serialize; values must be
-        bytes, bytearray, memoryview or None (TypeError); partition (ValueError if it does
-        not exist after a refresh, or is negative); size (RecordTooLargeError raised); buffer
-        memory (BufferExhaustedError raised when the rest of `max_block_ms` is over). After
-        close(): IllegalStateError.
+        tuples, a None value allowed, else TypeError; `timestamp_ms` not negative, else
+        ValueError); metadata (at most `max_block_ms`: KafkaTimeoutError raised; a broker's
+        error for the topic, such as TopicAuthorizationFailedError, fills a failed future);
+        serialize; values must be bytes, bytearray, memoryview or None (TypeError); partition
+        (ValueError if it does not exist after a refresh, or is negative); size
+        (RecordTooLargeError raised); buffer memory (BufferExhaustedError raised when the rest
+        of `max_block_ms` is over). After close(): IllegalStateError.
         """
 
     def send_many(
@@ -230,9 +230,10 @@ class Producer(Generic[_K, _V]):
     ) -> FutureBatchMetadata:
         """One crossing for a whole list; hooks apply element by element.
 
-        Sequences of unequal length (ValueError) and, where no serializer is set, an element that
-        is no bytes (TypeError, with its row) are refused before anything is sent. Each row has
-        exactly one outcome, seen in the future; `max_block_ms` bounds the wait for each piece.
+        Sequences of unequal length, negative timestamps (ValueError) and, where no serializer is
+        set, an element that is no bytes (TypeError, with its row) are refused before anything is
+        sent. Each row has exactly one outcome, seen in the future; `max_block_ms` bounds the wait
+        for each piece.
         """
 
     def send_arrow(self, topic: str, data: object) -> FutureBatchMetadata:

@@ -599,6 +599,12 @@ def test_the_level_of_a_codec():
 def test_a_level_that_the_codec_lacks_is_an_error():
     text = one_problem("p", compression_type="gzip", compression_level=12)
     assert text == "compression_level of gzip must be from 1 to 9, not 12"
+    text = one_problem("p", compression_type="gzip", compression_level=42)
+    assert text == "compression_level of gzip must be from 1 to 9, not 42"
+    text = one_problem("p", compression_type="zstd", compression_level=42)
+    assert text == "compression_level of zstd must be from -131072 to 22, not 42"
+    text = one_problem("p", compression_type="gzip", compression_level="fast")
+    assert text == "compression_level must be a whole number, not 'fast'"
     text = one_problem("p", compression_type="lz4", compression_level=3, compression_lz4_level=4)
     assert text == "compression_level (3) contradicts compression_lz4_level (4)"
 
