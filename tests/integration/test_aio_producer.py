@@ -171,6 +171,8 @@ def test_errors_are_raised_where_send_is_awaited(broker: Broker) -> None:
                 await producer.send(b"bytes", b"v")  # type: ignore[arg-type]
             with pytest.raises(TypeError, match=r"timestamp_ms must be an int, .*got float 1\.5"):
                 await producer.send(topic, b"v", timestamp_ms=1.5)  # type: ignore[arg-type]
+            with pytest.raises(ValueError, match=f"timestamp_ms -1 of a record of topic {topic}:"):
+                await producer.send(topic, b"v", timestamp_ms=-1)
             with pytest.raises(TypeError, match=r"header 'h' must be bytes.*encode it"):
                 await producer.send(topic, b"v", headers=[("h", "x")])  # type: ignore[list-item]
             with pytest.raises(TypeError, match=r"not one bytes object; did you mean send\(\)\?$"):

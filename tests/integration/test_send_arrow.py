@@ -166,6 +166,18 @@ def test_a_wrong_column_is_named_before_anything_is_sent(
     assert embedded.wire.end_offsets(topic) == {0: 0}
 
 
+def test_a_row_of_a_time_before_1970_is_named_and_nothing_is_sent(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = embedded.create_topic("early")
+    producer = clients.producer(embedded)
+    times = pa.array([0, -5], pa.timestamp("ms"))
+    with pytest.raises(ValueError, match=r'^row 1: column "timestamp": -5 is negative$'):
+        producer.send_arrow(topic, pa.table({"value": [b"a", b"b"], "timestamp": times}))
+    producer.flush(5)
+    assert embedded.wire.end_offsets(topic) == {0: 0}
+
+
 def test_what_is_no_arrow_is_a_type_error(embedded: Broker, clients: Clients) -> None:
     producer = clients.producer(embedded)
     for data in ([b"a"], {"value": [b"a"]}, b"bytes", None, pa.array([b"a"])):

@@ -172,6 +172,18 @@ def test_a_row_of_a_wrong_type_is_named_and_nothing_is_sent(
     assert embedded.wire.end_offsets(topic) == {0: 0}
 
 
+@pytest.mark.parametrize("serializer", [None, bytes], ids=["plain", "serializer"])
+def test_a_row_of_a_time_before_1970_is_named_and_nothing_is_sent(
+    embedded: Broker, clients: Clients, serializer: Any
+) -> None:
+    topic = embedded.create_topic("early")
+    producer = clients.producer(embedded, value_serializer=serializer)
+    with pytest.raises(ValueError, match=rf"^row 1: timestamp_ms -5 of a record of topic {topic}:"):
+        producer.send_many(topic, [b"a", b"b", b"c"], timestamps_ms=[0, -5, None])
+    producer.flush(5)
+    assert embedded.wire.end_offsets(topic) == {0: 0}
+
+
 def test_acks_zero_knows_no_offsets(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("unacked")
     producer = clients.producer(broker, acks=0, enable_idempotence=False)

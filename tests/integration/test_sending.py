@@ -170,6 +170,23 @@ def test_what_is_no_record_is_refused_at_once(
     assert producer.send(topic, b"good").get(20).offset == 0
 
 
+@pytest.mark.parametrize("serializer", [None, bytes], ids=["plain", "serializer"])
+@pytest.mark.parametrize("early", [-1, -1_700_000_000_000])
+def test_a_time_before_1970_is_refused(
+    embedded: Broker, clients: Clients, early: int, serializer: Any
+) -> None:
+    """As by Java's ProducerRecord; -1 would say that the record has no time."""
+    topic = embedded.create_topic("early", configs={"retention.ms": "-1"})
+    producer = clients.producer(embedded, value_serializer=serializer)
+    with pytest.raises(ValueError) as caught:
+        producer.send(topic, b"v", timestamp_ms=early)
+    assert str(caught.value) == (
+        f"timestamp_ms {early} of a record of topic {topic}: a timestamp is 0 or more"
+    )
+    metadata = producer.send(topic, b"v", timestamp_ms=0).get(20)
+    assert (metadata.offset, metadata.timestamp) == (0, 0)
+
+
 @pytest.mark.parametrize("topic", ["", ".", "..", "with space", "é", "a" * 250, "a/b"])
 def test_an_impossible_topic_name_is_refused_at_once(
     broker: Broker, clients: Clients, topic: str

@@ -123,8 +123,8 @@ impl AsyncProducer {
         serialized: bool,
     ) -> PyResult<Call> {
         let core = &self.opened(py)?.core;
-        let columns = send_many::columns(values, keys, headers, partition, timestamps_ms)?;
         let topic = topic_name(topic)?;
+        let columns = send_many::columns(&topic, values, keys, headers, partition, timestamps_ms)?;
         let sending = send_many::send_lists(py, core, &topic, columns, serialized)?;
         self.call(py, Producing::SendMany(sending))
     }

@@ -107,6 +107,9 @@ impl Hooks {
         let present =
             |data: &Option<Py<PyAny>>| data.as_ref().is_some_and(|data| !data.is_none(py));
         need_key_or_value(present(&given.key), present(&given.value))?;
+        if let Some(timestamp_ms) = given.timestamp_ms {
+            outgoing::check_timestamp(given.topic.bind(py), timestamp_ms)?;
+        }
         let topic = appender.topic(given.topic.bind(py))?;
         if topic.partition_count() == 0 {
             let wait = PartitionWait::new(py, appender, topic.name(), None)?;

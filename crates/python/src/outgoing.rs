@@ -158,6 +158,22 @@ pub(crate) fn timestamp_ms(given: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     })
 }
 
+/// As Java's `ProducerRecord`: no time before 1970, of which -1 would mean that there is none.
+#[inline]
+pub(crate) fn check_timestamp(topic: &Bound<'_, PyString>, timestamp_ms: i64) -> PyResult<()> {
+    if timestamp_ms >= 0 {
+        return Ok(());
+    }
+    Err(negative_timestamp(topic, timestamp_ms))
+}
+
+#[cold]
+fn negative_timestamp(topic: &Bound<'_, PyString>, timestamp_ms: i64) -> PyErr {
+    PyValueError::new_err(format!(
+        "timestamp_ms {timestamp_ms} of a record of topic {topic}: a timestamp is 0 or more"
+    ))
+}
+
 /// The partition of a record as an argument: an int, or none.
 pub(crate) fn partition(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
     if given.is_none() {

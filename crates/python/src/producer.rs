@@ -112,7 +112,7 @@ impl Producer {
     ) -> PyResult<FutureBatchMetadata> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
-        let columns = send_many::columns(values, keys, headers, partition, timestamps_ms)?;
+        let columns = send_many::columns(&topic, values, keys, headers, partition, timestamps_ms)?;
         let mut sending = send_many::send_lists(py, core, &topic, columns, false)?;
         let (rows, len) = run(py, core, &mut sending)?;
         Ok(FutureBatchMetadata::new(rows, len))

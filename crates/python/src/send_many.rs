@@ -64,6 +64,7 @@ impl Operation for SendMany {
 
 /// What a `send_many` was given, checked.
 pub(crate) fn columns<'py>(
+    topic: &Bound<'py, PyString>,
     values: &Bound<'py, PyAny>,
     keys: Option<&Bound<'py, PyAny>>,
     headers: Option<&Bound<'py, PyAny>>,
@@ -90,7 +91,7 @@ pub(crate) fn columns<'py>(
             )?),
         },
         timestamps: optional("timestamps_ms", timestamps_ms)?
-            .map(|times| each_row(times.bind(py), outgoing::timestamp_ms))
+            .map(|times| timestamps_of(topic, times.bind(py)))
             .transpose()?,
         values: values.unbind(),
     })
@@ -121,6 +122,21 @@ fn each_row<T>(
     let rows = column.iter_borrowed().enumerate();
     rows.map(|(row, item)| read(&item).map_err(|error| at_row(item.py(), row, error)))
         .collect()
+}
+
+/// The times of rows; one that no record may have is named with its row.
+fn timestamps_of(
+    topic: &Bound<'_, PyString>,
+    column: &Bound<'_, PyTuple>,
+) -> PyResult<Vec<Option<i64>>> {
+    let times = each_row(column, outgoing::timestamp_ms)?;
+    for (row, time) in times.iter().enumerate() {
+        let checked = time.map_or(Ok(()), |ms| outgoing::check_timestamp(topic, ms));
+        checked.map_err(|error| {
+            PyValueError::new_err(format!("row {row}: {}", error.value(topic.py())))
+        })?;
+    }
+    Ok(times)
 }
 
 /// One `bytes` or `str` is a sequence too, but never a column: its elements are numbers or letters.

@@ -19,7 +19,9 @@ use crate::append::{Appender, Brought, NotAppended, Refused, Unmet, Waiting, now
 use crate::futures::{FutureRecordMetadata, Sent};
 use crate::hooks::Steps;
 use crate::operation::{Operation, is_over};
-use crate::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
+use crate::outgoing::{
+    Data, HeaderList, check_timestamp, header_refs, header_size, need_key_or_value,
+};
 use crate::producer_core::Core;
 use crate::types::Sizes;
 
@@ -173,6 +175,7 @@ fn send_plain(
     memory: Option<Reservation>,
 ) -> Result<Sent, Refused> {
     let timestamp_ms = *given.timestamp_ms.get_or_insert_with(now_ms);
+    check_timestamp(given.topic.bind(py), timestamp_ms)?;
     let key = Data::new(given.key.as_ref().map(|key| key.bind(py)), "key")?;
     let value = Data::new(given.value.as_ref().map(|value| value.bind(py)), "value")?;
     need_key_or_value(key.as_slice().is_some(), value.as_slice().is_some())?;
