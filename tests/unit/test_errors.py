@@ -136,6 +136,8 @@ def test_what_an_error_carries_survives_pickling():
     raw = DeserializationError("x", topic="t", partition=1, offset=2, value=b"v", part="value")
     again = pickle.loads(pickle.dumps(raw))
     assert (again.topic, again.partition, again.offset, again.value) == ("t", 1, 2, b"v")
+    cut = pickle.loads(pickle.dumps(LogTruncationError({where: None}, "x", offsets={where: 5})))
+    assert (cut.divergent_offsets, cut.offsets, cut.args) == ({where: None}, {where: 5}, ("x",))
 
 
 def test_a_batch_error_counts_its_rows_and_shows_the_first():

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use thalweg_cluster::{ConnectionError, NodeId};
 use thalweg_protocol::{ErrorCode, Str};
 
+use crate::partition_state::FetchPosition;
 use crate::topic_partition::{Listed, TopicPartition};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,13 +33,14 @@ pub enum ConsumerError {
     #[error(
         "{partition} was truncated: position {offset} (leader epoch {leader_epoch}), the log \
          diverges at {}",
-        shown(*.diverging_offset)
+        shown(diverging.map(|at| at.offset))
     )]
     LogTruncation {
         partition: TopicPartition,
         offset: i64,
         leader_epoch: i32,
-        diverging_offset: Option<i64>,
+        /// Where the logs part, and the epoch that ends there, if the leader knows.
+        diverging: Option<FetchPosition>,
     },
 
     /// A batch fails its checksum, cannot be decompressed, or has a broken structure.

@@ -399,7 +399,7 @@ impl Fetcher {
                     partition: partition.clone(),
                     offset: position.offset,
                     leader_epoch: position.leader_epoch,
-                    diverging_offset: diverging.map(|at| at.offset),
+                    diverging,
                 };
                 self.shared
                     .buffer

@@ -235,7 +235,25 @@ fn consumer_instance<'py>(py: Python<'py>, error: &ConsumerError) -> PyResult<Bo
             fields.set_item("offset", offset)?;
             instance_with(py, "CorruptRecordError", &text, &fields)
         }
-        ConsumerError::LogTruncation { .. } => instance(py, "LogTruncationError", &text),
+        ConsumerError::LogTruncation {
+            partition,
+            offset,
+            diverging,
+            ..
+        } => {
+            let tp = types::topic_partition(py, &partition.topic, partition.partition)?;
+            let diverging = diverging
+                .map(|at| types::offset_and_metadata(py, at.offset, "", at.leader_epoch))
+                .transpose()?;
+            let divergent_offsets = PyDict::new(py);
+            divergent_offsets.set_item(&tp, diverging)?;
+            let offsets = PyDict::new(py);
+            offsets.set_item(tp, offset)?;
+            fields.set_item("offsets", offsets)?;
+            module(py)?
+                .getattr("LogTruncationError")?
+                .call((divergent_offsets, text), Some(&fields))
+        }
         ConsumerError::TopicAuthorizationFailed { .. } => {
             instance(py, "TopicAuthorizationFailedError", &text)
         }

@@ -172,16 +172,23 @@ class LogTruncationError(KafkaError):
 
     Attributes:
         divergent_offsets: {TopicPartition: OffsetAndMetadata to seek to, or None if unknown}.
+        offsets: {TopicPartition: the position, which the log does not reach any more}.
     """
 
-    def __init__(self, divergent_offsets: Mapping[Any, Any], *args: object) -> None:
-        """Takes the mapping and, if the default does not do, a message."""
+    def __init__(
+        self,
+        divergent_offsets: Mapping[Any, Any],
+        *args: object,
+        offsets: Mapping[Any, int] | None = None,
+    ) -> None:
+        """Takes the mapping and, if the default does not do, a message; and the positions."""
         self.divergent_offsets = divergent_offsets
+        self.offsets = dict(offsets or {})
         super().__init__(*args or (f"Detected truncated partitions: {divergent_offsets}",))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles the mapping as the first argument, where the constructor wants it."""
-        return type(self), (self.divergent_offsets, *self.args)
+        return type(self), (self.divergent_offsets, *self.args), self.__dict__
 
 
 class DeserializationError(KafkaError):

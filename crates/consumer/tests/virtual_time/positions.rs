@@ -400,7 +400,10 @@ fn a_truncated_log_moves_to_where_the_logs_part_or_raises() {
                 partition: tp(0),
                 offset: 10,
                 leader_epoch: 1,
-                diverging_offset: Some(6),
+                diverging: Some(FetchPosition {
+                    offset: 6,
+                    leader_epoch: 1,
+                }),
             };
             assert_eq!(error, expected);
             assert_eq!(world.consumer.metrics().truncations_total.get(), 1);
