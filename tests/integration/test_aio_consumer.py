@@ -1,10 +1,9 @@
-"""AIOKafkaConsumer: records of every call, waits that do not block the loop, cancelled waits."""
+"""AIOKafkaConsumer: records of every call, waits that do not block the loop, its life."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import random
 import sys
 import threading
 import time
@@ -122,40 +121,6 @@ def test_getone_and_getmany_can_be_limited_to_partitions(broker: Broker, clients
                 for records in (await consumer.getmany(timeout_ms=1000)).values():
                     rest += records
             assert sorted(each.partition for each in rest) == [0] * 30 + [1] * 23
-
-    run(program())
-
-
-def test_a_cancelled_wait_has_taken_no_record(broker: Broker, clients: Clients) -> None:
-    """Scenario 43."""
-    topic = filled(broker, clients, 20)
-    producer = clients.producer(broker)
-    rng = random.Random(5)
-    found: list[int] = []
-
-    async def read(consumer: AIOKafkaConsumer[Any, Any]) -> None:
-        if rng.random() < 0.5:
-            found.append(int((await consumer.getone()).value))
-            return
-        for records in (await consumer.getmany(timeout_ms=1000, max_records=3)).values():
-            found.extend(int(each.value) for each in records)
-
-    async def program() -> None:
-        async with made(broker, topic, fetch_max_wait_ms=20) as consumer:
-            for number in range(20, 400):
-                task = asyncio.create_task(read(consumer))
-                if number % 3:
-                    await asyncio.sleep(rng.random() * 0.004)
-                producer.send(topic, b"%d" % number)
-                await asyncio.sleep(rng.random() * 0.002)
-                task.cancel()
-                await asyncio.wait([task])
-                if not task.cancelled():
-                    task.result()
-            producer.flush(30)
-            while len(found) < 400:
-                await read(consumer)
-        assert found == list(range(400))
 
     run(program())
 
