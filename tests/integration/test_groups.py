@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -331,24 +330,6 @@ def test_a_member_that_is_silent_loses_its_partitions(classic: Group) -> None:
     classic.members.remove(silent)
     silent.shutdown(0)  # sockets only: what the death of its process would do
     assert classic.settle() == [{0, 1, 2, 3}]
-
-
-def test_an_application_that_holds_the_interpreter_loses_nothing(
-    start_embedded: Any, clients: Clients
-) -> None:
-    """Broker and member in one process: heartbeats are sent and answered without Python."""
-    started = start_embedded(configs={"group.min.session.timeout.ms": "500"})
-    group = Group(Broker("embedded", started.bootstrap_servers), clients)
-    heard = Heard()
-    member = group.join(heard, session_timeout_ms=1000, heartbeat_interval_ms=200)
-    group.settle()
-    generation = member.group_metadata().generation_id
-    ctypes.PyDLL(None).usleep(2_500_000)  # a PyDLL keeps the interpreter's lock
-    group.send(range(8))
-    group.poll_until(lambda: len(group.records) == 8)
-    member.commit()
-    assert member.group_metadata().generation_id == generation
-    assert heard.events == [("assigned", [0, 1, 2, 3])]
 
 
 def test_a_subscription_that_changes_changes_what_is_read(group: Group) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from tests.integration.scripted import (
     group_answer,
 )
 from tests.support.brokers import Broker
+from tests.support.gil import hold_the_gil
 from tests.support.kafka import RealKafka
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
@@ -141,17 +140,11 @@ def _compute(seconds: float) -> None:
         sum(range(1000))
 
 
-def _hold_the_gil(seconds: float) -> None:
-    # PyDLL keeps the interpreter's lock during the call.
-    ctypes.PyDLL(None).usleep(ctypes.c_uint32(int(seconds * 1e6)))
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="usleep is POSIX")
 def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) -> None:
     member = _joined(clients, kafka, "busy")
     consumer = member.consumer
     member.beat()
-    _hold_the_gil(2 * SESSION_MS / 1000)
+    hold_the_gil(2 * SESSION_MS / 1000)
     _compute(SESSION_MS / 1000)
     assert member.members() == [member.member_id]
     assert consumer._notable_heartbeats() == []

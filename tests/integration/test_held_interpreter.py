@@ -1,0 +1,67 @@
+"""Members whose application holds the interpreter's lock for longer than their session lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.clients import Clients, within
+from tests.integration.groups import Group, Heard
+from tests.support.brokers import Broker
+from tests.support.gil import hold_the_gil
+from tests.support.kafka import RealKafka
+from tests.support.scale import scaled
+from thalweg import EmbeddedBroker
+
+SESSION_MS = 2000
+HELD_S = scaled(120, 5)
+CONFIGS = {
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.heartbeat.interval.ms": str(SESSION_MS // 5),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+}
+CLASSIC = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS // 5}
+
+
+@pytest.fixture(scope="module", params=["embedded", "kafka-4.3"])
+def strict(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """A broker with short sessions: one in this process, where it is held up too, or a JVM."""
+    if request.param == "embedded":
+        with EmbeddedBroker(configs=CONFIGS) as embedded:
+            yield Broker(request.param, embedded.bootstrap_servers)
+    else:
+        with RealKafka("4.3", configs=CONFIGS) as kafka:
+            yield Broker(request.param, kafka.bootstrap_servers, kafka.logs)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_application_that_holds_the_interpreter_loses_nothing(
+    strict: Broker, clients: Clients, protocol: str
+) -> None:
+    """Heartbeats are sent, and by the embedded broker answered, without Python."""
+    group = Group(strict, clients, protocol)
+    options: dict[str, Any] = {"enable_auto_commit": False}
+    options |= CLASSIC if protocol == "classic" else {}
+    heard = Heard()
+    member = group.join(heard, **options)
+    group.settle()
+    group.send(range(8))
+    group.poll_until(lambda: len(group.records) == 8)
+    generation = member.group_metadata().generation_id
+    with within(2 * HELD_S, at_least_s=HELD_S):
+        hold_the_gil(HELD_S)
+    member.commit()  # before any poll could join again
+    group.send(range(8, 16))
+    group.poll_until(lambda: len(group.records) == 16)
+    assert group.values() == list(range(16))
+    assert member.group_metadata().generation_id == generation
+    assert heard.events == [("assigned", [0, 1, 2, 3])]
+    # And without heartbeats it would have been out by now.
+    member._stop_heartbeat()
+    group.members.remove(member)
+    group.join(**options)
+    assert group.settle() == [{0, 1, 2, 3}]
