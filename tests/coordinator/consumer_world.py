@@ -20,6 +20,7 @@ from typing import Any
 from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.consumer.heartbeats import ConsumerMemberSettings
 from thalweg.coordinator.consumer.member import ConsumerMember
+from thalweg.coordinator.consumer.roster import ConsumerGroupMember
 from thalweg.coordinator.consumer.topic_ids import IdPartition
 from thalweg.coordinator.states import ConsumerMemberState
 from thalweg.coordinator.steps import (
@@ -54,6 +55,7 @@ SESSION_MS = 10_000
 HEARTBEAT_MS = 1_000
 REQUEST_TIMEOUT_MS = 3_000
 MAX_POLL_MS = 15_000
+JOIN = 0  # the epoch of who joins
 AWAY = -2  # the epoch of a static member that left for a while
 
 # What a heartbeat may carry and still be answered without asking the group.
@@ -139,8 +141,11 @@ class Broker:
             return self._said(0, body["MemberId"], epoch)
         self.asked += 1
         event = Arrived(1, "ConsumerGroupHeartbeat", 1, filled(body), "client", "/host")
+        returns = Return.of(self.group, body)
         answer = self.step(event)
         assert answer is not None
+        if returns is not None:
+            returns.check(self.group, answer)
         if answer["ErrorCode"] == 0 and answer["MemberEpoch"] > 0:
             self._watch(answer["MemberId"])
         return answer
@@ -208,6 +213,48 @@ class Broker:
                 self.step(SessionExpired(member_id))
 
         self.clock.at(deadline, expire)
+
+
+@dataclass
+class Return:
+    """A static member comes back within its session, as it was: nobody else may notice (KIP-345).
+
+    Attributes:
+        old_id: Of the member that left for a while.
+        epoch: The group's.
+        target: What the assignment had for it.
+        others: The other members, with what they have.
+    """
+
+    old_id: str
+    epoch: int
+    target: frozenset[IdPartition]
+    others: dict[str, ConsumerGroupMember]
+
+    @classmethod
+    def of(cls, group: ConsumerGroup, body: Mapping[str, Any]) -> Return | None:
+        """The return that a heartbeat is, if it is one and no assignment is due anyway."""
+        instance_id = body.get("InstanceId")
+        if instance_id is None or body["MemberEpoch"] != JOIN:
+            return None
+        left, due = group.roster.static(instance_id), group.epoch > group.assignment_epoch
+        if left is None or left.current.epoch != AWAY or due:
+            return None
+        if set(body["SubscribedTopicNames"]) != left.topics:
+            return None
+        target = group.roster.targets.get(left.member_id, frozenset())
+        return cls(left.member_id, group.epoch, target, cls._but(group, left.member_id))
+
+    @staticmethod
+    def _but(group: ConsumerGroup, member_id: str) -> dict[str, ConsumerGroupMember]:
+        return {key: each for key, each in group.roster.members.items() if key != member_id}
+
+    def check(self, group: ConsumerGroup, answer: Mapping[str, Any]) -> None:
+        """After the heartbeat."""
+        assert answer["ErrorCode"] == 0, answer
+        assert group.epoch == group.assignment_epoch == self.epoch
+        assert group.roster.targets.get(answer["MemberId"], frozenset()) == self.target
+        assert self._but(group, answer["MemberId"]) == self.others
 
 
 class Connection:

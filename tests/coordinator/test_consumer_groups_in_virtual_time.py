@@ -7,12 +7,15 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from tests.coordinator.consumer_world import (
+    AWAY,
     MAX_POLL_MS,
     SESSION_MS,
+    Client,
     Faults,
     World,
 )
 from tests.support.scale import scaled
+from thalweg.coordinator.steps import Assign, Lose, Revoke
 
 TOPICS = {"a": 6, "b": 3, "c": 1}
 
@@ -59,6 +62,33 @@ def some_topics(world: World) -> set[str]:
     return {"a"} if world.chance.random() < 0.5 else set(world.chance.sample(["a", "b", "c"], 2))
 
 
+def callbacks(client: Client) -> list[object]:
+    """What its listener has heard so far."""
+    return [each for each in client.log if isinstance(each, Revoke | Lose | Assign)]
+
+
+def a_static_member_returns(world: World) -> None:
+    """KIP-345: within its session it comes back to what it had, and nobody else notices."""
+    static = [each for each in world.living if each.subscribed and each.failed is None]
+    static = [each for each in static if each.member.group_metadata().group_instance_id]
+    if not static:
+        return
+    gone, group = world.chance.choice(static), world.broker.group
+    instance_id = gone.member.group_metadata().group_instance_id
+    others = [each for each in world.living if each is not gone]
+    heard, owned, epoch = [callbacks(each) for each in others], set(gone.owned), group.epoch
+    gone.close()
+    while group.roster.static(instance_id).current.epoch != AWAY:
+        world.run(10)  # it gives up what it has, which takes its callbacks a while
+    world.run(world.chance.uniform(0, SESSION_MS / 2))
+    back = world.client(set(gone.topics), instance_id=instance_id)
+    world.run(SESSION_MS)
+    assert back.owned == owned
+    assert (group.epoch, group.assignment_epoch) == (epoch, epoch)
+    assert [callbacks(each) for each in others] == heard
+    world.check_converged()
+
+
 @settings(max_examples=scaled(2_000, 25), deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -83,6 +113,7 @@ def test_no_partition_has_two_owners_and_the_group_converges(
     calm(world)
     note(f"commits by code: {world.commits}")
     world.check_converged()
+    a_static_member_returns(world)
 
 
 def test_a_calm_group_settles_and_then_says_nothing_new():

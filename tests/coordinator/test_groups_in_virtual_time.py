@@ -211,6 +211,10 @@ ACTIONS = st.sampled_from(
 )
 SCRIPTS = st.lists(st.tuples(st.integers(10, 6000), ACTIONS, st.integers(0, 19)), max_size=25)
 MEMBERS_MAX = 20
+# What goes wrong between few is quickly found; each fifth group is as large as it may become.
+SIZES = st.sampled_from([*range(7)] * 3 + [*range(15, MEMBERS_MAX + 1)])
+STATIC = st.sampled_from([0, 0, 0, 3])
+AWAY_MS_MAX = 5_000  # half a session
 
 
 def play(world: World, assignor: type, script: list[tuple[int, str, int]]) -> None:
@@ -248,22 +252,41 @@ def disturb(world: World, action: str, client, number: int) -> None:
         world.join(**client.options)
 
 
+def static_members_return(world: World) -> None:
+    """KIP-345: within its session one comes back to what it had, and nobody else notices."""
+    world.run(3_100)  # what the network delayed has come by now
+    world.run_until(world.settled, 100_000)
+    for gone in [each for each in world.live() if each.settings.group_instance_id][:2]:
+        others = [each for each in world.live() if each is not gone]
+        logs, generation = [list(each.log) for each in others], world.broker.view["epoch"]
+        gone.crash()
+        world.run(world.random.uniform(0, AWAY_MS_MAX))
+        back = world.join(**gone.options)
+        world.run_until(world.settled, 2_000)
+        assert set(back.assignment) == set(gone.assignment)
+        assert world.broker.view["epoch"] == generation
+        assert [each.log for each in others] == logs
+
+
 @settings(
     max_examples=scaled(35_000),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
-@given(st.integers(0, 2**32), st.sampled_from([Spread, Sticky]), st.integers(0, 6), SCRIPTS)
-@example(0, Spread, 0, [(10, "join static", 0), (3005, "stall", 10)])  # stalls beyond the script
+@given(st.integers(0, 2**32), st.sampled_from([Spread, Sticky]), SIZES, STATIC, SCRIPTS)
+@example(0, Spread, 0, 0, [(10, "join static", 0), (3005, "stall", 10)])  # stalls beyond the script
 def test_a_group_keeps_its_laws_under_faults_and_settles_once_they_stop(
-    seed, assignor, members, script
+    seed, assignor, members, static, script
 ):
-    world = World(seed)
-    for _ in range(members):
-        world.join(assignor=assignor)
+    # Of many members each polls less often: most polls find nothing to do.
+    world = World(seed, polls_every_ms=500 if members > 6 else 200)
+    for number in range(members):
+        world.join(assignor=assignor, instance=f"s{number}" if number < static else None)
     play(world, assignor, script)
     world.run_until(world.at_rest, 400_000)
     # Topics that changed while a static leader was away are seen with the next change only.
     world.change_topic("t", world.topics["t"] + 1)
     world.run_until(world.settled, 100_000)
+    if static:
+        static_members_return(world)

@@ -67,8 +67,11 @@ def wants_poll(member: ClassicMember) -> bool:
 class World:
     """Time, and who lives in it."""
 
-    def __init__(self, seed: int, settings: GroupSettings | None = None) -> None:
+    def __init__(
+        self, seed: int, settings: GroupSettings | None = None, polls_every_ms: float = 200
+    ) -> None:
         self.now = 0.0
+        self.polls_every_ms = polls_every_ms
         self.random = random.Random(seed)
         self.faulty = False
         self.topics: dict[str, int] = {"t": 12}
@@ -197,7 +200,10 @@ class Broker:
             token = next(self._tokens)
             self._replies[token] = reply
             number = VERSIONS[api] if version is None else version
+            before = self.view
             self._step(Arrived(token, api, number, body, client_id, "/127.0.0.1"))
+            if api == "JoinGroup" and not body["MemberId"]:
+                self.world.laws.joined_anew(body.get("GroupInstanceId"), before, self.view)
 
     def _member(self, body: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
         """The rules of `ClassicGroup.validateMember`, out of the view."""
@@ -244,6 +250,7 @@ class Broker:
 
     def _publish(self, view: dict[str, Any]) -> None:
         old, self.view = self.view, view
+        self.world.laws.changed()
         for member_id, row in view["members"].items():
             before = old["members"].get(member_id)
             if not row["watched"]:
@@ -334,7 +341,7 @@ class Client:
             self.polled_at = self.world.now
             self._drain()
             self._step(Polled())
-        self.world.later(200, self._poll)
+        self.world.later(self.world.polls_every_ms, self._poll)
 
     def stall(self, ms: float) -> None:
         """Works on records for so long, without a poll."""
@@ -382,10 +389,13 @@ class Client:
     def _step(self, event: Any) -> None:
         if not self.alive:
             return
-        before = self.member.generation
+        before, member_id = self.member.generation, self.member.member_id
         actions = self.member.step(event, self.world.now)
+        if (before, member_id) != (self.member.generation, self.member.member_id):
+            self.world.laws.changed()
         callbacks = [each for each in actions if isinstance(each, Revoke | Lose | Assign)]
-        self.world.laws.callbacks(self, callbacks, before)
+        if callbacks:
+            self.world.laws.callbacks(self, callbacks, before)
         for action in actions:
             self._do(action)
         if callbacks:
@@ -396,6 +406,8 @@ class Client:
             self.world.later(max(0.0, due - self.world.now), lambda: self.tell(Ticked()))
 
     def _do(self, action: Any) -> None:
+        if isinstance(action, Revoke | Lose | Assign):
+            self.world.laws.changed()
         match action:
             case Send():
                 self._send(action)
@@ -501,12 +513,16 @@ class Laws:
     def __init__(self, world: World) -> None:
         self.world = world
         self._owners: dict[tuple[int, TopicPartition], str] = {}
+        self._shares: dict[tuple[int, str], tuple[TopicPartition, ...]] = {}
         self._latest: dict[TopicPartition, int] = {}
+        self._is_stale = False
 
     def assigned(self, client: Client, partitions: tuple[TopicPartition, ...]) -> None:
         """One owner a partition in a generation; a static member is the same under a new id."""
         generation = client.member.generation
         who = client.settings.group_instance_id or client.member.member_id
+        share = self._shares.setdefault((generation, who), partitions)
+        assert set(share) == set(partitions), f"{who} in {generation}: {share}, {partitions}"
         for each in partitions:
             owner = self._owners.setdefault((generation, each), who)
             assert owner == who, f"{each} in generation {generation}: {owner} and {who}"
@@ -528,8 +544,29 @@ class Laws:
         for each in body["partitions"]:
             assert body["GenerationId"] >= self._latest.get(each, -1), f"{each}: {body}"
 
+    def joined_anew(
+        self, instance: str | None, before: dict[str, Any], after: dict[str, Any]
+    ) -> None:
+        """A static member that is back before its session ends makes no rebalance (KIP-345)."""
+        held = {row["instance_id"] for row in before["members"].values()} - {None}
+        if instance not in held or before["state"] != "Stable":
+            return
+        assert (after["state"], after["epoch"]) == ("Stable", before["epoch"]), instance
+        others = [
+            {key: row for key, row in view["members"].items() if row["instance_id"] != instance}
+            for view in (before, after)
+        ]
+        assert others[0] == others[1], instance
+
+    def changed(self) -> None:
+        """Somebody's assignment, generation or membership is another one."""
+        self._is_stale = True
+
     def check(self) -> None:
         """No partition is owned by two members that the group holds in its generation."""
+        if not self._is_stale:
+            return
+        self._is_stale = False
         view = self.world.broker.view
         owners: dict[TopicPartition, Client] = {}
         for client in self.world.clients:
