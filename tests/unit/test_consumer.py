@@ -74,6 +74,22 @@ def test_from_config_takes_a_mapping_and_topics(fake):
         assert found.core_config["fetch_min_bytes"] == 5
 
 
+@pytest.mark.parametrize("group_id", [None, "g"])
+@pytest.mark.parametrize(
+    "strategy, problem",
+    [
+        ("rang", "has no assignor 'rang'"),
+        (["range", "no.such.Class"], "cannot be imported"),
+        ([3], "no AbstractPartitionAssignor"),
+        ([], "is empty"),
+        (["range", "range"], "two assignors of one name"),
+    ],
+)
+def test_assignors_are_checked_with_and_without_a_group(fake, group_id, strategy, problem):
+    with pytest.raises(KafkaConfigurationError, match=problem):
+        fake.consumer.KafkaConsumer(group_id=group_id, partition_assignment_strategy=strategy)
+
+
 def test_assign_takes_partitions_only(consumer):
     assert consumer.assignment() == {ZERO, ONE}
     with pytest.raises(TypeError, match="TopicPartition"):

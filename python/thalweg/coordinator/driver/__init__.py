@@ -25,6 +25,7 @@ from typing import Any, Final
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._figures import Figures
+from thalweg.coordinator.driver._members import chosen_assignors
 from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
@@ -61,6 +62,9 @@ class Driver:
         consumer: The core's class, or one that extends it.
         config: Its options.
         spawn: Runs what a listener of asyncio gives back, as a task that reenters when it is done.
+
+    Raises:
+        KafkaConfigurationError: If `partition_assignment_strategy` makes no sense.
     """
 
     def __init__(
@@ -72,6 +76,8 @@ class Driver:
         # The core keeps before_poll, so a strong reference here would be a cycle through it.
         self._consumer = weakref.proxy(consumer)
         self._config = config
+        # With or without a group, as in Java: what is wrong with an option is told at the start.
+        self._assignors = chosen_assignors(config)
         self._assigned_by_user = False
         self._listener: Listener | None = None
         self._spawn = spawn
@@ -193,6 +199,7 @@ class Driver:
                 self._membership = Membership(
                     self._consumer,
                     self._config,
+                    self._assignors,
                     self._topics,
                     self._offsets,
                     self.reenter,

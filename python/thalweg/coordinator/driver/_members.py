@@ -1,22 +1,36 @@
 """The state machine of a consumer's membership, made out of its options."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thalweg._uuids import random_base64
-from thalweg.coordinator.assignors.registry import resolved
+from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
+from thalweg.coordinator.assignors.registry import common_protocol, resolved
 from thalweg.coordinator.classic.member import ClassicMember
 from thalweg.coordinator.classic.requests import MemberSettings
 from thalweg.coordinator.consumer.member import ConsumerMember, ConsumerMemberSettings
 
-__all__ = ["Member", "make_member"]
+__all__ = ["Member", "chosen_assignors", "make_member"]
 
 Member = ClassicMember | ConsumerMember
 _FIELDS = MemberSettings.__dataclass_fields__
 
 
-def make_member(config: Mapping[str, Any]) -> Member:
+def chosen_assignors(config: Mapping[str, Any]) -> tuple[AbstractPartitionAssignor, ...]:
+    """The assignors of a classic member, checked as its options are.
+
+    Raises:
+        KafkaConfigurationError: If `partition_assignment_strategy` makes no sense.
+    """
+    assignors = resolved(config["partition_assignment_strategy"])
+    common_protocol(assignors)
+    return assignors
+
+
+def make_member(
+    config: Mapping[str, Any], assignors: Sequence[AbstractPartitionAssignor]
+) -> Member:
     """A member that has not joined yet, in the protocol of `group_protocol`."""
     if config["group_protocol"] == "consumer":
         return ConsumerMember(
@@ -34,7 +48,7 @@ def make_member(config: Mapping[str, Any]) -> Member:
             jitter,
         )
     settings = MemberSettings(**{name: config[name] for name in _FIELDS})
-    return ClassicMember(settings, resolved(config["partition_assignment_strategy"]), jitter)
+    return ClassicMember(settings, assignors, jitter)
 
 
 def jitter() -> float:

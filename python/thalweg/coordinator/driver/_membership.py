@@ -13,10 +13,11 @@ are handed out, as nobody would commit them.
 import contextlib
 import functools
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._figures import Figures
@@ -114,6 +115,7 @@ class Membership:
         self,
         consumer: Any,
         config: Mapping[str, Any],
+        assignors: Sequence[AbstractPartitionAssignor],
         topics: Topics,
         offsets: CommittedOffsets,
         on_answer: Callable[[Any], object],
@@ -126,7 +128,7 @@ class Membership:
         self._topics = topics
         self._offsets = offsets
         self._on_answer = on_answer
-        self._member = make_member(config)
+        self._member = make_member(config, assignors)
         self._node = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
         self._chores: deque[Chore] = deque()
