@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from tests.integration.clients import Clients, fill, read
+from tests.integration.clients import Clients, fill, read, within
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, OffsetAndMetadata, TopicPartition
-from thalweg.errors import IllegalStateError, KafkaError
+from thalweg.errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+)
 
 
 def _group(topic: str) -> str:
@@ -189,6 +196,36 @@ def test_a_commit_that_is_refused_raises(start_embedded: Any, clients: Clients) 
     ):
         consumer.commit({TopicPartition("refusing", 0): OffsetAndMetadata(1)})
     assert type(caught.value).__name__ == "GroupAuthorizationFailedError"
+
+
+def test_a_commit_for_a_partition_that_does_not_exist_says_so(
+    broker: Broker, clients: Clients, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tried again until the time is over, as in Java, but not in silence."""
+    topic = broker.create_topic("absent")
+    consumer = _reader(clients, broker, topic)
+    absent = {TopicPartition(topic, 7): OffsetAndMetadata(1)}
+    reason = f"committing the offset of {topic}-7: This server does not host"
+    with (
+        caplog.at_level(logging.WARNING, "thalweg.coordinator"),
+        within(15, at_least_s=1),
+        pytest.raises(KafkaTimeoutError, match=reason) as caught,
+    ):
+        consumer.commit(absent, timeout_ms=2500)
+    assert isinstance(caught.value.__cause__, UnknownTopicOrPartitionError)
+    told = [each.getMessage() for each in caplog.records if each.name == "thalweg.coordinator"]
+    assert [reason in each for each in told] == [True]
+
+
+def test_a_commit_succeeds_once_its_partition_is_there(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("appears")
+    consumer = _reader(clients, broker, topic)
+    late = TopicPartition(topic, 1)
+    making = threading.Timer(0.5, clients.admin(broker).create_partitions, [{topic: 2}])
+    making.start()
+    consumer.commit({late: OffsetAndMetadata(1)}, timeout_ms=20_000)
+    making.join()
+    assert consumer.committed(late) == 1
 
 
 def test_a_lost_connection_to_the_coordinator_is_made_again(

@@ -14,6 +14,7 @@ from thalweg.errors import (
     NotCoordinatorError,
     OffsetMetadataTooLargeError,
     UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
     UnstableOffsetCommitError,
 )
 from thalweg.interceptor import ConsumerInterceptor
@@ -319,6 +320,26 @@ def test_a_commit_waits_for_the_asynchronous_ones_before_it(make):
     consumer.commit({ZERO: OffsetAndMetadata(2)})
     order.append("sync")
     assert order == ["async", "sync"]
+
+
+def test_a_partition_that_does_not_exist_is_warned_of_once_and_named_at_the_end(make, caplog):
+    """Retriable in commits, as in Java: it may be new."""
+    consumer = make()
+    consumer.client.answers["OffsetCommit"] = committed(p1=3)
+    with pytest.raises(KafkaTimeoutError, match="t-1: This server does not host") as caught:
+        consumer.commit({ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}, timeout_ms=30)
+    assert isinstance(caught.value.__cause__, UnknownTopicOrPartitionError)
+    assert len(consumer.client.requests) > 2
+    (warning,) = [each for each in caplog.records if each.name == "thalweg.coordinator"]
+    assert "committing the offset of t-1" in warning.getMessage()
+
+
+def test_a_last_try_that_is_cut_short_does_not_hide_why_those_before_it_failed(make):
+    consumer = make()
+    answers = [committed(p0=3), KafkaTimeoutError("no answer yet")]
+    consumer.client.answers["OffsetCommit"] = answers
+    with pytest.raises(KafkaTimeoutError, match="t-0: This server does not host"):
+        consumer.commit({ZERO: OffsetAndMetadata(1)}, timeout_ms=30)
 
 
 def test_a_callback_that_raises_is_logged_and_the_rest_run(make, caplog):

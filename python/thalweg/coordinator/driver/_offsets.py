@@ -37,6 +37,7 @@ from thalweg.errors import (
     RetriableError,
     StaleMemberEpochError,
     UnknownMemberIdError,
+    UnknownTopicOrPartitionError,
 )
 from thalweg.interceptor import notify
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -410,6 +411,8 @@ class CommittedOffsets:
         """Runs `once(deadline)` until it does not raise a retriable error, within the limit."""
         deadline = now_ms() + timeout_ms
         backoff_ms = float(self._config["retry_backoff_ms"])
+        last: RetriableError | None = None
+        is_told = False
         while True:
             self._member.keep_up()
             try:
@@ -417,12 +420,19 @@ class CommittedOffsets:
             except RebalanceInProgressError:
                 raise  # only the application's own poll can end a rebalance
             except RetriableError as error:
+                # A try that was cut short says less than the one before it.
+                if last is None or not isinstance(error, KafkaTimeoutError):
+                    last = error
                 if now_ms() + backoff_ms >= deadline:
                     raise KafkaTimeoutError(
                         f"{doing} for group {self._group_id} took longer than {timeout_ms} ms;"
-                        f" the last error: {error}"
-                    ) from error
+                        f" the last error: {last}"
+                    ) from last
                 log.debug("%s: %s; trying again", doing, error)
+                if isinstance(error, UnknownTopicOrPartitionError) and not is_told:
+                    # It may be new, as in Java; or there is none, which who waits should know.
+                    log.warning("%s (tried again for at most %d ms)", error, timeout_ms)
+                    is_told = True
             yield Wait(None, now_ms() + backoff_ms)
             backoff_ms = min(2 * backoff_ms, self._config["retry_backoff_max_ms"])
 
