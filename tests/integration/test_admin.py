@@ -12,7 +12,7 @@ from tests.integration.clients import Clients, fill, within
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import OffsetSpec, TopicPartition
-from thalweg.admin import NewTopic
+from thalweg.admin import ConfigResource, NewTopic
 from thalweg.errors import (
     IllegalStateError,
     InvalidConfigurationError,
@@ -179,6 +179,37 @@ def test_records_are_deleted_up_to_an_offset(broker: Broker, clients: Clients) -
     admin.delete_records({where: 12})
     assert admin.list_partition_offsets({where: OffsetSpec.EARLIEST})[where].offset == 12
     assert admin.list_partition_offsets({where: OffsetSpec.LATEST})[where].offset == 30
+
+
+DEFAULTS = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.ms": "604800000",
+}
+
+
+def test_a_topics_options_are_described_with_their_defaults(
+    broker: Broker, clients: Clients
+) -> None:
+    own = {"retention.ms": "-1", "segment.bytes": "1048576"}
+    topic = broker.create_topic("described", configs=own)
+    resource, admin = ConfigResource("topic", topic), clients.admin(broker)
+    described = admin.describe_configs([resource], config_filter="all")["topic"][topic]
+    assert {name: described[name]["value"] for name in DEFAULTS} == DEFAULTS | own
+    sources = {name: described[name]["config_source"] for name in DEFAULTS}
+    assert {name for name in sources if sources[name] == "DYNAMIC_TOPIC_CONFIG"} == set(own)
+    # With eligible leader replicas (KIP-966) Kafka keeps it for the whole cluster.
+    if not broker.embedded:
+        del sources["min.insync.replicas"]
+    assert {sources[name] for name in sources.keys() - own} == {"DEFAULT_CONFIG"}
+    modified = admin.describe_configs([resource])["topic"][topic]
+    assert {name: each["value"] for name, each in modified.items() if name in sources} == own
 
 
 def test_the_cluster_is_described(broker: Broker, clients: Clients) -> None:
