@@ -200,10 +200,7 @@ class Broker:
             token = next(self._tokens)
             self._replies[token] = reply
             number = VERSIONS[api] if version is None else version
-            before = self.view
             self._step(Arrived(token, api, number, body, client_id, "/127.0.0.1"))
-            if api == "JoinGroup" and not body["MemberId"]:
-                self.world.laws.joined_anew(body.get("GroupInstanceId"), before, self.view)
 
     def _member(self, body: dict[str, Any]) -> tuple[dict[str, Any] | None, int]:
         """The rules of `ClassicGroup.validateMember`, out of the view."""
@@ -464,7 +461,14 @@ class Client:
 
     def _deliver(self, api: str, body: Any, answer: Any, broken: Any) -> None:
         broker = self.world.broker
-        self.world.deliver(lambda: broker.request(api, body, answer), broken)
+
+        def arrive() -> None:
+            before = broker.view
+            broker.request(api, body, answer)
+            if api == "JoinGroup" and not body["MemberId"]:
+                self.world.laws.joined_anew(body.get("GroupInstanceId"), before, broker.view)
+
+        self.world.deliver(arrive, broken)
 
     def _send_commit(self) -> None:
         said = self.member.group_metadata()
