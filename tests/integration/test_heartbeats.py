@@ -158,7 +158,6 @@ def test_a_busy_application_stays_in_its_group(kafka: Broker, clients: Clients) 
     wait_until(lambda: not member.members(), 20)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="usleep is POSIX")
 def test_a_member_that_computes_before_it_reads_the_answer_to_its_join_stays(
     kafka: Broker, clients: Clients
 ) -> None:
@@ -176,7 +175,7 @@ def test_a_member_that_computes_before_it_reads_the_answer_to_its_join_stays(
     before = consumer.group_metadata()
     consumer.subscribe(topics[:1])
     consumer.poll(0)  # sends JoinGroup, and does not wait
-    _hold_the_gil(2 * SESSION_MS / 1000)
+    hold_the_gil(2 * SESSION_MS / 1000)
     (found,) = consumer.client.request(
         "DescribeGroups", {"Groups": [group]}, ("coordinator", "group", group)
     )["Groups"]
