@@ -49,7 +49,7 @@ async def _any_of_them(consumer: Consumer, found: list[int]) -> None:
 
 @pytest.mark.parametrize("read", [*READS, _any_of_them], ids=lambda read: read.__name__)
 def test_a_cancelled_read_has_taken_no_record(broker: Broker, clients: Clients, read: Read) -> None:
-    """Scenario 43, wherever it is cancelled: at its start, while it waits, as the record comes, after that."""
+    """Scenario 43: at its start, while it waits, as the record comes, after that."""
     count = scaled(3_000, 300)
     topic = filled(broker, clients, 20)
     producer = clients.producer(broker)
