@@ -786,7 +786,7 @@ class Consumer(Generic[_K_co, _V_co]):
         with the answer's GenerationId and MemberId in the body, whatever Python does; unless
         `_heartbeat`, `_stop_heartbeat` or this was called meanwhile.
 
-        Errors as `_heartbeat`."""
+        `timeout_ms` is that of `Client.submit`. ValueError as `Client.submit` and `_heartbeat`."""
 
     def _stop_heartbeat(self) -> None:
         """Ends heartbeats and the watch over polls. The answer to one in flight is told only if

@@ -167,6 +167,31 @@ def test_a_member_that_is_given_an_id_joins_with_it_at_once():
     assert bench.member.state is MemberState.PREPARING_REBALANCE
 
 
+def test_heartbeats_go_with_a_join_and_begin_as_it_is_answered():
+    bench = Bench(heartbeat_interval_ms=700)
+    bench.stable(generation=7)
+    bench.beat(REBALANCING)
+    beats = bench.join().heartbeats
+    assert (beats.api, beats.interval_ms) == ("Heartbeat", 700)
+    # The answer's own take the place of these two.
+    assert beats.body == {"GroupId": "g", "MemberId": "m", "GenerationId": 7}
+    assert bench.beat(UNKNOWN) == []  # of the generation before
+
+
+def test_what_a_join_would_begin_is_stopped_by_who_goes():
+    for event in (Unsubscribed(), Closed(True), Closed(False)):
+        bench = Bench()
+        bench.join()
+        assert bench.tell(event)[0] == StopHeartbeats()
+
+
+def test_a_group_that_chose_another_protocol_is_sent_no_heartbeats():
+    bench = Bench()
+    stop, told = bench.joined(bench.join(), ProtocolName="another")
+    assert stop == StopHeartbeats()
+    assert isinstance(told.error, InconsistentGroupProtocolError)
+
+
 def test_a_follower_syncs_without_assignments_and_beats_from_then_on():
     bench = Bench()
     beats, sync = bench.joined(bench.join(), 7)
@@ -269,8 +294,8 @@ def test_an_eager_member_gives_all_up_before_it_joins_again():
     bench.stable(*parts(0, 1))
     assert bench.beat(REBALANCING) == []
     assert wants_poll(bench.member)
-    commit, revoke, stop, send = bench.poll()
-    assert (commit, revoke, stop) == (AutoCommit(), Revoke(parts(0, 1)), StopHeartbeats())
+    commit, revoke, send = bench.poll()
+    assert (commit, revoke) == (AutoCommit(), Revoke(parts(0, 1)))
     said = Subscription.decode(send.body["Protocols"][0]["Metadata"])
     assert (said.owned_partitions, said.generation_id) == ([], 1)
 

@@ -14,6 +14,7 @@ import heapq
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from thalweg.coordinator.classic.group import GroupSettings
@@ -409,11 +410,9 @@ class Client:
             case Send():
                 self._send(action)
             case Heartbeats():
-                self._beats = action
-                self._beat_number += 1
-                self._beat(self._beat_number)
+                self._repeat(action)
             case StopHeartbeats():
-                self._beats = None
+                self._repeat(None)
             case AutoCommit():
                 self._send_commit()
             case WatchTopics(topics):
@@ -447,8 +446,17 @@ class Client:
         if isinstance(body, list):
             body = body[0][1]  # the newest form
 
+        if action.heartbeats is not None:
+            self._repeat(None)
+        order = self._beat_number
+
         def answer(got: dict[str, Any]) -> None:
-            self.world.deliver(lambda: self.tell(Answered(action.token, got)), broken)
+            def arrive() -> None:
+                if order == self._beat_number:
+                    self._admit(action.heartbeats, got)
+                self.tell(Answered(action.token, got))
+
+            self.world.deliver(arrive, broken)
 
         def broken() -> None:
             self.tell(Answered(action.token, None, KafkaConnectionError("gone")))
@@ -486,6 +494,18 @@ class Client:
         self._deliver("OffsetCommit", body, answer, lambda: None)
 
     # -------------------------------------------------------------- Rust: heartbeats
+
+    def _repeat(self, beats: Heartbeats | None) -> None:
+        self._beats = beats
+        self._beat_number += 1
+        self._beat(self._beat_number)
+
+    def _admit(self, beats: Heartbeats | None, joined: dict[str, Any]) -> None:
+        """The answer to a JoinGroup is here, whether the application takes it in or not."""
+        if beats is not None and self.alive and not joined["ErrorCode"]:
+            body: Any = beats.body
+            who = {name: joined[name] for name in ("GenerationId", "MemberId")}
+            self._repeat(replace(beats, body=body | who))
 
     def _beat(self, number: int) -> None:
         beats = self._beats

@@ -46,15 +46,27 @@ impl NamedRequest {
             .find_map(|(_, body)| body.get(name)?.as_int())
     }
 
-    /// Changes a field of the top level wherever it is.
+    /// Changes a field wherever it is, in the structs of arrays too.
     pub(crate) fn set(&mut self, name: &str, value: &Value) {
         for (_, body) in &mut self.bodies {
-            if let Value::Struct(fields) = body
-                && let Some((_, field)) = fields.iter_mut().find(|(known, _)| *known == name)
-            {
-                field.clone_from(value);
+            set_in(body, name, value);
+        }
+    }
+}
+
+fn set_in(body: &mut Value, name: &str, value: &Value) {
+    match body {
+        Value::Struct(fields) => {
+            for (known, field) in fields {
+                if *known == name {
+                    field.clone_from(value);
+                } else {
+                    set_in(field, name, value);
+                }
             }
         }
+        Value::Array(items) => items.iter_mut().for_each(|item| set_in(item, name, value)),
+        _ => {}
     }
 }
 

@@ -60,8 +60,8 @@ impl Sent {
             version: body.version,
             reader: body.reader,
         });
-        if let (Ok(response), Some(hear)) = (&response, pending.request.on_answer.take()) {
-            hear(response);
+        if let (Ok(response), Some(on_answer)) = (&response, pending.request.on_answer.take()) {
+            on_answer(response);
         }
         pending.reply.send(response.map_err(ClientError::from));
         None

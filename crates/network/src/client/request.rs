@@ -71,8 +71,8 @@ const WAITS: [ApiKey; 2] = [ApiKey::JOIN_GROUP, ApiKey::SYNC_GROUP];
 /// Writes the body in the version that was agreed; may be called again after a lost connection.
 pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
 
-/// Hears an answer on the I/O thread, before whoever asked does.
-pub(crate) type OnAnswer = Box<dyn FnOnce(&Response) + Send>;
+/// Called with an answer on the I/O thread, before whoever asked has it; must not block.
+pub type OnAnswer = Box<dyn FnOnce(&Response) + Send>;
 
 /// One request.
 pub struct Request {
@@ -84,7 +84,7 @@ pub struct Request {
     pub timeout: Option<Duration>,
     /// None = `Group` for coordinators (`Rebalance` for what waits there), else `General`.
     pub purpose: Option<Purpose>,
-    pub(crate) on_answer: Option<OnAnswer>,
+    pub on_answer: Option<OnAnswer>,
 }
 
 impl Request {

@@ -12,7 +12,8 @@ use super::manager::HeartbeatPlan;
 use crate::client::Response;
 
 /// What identifies a member, in the answer to a `JoinGroup` and in a `Heartbeat`.
-const IDENTITY: [&str; 2] = ["GenerationId", "MemberId"];
+const GENERATION: &str = "GenerationId";
+const MEMBER: &str = "MemberId";
 
 /// The last one that the I/O thread has not taken up: the order's generation, and what to repeat.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(super) struct Admissions(Mutex<Option<(u64, HeartbeatPlan)>>);
 impl Admissions {
     /// Nothing, if the answer refuses the member.
     pub(super) fn note(&self, generation: u64, mut plan: HeartbeatPlan, answer: &Response) {
-        // A copy of a few pointers; who asked reads it, too.
+        // Decoded once more by who asked, who may not do so for minutes.
         let Ok(body) = answer.clone().decode_by_name() else {
             return;
         };
@@ -29,9 +30,12 @@ impl Admissions {
         if code != Some(i64::from(ErrorCode::NONE.0)) {
             return;
         }
-        for name in IDENTITY {
-            if let Some(value) = body.get(name) {
-                plan.request.set(name, value);
+        if let (Some(generation), Some(member)) = (body.get(GENERATION), body.get(MEMBER)) {
+            plan.request.set(GENERATION, generation);
+            plan.request.set(MEMBER, member);
+            // Brokers before 2.2 name a new member in this answer only.
+            if let Some(leave) = &mut plan.leave {
+                leave.set(MEMBER, member);
             }
         }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, plan));

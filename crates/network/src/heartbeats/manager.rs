@@ -162,11 +162,16 @@ impl HeartbeatManager {
         let Some(order) = self.order.take() else {
             return;
         };
-        if !self.shared.notable.expire(order.generation) {
+        let Shared {
+            notable,
+            poll_watch,
+            ..
+        } = &*self.shared;
+        // Together: the watch of an order that is given just now must go on.
+        if !notable.expire(order.generation, || poll_watch.unwatch()) {
             // The application is here, with an order that is still to come; this one is over.
             return;
         }
-        self.shared.poll_watch.unwatch();
         self.drop_unsent();
         let HeartbeatPlan {
             target,

@@ -85,9 +85,8 @@ impl Heartbeats {
     }
 
     pub(crate) fn start(&self, client: &Client<ConsumerRole>, plan: HeartbeatPlan) {
-        self.shared.poll_watch.watch(clock::now());
-        let generation = self.shared.notable.renew();
-        // Nobody waits for it: a client that is closed has no heart.
+        let generation = self.renew_and_watch();
+        // Nobody waits for these calls: a client that is closed has no heart.
         drop(client.call(move |role, _, now| role.heartbeats.start(generation, plan, now)));
     }
 
@@ -99,20 +98,35 @@ impl Heartbeats {
         mut request: Request,
         plan: HeartbeatPlan,
     ) -> Ticket<Response> {
-        self.shared.poll_watch.watch(clock::now());
-        let generation = self.shared.notable.renew();
+        let generation = self.renew_and_watch();
         drop(client.call(|role, _, _| role.heartbeats.stop()));
         let shared = Arc::clone(&self.shared);
         request.on_answer = Some(Box::new(move |answer| {
-            shared.admissions.note(generation, plan, answer);
+            // Else it must not take the place of the answer to a later one.
+            if shared.notable.is_current(generation) {
+                shared.admissions.note(generation, plan, answer);
+            }
         }));
         client.view().request(request)
     }
 
     pub(crate) fn stop(&self, client: &Client<ConsumerRole>) {
-        self.shared.poll_watch.unwatch();
-        self.shared.notable.renew();
+        let Shared {
+            notable,
+            poll_watch,
+            ..
+        } = &*self.shared;
+        notable.renew(|| poll_watch.unwatch());
         drop(client.call(|role, _, _| role.heartbeats.stop()));
+    }
+
+    fn renew_and_watch(&self) -> u64 {
+        let Shared {
+            notable,
+            poll_watch,
+            ..
+        } = &*self.shared;
+        notable.renew(|| poll_watch.watch(clock::now()))
     }
 
     pub(crate) fn take_notable(&self) -> Vec<HeartbeatOutcome> {

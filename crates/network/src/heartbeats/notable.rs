@@ -72,9 +72,11 @@ impl Notable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new order: its generation. What went wrong before is forgotten.
-    pub(crate) fn renew(&self) -> u64 {
+    /// A new order: its generation. What went wrong before is forgotten. `and` is done before the
+    /// order in force can [expire](Self::expire).
+    pub(crate) fn renew(&self, and: impl FnOnce()) -> u64 {
         let mut state = self.lock();
+        and();
         state.generation += 1;
         state.outcomes.retain(is_good);
         state.generation
@@ -99,8 +101,9 @@ impl Notable {
         self.reentry.ask();
     }
 
-    /// The application stayed away too long; false if it has given another order meanwhile.
-    pub(crate) fn expire(&self, generation: u64) -> bool {
+    /// The application stayed away too long; false, and nothing is done, if it has given another
+    /// order meanwhile.
+    pub(crate) fn expire(&self, generation: u64, and: impl FnOnce()) -> bool {
         {
             let mut state = self.lock();
             if state.generation != generation {
@@ -108,6 +111,7 @@ impl Notable {
             }
             state.generation += 1;
             state.expired = true;
+            and();
         }
         self.reentry.ask();
         true
@@ -145,7 +149,7 @@ mod tests {
     #[test]
     fn only_the_newest_are_kept_and_taken_once() {
         let notable = notable();
-        let generation = notable.renew();
+        let generation = notable.renew(|| {});
         let before = notable.reentry.count();
         for code in 1..=NOTABLE_MAX as i16 + 5 {
             notable.tell(generation, Ok(answer(code)));
@@ -160,11 +164,11 @@ mod tests {
     #[test]
     fn a_new_order_forgets_failures_and_keeps_good_news() {
         let notable = notable();
-        let generation = notable.renew();
+        let generation = notable.renew(|| {});
         notable.tell(generation, Ok(answer(22)));
         notable.tell(generation, Err(ClientError::Closed));
         notable.tell(generation, Ok(answer(0)));
-        notable.renew();
+        notable.renew(|| {});
         notable.tell(generation, Ok(answer(25)));
         notable.tell(generation, Ok(answer(0)));
         assert_eq!(notable.take(), [Ok(answer(0)), Ok(answer(0))]);
@@ -173,12 +177,12 @@ mod tests {
     #[test]
     fn only_the_order_in_force_expires_and_it_does_so_once() {
         let notable = notable();
-        let old = notable.renew();
-        let generation = notable.renew();
-        assert!(!notable.expire(old));
+        let old = notable.renew(|| {});
+        let generation = notable.renew(|| {});
+        assert!(!notable.expire(old, || {}));
         assert!(!notable.take_expired());
-        assert!(notable.expire(generation));
-        assert!(!notable.expire(generation));
+        assert!(notable.expire(generation, || {}));
+        assert!(!notable.expire(generation, || {}));
         assert!(notable.take_expired());
         assert!(!notable.take_expired());
     }

@@ -12,6 +12,7 @@ use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
 use thalweg_protocol::messages::join_group::JoinGroupResponse;
+use thalweg_protocol::messages::leave_group::LeaveGroupRequest;
 use thalweg_protocol::{ApiKey, ErrorCode, Reader, Str, frame};
 use tokio::time::Instant;
 
@@ -175,7 +176,12 @@ async fn they_begin_with_the_answer_to_a_join_though_nobody_has_read_it() {
     client.start_heartbeats(plan(classic(5)));
     pass(4).await;
     assert_eq!(broker.got(ApiKey::HEARTBEAT).len(), 1);
-    let joining = client.join(join(), plan(classic(-1)));
+    let row = vec![("MemberId", "".into()), ("Reason", "no poll".into())];
+    let members = Value::Array(vec![Value::Struct(row)]);
+    let fields = vec![("GroupId", "g".into()), ("Members", members)];
+    let leave = Some(named(ApiKey::LEAVE_GROUP, fields));
+    let new = plan(classic(-1));
+    let joining = client.join(join(), HeartbeatPlan { leave, ..new });
     pass(19).await;
     assert_eq!(broker.got(ApiKey::HEARTBEAT).len(), 1, "the join is enough");
     pass(11).await;
@@ -186,7 +192,10 @@ async fn they_begin_with_the_answer_to_a_join_though_nobody_has_read_it() {
     assert!(joining.is_done());
     // Who is not polled by anyone leaves as any member does.
     pass(300).await;
-    assert_eq!(broker.got(ApiKey::LEAVE_GROUP).len(), 1);
+    let left = broker.got(ApiKey::LEAVE_GROUP);
+    assert_eq!(left.len(), 1);
+    let leave = left[0].decode::<LeaveGroupRequest>();
+    assert_eq!(leave.members[0].member_id, "m8");
     assert!(client.take_poll_expired());
 }
 

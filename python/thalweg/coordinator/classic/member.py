@@ -118,7 +118,8 @@ class ClassicMember:
         self._synced: Assignment | None = None  # to be told at the next Polled
         # What goes on once the callbacks of the last step are done.
         self._after_callbacks: Callable[[float], None] | None = None
-        self._beating = False
+        self._ordered = False  # heartbeats, or a JoinGroup that begins them
+        self._beating = False  # what they bring is of this membership
 
     # ------------------------------------------------------------------ in and out
 
@@ -150,7 +151,7 @@ class ClassicMember:
             case CommitAnswered(code, generation):
                 self._commit_answered(code, generation)
             case PollExpired():
-                self._beating = False
+                self._ordered = self._beating = False
                 self._reset("max_poll_interval_ms was exceeded", keep_id=False)
         self._maybe_join(now)
         actions, self._actions = self._actions, []
@@ -279,7 +280,6 @@ class ClassicMember:
             self._send_join()
 
     def _send_join(self) -> None:
-        self._stop_heartbeats()  # a JoinGroup that waits keeps the session alive by itself
         topics = self._topics or frozenset()
         self._joined_topics = topics
         self._leader.resign()
@@ -290,6 +290,8 @@ class ClassicMember:
             self._tell(error)
             return
         body = requests.join(self._settings, self.member_id, said, self._rejoin_reason or "")
+        # A JoinGroup that waits keeps the session alive by itself; its answer begins them again.
+        self._ordered, self._beating = True, False
         beats = requests.heartbeats(self._settings, self.member_id, self.generation)
         self._send("JoinGroup", body, self._settings.join_timeout_ms, beats)
 
@@ -321,12 +323,13 @@ class ClassicMember:
         self._protocol = body["ProtocolName"] or ""
         same_type = body.get("ProtocolType") in (None, requests.PROTOCOL_TYPE)
         if not same_type or self._protocol not in self._assignors:
+            self._stop_heartbeats()
             chosen = f"the group has chosen {body.get('ProtocolType')} {self._protocol!r}"
             self._tell(InconsistentGroupProtocolError(chosen))
             return
         self.generation, self.member_id = body["GenerationId"], body["MemberId"]
         self.state = move(CLASSIC_MEMBER, self.state, MemberState.COMPLETING_REBALANCE)
-        self._beating = True
+        self._ordered = self._beating = True
         self._actions.append(requests.heartbeats(self._settings, self.member_id, self.generation))
         if body["Leader"] != self.member_id:
             self._follow()
@@ -452,8 +455,9 @@ class ClassicMember:
     # ------------------------------------------------------------------ heartbeats, commits
 
     def _stop_heartbeats(self) -> None:
-        if self._beating:
-            self._beating = False
+        self._beating = False
+        if self._ordered:
+            self._ordered = False
             self._actions.append(StopHeartbeats())
 
     def _heartbeat_answered(self, body: Mapping[str, Any] | None, error: KafkaError | None) -> None:

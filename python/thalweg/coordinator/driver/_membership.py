@@ -418,16 +418,20 @@ class Membership:
         self._leaves = True
         try:
             yield from self._give_up(event, deadline_ms, commit)
+            yield from self._until_left(min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS))
         finally:
             self._leaves = False
-        answered_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
+            # Also if it was interrupted: a static member's would keep it in the group.
+            self._consumer._stop_heartbeat()
+            self._figures.left()
+
+    def _until_left(self, deadline_ms: float) -> Waiting[None]:
+        """Waits for the answer to LeaveGroup."""
         for token, sent in list(self._requests.items()):
             with contextlib.suppress(KafkaError):
-                yield Wait(sent.request, answered_ms)
+                yield Wait(sent.request, deadline_ms)
             if self._requests.pop(token, None) is not None:
                 self._step(self._answer(token, sent))
-        self._consumer._stop_heartbeat()
-        self._figures.left()
 
     def _give_up(self, event: MemberEvent, deadline_ms: float, commit: bool) -> Waiting[None]:
         """All partitions, with the chores that this takes."""
