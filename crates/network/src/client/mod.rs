@@ -23,7 +23,7 @@ use inbox::{Calls, Inbox};
 
 pub use by_name::NamedRequest;
 pub(crate) use pending::{Pending, Sent, Step};
-pub use request::{EncodeBody, Request, RequestTarget, Response, VersionChoice};
+pub use request::{EncodeBody, OnAnswer, Request, RequestTarget, Response, VersionChoice};
 pub use ticket::Ticket;
 pub(crate) use ticket::ticket;
 pub use view::ClientView;
