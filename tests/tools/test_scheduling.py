@@ -39,10 +39,13 @@ def test_the_longest_files_begin_and_single_tests_fill_what_is_left_before_the_r
 
 
 def test_one_process_runs_all_of_a_file():
-    """With the scheduler and the plugin as they are installed, not only by their rules."""
+    """With the scheduler and the plugin as they are installed, not only by their rules.
+
+    By itself `--dist load` spreads a file's tests over all processes, which `loadscope` would not.
+    """
     files = ["tests/unit/test_partitioner.py", "tests/unit/test_structs.py"]
-    pytest_ = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadscope", "-v", *files]
-    ran = subprocess.run(pytest_, cwd=ROOT, capture_output=True, text=True, check=True)
+    pytest_ = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "load", "-v", *files]
+    ran = subprocess.run(pytest_, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120)
     processes: dict[str, set[str]] = {}
     for process, file in re.findall(r"^\[(gw\d)\].* PASSED (\S+?)::", ran.stdout, re.MULTILINE):
         processes.setdefault(file, set()).add(process)
