@@ -35,7 +35,8 @@ def sample():
     while not full.wait(0.002):
         sizes.append(process.memory_info().rss)
 
-sampler = threading.Thread(target=sample)
+# A daemon: an error ends the program with its message.
+sampler = threading.Thread(target=sample, daemon=True)
 sampler.start()
 value, large, fitted = bytes(1000), bytes(1_000_000), 0
 try:
