@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 import sysconfig
 import textwrap
+import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
+
+# Below the time of a test: who hangs is told with what it printed.
+LIMIT_S = 240
 
 SESSION = """
 import os, sys
@@ -47,7 +51,7 @@ def run(
         cwd=cwd,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=LIMIT_S,
         check=False,
     )
 
@@ -66,16 +70,28 @@ def run_on_a_terminal(
         stderr=its,
     )
     os.close(its)
-    parts: list[bytes] = []
     try:
-        with suppress(OSError):  # how Linux says that nobody writes any more
-            while part := os.read(ours, 65_536):
-                parts.append(part)
-        status = process.wait(60)
+        text = _read_to_the_end(ours)
+        status = process.wait(30)
     finally:
         process.kill()
+        process.wait()
         os.close(ours)
-    return status, b"".join(parts).decode()
+    return status, text
+
+
+def _read_to_the_end(terminal: int) -> str:
+    parts: list[bytes] = []
+    end = time.monotonic() + LIMIT_S
+    while (left := end - time.monotonic()) > 0 and select.select([terminal], [], [], left)[0]:
+        try:
+            part = os.read(terminal, 65_536)
+        except OSError:  # how Linux says that nobody writes any more
+            part = b""
+        if not part:
+            return b"".join(parts).decode()
+        parts.append(part)
+    raise AssertionError(f"it hangs: {b''.join(parts).decode(errors='replace')}")
 
 
 def printed(code: str, env: Mapping[str, str], cwd: Path, interpreter: str = sys.executable) -> str:
