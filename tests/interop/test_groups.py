@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration import storm_checks
-from tests.interop.members import Crew, MakeCrew, Shared
+from tests.interop.members import LEAVE_LIMIT_S, Crew, MakeCrew, Shared
 from tests.support.brokers import Broker, Brokers
 from tests.support.clients.member import CONSUMER
 from tests.support.scale import scaled
@@ -22,13 +22,16 @@ from thalweg import KafkaProducer
 KINDS = ("kafka-4.3", "embedded")
 PARTITIONS = 12
 RECORDS = 1_000_000
-LIMIT_S = 300
+STEPS = 5
+STEP_LIMIT_S, LIMIT_S = 60, 300
 # Of the five that share the stream the first and third are killed, and the second leaves.
 CLASSIC = ("thalweg", "confluent-kafka", "kafka-python", "java", "thalweg")
 KIP_848 = ("thalweg", "confluent-kafka", "java", "confluent-kafka", "thalweg")
 MIXED = ("thalweg", "confluent-kafka", "kafka-python", "java", "aiokafka")
 
-pytestmark = pytest.mark.timeout(2 * LIMIT_S)
+# A wait that fails says what it waited for, so all of them together come first: two of each step,
+# the joining, the last flush and reading, four members that leave; and a minute for the rest.
+pytestmark = pytest.mark.timeout((2 * STEPS + 3) * STEP_LIMIT_S + LIMIT_S + 4 * LEAVE_LIMIT_S)
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -72,23 +75,24 @@ def come_and_go(
     group: Crew, clients: tuple[str, ...], producer: KafkaProducer[Any, Any], topic: str
 ) -> None:
     count = scaled(RECORDS)
-    step = count // 8
+    step = count // (STEPS + 3)
     numbers = iter(range(count))
 
     def send(some: int) -> None:
         for number in itertools.islice(numbers, some):
             producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
-        producer.flush(60)
+        producer.flush(STEP_LIMIT_S)
 
     def goes_on() -> None:
         before = group.count()
         send(step)
-        wait_until(lambda: group.count() >= before + step // 2, 60, every=0.2, what="reading")
+        enough = before + step // 2
+        wait_until(lambda: group.count() >= enough, STEP_LIMIT_S, every=0.2, what="reading")
 
     first = group.join(clients[0])
     goes_on()
     second, third, *_ = [group.join(client) for client in clients[1:]]
-    wait_until(group.have_joined, 60, every=0.2, what="all joined")
+    wait_until(group.have_joined, STEP_LIMIT_S, every=0.2, what="all joined")
     goes_on()
     group.kill(first)
     goes_on()
