@@ -11,8 +11,8 @@ import itertools
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from tests.integration.storm_history import History
 from tests.support import java, peers
@@ -21,6 +21,7 @@ from tests.support.clients.member import CONSUMER
 from tests.support.paths import ROOT
 
 LEAVE_LIMIT_S = 60
+SESSION_MS = 6000
 # Without KIP-848's protocol: where the others speak it, these are classic members.
 CLASSIC_ONLY = ("kafka-python", "aiokafka")
 
@@ -67,17 +68,25 @@ class Member:
     """A member in a process of its own."""
 
     def __init__(
-        self, client: str, number: int, broker: Broker, topic: str, strategy: str, file: Path
+        self,
+        client: str,
+        number: int,
+        broker: Broker,
+        topic: str,
+        strategy: str,
+        session_ms: int,
+        file: Path,
     ) -> None:
         self.number, self.file, self.ended = number, file, False
         if client in CLASSIC_ONLY and strategy == CONSUMER:
             strategy = "range"
-        where = broker.bootstrap_servers, topic, group_of(topic), str(file), strategy, str(number)
+        where = broker.bootstrap_servers, topic, group_of(topic), str(file)
+        given = *where, strategy, str(session_ms), str(number)
         if client == "java":
-            command = java.command("GroupMember", *where, classes=java.compiled("GroupMember"))
+            command = java.command("GroupMember", *given, classes=java.compiled("GroupMember"))
         else:
             python = str(peers.python_of(client))
-            command = [python, "-m", "tests.support.clients.member", client, *where]
+            command = [python, "-m", "tests.support.clients.member", client, *given]
         self._errors = file.with_suffix(".err")
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
@@ -98,17 +107,24 @@ class Crew:
     """All members that there ever were."""
 
     def __init__(
-        self, broker: Broker, topic: str, partitions: int, strategy: str, folder: Path
+        self,
+        broker: Broker,
+        topic: str,
+        partitions: int,
+        strategy: str,
+        session_ms: int,
+        folder: Path,
     ) -> None:
-        self._broker, self._topic, self._strategy = broker, topic, strategy
-        self._folder = folder
+        self._broker, self._topic, self._folder = broker, topic, folder
+        self._strategy, self._session_ms = strategy, session_ms
         self.history = Shared(partitions)
         self.members: list[Member] = []
 
     def join(self, client: str) -> Member:
         number = len(self.members)
         file = self._folder / f"{self._topic}-member-{number}"
-        member = Member(client, number, self._broker, self._topic, self._strategy, file)
+        how = self._strategy, self._session_ms
+        member = Member(client, number, self._broker, self._topic, *how, file)
         self.members.append(member)
         return member
 
@@ -156,7 +172,18 @@ class Crew:
                 member.process.wait(30)
 
 
-MakeCrew = Callable[[Broker, str, int, str], Crew]
+class MakeCrew(Protocol):
+    """The fixture `crew`; `session_ms` is of classic members, others have the broker's."""
+
+    def __call__(
+        self,
+        broker: Broker,
+        topic: str,
+        partitions: int,
+        strategy: str,
+        *,
+        session_ms: int = SESSION_MS,
+    ) -> Crew: ...
 
 
 def group_of(topic: str) -> str:

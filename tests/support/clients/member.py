@@ -1,10 +1,11 @@
 """A member of a consumer group, of any client: writes down what it was given, read and committed.
 
-    python -m tests.support.clients.member CLIENT BOOTSTRAP TOPIC GROUP FILE STRATEGY NUMBER
+    python -m tests.support.clients.member CLIENT BOOTSTRAP TOPIC GROUP FILE STRATEGY SESSION NUMBER
 
-STRATEGY is `range` or `cooperative-sticky`, or `consumer` for KIP-848's protocol. It leaves the
-group and ends at the end of its input. Lines of the file are "time kind number ...", the time in ns
-and the kinds those of tests/integration/storm_history.py; who does not tell its generation has -1.
+STRATEGY is `range` or `cooperative-sticky`, or `consumer` for KIP-848's protocol; SESSION is the
+session's timeout in ms, which KIP-848 leaves to the broker. It leaves the group and ends at the end
+of its input. Lines of the file are "time kind number ...", the time in ns and the kinds those of
+tests/integration/storm_history.py; who does not tell its generation has -1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
-SESSION_MS, HEARTBEAT_MS = 6000, 500
+HEARTBEAT_MS = 500
 CONSUMER = "consumer"  # what group.protocol calls KIP-848's
 
 
@@ -87,7 +88,7 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
         group_id=arguments["group"],
         auto_offset_reset="earliest",
         enable_auto_commit=False,
-        **kafka_python_options(arguments["client"], arguments["strategy"]),
+        **kafka_python_options(arguments),
     )
     consumer.subscribe([arguments["topic"]], listener=Told())
     while not ended.is_set():
@@ -106,12 +107,13 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
     consumer.close()
 
 
-def kafka_python_options(client: str, strategy: str) -> dict[str, Any]:
+def kafka_python_options(arguments: dict[str, Any]) -> dict[str, Any]:
     """How a group is shared out, in kafka-python's options."""
+    strategy = arguments["strategy"]
     if strategy == CONSUMER:
         return {"group_protocol": strategy}
     wanted: Any = strategy
-    if client != "thalweg":
+    if arguments["client"] != "thalweg":
         from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
         from kafka.coordinator.assignors.range import RangePartitionAssignor
 
@@ -119,7 +121,7 @@ def kafka_python_options(client: str, strategy: str) -> dict[str, Any]:
         wanted = [known[strategy]]
     return {
         "partition_assignment_strategy": wanted,
-        "session_timeout_ms": SESSION_MS,
+        "session_timeout_ms": int(arguments["session_ms"]),
         "heartbeat_interval_ms": HEARTBEAT_MS,
     }
 
@@ -134,7 +136,7 @@ def confluent(arguments: dict[str, Any], log: Log, ended: threading.Event) -> No
             "group.id": arguments["group"],
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            **confluent_options(arguments["strategy"]),
+            **confluent_options(arguments),
         }
     )
 
@@ -178,13 +180,14 @@ def confluent(arguments: dict[str, Any], log: Log, ended: threading.Event) -> No
     consumer.close()
 
 
-def confluent_options(strategy: str) -> dict[str, Any]:
+def confluent_options(arguments: dict[str, Any]) -> dict[str, Any]:
     """The same in librdkafka's options, which refuses the classic ones beside `consumer`."""
+    strategy = arguments["strategy"]
     if strategy == CONSUMER:
         return {"group.protocol": strategy}
     return {
         "partition.assignment.strategy": strategy,
-        "session.timeout.ms": SESSION_MS,
+        "session.timeout.ms": int(arguments["session_ms"]),
         "heartbeat.interval.ms": HEARTBEAT_MS,
     }
 
@@ -219,7 +222,7 @@ async def _aiokafka(arguments: dict[str, Any], log: Log, ended: threading.Event)
         auto_offset_reset="earliest",
         enable_auto_commit=False,
         partition_assignment_strategy=[RangePartitionAssignor],
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=int(arguments["session_ms"]),
         heartbeat_interval_ms=HEARTBEAT_MS,
     )
     await consumer.start()
@@ -251,7 +254,7 @@ RUNS: dict[str, Callable[[dict[str, Any], Log, threading.Event], None]] = {
 
 
 def main() -> None:
-    names = ["client", "bootstrap", "topic", "group", "file", "strategy", "number"]
+    names = ["client", "bootstrap", "topic", "group", "file", "strategy", "session_ms", "number"]
     arguments: dict[str, Any] = dict(zip(names, sys.argv[1:], strict=True))
     ended = threading.Event()
 

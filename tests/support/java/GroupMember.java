@@ -21,7 +21,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * A member of a consumer group; what it writes down is told in tests/support/clients/member.py.
  *
- * <p>GroupMember BOOTSTRAP TOPIC GROUP FILE STRATEGY NUMBER
+ * <p>GroupMember BOOTSTRAP TOPIC GROUP FILE STRATEGY SESSION NUMBER
  */
 public final class GroupMember {
     private final Writer log;
@@ -31,7 +31,7 @@ public final class GroupMember {
 
     private GroupMember(String[] arguments) throws IOException {
         log = new FileWriter(arguments[3]);
-        number = arguments[5];
+        number = arguments[6];
         Properties config = new Properties();
         config.put("bootstrap.servers", arguments[0]);
         config.put("group.id", arguments[2]);
@@ -41,7 +41,7 @@ public final class GroupMember {
             config.put("group.protocol", "consumer"); // refuses what the classic protocol is set by
         } else {
             boolean cooperative = arguments[4].equals("cooperative-sticky");
-            config.put("session.timeout.ms", "6000");
+            config.put("session.timeout.ms", arguments[5]);
             config.put("heartbeat.interval.ms", "500");
             config.put("partition.assignment.strategy",
                     "org.apache.kafka.clients.consumer." + (cooperative ? "CooperativeStickyAssignor" : "RangeAssignor"));
