@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 HEARTBEAT_MS = 500
+POLL_RECORDS = 1000  # of confluent-kafka, between two commits
 CONSUMER = "consumer"  # what group.protocol calls KIP-848's
 
 
@@ -148,21 +149,31 @@ def confluent(arguments: dict[str, Any], log: Log, ended: threading.Event) -> No
     def assigned(_: Any, partitions: Any) -> None:
         log.assigned(generation(), (each.partition for each in partitions))
 
+    # Callbacks run within `poll`: what was read and not told yet goes with its partition, which may
+    # be back, from its committed offset, before the next record.
+    read: dict[int, list[int]] = {}
+
+    def drop(partitions: Any) -> list[int]:
+        numbers = [each.partition for each in partitions]
+        for each in numbers:
+            read.pop(each, None)
+        return numbers
+
     def revoked(_: Any, partitions: Any) -> None:
-        log.revoked(each.partition for each in partitions)
+        log.revoked(drop(partitions))
 
     def lost(_: Any, partitions: Any) -> None:
-        log.lost(each.partition for each in partitions)
+        log.lost(drop(partitions))
 
     consumer.subscribe([arguments["topic"]], on_assign=assigned, on_revoke=revoked, on_lost=lost)
     while not ended.is_set():
-        read: dict[int, list[int]] = {}
-        for message in consumer.consume(1000, 0.1):
-            if message.error():
-                continue
-            read.setdefault(message.partition(), []).append(message.offset())
-        # Callbacks run within `consume`, which may still give what was given up amid it.
-        read = {each: offsets for each, offsets in read.items() if each in log.owned}
+        read.clear()
+        for _ in range(POLL_RECORDS):
+            message = consumer.poll(0 if read else 0.1)
+            if message is None:
+                break
+            if not message.error() and message.partition() in log.owned:
+                read.setdefault(message.partition(), []).append(message.offset())
         for partition, offsets in read.items():
             log.read(partition, offsets)
         wanted = [
