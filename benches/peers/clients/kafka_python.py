@@ -31,13 +31,17 @@ def producer_of(case: Case) -> Any:
 def produce(case: Case) -> dict[str, Any]:
     values, producer = payloads(case.size), producer_of(case)
     mask = len(values) - 1
+    failed: list[BaseException] = []  # the futures themselves are not kept
 
     def send(count: int) -> None:
         for number in range(count):
             last = producer.send(case.topic, values[number & mask])
+            last.add_errback(failed.append)
         producer.flush()
+        if failed:
+            raise SystemExit(f"{len(failed)} failed: {failed[0]!r}")
         if not last.succeeded():
-            raise SystemExit("a record failed")
+            raise SystemExit("the last record is not written")
 
     send(WARM_UP_RECORDS)
     with Stopwatch() as watch:
