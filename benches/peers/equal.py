@@ -126,17 +126,22 @@ def check_written(case: Case, *, idempotent: bool) -> Written:
     ends = wire.end_offsets(case.topic)
     if sum(ends.values()) != case.records:
         raise ValueError(f"{case.name}: {sum(ends.values())} records written, {case.records} sent")
-    size = records = batches = other = 0
+    size = records = batches = other = in_codec = 0
     for partition in islice(ends, SAMPLE_PARTITIONS):
         for number, header in enumerate(wire.batches(case.topic, partition)):
             if number == SAMPLE_BATCHES:
                 break
             left = header.codec == CODEC_IDS["none"] and header.records <= SMALL_BATCH_RECORDS
-            if header.codec != CODEC_IDS[case.codec] and not left:
+            if header.codec == CODEC_IDS[case.codec]:
+                in_codec += 1
+            elif not left:
                 other += header.records
             if idempotent and (header.producer_id >= 0) != case.idempotence:
                 raise ValueError(f"{case.name}: a batch has producer id {header.producer_id}")
             size, records, batches = size + header.length, records + header.records, batches + 1
     if other > records * OTHER_CODEC_SHARE_MAX:
         raise ValueError(f"{case.name}: {other} of {records} records are not in {case.codec}")
+    # Of small batches only: none may have shrunk, but not one of all says that none was compressed.
+    if not in_codec:
+        raise ValueError(f"{case.name}: none of {batches} batches is in {case.codec}")
     return Written(sum(ends.values()), size / records, records / batches)

@@ -9,9 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from benches.peers import franz_go
+from benches.peers import equal, franz_go
 from benches.peers.__main__ import cases_of, parse
 from benches.peers.equal import (
+    CODEC_IDS,
     CONSUMER_SETTINGS,
     PRODUCER_SETTINGS,
     SPELLINGS,
@@ -35,6 +36,7 @@ from benches.peers.settings import (
     from_json,
     payloads,
 )
+from tests.support.wire import BatchHeader
 
 
 @pytest.mark.parametrize("client", SPELLINGS)
@@ -147,6 +149,26 @@ def test_what_a_client_wrote_is_read_back_and_checked(kafka, entrant):
         check_written(replace(case, records=9000), idempotent=True)
     with pytest.raises(ValueError, match="producer id"):
         check_written(replace(case, idempotence=False), idempotent=True)
+
+
+def batch(codec: str, records: int) -> BatchHeader:
+    return BatchHeader(0, 100, CODEC_IDS[codec], records - 1, records, 1, 0, 0)
+
+
+def test_small_batches_may_stay_as_they_are_but_not_all_of_them(monkeypatch):
+    class Stored:
+        end_offsets = staticmethod(lambda topic: dict.fromkeys(range(len(log)), 3))
+        batches = staticmethod(lambda topic, partition: [log[partition]])
+
+    log = [batch("none", 3), batch("lz4", 3)]
+    monkeypatch.setattr(equal, "Wire", lambda bootstrap: Stored)
+    case = Case("produce", 1, codec="lz4", partitions=2).at("", "t", "", 6)
+    assert check_written(case, idempotent=True).records == 6
+    log = [batch("none", 3), batch("none", 3)]
+    with pytest.raises(ValueError, match="none of 2 batches is in lz4"):
+        check_written(case, idempotent=True)
+    uncompressed = replace(case, codec="none")
+    assert check_written(uncompressed, idempotent=True).records == 6
 
 
 @pytest.mark.parametrize("entrant", SPREAD_ENTRANTS["produce"], ids=lambda entrant: entrant.name)
