@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.aio import filled, made, run, until
 from tests.integration.clients import Clients
-from tests.integration.test_aio_consumer import filled, made, run, until
 from tests.support.brokers import Broker
 from tests.support.scale import scaled
 from thalweg.aio import AIOKafkaConsumer

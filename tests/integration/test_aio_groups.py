@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.aio import made, run, until
 from tests.integration.clients import Clients
-from tests.integration.test_aio_consumer import made, run, until
 from tests.support.brokers import Broker, Brokers
 from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer

@@ -12,13 +12,14 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from tests.integration.aio import LIMIT_S, run, until
 from tests.integration.clients import Clients, read, read_more
 from tests.integration.scripts import run as run_program
 from tests.support.brokers import Broker
@@ -36,31 +37,11 @@ from thalweg.errors import (
     TopicAuthorizationFailedError,
 )
 
-T = TypeVar("T")
-LIMIT_S = 60
 MEMORY = 1_000_000
-
-
-def run(program: Coroutine[Any, Any, T]) -> T:
-    """Runs a test's coroutine in a loop of its own, with a limit."""
-
-    async def limited() -> T:
-        async with asyncio.timeout(LIMIT_S):
-            return await program
-
-    return asyncio.run(limited())
 
 
 def made(broker: Any, **options: Any) -> AIOKafkaProducer[Any, Any]:
     return AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, **options)
-
-
-async def until(condition: Callable[[], Any], what: str = "the condition") -> None:
-    """Lets the loop go on until the condition is true."""
-    end = time.monotonic() + LIMIT_S / 2
-    while not condition():
-        assert time.monotonic() < end, f"{what} did not come true"
-        await asyncio.sleep(0.005)
 
 
 class Ticks:

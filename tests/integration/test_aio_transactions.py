@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
+from tests.integration.aio import run
 from tests.integration.clients import Clients, committed
 from tests.support.brokers import Broker
 from thalweg import EmbeddedBroker, TopicPartition
@@ -22,19 +22,6 @@ from thalweg.errors import (
     TransactionAbortedError,
 )
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata
-
-T = TypeVar("T")
-LIMIT_S = 60
-
-
-def run(program: Coroutine[Any, Any, T]) -> T:
-    """Runs a test's coroutine in a loop of its own, with a limit."""
-
-    async def limited() -> T:
-        async with asyncio.timeout(LIMIT_S):
-            return await program
-
-    return asyncio.run(limited())
 
 
 def made(

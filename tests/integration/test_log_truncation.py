@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.integration.aio import made, run
 from tests.integration.clients import Clients, fill, read, within
-from tests.integration.test_aio_consumer import made, run
 from tests.support.brokers import Broker
 from thalweg import EmbeddedBroker, OffsetAndMetadata, TopicPartition
 from thalweg.errors import LogTruncationError
