@@ -23,9 +23,10 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 # Of each run with faults, in all.
 RECORDS = scaled(2_000_000)
 FLUSH_LIMIT_S = 120
-# Records a second: enough to keep several batches in flight, without filling a small machine's
-# memory. In a small run the machine's time goes to the brokers that are starting.
-RATE = scaled(30_000, minimum=12_000)
+# Enough to keep several batches in flight, without filling a small machine's memory. It scales,
+# since in a small run the machine's time goes to the brokers that are starting, with many other
+# tests beside it.
+RATE_PER_S = scaled(30_000, minimum=12_000)
 _PAUSE_S = 0.002 if scale() >= 10 else 0.01
 _DIGITS = 9
 
@@ -38,7 +39,7 @@ class Load:
         topic: where they go.
         partitions: of the topic; records go to each in turn.
         size: bytes of a value, its number aside.
-        rate: at most so many records a second.
+        rate_per_s: at most so many records.
     """
 
     def __init__(
@@ -48,11 +49,11 @@ class Load:
         partitions: int,
         *,
         size: int = 200,
-        rate: int = RATE,
+        rate_per_s: int = RATE_PER_S,
     ) -> None:
         self.producer, self.topic, self.partitions = producer, topic, partitions
         self._padding = b"x" * size
-        self._pause_every = max(1, round(rate * _PAUSE_S))
+        self._pause_every = max(1, round(rate_per_s * _PAUSE_S))
         self._futures: list[Any] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._send)
@@ -67,7 +68,7 @@ class Load:
         number = 0
         try:
             while not self._stopping.is_set():
-                value = b"%09d%s" % (number, self._padding)
+                value = numbered(number, self._padding)
                 where = number % self.partitions
                 self._futures.append(self.producer.send(self.topic, value, partition=where))
                 number += 1
@@ -116,6 +117,11 @@ class Load:
             known = [offset for offset in offsets if offset >= 0]
             # -1: written by a try whose answer was lost so long ago that the broker forgot where.
             assert known == [at for at, offset in enumerate(offsets) if offset >= 0]
+
+
+def numbered(number: int, rest: bytes) -> bytes:
+    """A value that begins with its number, as `Numbers` reads it."""
+    return b"%0*d%s" % (_DIGITS, number, rest)
 
 
 class Numbers:

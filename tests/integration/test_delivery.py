@@ -19,8 +19,9 @@ PARTITIONS = 4
 # How often a fault comes within a run, with a share of its records before and after each.
 TURNS = scaled(4)
 SHARE = RECORDS // (TURNS + 1)
-# This broker keeps up with many more records than a real one, and keeps them in memory.
-RATE = scaled(100_000, minimum=30_000)
+# This broker keeps up with many more records than a real one, and keeps them in memory. It scales,
+# as in a small run four tests share the machine.
+RATE_PER_S = scaled(100_000, minimum=30_000)
 VALUE_BYTES = 20
 
 
@@ -38,7 +39,7 @@ def _sender(clients: Clients, broker: EmbeddedBroker, **options: Any) -> Any:
 
 
 def _load(producer: Any) -> Load:
-    return Load(producer, "t", PARTITIONS, size=VALUE_BYTES, rate=RATE)
+    return Load(producer, "t", PARTITIONS, size=VALUE_BYTES, rate_per_s=RATE_PER_S)
 
 
 FAULTS: dict[str, Any] = {

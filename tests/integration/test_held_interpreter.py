@@ -16,6 +16,7 @@ from tests.support.scale import scaled
 from thalweg import EmbeddedBroker
 
 SESSION_MS = 2000
+# A session is over within any of these; the longer time shows more of what comes now and then.
 HELD_S = scaled(120, 5)
 CONFIGS = {
     "group.min.session.timeout.ms": "500",

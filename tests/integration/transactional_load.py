@@ -15,8 +15,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from tests.integration.load import Numbers
-from tests.support.scale import scale
+from tests.integration.load import Numbers, numbered
+from tests.support.scale import scale, scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.errors import AbortableTransactionError, KafkaTimeoutError
@@ -67,7 +67,7 @@ class TransactionalLoad:
         self.producer.begin_transaction()
         try:
             for number in numbers:
-                value = b"%09d" % number + bytes(self._size)
+                value = numbered(number, bytes(self._size))
                 self.producer.send(self.topic, value, partition=number % self.partitions)
             if commit:
                 until_known(self.producer.commit_transaction)
