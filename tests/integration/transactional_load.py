@@ -21,6 +21,9 @@ from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 from thalweg.errors import AbortableTransactionError, KafkaTimeoutError
 
+# A transaction has so many records, and up to so many more: at full scale a commit's round trips
+# would otherwise take most of the time.
+RECORDS_MIN, RECORDS_MORE = 10, scaled(2_000, minimum=200)
 # One in so many transactions is aborted on purpose.
 ABORT_EVERY = 5
 # Longer than any broker is away; max_block_ms is a minute.
@@ -53,7 +56,7 @@ class TransactionalLoad:
         try:
             while not self._stopping.is_set():
                 transactions += 1
-                count = 10 + transactions * 37 % 200
+                count = RECORDS_MIN + transactions * 37 % RECORDS_MORE
                 numbers = range(number, number + count)
                 number += count
                 if self._transact(numbers, commit=transactions % ABORT_EVERY != 0):
@@ -83,7 +86,7 @@ class TransactionalLoad:
         wait_until(
             lambda: self._error or len(self.committed) >= wanted,
             limit + more / 2000,
-            what="the load going on",
+            what=lambda: f"{wanted} records committed, after {len(self.committed)}",
         )
         if self._error is not None:
             raise self._error
