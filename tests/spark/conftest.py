@@ -104,7 +104,7 @@ def both(request: pytest.FixtureRequest, brokers: Brokers) -> Topics:
 
 
 @pytest.fixture
-def every(broker: Broker) -> Topics:
+def every_broker(broker: Broker) -> Topics:
     """The same test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
     return Topics(broker)
 

@@ -32,14 +32,16 @@ def replace_logged(stream: Stream, batch_id: int, end: dict[str, object]) -> Non
 
 
 def test_a_query_restarts_where_it_ended(
-    source: Source, every: Topics, stream_of: StreamOf
+    source: Source, every_broker: Topics, stream_of: StreamOf
 ) -> None:
-    topic = every.create(2)
-    stream = stream_of(lambda: source.stream(every, subscribe=topic, startingOffsets="earliest"))
-    every.send(topic, ["a", "b", "c"])
+    topic = every_broker.create(2)
+    stream = stream_of(
+        lambda: source.stream(every_broker, subscribe=topic, startingOffsets="earliest")
+    )
+    every_broker.send(topic, ["a", "b", "c"])
     stream.run()
     assert stream.values() == ["a", "b", "c"]
-    every.send(topic, ["d"])
+    every_broker.send(topic, ["d"])
     stream.run()
     assert stream.batches[1] == ["d"]
     stream.run()  # nothing new: no batch
@@ -62,24 +64,26 @@ def test_the_checkpoint_has_the_connectors_offsets_and_the_start_of_batch_0(
     assert logged(stream, 1) == {topic: {"0": 1, "1": 2}}
 
 
-def test_latest_is_the_default_start(source: Source, every: Topics, stream_of: StreamOf) -> None:
-    topic = every.create()
-    every.send(topic, ["before"])
-    stream = stream_of(lambda: source.stream(every, subscribe=topic))
+def test_latest_is_the_default_start(
+    source: Source, every_broker: Topics, stream_of: StreamOf
+) -> None:
+    topic = every_broker.create()
+    every_broker.send(topic, ["before"])
+    stream = stream_of(lambda: source.stream(every_broker, subscribe=topic))
     query = stream.start(processingTime="100 milliseconds")
     # The query's first question to the broker is over once it waits for data.
     wait_until(lambda: "Waiting for data" in query.status["message"], 60, what="the first start")
-    every.send(topic, ["after"])
+    every_broker.send(topic, ["after"])
     wait_until(lambda: stream.values() == ["after"], 60, what=lambda: str(stream.batches))
     query.stop()
 
 
 def test_a_crash_in_a_dry_batch_0_of_latest_loses_and_doubles_nothing(
-    source: Source, every: Topics, stream_of: StreamOf
+    source: Source, every_broker: Topics, stream_of: StreamOf
 ) -> None:
-    topic = every.create(2)
-    every.send(topic, ["before"], partition=0)
-    stream = stream_of(lambda: source.stream(every, subscribe=topic))
+    topic = every_broker.create(2)
+    every_broker.send(topic, ["before"], partition=0)
+    stream = stream_of(lambda: source.stream(every_broker, subscribe=topic))
     # Spark runs batch 0 even if it is empty.
     stream.fail_next = True
     with pytest.raises(StreamingQueryException, match="the batch fails on purpose"):
@@ -87,8 +91,8 @@ def test_a_crash_in_a_dry_batch_0_of_latest_loses_and_doubles_nothing(
     assert (stream.checkpoint / "offsets" / "0").exists()
     assert not (stream.checkpoint / "commits" / "0").exists()
     # Later than the crash, before the restart: what "latest" means has moved on.
-    every.send(topic, ["one", "two"], partition=0)
-    every.send(topic, ["three"], partition=1)
+    every_broker.send(topic, ["one", "two"], partition=0)
+    every_broker.send(topic, ["three"], partition=1)
     stream.run()
     assert stream.batches[0] == []
     assert stream.values() == ["one", "three", "two"]

@@ -27,13 +27,15 @@ def test_what_is_written_is_read_back(source: Source, both: Topics) -> None:
     )
 
 
-def test_every_row_is_written_once_on_every_broker(source: Source, every: Topics) -> None:
-    topic = every.create(4)
+def test_every_row_is_written_once_on_every_broker(source: Source, every_broker: Topics) -> None:
+    topic = every_broker.create(4)
     count = scaled(1_000_000)
     rows = source.spark.range(count).select(f.col("id").cast("string").alias("value"))
-    source.write(rows, every, topic=topic)
-    assert sum(every.broker.wire.end_offsets(topic).values()) == count
-    back = source.read(every, subscribe=topic).select(f.col("value").cast("string").cast("long"))
+    source.write(rows, every_broker, topic=topic)
+    assert sum(every_broker.broker.wire.end_offsets(topic).values()) == count
+    back = source.read(every_broker, subscribe=topic).select(
+        f.col("value").cast("string").cast("long")
+    )
     total = back.toDF("n").selectExpr("count(n)", "count(distinct n)", "max(n)")
     assert tuple(first(total)) == (count, count, count - 1)
 
@@ -157,16 +159,17 @@ def written(stream_frame, topics: Topics, checkpoint, **options: str):
 
 
 def test_a_stream_is_written_and_goes_on_after_a_restart(
-    source: Source, every: Topics, tmp_path
+    source: Source, every_broker: Topics, tmp_path
 ) -> None:
-    origin, target = every.create(2), every.create(2)
+    origin, target = every_broker.create(2), every_broker.create(2)
     for values in (["a", "b"], ["c"]):
-        every.send(origin, values, headers=[("h", b"1")])
+        every_broker.send(origin, values, headers=[("h", b"1")])
         frame = source.stream(
-            every, subscribe=origin, startingOffsets="earliest", includeHeaders="true"
+            every_broker, subscribe=origin, startingOffsets="earliest", includeHeaders="true"
         ).select("key", "value", "headers")
-        assert written(frame, every, tmp_path / "c", topic=target).start().awaitTermination(120)
-    back = source.read(every, subscribe=target, includeHeaders="true")
+        query = written(frame, every_broker, tmp_path / "c", topic=target).start()
+        assert query.awaitTermination(120)
+    back = source.read(every_broker, subscribe=target, includeHeaders="true")
     assert texts(back) == ["a", "b", "c"]
     assert [tuple(h) for h in first(back.limit(1)).headers] == [("h", b"1")]
 
