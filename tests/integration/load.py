@@ -23,9 +23,8 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 # Of each run with faults, in all.
 RECORDS = scaled(2_000_000)
 FLUSH_LIMIT_S = 120
-# Enough to keep several batches in flight, without filling a small machine's memory. It scales,
-# since in a small run the machine's time goes to the brokers that are starting, with many other
-# tests beside it.
+# Enough to keep several batches in flight, without filling a small machine's memory. Less in a small
+# run, where the machine's time goes to the brokers that are starting.
 RATE_PER_S = scaled(30_000, minimum=12_000)
 _PAUSE_S = 0.002 if scale() >= 10 else 0.01
 _DIGITS = 9
@@ -39,7 +38,7 @@ class Load:
         topic: where they go.
         partitions: of the topic; records go to each in turn.
         size: bytes of a value, its number aside.
-        rate_per_s: at most so many records.
+        rate_per_s: of records, at most.
     """
 
     def __init__(

@@ -19,8 +19,8 @@ PARTITIONS = 4
 # How often a fault comes within a run, with a share of its records before and after each.
 TURNS = scaled(4)
 SHARE = RECORDS // (TURNS + 1)
-# This broker keeps up with many more records than a real one, and keeps them in memory. It scales,
-# as in a small run four tests share the machine.
+# This broker keeps up with many more records than a real one, and keeps them in memory. Less in a
+# small run, where other tests' brokers are starting meanwhile.
 RATE_PER_S = scaled(100_000, minimum=30_000)
 VALUE_BYTES = 20
 

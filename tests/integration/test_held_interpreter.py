@@ -16,7 +16,7 @@ from tests.support.scale import scaled
 from thalweg import EmbeddedBroker
 
 SESSION_MS = 2000
-# A session is over within any of these; the longer time shows more of what comes now and then.
+# More than two sessions in a small run, too; in a full one as long as a call in C may take.
 HELD_S = scaled(120, 5)
 CONFIGS = {
     "group.min.session.timeout.ms": "500",
