@@ -7,10 +7,12 @@ a requirements file  -> unpinned()                        a line without its ver
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 
 from tests.support.paths import ROOT
 
@@ -29,11 +31,33 @@ _PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?==[\w.!+-]+")
 
 
 def tracked() -> list[str]:
-    """The paths of all files that git tracks."""
+    """The paths of all files that git tracks; in an unpacked archive of all that it would."""
+    if not (ROOT / ".git").exists():
+        return unignored(ROOT)
     # A checkout that belongs to someone else, as a container's may, is read all the same.
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
     return answer.stdout.rstrip("\0").split("\0")
+
+
+def unignored(root: Path) -> list[str]:
+    """The paths of all files but those that .gitignore names: /folder/, anywhere/ and *.suffix."""
+    patterns = (root / ".gitignore").read_text(encoding="utf-8").split()
+    paths = {each[1:] for each in patterns if each.startswith("/")}
+    names = [each for each in patterns if not each.startswith("/")]
+
+    def is_kept(parent: str, name: str) -> bool:
+        return parent + name not in paths and not any(fnmatchcase(name, each) for each in names)
+
+    found = []
+    for folder, folders, files in os.walk(root):
+        where = Path(folder).relative_to(root).as_posix()
+        parent = "" if where == "." else f"{where}/"
+        folders[:] = [each for each in folders if is_kept(parent, f"{each}/")]
+        found += [parent + each for each in files if is_kept(parent, each)]
+    return sorted(found)
 
 
 def texts(paths: Iterable[str]) -> dict[str, str]:

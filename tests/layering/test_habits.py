@@ -65,6 +65,15 @@ def test_every_requirement_has_one_version(path):
 # The checks themselves: each finds what it is there to find.
 
 
+def test_without_git_what_was_built_in_an_archives_folder_is_left_out(tmp_path):
+    own = [".gitignore", "Makefile", "fuzz/target.rs", "src/a.py", "src/target/b.py"]
+    built = ["target/x", "fuzz/corpus/1", "src/__pycache__/a.pyc", "src/a.so", "a.egg-info/x"]
+    for path in map(tmp_path.joinpath, own + built):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("/target/\n/fuzz/corpus/\n__pycache__/\n*.so\n*.egg-info/\n")
+    assert habits.unignored(tmp_path) == sorted(own)
+
+
 @pytest.mark.parametrize("line", SET.splitlines())
 def test_a_line_that_sets_a_home_folder_is_found(line):
     assert habits.homes_set({"Makefile": f"all:\n{line}\n"}) == [f"Makefile:2: {line.strip()}"]
