@@ -23,8 +23,8 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 # Of each run with faults, in all.
 RECORDS = scaled(2_000_000)
 FLUSH_LIMIT_S = 120
-# Enough to keep several batches in flight, without filling a small machine's memory. Less in a small
-# run, where the machine's time goes to the brokers that are starting.
+# Enough to keep several batches in flight, without filling a small machine's memory. Less in a
+# small run, where the machine's time goes to the brokers that are starting.
 RATE_PER_S = scaled(30_000, minimum=12_000)
 _PAUSE_S = 0.002 if scale() >= 10 else 0.01
 _DIGITS = 9
