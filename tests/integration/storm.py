@@ -23,8 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from tests.integration.storm_history import History
 from tests.support.brokers import Broker
+from tests.support.group_history import History
 from tests.support.paths import ROOT
 from tests.support.peers import environment
 from tests.support.waiting import wait_until

@@ -4,7 +4,7 @@
 
 Its input is lines "join N", "leave N" (closes), "stall N" (never polls again, and does not close).
 It ends with its input, and may be killed at any time. What a member does it writes down in lines
-"time kind member numbers...", the time monotonic and in ns; storm_history.py says which.
+"time kind member numbers...", the time monotonic and in ns; support/group_history.py says which.
 Members of odd numbers commit by auto-commit, the others after each poll and when told to give up.
 """
 
@@ -17,11 +17,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
+from tests.support.group_history import HEARTBEAT_MS, MAX_POLL_INTERVAL_MS, SESSION_MS
 from thalweg import ConsumerRebalanceListener, KafkaConsumer, OffsetAndMetadata, TopicPartition
 from thalweg.errors import CommitFailedError, RebalanceInProgressError
 from thalweg.interceptor import ConsumerInterceptor
 
-SESSION_MS, HEARTBEAT_MS, MAX_POLL_INTERVAL_MS = 6000, 300, 6500
 AUTO_COMMIT_MS = 200
 POLL_MS = 100
 

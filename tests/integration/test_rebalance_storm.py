@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration import storm_checks
 from tests.integration.clients import Clients
 from tests.integration.storm import Storm, Stream
-from tests.integration.storm_history import History
+from tests.support import group_checks
 from tests.support.brokers import Brokers
+from tests.support.group_history import History
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 
@@ -78,11 +78,11 @@ def who_joins_takes_only_what_it_gets(storm: Storm) -> None:
 
 
 def check(history: History, protocol: str, ends: dict[int, int]) -> None:
-    storm_checks.check_owners(history)
-    storm_checks.check_read(history, ends)
-    storm_checks.check_commits(history)
-    storm_checks.check_stays(history, protocol)
-    storm_checks.check_flow(history, FLOW_LIMIT_S)
+    group_checks.check_owners(history)
+    group_checks.check_read(history, ends)
+    group_checks.check_commits(history)
+    group_checks.check_stays(history, protocol)
+    group_checks.check_flow(history, FLOW_LIMIT_S)
     if protocol == "classic":
         assert history.longest_join_s() > FLOW_LIMIT_S, "no rebalance was long enough to tell"
 

@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from tests.integration.storm_history import History
 from tests.support import java, peers
 from tests.support.brokers import Broker
 from tests.support.clients.member import CONSUMER
+from tests.support.group_history import History
 from tests.support.paths import ROOT
 
 LEAVE_LIMIT_S = 60
@@ -26,7 +26,7 @@ SESSION_MS = 6000
 CLASSIC_ONLY = ("kafka-python", "aiokafka")
 
 
-class Shared(History):
+class MixedHistory(History):
     """What members of any client wrote; others tell less than ours do.
 
     Who was thrown out hears of it when it asks next: what it lost counts as its own up to the last
@@ -117,7 +117,7 @@ class Crew:
     ) -> None:
         self._broker, self._topic, self._folder = broker, topic, folder
         self._strategy, self._session_ms = strategy, session_ms
-        self.history = Shared(partitions)
+        self.history = MixedHistory(partitions)
         self.members: list[Member] = []
 
     def join(self, client: str) -> Member:
@@ -144,7 +144,7 @@ class Crew:
     def living(self) -> list[Member]:
         return [member for member in self.members if not member.ended]
 
-    def look(self) -> Shared:
+    def look(self) -> MixedHistory:
         """All that was written so far; nobody has ended that was not to."""
         for member in self.living():
             assert member.process.poll() is None, member.errors()

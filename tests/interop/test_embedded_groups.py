@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration import storm_checks
 from tests.integration.clients import within
 from tests.interop.members import Crew, MakeCrew, group_of
+from tests.support import group_checks
 from tests.support.brokers import Broker
 from tests.support.clients.member import CONSUMER
 from tests.support.scale import scaled
@@ -60,8 +60,8 @@ def test_other_clients_are_served_as_a_group(
             wait_until(lambda: state_of(embedded, topic) == "Empty", what="empty")
         found = group.look()
         assert found.read_counts() == embedded.wire.end_offsets(topic)
-        storm_checks.check_owners(found)
-        storm_checks.check_commits(found)
+        group_checks.check_owners(found)
+        group_checks.check_commits(found)
         send(producer, topic, range(PARTITIONS))
     protocol = CONSUMER if strategy == CONSUMER else "classic"
     seen, first = goes_on_from(embedded, topic, protocol)

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration import storm_checks
-from tests.interop.members import LEAVE_LIMIT_S, Crew, MakeCrew, Shared
+from tests.interop.members import LEAVE_LIMIT_S, Crew, MakeCrew, MixedHistory
+from tests.support import group_checks
 from tests.support.brokers import Broker, Brokers
 from tests.support.clients.member import CONSUMER
 from tests.support.scale import scaled
@@ -105,10 +105,10 @@ def come_and_go(
     wait_until(lambda: group.count() >= count, LIMIT_S, every=0.5, what=lambda: str(group.count()))
 
 
-def check(history: Shared, ends: dict[int, int]) -> None:
+def check(history: MixedHistory, ends: dict[int, int]) -> None:
     assert history.read_counts() == ends
-    storm_checks.check_owners(history)
-    storm_checks.check_commits(history)
+    group_checks.check_owners(history)
+    group_checks.check_commits(history)
 
 
 # What it is: (events "time member kind numbers...", what the failure says).
@@ -141,8 +141,8 @@ def test_what_others_tell_late_or_not_at_all_is_not_wrong() -> None:
     check(late, {0: 0})
 
 
-def told(rows: str) -> Shared:
-    history = Shared(1)
+def told(rows: str) -> MixedHistory:
+    history = MixedHistory(1)
     for row in rows.split(", "):
         at, member, kind, *numbers = row.split()
         history.tell(int(member), float(at), kind, *map(int, numbers))

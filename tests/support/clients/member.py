@@ -5,7 +5,7 @@
 STRATEGY is `range` or `cooperative-sticky`, or `consumer` for KIP-848's protocol; SESSION is the
 session's timeout in ms, which KIP-848 leaves to the broker. It leaves the group and ends at the end
 of its input. Lines of the file are "time kind number ...", the time in ns and the kinds those of
-tests/integration/storm_history.py; who does not tell its generation has -1.
+tests/support/group_history.py; who does not tell its generation has -1.
 """
 
 from __future__ import annotations

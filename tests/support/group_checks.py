@@ -1,4 +1,4 @@
-"""What must be true of a storm's history; a check that fails says where it is not."""
+"""What must be true of a group's history; a check that fails says where it is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import bisect
 import itertools
 from collections import defaultdict
 
-from tests.integration.storm_history import SLACK_S, Event, History
+from tests.support.group_history import SLACK_S, Event, History
 
 
 def check_owners(history: History) -> None:

@@ -1,4 +1,4 @@
-"""What the members of a storm wrote down; storm_checks.py says what must be true of it.
+"""What the members of a group wrote down; group_checks.py says what must be true of it.
 
     S              joins                        X              begins to leave
     A gen p p ...  has these partitions now     E              has left
@@ -19,8 +19,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.integration.storm_members import HEARTBEAT_MS, MAX_POLL_INTERVAL_MS, SESSION_MS
-
+# Of members that may be killed or stall, as integration/storm_members.py makes them.
+SESSION_MS, HEARTBEAT_MS, MAX_POLL_INTERVAL_MS = 6000, 300, 6500
 NEVER = float("inf")
 # A member's clock is read before its line is written, and a dead one's last heartbeat may be as old
 # as the interval between two (in both protocols 500 ms at most).
