@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.layering import habits
+from tests.layering import conventions
 from tests.support.paths import ROOT
 
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
@@ -34,32 +34,32 @@ $(HOME)/.cargo/bin/cargo
 
 
 def test_no_script_sets_a_home_folder():
-    scripts = habits.texts(filter(habits.is_script, habits.tracked()))
+    scripts = conventions.texts(filter(conventions.is_script, conventions.tracked()))
     assert {"Makefile", "tools/doctor", ".ci/run", "pyproject.toml"} <= scripts.keys()
-    assert habits.homes_set(scripts) == []
+    assert conventions.homes_set(scripts) == []
 
 
 def test_nothing_has_spark_fetch_jars():
-    own = "tests/layering/test_habits.py"
-    files = habits.texts(path for path in habits.tracked() if path != own)
+    own = "tests/layering/test_conventions.py"
+    files = conventions.texts(path for path in conventions.tracked() if path != own)
     assert "python/thalweg/spark/demo.py" in files
-    assert habits.spark_packages(files) == []
+    assert conventions.spark_packages(files) == []
 
 
 def test_no_file_asks_for_another_rust():
-    assert habits.toolchain_pins(habits.tracked()) == []
+    assert conventions.toolchain_pins(conventions.tracked()) == []
 
 
 def test_what_fixes_versions_is_tracked():
     wanted = {"Cargo.lock", "requirements/constraints.txt", "requirements/peers.txt"}
-    assert wanted <= set(habits.tracked())
+    assert wanted <= set(conventions.tracked())
 
 
 @pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
 def test_every_requirement_has_one_version(path):
     text = path.read_text(encoding="utf-8")
     assert "==" in text
-    assert habits.unpinned(text) == []
+    assert conventions.unpinned(text) == []
 
 
 # The checks themselves: each finds what it is there to find.
@@ -71,24 +71,24 @@ def test_without_git_what_was_built_in_an_archives_folder_is_left_out(tmp_path):
     for path in map(tmp_path.joinpath, own + built):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("/target/\n/fuzz/corpus/\n__pycache__/\n*.so\n*.egg-info/\n")
-    assert habits.unignored(tmp_path) == sorted(own)
+    assert conventions.unignored(tmp_path) == sorted(own)
 
 
 @pytest.mark.parametrize("line", SET.splitlines())
 def test_a_line_that_sets_a_home_folder_is_found(line):
-    assert habits.homes_set({"Makefile": f"all:\n{line}\n"}) == [f"Makefile:2: {line.strip()}"]
+    assert conventions.homes_set({"Makefile": f"all:\n{line}\n"}) == [f"Makefile:2: {line.strip()}"]
 
 
 @pytest.mark.parametrize("line", LEFT.splitlines())
 def test_a_line_that_only_reads_one_is_not(line):
-    assert habits.homes_set({"Makefile": line}) == []
+    assert conventions.homes_set({"Makefile": line}) == []
 
 
 def test_the_checks_find_what_they_look_for():
     config = '.config("spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")'
-    assert habits.spark_packages({"a.py": f"x = 1\n{config}"}) == [f"a.py:2: {config}"]
+    assert conventions.spark_packages({"a.py": f"x = 1\n{config}"}) == [f"a.py:2: {config}"]
     pins = ["rust-toolchain", "fuzz/rust-toolchain.toml"]
-    assert habits.toolchain_pins(["Cargo.toml", *pins, "docs/rust-toolchain.md"]) == pins
+    assert conventions.toolchain_pins(["Cargo.toml", *pins, "docs/rust-toolchain.md"]) == pins
     open_ones = ["rich", "rich>=13", "rich==15.*", "rich~=15.0", "-r more.txt", "rich==15.0,>14"]
-    assert habits.unpinned("\n".join(["# why", "", *open_ones])) == open_ones
-    assert habits.unpinned("pip==26.3\npyspark[sql]==4.3.0  # why\n") == []
+    assert conventions.unpinned("\n".join(["# why", "", *open_ones])) == open_ones
+    assert conventions.unpinned("pip==26.3\npyspark[sql]==4.3.0  # why\n") == []
