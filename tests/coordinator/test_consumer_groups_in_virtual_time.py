@@ -70,16 +70,24 @@ def callbacks(client: Client) -> list[object]:
 def a_static_member_returns(world: World) -> None:
     """KIP-345: within its session it comes back to what it had, and nobody else notices."""
     static = [each for each in world.living if each.subscribed and each.failed is None]
-    static = [each for each in static if each.member.group_metadata().group_instance_id]
-    if not static:
+    named = [
+        (each, instance_id)
+        for each in static
+        if (instance_id := each.member.group_metadata().group_instance_id) is not None
+    ]
+    if not named:
         return
-    gone, group = world.chance.choice(static), world.broker.group
-    instance_id = gone.member.group_metadata().group_instance_id
+    (gone, instance_id), group = world.chance.choice(named), world.broker.group
     others = [each for each in world.living if each is not gone]
     heard, owned, epoch = [callbacks(each) for each in others], set(gone.owned), group.epoch
     gone.close()
-    while group.roster.static(instance_id).current.epoch != AWAY:
-        world.run(10)  # it gives up what it has, which takes its callbacks a while
+    for _ in range(1_000):  # it gives up what it has, which takes its callbacks a while
+        held = group.roster.static(instance_id)
+        if held is not None and held.current.epoch == AWAY:
+            break
+        world.run(10)
+    else:
+        raise AssertionError(f"{instance_id} has not left: {held}")
     world.run(world.chance.uniform(0, SESSION_MS / 2))
     back = world.client(set(gone.topics), instance_id=instance_id)
     world.run(SESSION_MS)

@@ -163,7 +163,10 @@ def test_a_member_that_computes_before_it_reads_the_answer_to_its_join_stays(
 ) -> None:
     topics = [kafka.create_topic("joined", 2) for _ in range(2)]
     group = topics[0]
-    options = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS // 5}
+    options: dict[str, Any] = {
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": SESSION_MS // 5,
+    }
     consumer = clients.consumer(kafka, group_id=group, enable_auto_commit=False, **options)
 
     def has(count: int) -> bool:

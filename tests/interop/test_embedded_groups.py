@@ -6,9 +6,10 @@ finds what they committed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_other_clients_are_served_as_a_group(
         group_checks.check_owners(found)
         group_checks.check_commits(found)
         send(producer, topic, range(PARTITIONS))
-    protocol = CONSUMER if strategy == CONSUMER else "classic"
+    protocol: Literal["classic", "consumer"] = "consumer" if strategy == CONSUMER else "classic"
     seen, first = goes_on_from(embedded, topic, protocol)
     assert seen == first == found.committed()
 
@@ -77,11 +78,15 @@ def read_as_they_come(
         wait_until(group.is_settled, LIMIT_S, every=0.1, what=f"{client} with its share")
         send(producer, topic, range(step))
         wait_until(
-            lambda count=number * step: group.count() == count,
+            functools.partial(has_read, group, number * step),
             LIMIT_S,
             every=0.1,
             what=lambda: f"all read, after {group.count()}",
         )
+
+
+def has_read(group: Crew, count: int) -> bool:
+    return group.count() == count
 
 
 def send(producer: KafkaProducer[Any, Any], topic: str, numbers: Iterable[int]) -> None:
@@ -98,7 +103,7 @@ def state_of(broker: Broker, topic: str) -> str:
 
 
 def goes_on_from(
-    broker: Broker, topic: str, protocol: str
+    broker: Broker, topic: str, protocol: Literal["classic", "consumer"]
 ) -> tuple[dict[int, Any], dict[int, int]]:
     """The offsets that a consumer of ours sees, and the first that it reads as the next member."""
     first: dict[int, int] = {}
