@@ -239,8 +239,8 @@ class Producer(Generic[_K, _V]):
     def send_arrow(self, topic: str, data: object) -> FutureBatchMetadata:
         """`data` has `__arrow_c_stream__` (or `__arrow_c_array__`): columns value, key,
         partition, timestamp, headers by name; topic, offset, timestamp_type and leader_epoch
-        are ignored, any other column is a ValueError that names it. IllegalStateError if a
-        Python serializer is set."""
+        are ignored, any other column is a ValueError that names it, as is a timestamp before
+        1970. IllegalStateError if a Python serializer is set."""
 
     def flush(self, timeout: float | None = None) -> None:
         """Seconds; KafkaTimeoutError when they are over. All that was appended before the
