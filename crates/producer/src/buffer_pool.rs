@@ -141,9 +141,14 @@ impl BufferPool {
     /// One chunk of the size of a class, without waiting.
     #[inline]
     pub(crate) fn try_chunk(self: &Arc<Self>, size: usize) -> Option<Chunk> {
+        self.try_chunk_of(size, 0)
+    }
+
+    #[inline]
+    fn try_chunk_of(self: &Arc<Self>, size: usize, free_min: usize) -> Option<Chunk> {
         let piece = {
             let mut inner = lock(&self.inner);
-            if !inner.queue.is_empty() || inner.closed {
+            if !inner.queue.is_empty() || inner.closed || self.free_bytes(&inner) < free_min {
                 return None;
             }
             let piece = self.take(&mut inner, size)?;
@@ -156,20 +161,25 @@ impl BufferPool {
 
     /// Room for `len` bytes, unless it lacks or others wait for theirs.
     pub fn try_acquire(self: &Arc<Self>, len: usize) -> Option<Reservation> {
+        self.try_acquire_of(len, 0)
+    }
+
+    /// The same, but only while at least `free_min` bytes are free, these among them.
+    pub fn try_acquire_of(self: &Arc<Self>, len: usize, free_min: usize) -> Option<Reservation> {
         if len <= self.large {
             let size = if len <= self.small {
                 self.small
             } else {
                 self.large
             };
-            return self.try_chunk(size).map(Reservation::from);
+            return self.try_chunk_of(size, free_min).map(Reservation::from);
         }
         let sizes = self.sizes(len);
         let pieces = {
             let mut inner = lock(&self.inner);
             if !inner.queue.is_empty()
                 || inner.closed
-                || self.free_bytes(&inner) < sizes.iter().sum()
+                || self.free_bytes(&inner) < free_min.max(sizes.iter().sum())
             {
                 return None;
             }

@@ -373,17 +373,17 @@ impl Accumulator {
         record: &Record<'_>,
     ) -> Result<Reservation, AppendRefusal> {
         let len = record.len_bound().min(self.pool.request_bytes_max());
-        if let Some(reservation) = self.pool.try_acquire(len) {
+        // A batch that is opened with the last memory cannot grow, and would be sent with a few
+        // records: there must be room for a whole one, or else it is waited for.
+        let raw = topic.ratio.raw_limit(self.compression, self.batch_size);
+        let whole = len.max(raw.min(self.pool.request_bytes_max() / WAIT_SHARE));
+        if let Some(reservation) = self.pool.try_acquire_of(len, whole) {
             return Ok(reservation);
         }
         if self.gate.is_shut() {
             return Err(self.refuse_closed());
         }
-        // Whoever must wait waits for a whole batch: with the first chunk alone the batch could not
-        // grow, as the pool is empty, and would be sent with a few records.
-        let raw = topic.ratio.raw_limit(self.compression, self.batch_size);
-        let share = self.pool.request_bytes_max() / WAIT_SHARE;
-        let wait = self.pool.wait(len.max(raw.min(share)));
+        let wait = self.pool.wait(whole);
         // Whatever can be sent should be sent now.
         self.nudge();
         Err(AppendRefusal::BufferExhausted(wait))
