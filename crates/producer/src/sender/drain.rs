@@ -67,11 +67,13 @@ impl Sender {
         let limit = self.config.max_in_flight_requests_per_connection;
         // The one that was answered is not among them any more.
         let was_full = cluster.in_flight(node, purpose) + 1 >= limit;
-        let some = self.active.iter().take(LOOKED_AT_MAX);
-        let waited = was_full
-            && some
-                .map(|&index| &self.slots[index])
-                .any(|slot| slot.leader == Some(node) && slot.has_unsent());
+        // Who has five batches in flight stands in no ring, and may have more all the same.
+        let waits = || {
+            let some = self.active.iter().take(LOOKED_AT_MAX);
+            some.map(|&index| &self.slots[index])
+                .any(|slot| slot.leader == Some(node) && slot.has_unsent())
+        };
+        let waited = was_full && (self.nodes.has_urgent(outlet) || waits());
         self.outlets.note(node, waited, now);
     }
 

@@ -124,6 +124,10 @@ impl Nodes {
             .collect()
     }
 
+    pub(crate) fn has_urgent(&self, outlet: Outlet) -> bool {
+        self.queues.get(&outlet).is_some_and(NodeQueue::has_urgent)
+    }
+
     pub(crate) fn error(&self, node: Option<NodeId>) -> Option<&ConnectionError> {
         let outlet = (node?, Purpose::Produce);
         self.queues.get(&outlet)?.error.as_deref()
