@@ -172,8 +172,13 @@ impl Consumer {
                     self.found_nothing();
                 }
             }
-            Err(ConsumerError::CorruptBatch { .. }) => self.metrics.corrupt_batches_total.add(1),
-            Err(_) => {}
+            Err(error) => {
+                if matches!(error, ConsumerError::CorruptBatch { .. }) {
+                    self.metrics.corrupt_batches_total.add(1);
+                }
+                // Its partitions are tried again from now on, whether or not an answer is to come.
+                self.notify();
+            }
         }
         drained
     }

@@ -55,7 +55,7 @@ pub(crate) fn drain<S: RecordSink>(
     sink: &mut S,
     mut emptied: impl FnMut(),
 ) -> Result<Drained, ConsumerError> {
-    let horizon = buffer.begin(subscription).inspect_err(|_| emptied())?;
+    let horizon = buffer.begin(subscription)?;
     let mut drained = Drained::default();
     while drained.records < records_max && !drained.refused {
         let Some(mut fetch) = buffer.next(subscription, only, horizon) else {

@@ -418,6 +418,29 @@ fn a_truncated_log_moves_to_where_the_logs_part_or_raises() {
     }
 }
 
+/// Nothing was ever fetched, so no answer is to come that would have the fetcher look again.
+#[test]
+fn an_error_that_was_told_is_told_again_though_nothing_is_on_its_way() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let log = broker.log("t", 0);
+    (log.leader_epoch, log.epochs) = (2, vec![(1, 6)]);
+    let mut world = World::new(with_reset(OffsetReset::None), broker);
+    world.assign_all(1);
+    world.consumer.seek(&tp(0), 8, 1).expect("assigned");
+    for _ in 0..3 {
+        world.advance(Duration::from_secs(1));
+        let error = world
+            .drain(100)
+            .expect_err("the position is above the end of its epoch");
+        assert!(
+            matches!(error, ConsumerError::LogTruncation { offset: 8, .. }),
+            "{error}"
+        );
+    }
+}
+
 /// librdkafka #4447: a validation that failed for want of a connection (there, DNS) reset the offset.
 /// Bug 14.
 #[test]
