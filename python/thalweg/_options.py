@@ -220,10 +220,8 @@ _CONNECTION: tuple[Option, ...] = (
         aliases=("max.in.flight",),
         doc="Requests sent on one connection before the first is answered. Above 5 there is no"
         " idempotence; without idempotence, above 1 a retry may reorder records, and at 1 a lost"
-        " connection still may: what the broker had of it may be written late. A broker for which"
-        " records keep waiting gets every other partition by a second connection, with as many"
-        " requests; no partition is ever on both. Producers only: consumers and admin clients take"
-        " it without effect.",
+        " connection still may: what the broker had of it may be written late. Producers only:"
+        " consumers and admin clients take it without effect.",
     ),
     _size(
         "receive_message_max_bytes",

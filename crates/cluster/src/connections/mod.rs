@@ -133,7 +133,7 @@ impl Connections {
 
     fn in_flight_max(&self, purpose: Purpose) -> usize {
         match purpose {
-            Purpose::Produce | Purpose::ProduceMore => self.produce_in_flight_max,
+            Purpose::Produce => self.produce_in_flight_max,
             _ => IN_FLIGHT_MAX_OTHER,
         }
     }
@@ -351,7 +351,6 @@ impl Connections {
             Purpose::Rebalance,
             Purpose::Fetch,
             Purpose::Produce,
-            Purpose::ProduceMore,
         ] {
             let taken = self
                 .by_key

@@ -13,28 +13,19 @@ use crate::metrics::SentBatch;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::CompressedBatch;
-use crate::sender::outlets::Outlet;
 use crate::sender::request::{Drained, InFlightRequest, encode, sort, usable_version};
 use crate::sender::slot::Standing;
 use crate::sync::lock;
-
-/// Of ten thousand partitions with data some tell enough.
-const LOOKED_AT_MAX: usize = 16;
 
 impl Sender {
     pub(super) fn drain(&mut self, cluster: &mut Cluster, now: Instant) {
         let all = self.is_everything_urgent();
         let mut unavailable = BTreeSet::new();
-        for outlet in self.nodes.waiting() {
-            let (node, purpose) = outlet;
-            while all || self.nodes.get_mut(outlet).has_urgent() {
-                if !cluster.is_ready(node, purpose, now) {
-                    let error = cluster.connection_error(node, purpose);
-                    if purpose == Purpose::ProduceMore && error.is_some() {
-                        self.do_without_second(node, now);
-                        break;
-                    }
-                    let queue = self.nodes.get_mut(outlet);
+        for node in self.nodes.waiting() {
+            while all || self.nodes.get_mut(node).has_urgent() {
+                if !cluster.is_ready(node, Purpose::Produce, now) {
+                    let error = cluster.connection_error(node, Purpose::Produce);
+                    let queue = self.nodes.get_mut(node);
                     queue.error = error;
                     let since = *queue.unready_since.get_or_insert(now);
                     let limit = self.config.partitioner_availability_timeout;
@@ -43,13 +34,13 @@ impl Sender {
                     }
                     break;
                 }
-                let queue = self.nodes.get_mut(outlet);
+                let queue = self.nodes.get_mut(node);
                 (queue.unready_since, queue.error) = (None, None);
-                let drained = self.collect(outlet, all, now);
+                let drained = self.collect(node, all, now);
                 if drained.is_empty() {
                     break;
                 }
-                self.send(outlet, drained, cluster, now);
+                self.send(node, drained, cluster, now);
             }
         }
         if unavailable != self.unavailable {
@@ -58,42 +49,13 @@ impl Sender {
         }
     }
 
-    /// At an answer: whether batches waited for it, as the connection took no more.
-    pub(super) fn note_load(&mut self, outlet: Outlet, cluster: &Cluster, now: Instant) {
-        let (node, purpose) = outlet;
-        if purpose != Purpose::Produce {
-            return;
-        }
-        let limit = self.config.max_in_flight_requests_per_connection;
-        // The one that was answered is not among them any more.
-        let was_full = cluster.in_flight(node, purpose) + 1 >= limit;
-        // Who has five batches in flight stands in no ring, and may have more all the same.
-        let waits = || {
-            let some = self.active.iter().take(LOOKED_AT_MAX);
-            some.map(|&index| &self.slots[index])
-                .any(|slot| slot.leader == Some(node) && slot.has_unsent())
-        };
-        let waited = was_full && (self.nodes.has_urgent(outlet) || waits());
-        self.outlets.note(node, waited, now);
-    }
-
-    /// The second connection to a broker is refused or lost: all goes by the first.
-    fn do_without_second(&mut self, node: NodeId, now: Instant) {
-        self.outlets.refused(node, now);
-        for index in self.active.clone() {
-            if self.slots[index].leader == Some(node) {
-                self.reconsider(index, now);
-            }
-        }
-    }
-
-    /// One batch of each partition in the outlet's ring, from where the last request ended, as many as
+    /// One batch of each partition in the node's ring, from where the last request ended, as many as
     /// fit. A first batch that is too large by itself goes alone.
-    fn collect(&mut self, outlet: Outlet, all: bool, now: Instant) -> Vec<Drained> {
+    fn collect(&mut self, node: NodeId, all: bool, now: Instant) -> Vec<Drained> {
         let mut drained: Vec<Drained> = Vec::new();
         let mut bytes = 0;
-        for _ in 0..self.nodes.get_mut(outlet).turns() {
-            let Some(index) = self.nodes.pop(outlet, &mut self.slots) else {
+        for _ in 0..self.nodes.get_mut(node).turns() {
+            let Some(index) = self.nodes.pop(node, &mut self.slots) else {
                 break;
             };
             let rules = self.rules(index, now);
@@ -101,7 +63,7 @@ impl Sender {
             let standing = slot.standing(&rules);
             if !drained.is_empty() && bytes + slot.next_len() > self.config.max_request_size {
                 self.nodes
-                    .unpop(index, slot, outlet, standing == Standing::Urgent);
+                    .unpop(index, slot, node, standing == Standing::Urgent);
                 break;
             }
             let may_go = match standing {
@@ -163,12 +125,11 @@ impl Sender {
 
     fn send(
         &mut self,
-        outlet: Outlet,
+        node: NodeId,
         mut drained: Vec<Drained>,
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        let (node, purpose) = outlet;
         sort(&mut drained);
         let version = match self.produce_version(node, cluster) {
             Ok(version) => usable_version(version, &drained),
@@ -193,9 +154,9 @@ impl Sender {
             timeout,
             expects_response,
         };
-        let id = cluster.send(node, purpose, outgoing, now);
+        let id = cluster.send(node, Purpose::Produce, outgoing, now);
         self.requests
-            .insert(id, InFlightRequest::new(outlet, now, &drained));
+            .insert(id, InFlightRequest::new(node, now, &drained));
         for Drained {
             slot: index,
             mut batch,

@@ -20,7 +20,6 @@ mod drain;
 mod ending;
 mod nodes;
 mod outcome;
-mod outlets;
 mod producer_id;
 mod request;
 mod response;
@@ -32,9 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::{
-    Backoff, Cluster, NodeId, Purpose, RequestError, RequestId, ResponseBody, Role,
-};
+use thalweg_cluster::{Backoff, Cluster, NodeId, RequestError, RequestId, ResponseBody, Role};
 use thalweg_records::Compression;
 
 pub use codec::{CompressJob, CompressedBatch};
@@ -48,7 +45,6 @@ use crate::ready_queue::Arrival;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
-use crate::sender::outlets::Outlets;
 use crate::sender::request::InFlightRequest;
 use crate::sender::slot::{Prepared, Rules, Slot, Standing};
 use crate::sender::timers::{Reason, Timers};
@@ -73,7 +69,6 @@ pub struct Sender {
     /// Slots with batches that are not done.
     active: BTreeSet<usize>,
     nodes: Nodes,
-    outlets: Outlets,
     timers: Timers,
     jobs: VecDeque<CompressJob>,
     requests: BTreeMap<RequestId, InFlightRequest>,
@@ -110,7 +105,6 @@ impl Sender {
             slots: Vec::new(),
             active: BTreeSet::new(),
             nodes: Nodes::default(),
-            outlets: Outlets::default(),
             timers: Timers::default(),
             jobs: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -154,18 +148,7 @@ impl Sender {
                 .transactions
                 .as_ref()
                 .is_some_and(|t| !t.lets_out(index)),
-            changes_over: self.changes_over(index),
         }
-    }
-
-    fn outlet_wanted(&self, index: usize) -> Purpose {
-        let leader = self.slots[index].leader;
-        leader.map_or(Purpose::Produce, |node| self.outlets.of(node, index))
-    }
-
-    fn changes_over(&self, index: usize) -> bool {
-        let slot = &self.slots[index];
-        slot.purpose != self.outlet_wanted(index) && slot.is_in_flight_to_leader()
     }
 
     fn compresses(&self) -> bool {
@@ -273,15 +256,11 @@ impl Sender {
             self.prepare_full(index);
         }
         let rules = self.rules(index, now);
-        if !rules.changes_over {
-            self.slots[index].purpose = self.outlet_wanted(index);
-        }
         let slot = &mut self.slots[index];
         let standing = slot.standing(&rules);
-        let outlet = slot.leader.map(|leader| (leader, slot.purpose));
-        let wanted = match (standing, outlet) {
-            (Standing::Urgent, Some(outlet)) => Some((outlet, true)),
-            (Standing::Lingering(_), Some(outlet)) => Some((outlet, false)),
+        let wanted = match (standing, slot.leader) {
+            (Standing::Urgent, Some(leader)) => Some((leader, true)),
+            (Standing::Lingering(_), Some(leader)) => Some((leader, false)),
             _ => None,
         };
         self.leader_unknown |= slot.leader.is_none() && standing != Standing::Idle;
@@ -399,9 +378,6 @@ impl Role for Sender {
         self.request_producer_id(cluster, now);
         self.poll_transactions(cluster, now);
         self.drain(cluster, now);
-        if self.active.is_empty() {
-            self.outlets.rest();
-        }
         self.ask_for_leaders(cluster, now);
         self.publish_loads(now);
         self.again = !self.accumulator.ready.arm(self.due());
@@ -422,7 +398,6 @@ impl Role for Sender {
             manager.answered(result, cluster, now);
             self.follow_manager(now);
         } else if let Some(request) = self.requests.remove(&id) {
-            self.note_load(request.outlet, cluster, now);
             self.produce_answered(&request, result, cluster, now);
         }
     }

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use thalweg_cluster::Body;
+use thalweg_cluster::{Body, NodeId};
 use thalweg_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use thalweg_protocol::produce::{PartitionBatches, ProduceBatches, TopicBatches};
 use thalweg_protocol::{EncodeError, Str, Uuid};
 
 use crate::config::Acks;
 use crate::sender::batch::{Order, ProducerBatch};
-use crate::sender::outlets::Outlet;
 use crate::topic::TopicEntry;
 
 /// From this version on topics go by id.
@@ -49,7 +48,7 @@ struct SentTopic {
 /// A Produce request that is in flight.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
-    pub(crate) outlet: Outlet,
+    pub(crate) node: NodeId,
     pub(crate) sent_at: Instant,
     topics: Vec<SentTopic>,
 }
@@ -111,7 +110,7 @@ fn partition_batches(drained: &mut Drained) -> PartitionBatches {
 
 impl InFlightRequest {
     /// Of batches that are sorted.
-    pub(crate) fn new(outlet: Outlet, sent_at: Instant, drained: &[Drained]) -> Self {
+    pub(crate) fn new(node: NodeId, sent_at: Instant, drained: &[Drained]) -> Self {
         let topics = drained
             .chunk_by(|a, b| a.topic.index() == b.topic.index())
             .map(|of_topic| SentTopic {
@@ -127,7 +126,7 @@ impl InFlightRequest {
                     .collect(),
             });
         Self {
-            outlet,
+            node,
             sent_at,
             topics: topics.collect(),
         }

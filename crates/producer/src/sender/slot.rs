@@ -9,14 +9,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::{NodeId, Purpose};
+use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
 use crate::idempotence::{Continuity, Sequences};
 use crate::partition_queue::Front;
 use crate::partition_table::PartitionEntry;
 use crate::sender::batch::{Order, ProducerBatch};
-use crate::sender::outlets::Outlet;
 use crate::sender::timers::REASONS;
 use crate::sync::lock;
 use crate::topic::TopicEntry;
@@ -31,7 +30,7 @@ pub(crate) struct Prepared {
 /// The place of a partition among those of its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RingPlace {
-    pub(crate) outlet: Outlet,
+    pub(crate) node: NodeId,
     pub(crate) stamp: u64,
     pub(crate) urgent: bool,
 }
@@ -48,8 +47,6 @@ pub(crate) struct Rules {
     pub(crate) has_producer_id: bool,
     /// The partition is not in the transaction (yet): nothing new may be sent to it.
     pub(crate) held_back: bool,
-    /// The partition is to use another outlet, once what is in flight on this one is answered.
-    pub(crate) changes_over: bool,
 }
 
 /// What a partition wants now.
@@ -85,8 +82,6 @@ pub(crate) struct Slot {
     pub(crate) partition: i32,
     pub(crate) leader: Option<NodeId>,
     pub(crate) leader_epoch: i32,
-    /// Which of the connections to the leader it uses.
-    pub(crate) purpose: Purpose,
     pub(crate) topic_id: Uuid,
     pub(crate) prepared: VecDeque<Prepared>,
     pub(crate) retry: VecDeque<ProducerBatch>,
@@ -105,7 +100,6 @@ impl Slot {
             partition,
             leader: None,
             leader_epoch: -1,
-            purpose: Purpose::Produce,
             topic_id: Uuid::ZERO,
             prepared: VecDeque::new(),
             retry: VecDeque::new(),
@@ -155,7 +149,7 @@ impl Slot {
 
     /// What may go out next, if anything.
     pub(crate) fn standing(&self, rules: &Rules) -> Standing {
-        if rules.changes_over || rules.mute && !self.in_flight.is_empty() {
+        if rules.mute && !self.in_flight.is_empty() {
             return if self.has_unsent() {
                 Standing::Blocked
             } else {
@@ -235,13 +229,6 @@ impl Slot {
             return self.take_in_flight(oldest.order);
         }
         None
-    }
-
-    /// Its leader has not answered all that it was sent.
-    pub(crate) fn is_in_flight_to_leader(&self) -> bool {
-        self.in_flight
-            .iter()
-            .any(|batch| batch.sent_to == self.leader)
     }
 
     /// Anything that is not on its way.

@@ -18,7 +18,6 @@ mod expiry;
 mod idempotence;
 mod metrics;
 mod ordering;
-mod outlets;
 mod partitioning;
 mod pool;
 mod retries;
