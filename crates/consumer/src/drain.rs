@@ -81,7 +81,7 @@ pub(crate) fn drain<S: RecordSink>(
             _ if !holds => {}
             Stop::Empty => assigned.release(&fetch.partition, fetch.stamp),
             Stop::Failed if drained.records == 0 => {
-                return Err(fail(*fetch, assigned, &mut emptied));
+                return Err(fail(*fetch, assigned));
             }
             _ => {
                 drop(assigned);
@@ -110,7 +110,6 @@ pub(crate) fn drain<S: RecordSink>(
 fn fail(
     mut fetch: CompletedFetch,
     mut assigned: std::sync::MutexGuard<'_, crate::assigned::Assigned>,
-    emptied: &mut impl FnMut(),
 ) -> ConsumerError {
     if let Some(state) = assigned.current(&fetch.partition, fetch.stamp) {
         state.backoff_due = true;
@@ -121,7 +120,6 @@ fn fail(
         Some(Slot::Failed(fault)) => fault.0,
         _ => String::new(),
     };
-    emptied();
     ConsumerError::CorruptBatch {
         partition: fetch.partition,
         offset: fetch.next_offset,
