@@ -100,10 +100,9 @@ impl<R: Role> Actor<R> {
         self.bootstrap_notice_at = Some(clock::now() + BOOTSTRAP_NOTICE_AFTER);
         loop {
             notifier.unpark();
-            if self.turn() {
-                break;
-            }
-            let now = clock::now();
+            let Some(now) = self.turn() else { break };
+            // The turn's time, not the clock's: what has become due since is still to be done, and
+            // cores leave out of their deadlines what they take for done.
             let deadline = self.next_deadline(now).unwrap_or(now + SLEEP_MAX);
             // Timers are coarse and round up: what is due at once must not go through one.
             if deadline <= now || !park(&notifier, &mut sleep, deadline).await {
@@ -113,10 +112,10 @@ impl<R: Role> Actor<R> {
         }
     }
 
-    /// Does all that can be done now; true when the client is closed.
-    fn turn(&mut self) -> bool {
+    /// Does all that can be done, and says at which time; None when the client is closed.
+    fn turn(&mut self) -> Option<Instant> {
+        let mut now = clock::now();
         for _ in 0..ROUNDS_MAX {
-            let now = clock::now();
             self.take_in(now);
             self.tell_of_bootstrap(now);
             let now_ms = self.wall_clock.now_ms(now);
@@ -131,15 +130,16 @@ impl<R: Role> Actor<R> {
                 .closing
                 .is_some_and(|deadline| self.close_if_done(deadline, now))
             {
-                return true;
+                return None;
             }
             if !acted && !self.cluster.has_responses() {
-                return false;
+                return Some(now);
             }
+            now = clock::now();
         }
         // Not finished: come back after the others.
         self.inbox.notifier().notify();
-        false
+        Some(now)
     }
 
     fn take_in(&mut self, now: Instant) {

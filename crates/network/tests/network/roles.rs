@@ -24,6 +24,8 @@ struct Echo {
     flying: usize,
     expects_response: bool,
     tick_at: Option<Instant>,
+    /// How long its next turn takes.
+    dawdle: Duration,
     diary: Diary,
 }
 
@@ -68,6 +70,7 @@ impl Role for Echo {
             cluster.send(1, Purpose::Produce, outgoing, now);
             self.flying += 1;
         }
+        std::thread::sleep(std::mem::take(&mut self.dawdle));
     }
 
     fn on_response(
@@ -82,8 +85,9 @@ impl Role for Echo {
         self.note(if result.is_ok() { "answer" } else { "error" });
     }
 
-    fn next_deadline(&self, _: Instant) -> Option<Instant> {
-        self.tick_at
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        // As the cores do: what was due until `now` is done.
+        self.tick_at.filter(|&at| at > now)
     }
 
     fn poll_job(&mut self) -> Option<Double> {
@@ -134,6 +138,7 @@ fn bench(broker: &Broker, expects_response: bool, tick_in: Option<Duration>) -> 
         ready: Vec::new(),
         flying: 0,
         expects_response,
+        dawdle: Duration::ZERO,
         tick_at: tick_in.map(|wait| tokio::time::Instant::now().into_std() + wait),
         diary: Arc::clone(&diary),
     };
@@ -229,6 +234,24 @@ async fn a_role_is_polled_at_its_deadline() {
     assert!(bench.diary().is_empty());
     tokio::time::sleep(Duration::from_millis(12)).await;
     assert_eq!(bench.diary(), ["tick"]);
+}
+
+/// In real time, as virtual time stands still during a turn. A thread that had to wait for a core in
+/// the middle of one left a retry undone for up to a minute.
+#[tokio::test]
+async fn what_falls_due_during_a_turn_is_done_after_it() {
+    let broker = Broker::usual();
+    let bench = bench(&broker, true, None);
+    let bootstrapped = || bench.client.call(|_, cluster, _| cluster.is_bootstrapped());
+    while !bootstrapped().await.expect("the client is open") {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let slow_turn = bench.client.call(|role, _, now| {
+        role.tick_at = Some(now + Duration::from_millis(20));
+        role.dawdle = Duration::from_millis(60);
+    });
+    assert!(slow_turn.await.is_ok());
+    until(|| bench.diary() == ["tick"]).await;
 }
 
 #[tokio::test(start_paused = true)]
