@@ -23,9 +23,8 @@ def command(case: Case) -> list[str]:
     Raises:
         RuntimeError: There is no Go, or the program could not be built.
     """
-    options = consumer_options if case.role == "consume" else producer_options
-    settings = json.dumps(options("franz-go", case))
-    return [str(_program()), case.to_json(), settings, str(_values(case.size))]
+    settings = producer_options("franz-go", case) | consumer_options("franz-go", case)
+    return [str(_program()), case.to_json(), json.dumps(settings), str(_values(case.size))]
 
 
 @cache

@@ -146,6 +146,7 @@ ENTRANTS = {
     ],
     "end_to_end": [
         BASELINE,
+        Entrant("franz-go", ""),
         Entrant("thalweg", ""),
         Entrant("thalweg-aio", ""),
         Entrant("aiokafka", ""),
@@ -171,6 +172,7 @@ SPREAD_ENTRANTS = {
         Entrant("thalweg", "poll"),
         Entrant("thalweg", "iterate"),
         Entrant("thalweg", "poll_arrow"),
+        Entrant("franz-go", ""),
     ],
 }
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import zlib
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +118,25 @@ def test_without_a_go_tool_chain_franz_go_is_left_out_with_the_reason(monkeypatc
         run(Entrant("franz-go", ""), CASES[0])
 
 
+def test_franz_gos_program_knows_its_roles_and_the_names_of_its_settings():
+    source = (franz_go._SOURCE / "main.go").read_text(encoding="utf-8")
+    roles = {role for role, entrants in ENTRANTS.items() if Entrant("franz-go", "") in entrants}
+    assert set(re.findall(r'case "(\w+)":', source)) == roles
+    # A name that it does not know would be passed over without a word.
+    names = {spelling.key for spelling in SPELLINGS["franz-go"].values()}
+    assert set(re.findall(r'json:"(\w+)"', source)) == names
+
+
+def test_franz_gos_program_is_given_the_settings_of_both_of_its_clients(monkeypatch):
+    monkeypatch.setattr(franz_go, "_program", lambda: Path("program"))
+    monkeypatch.setattr(franz_go, "_values", lambda size: Path(f"values-{size}"))
+    case = Case("end_to_end", 10, linger_ms=0, partitions=1)
+    _, given, settings, _ = franz_go.command(case)
+    assert from_json(given) == case
+    names = {spelling.key for spelling in SPELLINGS["franz-go"].values()}
+    assert set(json.loads(settings)) == names - {"level"}  # of no codec
+
+
 def test_a_case_survives_the_way_to_a_process():
     case = CASES[2].at("127.0.0.1:9092", "t", "send", 10)
     assert from_json(case.to_json()) == case
@@ -181,7 +202,12 @@ def test_threads_share_a_spread_case_out(kafka, entrant):
     assert min(kafka.wire.end_offsets(topic).values()) > 0
 
 
-@pytest.mark.parametrize("entrant", SPREAD_ENTRANTS["consume"], ids=lambda entrant: entrant.name)
+@pytest.mark.parametrize(
+    "entrant",
+    # No test needs Go; `python -m benches.peers --quick` runs franz-go's program.
+    [each for each in SPREAD_ENTRANTS["consume"] if each.client != "franz-go"],
+    ids=lambda entrant: entrant.name,
+)
 def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
     topic = kafka.create_topic("bench", 10)
     case = Case("produce", 1, threads=2, partitions=10)

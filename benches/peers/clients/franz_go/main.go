@@ -3,7 +3,8 @@
 //	franz_go CASE OPTIONS PAYLOADS
 //
 // CASE is the case as JSON, OPTIONS its settings in franz-go's words (equal.py), PAYLOADS a file
-// with a value a line. Prints what every client prints: records, seconds and CPU seconds.
+// with a value a line. Prints what every client prints: records, seconds and CPU seconds, or the
+// latency of each record.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -60,6 +62,8 @@ func main() {
 		found = consume(of, with)
 	case "latency":
 		found = latency(of, with, payloads(os.Args[3])[0])
+	case "end_to_end":
+		found = endToEnd(of, with, payloads(os.Args[3])[0])
 	default:
 		fail(fmt.Errorf("no role %q", of.Role))
 	}
@@ -124,30 +128,40 @@ func produce(of benchCase, with settings, values [][]byte) map[string]any {
 	return found
 }
 
-func consume(of benchCase, with settings) map[string]any {
+func consumerOf(of benchCase, with settings) *kgo.Client {
 	if !*with.CheckCRCs || with.Isolation != "read_uncommitted" {
 		fail(fmt.Errorf("settings that are not spelt here: %+v", with))
 	}
 	from := map[int32]kgo.Offset{}
 	for partition := range of.Partitions {
-		from[partition] = kgo.NewOffset().AtStart()
+		// Nothing is deleted from the topic, so nobody need be asked where it begins.
+		from[partition] = kgo.NewOffset().At(0)
 	}
-	consumer := client(
+	return client(
 		kgo.SeedBrokers(of.Bootstrap),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{of.Topic: from}),
 		kgo.FetchIsolationLevel(kgo.ReadUncommitted()),
 	)
+}
+
+// Fails if nothing comes for too long, so that a lost record ends a run.
+func poll(consumer *kgo.Client) kgo.Fetches {
+	ctx, cancel := context.WithTimeout(context.Background(), idleLimit)
+	defer cancel()
+	fetches := consumer.PollFetches(ctx)
+	check(fetches.Err())
+	return fetches
+}
+
+func consume(of benchCase, with settings) map[string]any {
+	consumer := consumerOf(of, with)
 	defer consumer.Close()
 	count, size := 0, 0
 	watch := start()
 	for count < of.Records {
-		ctx, cancel := context.WithTimeout(context.Background(), idleLimit)
-		fetches := consumer.PollFetches(ctx)
-		cancel()
-		check(fetches.Err())
-		fetches.EachRecord(func(record *kgo.Record) {
-			size += len(record.Value)
-			count++
+		poll(consumer).EachPartition(func(read kgo.FetchTopicPartition) {
+			size += valueBytes(read.Records)
+			count += len(read.Records)
 		})
 	}
 	found := watch.result(count)
@@ -155,26 +169,70 @@ func consume(of benchCase, with settings) map[string]any {
 	return found
 }
 
+// What was read of values last, kept so that no compiler leaves the reads out.
+var lastRead byte
+
+// A value is a slice of its decompressed batch: len alone would read none of its bytes.
+func valueBytes(records []*kgo.Record) int {
+	size, ends := 0, byte(0)
+	for _, record := range records {
+		value := record.Value
+		size += len(value)
+		if len(value) > 0 {
+			ends ^= value[0] ^ value[len(value)-1]
+		}
+	}
+	lastRead = ends
+	return size
+}
+
 func latency(of benchCase, with settings, value []byte) map[string]any {
 	producer := producerOf(of, with)
 	defer producer.Close()
-	ctx := context.Background()
-	took := make([]float64, 0, of.Records)
+	return samples(of.Records, func() { sendOne(producer, of.Topic, value) })
+}
+
+// One record at a time, acknowledged and then read.
+func endToEnd(of benchCase, with settings, value []byte) map[string]any {
+	producer, consumer := producerOf(of, with), consumerOf(of, with)
+	defer producer.Close()
+	defer consumer.Close()
+	return samples(of.Records, func() {
+		sendOne(producer, of.Topic, value)
+		for poll(consumer).Empty() {
+		}
+	})
+}
+
+func sendOne(producer *kgo.Client, topic string, value []byte) {
+	record := &kgo.Record{Topic: topic, Value: value}
+	check(producer.ProduceSync(context.Background(), record).FirstErr())
+}
+
+// How long each of so many calls takes, after some to warm up.
+func samples(count int, call func()) map[string]any {
+	took := make([]float64, 0, count)
 	sum := 0.0
-	for number := range of.Records + warmUpSamples {
+	for number := range count + warmUpSamples {
 		begin := time.Now()
-		check(producer.ProduceSync(ctx, &kgo.Record{Topic: of.Topic, Value: value}).FirstErr())
+		call()
 		if number >= warmUpSamples {
-			took = append(took, time.Since(begin).Seconds())
-			sum += took[len(took)-1]
+			seconds := time.Since(begin).Seconds()
+			took = append(took, seconds)
+			sum += seconds
 		}
 	}
 	slices.Sort(took)
+	inMicros := make([]float64, count)
+	for number, seconds := range took {
+		inMicros[number] = math.Round(seconds*1e7) / 10
+	}
 	return map[string]any{
-		"records": of.Records,
-		"seconds": sum,
-		"p50_ms":  took[len(took)/2] * 1000,
-		"p99_ms":  took[len(took)*99/100] * 1000,
+		"records":    count,
+		"seconds":    sum,
+		"p50_ms":     took[count/2] * 1000,
+		"p99_ms":     took[count*99/100] * 1000,
+		"samples_us": inMicros,
 	}
 }
 
