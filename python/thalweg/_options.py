@@ -218,7 +218,8 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="pca",
         aliases=("max.in.flight",),
-        doc="Requests sent on one connection before the first is answered. Above 5 there is no"
+        doc="Requests sent on one connection before the first is answered; a broker that falls behind"
+        " with the batches of several partitions gets a second connection. Above 5 there is no"
         " idempotence; without idempotence, above 1 a retry may reorder records, and at 1 a lost"
         " connection still may: what the broker had of it may be written late. Producers only:"
         " consumers and admin clients take it without effect.",

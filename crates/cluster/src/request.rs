@@ -12,6 +12,9 @@ pub type NodeId = i32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
     Produce,
+    /// A second connection for Produce, where one does not keep the broker busy: it works on one
+    /// request of a connection at a time.
+    SecondProduce,
     Fetch,
     Group,
     /// `JoinGroup` and `SyncGroup`, which wait at the coordinator for the other members.

@@ -8,6 +8,7 @@ use crate::connections::{Change, Completed};
 use crate::error::ConnectionError;
 use crate::event::{Action, Event};
 use crate::metadata::Due;
+use crate::request::Purpose;
 
 impl Cluster {
     /// Takes an event in.
@@ -112,6 +113,9 @@ impl Cluster {
     fn connection_changed(&mut self, change: Change, now: Instant) {
         match change {
             Change::Up => self.fatal = None,
+            // A broker may refuse a second connection by a limit of its own, and be well.
+            Change::Lost { key, .. } | Change::Failed { key, .. }
+                if key.1 == Purpose::SecondProduce => {}
             Change::Lost { key, cause } => {
                 if !matches!(
                     *cause,

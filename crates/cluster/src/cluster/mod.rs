@@ -156,6 +156,12 @@ impl Cluster {
         !self.closed && self.connections.is_ready((node, purpose), &self.nodes, now)
     }
 
+    /// Whether this connection is established, even if it takes no request at the moment.
+    pub fn is_connected_to(&self, node: NodeId, purpose: Purpose) -> bool {
+        let connection = self.connections.get((node, purpose));
+        connection.is_some_and(Connection::is_ready)
+    }
+
     /// Requests sent and not yet answered.
     pub fn in_flight(&self, node: NodeId, purpose: Purpose) -> usize {
         self.connections

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 use thalweg_records::{Attributes, BATCH_HEADER_LEN, BatchHeader, Compression};
 
@@ -12,6 +11,7 @@ use crate::batch_completion::BatchCompletion;
 use crate::chunk::Chunk;
 use crate::idempotence::Sequence;
 use crate::open_batch::OpenBatch;
+use crate::sender::outlets::Outlet;
 
 /// The place of a batch in its partition: by age, pieces of a split one by their first record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,8 +55,8 @@ pub(crate) struct ProducerBatch {
     pub(crate) split_in_doubt: bool,
     /// Its outcome was told already; only the order of the partition still needs it.
     pub(crate) abandoned: bool,
-    /// Node, leader epoch and topic id of the last try.
-    pub(crate) sent_to: Option<NodeId>,
+    /// Connection, leader epoch and topic id of the last try.
+    pub(crate) sent_to: Option<Outlet>,
     pub(crate) sent_epoch: i32,
     pub(crate) sent_topic_id: Uuid,
     /// Why the last try failed.

@@ -13,19 +13,22 @@ use crate::metrics::SentBatch;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::CompressedBatch;
+use crate::sender::outlets::Outlet;
 use crate::sender::request::{Drained, InFlightRequest, encode, sort, usable_version};
 use crate::sender::slot::Standing;
 use crate::sync::lock;
 
 impl Sender {
     pub(super) fn drain(&mut self, cluster: &mut Cluster, now: Instant) {
+        self.tend_second_connections(cluster, now);
         let all = self.is_everything_urgent();
         let mut unavailable = BTreeSet::new();
-        for node in self.nodes.waiting() {
-            while all || self.nodes.get_mut(node).has_urgent() {
-                if !cluster.is_ready(node, Purpose::Produce, now) {
-                    let error = cluster.connection_error(node, Purpose::Produce);
-                    let queue = self.nodes.get_mut(node);
+        for outlet in self.nodes.waiting() {
+            let (node, purpose) = outlet;
+            while all || self.nodes.get_mut(outlet).has_urgent() {
+                if !cluster.is_ready(node, purpose, now) {
+                    let error = cluster.connection_error(node, purpose);
+                    let queue = self.nodes.get_mut(outlet);
                     queue.error = error;
                     let since = *queue.unready_since.get_or_insert(now);
                     let limit = self.config.partitioner_availability_timeout;
@@ -34,13 +37,13 @@ impl Sender {
                     }
                     break;
                 }
-                let queue = self.nodes.get_mut(node);
+                let queue = self.nodes.get_mut(outlet);
                 (queue.unready_since, queue.error) = (None, None);
-                let drained = self.collect(node, all, now);
+                let drained = self.collect(outlet, all, now);
                 if drained.is_empty() {
                     break;
                 }
-                self.send(node, drained, cluster, now);
+                self.send(outlet, drained, cluster, now);
             }
         }
         if unavailable != self.unavailable {
@@ -49,13 +52,13 @@ impl Sender {
         }
     }
 
-    /// One batch of each partition in the node's ring, from where the last request ended, as many as
+    /// One batch of each partition in the outlet's ring, from where the last request ended, as many as
     /// fit. A first batch that is too large by itself goes alone.
-    fn collect(&mut self, node: NodeId, all: bool, now: Instant) -> Vec<Drained> {
+    fn collect(&mut self, outlet: Outlet, all: bool, now: Instant) -> Vec<Drained> {
         let mut drained: Vec<Drained> = Vec::new();
         let mut bytes = 0;
-        for _ in 0..self.nodes.get_mut(node).turns() {
-            let Some(index) = self.nodes.pop(node, &mut self.slots) else {
+        for _ in 0..self.nodes.get_mut(outlet).turns() {
+            let Some(index) = self.nodes.pop(outlet, &mut self.slots) else {
                 break;
             };
             let rules = self.rules(index, now);
@@ -63,7 +66,7 @@ impl Sender {
             let standing = slot.standing(&rules);
             if !drained.is_empty() && bytes + slot.next_len() > self.config.max_request_size {
                 self.nodes
-                    .unpop(index, slot, node, standing == Standing::Urgent);
+                    .unpop(index, slot, outlet, standing == Standing::Urgent);
                 break;
             }
             let may_go = match standing {
@@ -125,11 +128,12 @@ impl Sender {
 
     fn send(
         &mut self,
-        node: NodeId,
+        outlet: Outlet,
         mut drained: Vec<Drained>,
         cluster: &mut Cluster,
         now: Instant,
     ) {
+        let (node, purpose) = outlet;
         sort(&mut drained);
         let version = match self.produce_version(node, cluster) {
             Ok(version) => usable_version(version, &drained),
@@ -154,9 +158,9 @@ impl Sender {
             timeout,
             expects_response,
         };
-        let id = cluster.send(node, Purpose::Produce, outgoing, now);
+        let id = cluster.send(node, purpose, outgoing, now);
         self.requests
-            .insert(id, InFlightRequest::new(node, now, &drained));
+            .insert(id, InFlightRequest::new(outlet, now, &drained));
         for Drained {
             slot: index,
             mut batch,
@@ -166,7 +170,7 @@ impl Sender {
             let slot = &mut self.slots[index];
             batch.attempts += 1;
             batch.retry_at = None;
-            batch.sent_to = Some(node);
+            batch.sent_to = Some(outlet);
             batch.sent_epoch = slot.leader_epoch;
             batch.sent_topic_id = slot.topic_id;
             slot.in_flight.push_back(batch);

@@ -20,6 +20,7 @@ mod drain;
 mod ending;
 mod nodes;
 mod outcome;
+mod outlets;
 mod producer_id;
 mod request;
 mod response;
@@ -45,6 +46,7 @@ use crate::ready_queue::Arrival;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
+use crate::sender::outlets::{Outlet, Outlets};
 use crate::sender::request::InFlightRequest;
 use crate::sender::slot::{Prepared, Rules, Slot, Standing};
 use crate::sender::timers::{Reason, Timers};
@@ -69,6 +71,7 @@ pub struct Sender {
     /// Slots with batches that are not done.
     active: BTreeSet<usize>,
     nodes: Nodes,
+    outlets: Outlets,
     timers: Timers,
     jobs: VecDeque<CompressJob>,
     requests: BTreeMap<RequestId, InFlightRequest>,
@@ -105,6 +108,7 @@ impl Sender {
             slots: Vec::new(),
             active: BTreeSet::new(),
             nodes: Nodes::default(),
+            outlets: Outlets::default(),
             timers: Timers::default(),
             jobs: VecDeque::new(),
             requests: BTreeMap::new(),
@@ -148,7 +152,20 @@ impl Sender {
                 .transactions
                 .as_ref()
                 .is_some_and(|t| !t.lets_out(index)),
+            changes_over: self.changes_over(index),
         }
+    }
+
+    /// The connection that a partition is to use.
+    fn outlet(&self, index: usize) -> Option<Outlet> {
+        let slot = &self.slots[index];
+        Some(self.outlets.of(slot.leader?, slot.half))
+    }
+
+    fn changes_over(&self, index: usize) -> bool {
+        self.outlet(index).is_some_and(|outlet| {
+            self.outlets.are_two(outlet.0) && self.slots[index].is_in_flight_beside(outlet)
+        })
     }
 
     fn compresses(&self) -> bool {
@@ -202,7 +219,11 @@ impl Sender {
     fn look_up_leader(&mut self, index: usize, cluster: &Cluster) {
         let slot = &mut self.slots[index];
         let metadata = cluster.metadata();
-        slot.leader = metadata.leader(slot.topic.name(), slot.partition);
+        let leader = metadata.leader(slot.topic.name(), slot.partition);
+        if let Some(node) = leader.filter(|_| leader != slot.leader) {
+            slot.half = self.outlets.deal(node);
+        }
+        slot.leader = leader;
         let Some(topic) = metadata.topic(slot.topic.name()) else {
             return;
         };
@@ -256,11 +277,12 @@ impl Sender {
             self.prepare_full(index);
         }
         let rules = self.rules(index, now);
+        let outlet = self.outlet(index);
         let slot = &mut self.slots[index];
         let standing = slot.standing(&rules);
-        let wanted = match (standing, slot.leader) {
-            (Standing::Urgent, Some(leader)) => Some((leader, true)),
-            (Standing::Lingering(_), Some(leader)) => Some((leader, false)),
+        let wanted = match (standing, outlet) {
+            (Standing::Urgent, Some(outlet)) => Some((outlet, true)),
+            (Standing::Lingering(_), Some(outlet)) => Some((outlet, false)),
             _ => None,
         };
         self.leader_unknown |= slot.leader.is_none() && standing != Standing::Idle;
@@ -398,7 +420,9 @@ impl Role for Sender {
             manager.answered(result, cluster, now);
             self.follow_manager(now);
         } else if let Some(request) = self.requests.remove(&id) {
+            let is_busy = self.is_busy(&request);
             self.produce_answered(&request, result, cluster, now);
+            self.note_load(request.outlet.0, is_busy, now);
         }
     }
 

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use thalweg_cluster::{Body, NodeId};
+use thalweg_cluster::Body;
 use thalweg_protocol::messages::produce::{PartitionProduceResponse, ProduceResponse};
 use thalweg_protocol::produce::{PartitionBatches, ProduceBatches, TopicBatches};
 use thalweg_protocol::{EncodeError, Str, Uuid};
 
 use crate::config::Acks;
 use crate::sender::batch::{Order, ProducerBatch};
+use crate::sender::outlets::Outlet;
 use crate::topic::TopicEntry;
 
 /// From this version on topics go by id.
@@ -48,7 +49,7 @@ struct SentTopic {
 /// A Produce request that is in flight.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
-    pub(crate) node: NodeId,
+    pub(crate) outlet: Outlet,
     pub(crate) sent_at: Instant,
     topics: Vec<SentTopic>,
 }
@@ -110,7 +111,7 @@ fn partition_batches(drained: &mut Drained) -> PartitionBatches {
 
 impl InFlightRequest {
     /// Of batches that are sorted.
-    pub(crate) fn new(node: NodeId, sent_at: Instant, drained: &[Drained]) -> Self {
+    pub(crate) fn new(outlet: Outlet, sent_at: Instant, drained: &[Drained]) -> Self {
         let topics = drained
             .chunk_by(|a, b| a.topic.index() == b.topic.index())
             .map(|of_topic| SentTopic {
@@ -126,7 +127,7 @@ impl InFlightRequest {
                     .collect(),
             });
         Self {
-            node,
+            outlet,
             sent_at,
             topics: topics.collect(),
         }

@@ -16,6 +16,7 @@ use crate::idempotence::{Continuity, Sequences};
 use crate::partition_queue::Front;
 use crate::partition_table::PartitionEntry;
 use crate::sender::batch::{Order, ProducerBatch};
+use crate::sender::outlets::{Half, Outlet};
 use crate::sender::timers::REASONS;
 use crate::sync::lock;
 use crate::topic::TopicEntry;
@@ -30,7 +31,7 @@ pub(crate) struct Prepared {
 /// The place of a partition among those of its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RingPlace {
-    pub(crate) node: NodeId,
+    pub(crate) outlet: Outlet,
     pub(crate) stamp: u64,
     pub(crate) urgent: bool,
 }
@@ -47,6 +48,8 @@ pub(crate) struct Rules {
     pub(crate) has_producer_id: bool,
     /// The partition is not in the transaction (yet): nothing new may be sent to it.
     pub(crate) held_back: bool,
+    /// Something is in flight by another connection to the leader than the one to use from now on.
+    pub(crate) changes_over: bool,
 }
 
 /// What a partition wants now.
@@ -82,6 +85,8 @@ pub(crate) struct Slot {
     pub(crate) partition: i32,
     pub(crate) leader: Option<NodeId>,
     pub(crate) leader_epoch: i32,
+    /// Of its leader's partitions.
+    pub(crate) half: Half,
     pub(crate) topic_id: Uuid,
     pub(crate) prepared: VecDeque<Prepared>,
     pub(crate) retry: VecDeque<ProducerBatch>,
@@ -100,6 +105,7 @@ impl Slot {
             partition,
             leader: None,
             leader_epoch: -1,
+            half: Half::default(),
             topic_id: Uuid::ZERO,
             prepared: VecDeque::new(),
             retry: VecDeque::new(),
@@ -149,7 +155,7 @@ impl Slot {
 
     /// What may go out next, if anything.
     pub(crate) fn standing(&self, rules: &Rules) -> Standing {
-        if rules.mute && !self.in_flight.is_empty() {
+        if rules.changes_over || rules.mute && !self.in_flight.is_empty() {
             return if self.has_unsent() {
                 Standing::Blocked
             } else {
@@ -224,11 +230,19 @@ impl Slot {
         let full = oldest
             .sequence
             .is_some_and(|s| !self.sequences.is_remembered_with_one_more(s));
-        let elsewhere = oldest.sent_to != self.leader;
+        let elsewhere = oldest.sent_to.map(|(node, _)| node) != self.leader;
         if full && elsewhere && self.sequences.is_proven(oldest.order) {
             return self.take_in_flight(oldest.order);
         }
         None
+    }
+
+    /// Something was sent to the same node by another connection, and is not answered.
+    pub(crate) fn is_in_flight_beside(&self, outlet: Outlet) -> bool {
+        self.in_flight
+            .iter()
+            .filter_map(|batch| batch.sent_to)
+            .any(|to| to.0 == outlet.0 && to != outlet)
     }
 
     /// Anything that is not on its way.

@@ -171,6 +171,8 @@ pub(crate) struct Brokers {
     pub(crate) nodes: BTreeSet<NodeId>,
     /// Up, as the others say, but nobody gets through to them.
     pub(crate) unreachable: BTreeSet<NodeId>,
+    /// A second connection that produces is refused, as by a limit of connections for each address.
+    pub(crate) refuses_second: bool,
     pub(crate) topics: BTreeMap<String, Topic>,
     pub(crate) logs: BTreeMap<(String, i32), Log>,
     /// Reactions to the next Produce requests, in their order.
@@ -263,6 +265,22 @@ impl Brokers {
             .count()
     }
 
+    /// By which connection each partition of held requests came, the oldest request first.
+    pub(crate) fn held_partitions(&self) -> Vec<(i32, Purpose)> {
+        let of_one = |held: &Held| {
+            let purpose = self.conns[&held.conn].1;
+            let topics = held.read().request.topic_data;
+            let partitions = topics.into_iter().flat_map(|topic| topic.partition_data);
+            let found: Vec<_> = partitions.map(|each| (each.index, purpose)).collect();
+            found
+        };
+        self.held.iter().flat_map(of_one).collect()
+    }
+
+    pub(crate) fn has_connection(&self, purpose: Purpose) -> bool {
+        self.conns.values().any(|&(_, of)| of == purpose)
+    }
+
     /// The oldest held request, its memory shared with the producer.
     pub(crate) fn held_frame(&self) -> Frame {
         self.held.front().expect("a request is held").frame.clone()
@@ -293,10 +311,19 @@ impl Brokers {
 
     /// Breaks all connections of a node.
     pub(crate) fn disconnect(&mut self, node: NodeId) {
+        self.disconnect_if(|to| to.0 == node);
+    }
+
+    /// Breaks all second connections for producing.
+    pub(crate) fn disconnect_second(&mut self) {
+        self.disconnect_if(|to| to.1 == Purpose::SecondProduce);
+    }
+
+    fn disconnect_if(&mut self, is_meant: impl Fn((NodeId, Purpose)) -> bool) {
         let conns: Vec<_> = self
             .conns
             .iter()
-            .filter(|(_, to)| to.0 == node)
+            .filter(|&(_, &to)| is_meant(to))
             .map(|(&c, _)| c)
             .collect();
         for conn in conns {
@@ -348,7 +375,8 @@ impl Brokers {
         } else {
             node
         };
-        if !self.nodes.contains(&node) || self.unreachable.contains(&node) {
+        let refused = self.refuses_second && purpose == Purpose::SecondProduce;
+        if refused || !self.nodes.contains(&node) || self.unreachable.contains(&node) {
             let error = ConnectionError::Connect {
                 address: format!("n{node}:9092"),
                 reason: "connection refused".to_owned(),

@@ -18,6 +18,7 @@ mod expiry;
 mod idempotence;
 mod metrics;
 mod ordering;
+mod outlets;
 mod partitioning;
 mod pool;
 mod retries;
