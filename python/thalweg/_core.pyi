@@ -751,10 +751,12 @@ class Consumer(Generic[_K_co, _V_co]):
         interval_ms: int,
         leave: tuple[str, _Body] | None,
         max_poll_interval_ms: int,
+        answer_within_ms: int | None = None,
     ) -> None:
         """Has the I/O thread send this every `interval_ms`, whatever Python does, in place of what
         it sent before; the first goes out after an interval, or an interval after the last of
-        those. At most one is in flight, for `request_timeout_ms`.
+        those. At most one is in flight, for `answer_within_ms` or `request_timeout_ms`, whichever
+        is less; then its connection is given up, and the coordinator looked up again.
 
         Answers without news are swallowed: ErrorCode 0, MemberEpoch (where there is one) as sent,
         Assignment null. An answer's HeartbeatIntervalMs becomes the interval, a higher MemberEpoch
@@ -780,6 +782,7 @@ class Consumer(Generic[_K_co, _V_co]):
         interval_ms: int,
         leave: tuple[str, _Body] | None,
         max_poll_interval_ms: int,
+        answer_within_ms: int | None = None,
     ) -> PendingRequest:
         """Sends a JoinGroup as `Client.submit` does, and ends the heartbeats before it. Once it is
         answered with ErrorCode 0, those that the other arguments describe to `_heartbeat` begin,

@@ -179,7 +179,7 @@ _CONNECTION: tuple[Option, ...] = (
         "connections_max_idle_ms",
         540000,
         "pca",
-        "Idle connections are closed after this time; -1: never.",
+        "Idle connections are closed after this time, a second at least; -1: never.",
         low=-1,
         differs="Kafka's admin client has 300000; one value for all clients, as kafka-python.",
     ),
@@ -218,9 +218,9 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="pca",
         aliases=("max.in.flight",),
-        doc="Requests sent on one connection before the first is answered; a broker that falls behind"
-        " with the batches of several partitions gets a second connection. Above 5 there is no"
-        " idempotence; without idempotence, above 1 a retry may reorder records, and at 1 a lost"
+        doc="Requests sent on one connection before the first is answered; a broker that falls"
+        " behind with the batches of several partitions gets a second connection. Above 5 there is"
+        " no idempotence; without idempotence, above 1 a retry may reorder records, and at 1 a lost"
         " connection still may: what the broker had of it may be written late. Producers only:"
         " consumers and admin clients take it without effect.",
     ),
@@ -291,7 +291,7 @@ _CONNECTION: tuple[Option, ...] = (
         "metadata_recovery_rebootstrap_trigger_ms",
         300000,
         "pca",
-        "Start anew after so long without metadata (KIP-1102).",
+        "Start anew after so long without metadata (KIP-1102), a second at least.",
     ),
     _flag(
         "allow_auto_create_topics",

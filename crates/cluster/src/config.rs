@@ -36,6 +36,7 @@ pub struct ClusterConfig {
 
 /// "For ever": far enough, and still addable to any instant.
 const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+const DURATION_MIN: Duration = Duration::from_secs(1);
 
 impl ClusterConfig {
     /// Every time is one that can be added to now.
@@ -54,6 +55,13 @@ impl ClusterConfig {
             &mut self.metadata_recovery_rebootstrap_trigger,
         ] {
             *time = (*time).min(DURATION_MAX);
+        }
+        // Less leaves no time for a connection, or for an answer, to come.
+        for time in [
+            &mut self.connections_max_idle,
+            &mut self.metadata_recovery_rebootstrap_trigger,
+        ] {
+            *time = (*time).max(DURATION_MIN);
         }
         self
     }

@@ -150,7 +150,10 @@ impl Coordinators {
         answer: &FindCoordinatorResponse,
         now: Instant,
     ) -> Option<(NodeId, Address)> {
-        let told = Told::of(key, answer)?;
+        let Some(told) = Told::of(key, answer) else {
+            self.failed(key, now);
+            return None;
+        };
         if told.error.is_retriable() {
             self.failed(key, now);
             return None;

@@ -259,10 +259,12 @@ impl Role for Fetcher {
     }
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let waits = self.next_wait().into_iter();
-        let next = waits.chain(self.lookups.next_deadline()).min();
+        if self.dirty && !self.closed {
+            return Some(now);
+        }
+        let waits = [self.next_wait(), self.lookups.next_deadline()];
         // What is left over from this turn waits for a connection, which has its own deadline.
-        next.filter(|at| *at > now)
+        waits.into_iter().flatten().filter(|at| *at > now).min()
     }
 
     fn poll_job(&mut self) -> Option<DecodeJob> {

@@ -107,6 +107,11 @@ impl RangeReader {
         (self.range.start, self.range.end)
     }
 
+    /// The application asks for more: the time that it took does not count as the broker's.
+    pub fn resume(&mut self, now: Instant) {
+        self.progress_at = now;
+    }
+
     /// When reading fails if nothing comes.
     pub fn deadline(&self) -> Instant {
         self.progress_at + self.range.timeout

@@ -109,13 +109,23 @@ impl PartitionQueue {
 
     /// Takes the front batch, open or not.
     pub(crate) fn pop(&mut self) -> Option<OpenBatch> {
-        self.closed.pop_front().or_else(|| self.open.take())
+        let batch = self.closed.pop_front().or_else(|| self.open.take());
+        self.unlist();
+        batch
     }
 
     /// Takes all batches, open or not.
     pub(crate) fn take_all(&mut self) -> Vec<OpenBatch> {
         let closed = std::mem::take(&mut self.closed);
-        closed.into_iter().chain(self.open.take()).collect()
+        let all = closed.into_iter().chain(self.open.take()).collect();
+        self.unlist();
+        all
+    }
+
+    /// What the sender knew of is gone: a batch that is opened before it looks again is news.
+    fn unlist(&mut self) {
+        self.listed &= !self.is_empty();
+        self.full_listed &= self.has_closed();
     }
 
     /// Counts bytes for the sticky partition; gives the sum in this generation.

@@ -139,8 +139,9 @@ impl Waiting {
 pub(crate) struct PartitionWait {
     topic: Str,
     partition: Option<i32>,
-    /// An answer that lacks the partition may be older than the partition: one refresh is due.
-    refreshed_after: Option<u64>,
+    /// An answer that lacks the partition may be older than the partition: one refresh is asked for,
+    /// and this is its number.
+    refresh: Option<u64>,
     began: Instant,
 }
 
@@ -160,7 +161,7 @@ impl PartitionWait {
         Ok(Self {
             topic: Str::from(topic),
             partition,
-            refreshed_after: None,
+            refresh: None,
             began: Instant::now(),
         })
     }
@@ -189,12 +190,9 @@ impl PartitionWait {
                     if self.partition.is_none_or(|index| index < count) {
                         return Some(Ok(count));
                     }
-                    match self.refreshed_after {
-                        None => {
-                            metadata.request_update();
-                            self.refreshed_after = Some(seen);
-                        }
-                        Some(before) if seen != before => {
+                    match self.refresh {
+                        None => self.refresh = Some(metadata.request_update()),
+                        Some(number) if metadata.is_answered(number) => {
                             return Some(Err(refused(py, &self.topic, self.partition, &lookup)));
                         }
                         Some(_) => {}

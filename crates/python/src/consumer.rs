@@ -236,7 +236,7 @@ impl Consumer {
     fn position(&self, py: Python<'_>, partition: Pair, timeout_ms: Option<f64>) -> PyResult<i64> {
         let core = self.core(py)?;
         let tp = partition_of(partition);
-        let found = core.poll_position(py, &tp, gil::deadline_ms(timeout_ms))?;
+        let found = core.wait_position(py, &tp, gil::deadline_ms(timeout_ms))?;
         found.ok_or_else(|| core.position_timeout(py, &tp))
     }
 
@@ -379,6 +379,7 @@ impl Consumer {
     }
 
     #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (api, body, node, interval_ms, leave, max_poll_interval_ms, answer_within_ms = None))]
     fn _heartbeat(
         &self,
         py: Python<'_>,
@@ -388,14 +389,26 @@ impl Consumer {
         interval_ms: u64,
         leave: Option<(String, Bound<'_, PyAny>)>,
         max_poll_interval_ms: u64,
+        answer_within_ms: Option<u64>,
     ) -> PyResult<()> {
         let core = self.core(py)?;
-        let plan = heartbeats::plan((api, body), node, interval_ms, leave, max_poll_interval_ms)?;
+        let plan = heartbeats::plan(
+            (api, body),
+            node,
+            interval_ms,
+            leave,
+            max_poll_interval_ms,
+            answer_within_ms,
+        )?;
         core.client.start_heartbeats(plan);
         Ok(())
     }
 
     #[allow(clippy::too_many_arguments)]
+    #[pyo3(signature = (
+        join, timeout_ms, api, body, node, interval_ms, leave, max_poll_interval_ms,
+        answer_within_ms = None,
+    ))]
     fn _join(
         &self,
         py: Python<'_>,
@@ -407,9 +420,17 @@ impl Consumer {
         interval_ms: u64,
         leave: Option<(String, Bound<'_, PyAny>)>,
         max_poll_interval_ms: u64,
+        answer_within_ms: Option<u64>,
     ) -> PyResult<PendingRequest> {
         let core = self.core(py)?;
-        let plan = heartbeats::plan((api, body), node, interval_ms, leave, max_poll_interval_ms)?;
+        let plan = heartbeats::plan(
+            (api, body),
+            node,
+            interval_ms,
+            leave,
+            max_poll_interval_ms,
+            answer_within_ms,
+        )?;
         let named = client::named_request("JoinGroup", join)?;
         let mut request = named.into_request(plan.target.clone());
         request.timeout = Some(duration_ms(timeout_ms));

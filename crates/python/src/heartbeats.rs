@@ -21,10 +21,12 @@ pub(crate) fn plan(
     interval_ms: u64,
     leave: Option<Named<'_>>,
     max_poll_interval_ms: u64,
+    answer_within_ms: Option<u64>,
 ) -> PyResult<HeartbeatPlan> {
     for (name, value) in [
         ("interval_ms", interval_ms),
         ("max_poll_interval_ms", max_poll_interval_ms),
+        ("answer_within_ms", answer_within_ms.unwrap_or(1)),
     ] {
         if value == 0 {
             return Err(PyValueError::new_err(format!("{name} must be at least 1")));
@@ -34,6 +36,7 @@ pub(crate) fn plan(
         target: client::target(Some(node))?,
         request: client::named_request(&api, &body)?,
         interval: duration_ms(interval_ms as f64),
+        answer_within: answer_within_ms.map(|ms| duration_ms(ms as f64)),
         leave: leave
             .map(|(api, body)| client::named_request(&api, &body))
             .transpose()?,

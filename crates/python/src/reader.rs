@@ -127,6 +127,7 @@ impl PartitionReader {
         if reading.client.view().is_inherited() {
             return Err(errors::client(py, &thalweg_network::ClientError::Forked));
         }
+        reading.reader.resume(Instant::now());
         loop {
             let parker = Parker::current();
             let Reading { reader, sink, .. } = reading;

@@ -179,6 +179,8 @@ class Heartbeats:
         interval_ms: How often.
         leave: The request that is sent once if max_poll_interval_ms runs out, if any.
         max_poll_interval_ms: How long the application may take between two polls.
+        answer_within_ms: After so long without an answer the coordinator is looked up again; None:
+            as for any request.
     """
 
     api: str
@@ -186,6 +188,7 @@ class Heartbeats:
     interval_ms: float
     leave: tuple[str, Body] | None
     max_poll_interval_ms: float
+    answer_within_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,7 @@ impl Cluster {
             let known = self.metadata.topic(&topic).is_some();
             self.requests.add_topic(&topic, known, now);
         }
-        if update {
-            self.requests.request_update();
-        }
+        self.requests.request_update_numbered(update);
         self.connections.tick(&self.nodes, now);
         self.settle(now);
         self.rebootstrap_if_due(now);

@@ -36,6 +36,8 @@ impl Cluster {
         if !self.requests.due().is_some_and(|due| due.is_over(now)) {
             return;
         }
+        // Also if no node takes the request: who reaches none for long starts anew, too.
+        self.requests.want(now);
         if self.config.rebootstrap && !self.nodes.is_bootstrapping() && self.all_nodes_down(now) {
             // KIP-899. Connections of the roles stay: only the question goes elsewhere.
             self.nodes.rebootstrap();
@@ -130,6 +132,7 @@ impl Cluster {
         }
         self.requests
             .succeeded(outcome.changed, outcome.incomplete, now);
+        self.shared.note_answered(query.answers);
         self.install(Arc::new(outcome.snapshot));
     }
 

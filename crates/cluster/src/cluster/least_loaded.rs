@@ -67,14 +67,17 @@ impl Cluster {
             return Some(node);
         }
         match (hedge, idle, waiting) {
-            // One attempt is young enough: wait for it, then try another as well.
-            (Some(until), Some(_), _) if now < until => self.hedge_at = Some(until),
+            // One attempt is young enough: wait for it, then try another as well, or one that had
+            // to wait itself.
+            (Some(until), Some(_), _) | (Some(until), None, Some(_)) if now < until => {
+                self.hedge_at = Some(until);
+            }
             (_, Some((_, node)), _) => {
                 self.connections
                     .is_ready((node, Purpose::General), &self.nodes, now);
             }
-            (None, None, Some((_, node))) => self.connections.want((node, Purpose::General), now),
-            _ => {}
+            (_, None, Some((_, node))) => self.connections.want((node, Purpose::General), now),
+            (_, None, None) => {}
         }
         None
     }

@@ -19,6 +19,8 @@ pub(crate) struct MetadataQuery {
     pub(crate) scope: MergeScope,
     /// None = all topics that exist.
     pub(crate) topics: Option<Vec<Str>>,
+    /// The refreshes that other threads asked for up to this number are answered by it.
+    pub(crate) answers: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +39,8 @@ pub(crate) struct Requests {
     all_topics: bool,
     new_topics: BTreeSet<Str>,
     need_full: bool,
+    /// The newest refresh that another thread asked for.
+    asked: u64,
     last_full_success: Option<Instant>,
     /// Since then no answer came although one was wanted (KIP-1102).
     failing_since: Option<Instant>,
@@ -60,6 +64,7 @@ impl Requests {
             new_topics: BTreeSet::new(),
             // The first request needs no reason: who starts a client wants its brokers.
             need_full: true,
+            asked: 0,
             last_full_success: None,
             failing_since: None,
             failures: 0,
@@ -134,6 +139,14 @@ impl Requests {
         self.need_full = true;
     }
 
+    /// The same, of other threads, who count.
+    pub(crate) fn request_update_numbered(&mut self, number: u64) {
+        if number > self.asked {
+            self.asked = number;
+            self.request_update();
+        }
+    }
+
     /// Forgets backoff and failures: the bootstrap addresses start anew.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.need_full = true;
@@ -158,6 +171,11 @@ impl Requests {
         self.failing_since
     }
 
+    /// Metadata is wanted from now on.
+    pub(crate) fn want(&mut self, now: Instant) {
+        self.failing_since.get_or_insert(now);
+    }
+
     /// Takes note that a request goes out now, and says what is in it.
     pub(crate) fn start(&mut self, now: Instant) -> MetadataQuery {
         let aged = self
@@ -173,15 +191,17 @@ impl Requests {
             MetadataQuery {
                 scope: MergeScope::Full,
                 topics,
+                answers: self.asked,
             }
         } else {
             let topics = std::mem::take(&mut self.new_topics).into_iter().collect();
             MetadataQuery {
                 scope: MergeScope::Partial,
                 topics: Some(topics),
+                answers: 0,
             }
         };
-        self.failing_since.get_or_insert(now);
+        self.want(now);
         self.in_flight = Some(query.clone());
         query
     }

@@ -40,7 +40,9 @@ struct Inner {
     current: Arc<Metadata>,
     waiters: Vec<Waker>,
     wanted: BTreeSet<Str>,
-    update_wanted: bool,
+    /// How many refreshes were asked for, and up to which of them they were answered.
+    updates_asked: u64,
+    updates_answered: u64,
     fatal: Option<Arc<ConnectionError>>,
     /// Counts publications and failures, so that waiters notice either.
     changes: u64,
@@ -76,10 +78,21 @@ impl SharedMetadata {
         Ok(())
     }
 
-    /// Asks for a refresh of all topics in use.
-    pub fn request_update(&self) {
-        self.lock().update_wanted = true;
+    /// Asks for a refresh of all topics in use; gives its number.
+    pub fn request_update(&self) -> u64 {
+        let number = {
+            let mut inner = self.lock();
+            inner.updates_asked += 1;
+            inner.updates_asked
+        };
         self.notifier.notify();
+        number
+    }
+
+    /// Whether brokers have answered this refresh: what was published since it was asked for may
+    /// have been on its way before.
+    pub fn is_answered(&self, number: u64) -> bool {
+        self.lock().updates_answered >= number
     }
 
     /// `waker` is woken once by the next publication or failure after `seen_changes`; false if there
@@ -127,6 +140,12 @@ impl SharedMetadata {
         self.change(|_| {});
     }
 
+    /// The refreshes up to this one are answered; said before what they brought is published.
+    pub(crate) fn note_answered(&self, number: u64) {
+        let mut inner = self.lock();
+        inner.updates_answered = inner.updates_answered.max(number);
+    }
+
     pub(crate) fn publish(&self, snapshot: Arc<Metadata>) {
         self.change(|inner| {
             self.version.store(snapshot.version, Ordering::Release);
@@ -152,12 +171,9 @@ impl SharedMetadata {
         }
     }
 
-    /// What other threads asked for since the last call.
-    pub(crate) fn take_requests(&self) -> (BTreeSet<Str>, bool) {
+    /// Topics that other threads asked for since the last call, and the newest refresh.
+    pub(crate) fn take_requests(&self) -> (BTreeSet<Str>, u64) {
         let mut inner = self.lock();
-        (
-            std::mem::take(&mut inner.wanted),
-            std::mem::take(&mut inner.update_wanted),
-        )
+        (std::mem::take(&mut inner.wanted), inner.updates_asked)
     }
 }

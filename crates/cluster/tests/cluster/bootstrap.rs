@@ -208,6 +208,57 @@ fn starts_again_when_no_metadata_comes_for_the_trigger_time() {
 }
 
 #[test]
+fn starts_again_when_the_nodes_swallow_all_packets() {
+    let mut bench = Bench::new(config("boot:9092"));
+    let boot = bench.accept_next();
+    bench.answer_metadata(&brokers(3, &[]));
+    bench.event(Event::Disconnected {
+        conn: boot.conn,
+        error: ConnectionError::ClosedByPeer,
+    });
+    let trigger = bench.cluster.config().metadata_recovery_rebootstrap_trigger;
+    let start = bench.now;
+    while bench.now - start < trigger + Duration::from_secs(1) {
+        bench.advance_to_deadline(MINUTE);
+        if bench.now - start < trigger {
+            bench.attempts.clear();
+        }
+    }
+    assert!(
+        bench
+            .attempts
+            .iter()
+            .any(|attempt| attempt.to == "boot:9092"),
+        "{:?}",
+        bench.attempts
+    );
+}
+
+#[test]
+fn an_address_that_refuses_is_tried_again_while_another_is_silent() {
+    let mut bench = Bench::new(config("a:1,b:2"));
+    bench.take_attempt();
+    bench.advance_to_deadline(Duration::from_secs(1));
+    let refusing = bench.take_attempt();
+    bench.refuse(&refusing);
+    bench.advance_to_deadline(Duration::from_millis(100));
+    assert_eq!(bench.take_attempt().to, refusing.to);
+}
+
+#[test]
+fn times_that_are_too_short_to_connect_in_are_longer() {
+    let settings = thalweg_cluster::ClusterConfig {
+        connections_max_idle: Duration::ZERO,
+        metadata_recovery_rebootstrap_trigger: Duration::ZERO,
+        ..config("boot:9092")
+    };
+    let mut bench = Bench::new(settings);
+    bench.accept_next();
+    bench.answer_metadata(&brokers(1, &[]));
+    assert!(bench.cluster.is_bootstrapped() && bench.closes.is_empty());
+}
+
+#[test]
 fn starts_again_when_a_broker_says_so() {
     let mut bench = Bench::bootstrapped(1);
     bench.cluster.is_ready(1, Purpose::General, bench.now);

@@ -207,3 +207,20 @@ fn stays_where_it_is_when_a_second_connection_to_the_node_is_refused_or_lost() {
     bench.advance(Duration::from_secs(2));
     assert!(bench.writes.is_empty(), "no metadata is asked for");
 }
+
+#[test]
+fn is_asked_for_again_after_an_answer_about_something_else() {
+    let mut bench = Bench::bootstrapped(2);
+    let asked = ask(&mut bench);
+    let response = FindCoordinatorResponse {
+        coordinators: vec![Found {
+            key: Str::from("another"),
+            node_id: 2,
+            ..Found::default()
+        }],
+        ..Default::default()
+    };
+    bench.answer::<FindCoordinatorRequest>(&asked, &response);
+    bench.advance(Duration::from_secs(1));
+    bench.take_write(ApiKey::FIND_COORDINATOR);
+}

@@ -402,3 +402,21 @@ fn waiters_hear_of_each_publication_once() {
     );
     assert_eq!(shared.version(), shared.snapshot().version);
 }
+
+#[test]
+fn what_was_under_way_is_no_answer_to_a_refresh_that_was_asked_for_later() {
+    let mut bench = Bench::bootstrapped(1);
+    let shared = std::sync::Arc::clone(bench.cluster.shared_metadata());
+    bench.advance(Duration::from_secs(1));
+    bench.cluster.request_update();
+    bench.turn();
+    if bench.writes.is_empty() {
+        bench.accept_next();
+    }
+    let number = shared.request_update();
+    bench.answer_metadata(&brokers(1, &[]));
+    assert!(!shared.is_answered(number));
+    bench.advance(Duration::from_secs(2));
+    bench.answer_metadata(&brokers(1, &[]));
+    assert!(shared.is_answered(number));
+}

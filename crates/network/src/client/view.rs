@@ -203,11 +203,12 @@ impl ClientView {
         waker: &Waker,
         look: &mut impl FnMut(&Self) -> Option<Result<T, ClientError>>,
     ) -> Option<Result<T, ClientError>> {
-        if let Err(error) = self.check() {
-            return Some(Err(error));
-        }
         loop {
             let seen = self.metadata.changes();
+            // After that: who ends the client wakes who waits only once.
+            if let Err(error) = self.check() {
+                return Some(Err(error));
+            }
             if let Some(found) = look(self) {
                 return Some(found);
             }

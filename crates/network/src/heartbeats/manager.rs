@@ -34,6 +34,9 @@ pub struct HeartbeatPlan {
     pub target: RequestTarget,
     pub request: NamedRequest,
     pub interval: Duration,
+    /// A coordinator that takes longer for an answer is taken for dead, so that there is time to
+    /// reach another one; None: as for any request.
+    pub answer_within: Option<Duration>,
     /// Sent once if the application does not poll; None: it only falls silent.
     pub leave: Option<NamedRequest>,
     pub max_poll_interval: Duration,
@@ -194,12 +197,13 @@ impl HeartbeatManager {
         }
         order.schedule.asked(now);
         let request = order.plan.request.clone();
+        let limit = order.plan.answer_within.unwrap_or(self.request_timeout);
         self.heartbeat = Some(Heartbeat {
             generation: order.generation,
             epoch: request.int(EPOCH),
             call: Call::new(
                 request.into_request(order.plan.target.clone()),
-                self.request_timeout,
+                limit.min(self.request_timeout),
                 now,
             ),
         });

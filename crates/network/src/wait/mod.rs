@@ -193,27 +193,32 @@ pub fn block_until<T>(
 ) -> Result<T, Blocked> {
     let parker = Parker::current();
     let start = Instant::now();
+    // What a signal's handler raised is told once: whoever asks again would hear that all is well.
+    let mut stopped = false;
+    let mut is_stopped = || {
+        stopped = stopped || interrupted();
+        stopped
+    };
     let mut quick = true;
     loop {
         if let Some(found) = poll(parker.waker()) {
             return Ok(found);
         }
-        let outcome = if quick {
-            let soon = start + UNMASKED_MAX;
-            match parker.wait(Some(deadline.map_or(soon, |at| at.min(soon)))) {
-                Wait::TimedOut if deadline.is_none_or(|at| at > soon) => {
-                    quick = false;
-                    continue;
-                }
-                outcome => outcome,
-            }
+        let soon = start + UNMASKED_MAX;
+        let mut outcome = if quick {
+            parker.wait(Some(deadline.map_or(soon, |at| at.min(soon))))
         } else {
-            parker.wait_unless(deadline, interrupted)
+            Wait::TimedOut
         };
+        quick &= outcome != Wait::TimedOut;
+        // Not looked at again in between: a wake since then is remembered.
+        if !quick && deadline.is_none_or(|at| at > soon) {
+            outcome = parker.wait_unless(deadline, &mut is_stopped);
+        }
         match outcome {
             // A last look: the deadline and the news may have come together.
             Wait::TimedOut => return poll(parker.waker()).ok_or(Blocked::TimedOut),
-            Wait::Interrupted if interrupted() => return Err(Blocked::Interrupted),
+            Wait::Interrupted if is_stopped() => return Err(Blocked::Interrupted),
             Wait::Notified | Wait::Interrupted => {}
         }
     }

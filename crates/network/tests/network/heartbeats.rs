@@ -56,6 +56,7 @@ fn plan(request: NamedRequest) -> HeartbeatPlan {
         target: group(),
         request,
         interval: INTERVAL,
+        answer_within: None,
         leave: Some(named(ApiKey::LEAVE_GROUP, vec![("GroupId", "g".into())])),
         max_poll_interval: MAX_POLL_INTERVAL,
     }
@@ -365,6 +366,25 @@ async fn silence_is_a_timeout_and_heartbeats_go_on_by_a_new_connection() {
         matches!(&told[..], [Err(ClientError::Request(error))] if error.is_timeout()),
         "{told:?}"
     );
+    assert!(broker.got(ApiKey::HEARTBEAT).len() >= 2);
+}
+
+/// Java gives a coordinator up when the session is over, which is mostly sooner.
+#[tokio::test(start_paused = true)]
+async fn a_coordinator_that_hangs_is_given_up_while_the_session_lasts() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::HEARTBEAT if got.connection == 2 => Reaction::Silence,
+        _ => Reaction::Usual,
+    });
+    let client = client(&broker);
+    let within = HeartbeatPlan {
+        answer_within: Some(Duration::from_secs(10)),
+        ..plan(classic(5))
+    };
+    client.start_heartbeats(within);
+    pass(12).await;
+    assert_eq!(broker.got(ApiKey::HEARTBEAT).len(), 1);
+    pass(3).await;
     assert!(broker.got(ApiKey::HEARTBEAT).len() >= 2);
 }
 

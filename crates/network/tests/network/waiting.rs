@@ -112,3 +112,22 @@ fn a_signal_that_concerns_nobody_does_not_end_a_wait() {
     assert!(start.elapsed() >= Duration::from_millis(150));
     sender.join().expect("the sender only signals");
 }
+
+#[test]
+fn what_a_signal_raised_is_not_asked_for_twice() {
+    let mut raised = true;
+    // As Python's own: it tells of a signal once.
+    let mut interrupted = || std::mem::take(&mut raised);
+    let outcome: Result<(), _> = block_until(soon(5_000), &mut interrupted, |_| None);
+    assert_eq!(outcome, Err(Blocked::Interrupted));
+}
+
+#[test]
+fn who_waits_for_long_does_not_look_again_and_again() {
+    let mut looks = 0;
+    let outcome: Result<(), _> = block_until(soon(300), &mut never_interrupted(), |_| {
+        looks += 1;
+        None
+    });
+    assert_eq!((outcome, looks), (Err(Blocked::TimedOut), 2));
+}

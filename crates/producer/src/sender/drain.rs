@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose, RequestError};
+use thalweg_cluster::{Cluster, NodeId, Outgoing, RequestError};
 use thalweg_protocol::ApiKey;
 
 use crate::config::Acks;

@@ -402,7 +402,11 @@ impl Role for Sender {
         self.drain(cluster, now);
         self.ask_for_leaders(cluster, now);
         self.publish_loads(now);
-        self.again = !self.accumulator.ready.arm(self.due());
+        // What the drain has failed, the transaction has not heard of yet.
+        let transaction = self.transactions.as_ref();
+        let unheard = transaction.is_some_and(TransactionManager::takes_batches)
+            && self.outcomes.has_failed();
+        self.again = !self.accumulator.ready.arm(self.due()) || unheard;
     }
 
     fn on_response(

@@ -60,6 +60,11 @@ impl Outcomes {
         self.tell(batch, Err(failure.into()));
     }
 
+    /// Whether [`Self::take_failed`] would give one.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// The first failure since the last call: what a transaction cannot survive.
     pub(crate) fn take_failed(&mut self) -> Option<ProducerError> {
         self.failed.take()

@@ -188,9 +188,7 @@ impl Sender {
             return false;
         }
         let (mut first, mut second) = (false, false);
-        let batches = others()
-            .chain([request])
-            .flat_map(|request| request.batches());
+        let batches = others().chain([request]).flat_map(InFlightRequest::batches);
         for sent in batches.take(LOOKED_AT_MAX) {
             let slot = &self.slots[sent.slot];
             let waits = match slot.half {
@@ -239,7 +237,7 @@ mod tests {
     fn a_burst_opens_nothing_and_a_lasting_load_does_until_it_is_over() {
         let start = start();
         let mut outlets = Outlets::default();
-        let mut note = |outlets: &mut Outlets, ms, is_busy| {
+        let note = |outlets: &mut Outlets, ms, is_busy| {
             outlets.note(1, is_busy, start + Duration::from_millis(ms));
         };
         note(&mut outlets, 0, true);

@@ -18,7 +18,15 @@ impl Sender {
         else {
             return;
         };
-        if self.closing && self.active.is_empty() || not_before.is_some_and(|at| now < at) {
+        if not_before.is_some_and(|at| now < at) {
+            return;
+        }
+        // What it waits for from here on, a connection, has deadlines of its own.
+        self.producer_id = ProducerIdState::Wanted {
+            failures,
+            not_before: None,
+        };
+        if self.closing && self.active.is_empty() {
             return;
         }
         let Some(node) = cluster.least_loaded_node(now) else {

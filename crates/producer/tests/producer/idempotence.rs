@@ -66,6 +66,24 @@ fn nothing_is_sent_before_the_producer_id_is_known() {
     assert_eq!(offset(&sent), 0);
 }
 
+/// A time that is over is no deadline: the I/O thread would turn without a pause.
+#[test]
+fn who_waits_for_a_producer_id_without_brokers_is_at_rest() {
+    let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);
+    brokers.producer_id_errors = vec![ErrorCode::COORDINATOR_LOAD_IN_PROGRESS].into();
+    let mut world = World::with(config(), brokers, None);
+    world.know(TOPIC);
+    world.brokers.unreachable.insert(1);
+    world.brokers.disconnect(1);
+    world.advance_ms(5_000);
+    let next = world.sender.next_deadline(world.now);
+    assert!(next.is_none_or(|at| at > world.now), "{next:?}");
+    world.brokers.unreachable.clear();
+    let sent = world.send(0, "a");
+    world.advance_ms(5_000);
+    assert_eq!(offset(&sent), 0);
+}
+
 #[test]
 fn a_producer_that_may_not_have_an_id_fails_for_good() {
     let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);

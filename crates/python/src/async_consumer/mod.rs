@@ -295,9 +295,17 @@ impl Polling {
     /// One look at what there is.
     fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
         let what = &self.what;
+        let polls = !matches!(what, What::Position(_));
         let state = core.enter(py)?;
         let mut take = |state: &mut PollState| what.take(py, core, state);
-        match core.look(py, state, self.limit, core.sleepers.waker(), &mut take)? {
+        match core.look(
+            py,
+            state,
+            self.limit,
+            polls,
+            core.sleepers.waker(),
+            &mut take,
+        )? {
             Look::Found(found) => {
                 self.found = true;
                 Ok(Some(found))
@@ -326,6 +334,12 @@ impl Job for Polling {
     fn attempt(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let consumer = self.consumer.clone_ref(py);
         let core = Self::core(&consumer, &self.what, py)?;
+        if let What::Position(partition) = &self.what
+            && let Some(known) = core.known_position(py, partition)?
+        {
+            self.found = true;
+            return known.into_py_any(py).map(Some);
+        }
         if self.what.counts(core) {
             self.began = Some(core.client.poll_began());
         }

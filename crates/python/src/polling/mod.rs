@@ -54,15 +54,34 @@ impl ConsumerHooks {
     }
 }
 
+/// The coordinator's work was done last: all of it, or what a call does that is no poll.
+#[derive(Default)]
+struct Done {
+    /// So many reentries had been asked for; one at least always is, so the first call does it.
+    seen: u64,
+    /// When it is to be done again.
+    due: Option<Instant>,
+}
+
 /// What only the polling thread touches.
 pub(crate) struct PollState {
     maker: RecordMaker,
     arrow: Option<Columns>,
     /// What ended a drain that had handed records out already: raised by the next poll.
     failure: Option<PyErr>,
-    /// When `before_poll` wants to be called again.
-    hook_due: Option<Instant>,
-    hook_seen: u64,
+    /// By the last poll, and by the last call that is none.
+    polled: Done,
+    between: Done,
+}
+
+impl PollState {
+    fn done(&mut self, polls: bool) -> &mut Done {
+        if polls {
+            &mut self.polled
+        } else {
+            &mut self.between
+        }
+    }
 }
 
 /// What one look came to.
@@ -107,9 +126,8 @@ impl Core {
             maker: RecordMaker::default(),
             arrow: None,
             failure: None,
-            hook_due: None,
-            // The first poll calls the hook: there is always one reentry at least.
-            hook_seen: 0,
+            polled: Done::default(),
+            between: Done::default(),
         };
         Self {
             client,
@@ -180,8 +198,8 @@ impl Core {
     }
 
     /// Whether the coordinator was told something since its work was last begun.
-    fn has_news(&self, state: &PollState) -> bool {
-        self.hooks.before_poll.is_some() && self.client.reentries() != state.hook_seen
+    fn has_news(&self, done: &Done) -> bool {
+        self.hooks.before_poll.is_some() && self.client.reentries() != done.seen
     }
 
     /// Runs the coordinator's work if it is due. The state is unlocked meanwhile: the hook may
@@ -189,35 +207,43 @@ impl Core {
     fn before_poll<'a>(
         &'a self,
         py: Python<'_>,
-        state: MutexGuard<'a, PollState>,
+        mut state: MutexGuard<'a, PollState>,
         deadline: Option<Instant>,
+        polls: bool,
     ) -> PyResult<MutexGuard<'a, PollState>> {
         let Some(hook) = &self.hooks.before_poll else {
             return Ok(state);
         };
         let seen = self.client.reentries();
-        let due = state.hook_due.is_some_and(|at| at <= Instant::now());
-        if !due && !self.has_news(&state) {
+        let done = state.done(polls);
+        let due = done.due.is_some_and(|at| at <= Instant::now());
+        if !due && !self.has_news(done) {
             return Ok(state);
         }
         let using = self.usage.enter(py)?;
         drop(state);
         let left_ms = gil::left(deadline).map(|left| left.as_millis() as u64);
-        let next: Option<f64> = hook.bind(py).call1((left_ms,))?.extract()?;
+        let next: Option<f64> = hook.bind(py).call1((left_ms, polls))?.extract()?;
         drop(using);
         let mut state = self.enter(py)?;
-        state.hook_seen = seen;
-        state.hook_due = gil::deadline_ms(next);
+        *state.done(polls) = Done {
+            seen,
+            due: gil::deadline_ms(next),
+        };
         Ok(state)
     }
 
     /// One look: what must end the call is raised, the coordinator's work is done if it is due, then
     /// `take` may take. If it finds nothing, the waker is woken by the next thing worth looking at.
+    ///
+    /// `polls`: the application comes for more, so what it has is done. Else nothing of that is
+    /// committed, and no listener called; the next poll does what was left out.
     pub(crate) fn look<'a, T>(
         &'a self,
         py: Python<'_>,
         mut state: MutexGuard<'a, PollState>,
         deadline: Option<Instant>,
+        polls: bool,
         waker: &Waker,
         take: &mut impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Look<'a, T>> {
@@ -226,7 +252,7 @@ impl Core {
             return Err(failure);
         }
         loop {
-            state = self.before_poll(py, state, deadline)?;
+            state = self.before_poll(py, state, deadline, polls)?;
             if let Some(found) = take(&mut state)? {
                 return Ok(Look::Found(found));
             }
@@ -235,14 +261,15 @@ impl Core {
             // Registered, then looked at again: what comes from here on is a wake-up. What the
             // coordinator was told before, perhaps while its work was done, had nobody to wake.
             self.consumer().register(waker);
-            if !self.has_news(&state) {
+            self.check(py)?; // a wakeup() until then found nobody to wake
+            if !self.has_news(state.done(polls)) {
                 break;
             }
         }
         if let Some(found) = take(&mut state)? {
             return Ok(Look::Found(found));
         }
-        let until = match (deadline, state.hook_due) {
+        let until = match (deadline, state.done(polls).due) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
@@ -254,12 +281,22 @@ impl Core {
         &self,
         py: Python<'_>,
         deadline: Option<Instant>,
+        take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
+    ) -> PyResult<Option<T>> {
+        self.look_until(py, deadline, true, take)
+    }
+
+    fn look_until<T>(
+        &self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+        polls: bool,
         mut take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Option<T>> {
         let mut kept = self.enter(py)?;
         loop {
             let waker = Parker::current();
-            match self.look(py, kept, deadline, waker.waker(), &mut take)? {
+            match self.look(py, kept, deadline, polls, waker.waker(), &mut take)? {
                 Look::Found(found) => return Ok(Some(found)),
                 Look::Nothing { .. } if is_over(deadline) => {
                     py.check_signals()?;
@@ -304,14 +341,18 @@ impl Core {
         }
     }
 
-    /// The next offset to be handed out, once it is known.
-    pub(crate) fn poll_position(
+    /// The next offset to be handed out, once it is known. No poll: what the application has in
+    /// work stays so.
+    pub(crate) fn wait_position(
         &self,
         py: Python<'_>,
         partition: &TopicPartition,
         deadline: Option<Instant>,
     ) -> PyResult<Option<i64>> {
-        self.poll_with(py, deadline, |_| self.known_position(py, partition))
+        if let Some(known) = self.known_position(py, partition)? {
+            return Ok(Some(known));
+        }
+        self.look_until(py, deadline, false, |_| self.known_position(py, partition))
     }
 
     /// The next offset to be handed out, if it is known.

@@ -84,6 +84,7 @@ def heartbeats(settings: MemberSettings, member_id: str, generation: int) -> Hea
         settings.heartbeat_interval_ms,
         None if static else ("LeaveGroup", leave(settings, member_id, why)),
         settings.max_poll_interval_ms,
+        settings.session_timeout_ms,
     )
 
 

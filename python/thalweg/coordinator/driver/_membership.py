@@ -250,7 +250,9 @@ class Membership:
     def _plan(self, beats: Heartbeats) -> tuple[Any, ...]:
         """As the core takes it."""
         interval_ms, limit_ms = int(beats.interval_ms), int(beats.max_poll_interval_ms)
-        return beats.api, beats.body, self._node, interval_ms, beats.leave, limit_ms
+        within = beats.answer_within_ms
+        answer_ms = None if within is None else int(within)
+        return beats.api, beats.body, self._node, interval_ms, beats.leave, limit_ms, answer_ms
 
     # ------------------------------------------------------------------ chores
 

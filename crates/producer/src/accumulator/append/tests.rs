@@ -118,3 +118,22 @@ fn a_given_partition_is_not_left_whatever_is_sticky() {
         .expect("room");
     assert_eq!(appended.completion.partition(), sticky.partition);
 }
+
+/// As between a look of the sender and its end: nothing else would have it look again.
+#[test]
+fn a_batch_that_is_opened_once_the_queue_was_emptied_is_news() {
+    let (accumulator, now) = (accumulator(), start());
+    let topic = Arc::new(TopicEntry::with_partitions(PARTITIONS));
+    let record = Record {
+        partition: Some(1),
+        ..RECORD
+    };
+    let mut arrivals = Vec::new();
+    for _ in 0..2 {
+        accumulator.append(&topic, &record, || now).expect("room");
+        accumulator.ready.take(&mut arrivals);
+        assert_eq!(arrivals.len(), 1);
+        arrivals.clear();
+        drop(lock(&topic.partition(1).queue).pop());
+    }
+}
