@@ -1049,7 +1049,6 @@ class EmbeddedBroker:
         nodes: int = 1,
         port: int = 0,
         host: str = "127.0.0.1",
-        data_dir: str | None = None,
         configs: Mapping[str, str] | None = None,
     ) -> Self:
         """Opens nothing and checks no option yet: start() does. `configs`: Kafka's broker options,
@@ -1057,8 +1056,8 @@ class EmbeddedBroker:
 
     def start(self) -> None:
         """Returns when all nodes accept connections. OSError (EADDRINUSE) names the port.
-        KafkaConfigurationError: an unknown option, a bad value, ports above 65535, or a data_dir,
-        which is refused for now. Idempotent; after close(): IllegalStateError."""
+        KafkaConfigurationError: an unknown option, a bad value, or ports above 65535.
+        Idempotent; after close(): IllegalStateError."""
 
     def close(self) -> None: ...
     @property
@@ -1067,8 +1066,6 @@ class EmbeddedBroker:
     def nodes(self) -> list[int]: ...
     @property
     def ports(self) -> list[int]: ...
-    @property
-    def data_dir(self) -> str | None: ...
     @property
     def bootstrap_servers(self) -> str:
         """'host:port,host:port'; IllegalStateError before start()."""

@@ -8,7 +8,8 @@
 Real sockets, so any client works with it. Nodes, leaders and faults are moved at run time. The
 broker itself is native; this module is its Python face.
 
-What is deliberately absent: replication. Several nodes share one log each partition.
+What is deliberately absent: replication, as several nodes share one log each partition, and logs
+that outlive the process, as all of them are in memory.
 """
 
 import os
@@ -155,8 +156,6 @@ class EmbeddedBroker:
         nodes: Number of brokers.
         port: Of the first; the others follow. 0: any free ports.
         host: Address to listen at.
-        data_dir: For logs that outlive the process. Not in this version: start() refuses all but
-            None, and records are in memory.
         configs: Kafka's broker options by their dotted names; start() checks them. Two more are
             its own: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2), a feature
             that Kafka keeps elsewhere.
@@ -170,11 +169,10 @@ class EmbeddedBroker:
         nodes: int = 1,
         port: int = 0,
         host: str = "127.0.0.1",
-        data_dir: str | None = None,
         configs: Mapping[str, Any] | None = None,
     ) -> None:
         options = {name: str(value) for name, value in (configs or {}).items()}
-        self._native = _core.EmbeddedBroker(nodes, port, host, data_dir, options)
+        self._native = _core.EmbeddedBroker(nodes, port, host, options)
         self._groups = GroupServer(self._native)
         self._end: weakref.finalize[Any, Any] | None = None
         self.faults = Faults(self._native)
@@ -183,8 +181,8 @@ class EmbeddedBroker:
         """Listens; returns once every node accepts connections.
 
         Raises:
-            KafkaConfigurationError: If an option is not known, a value is none for its option,
-                data_dir is set, or the nodes need ports above 65535.
+            KafkaConfigurationError: If an option is not known, a value is none for its option, or
+                the nodes need ports above 65535.
             OSError: If a port is taken or the host cannot be listened at.
             IllegalStateError: After close().
         """
@@ -247,11 +245,6 @@ class EmbeddedBroker:
     def ports(self) -> list[int]:
         """One a node."""
         return self._native.ports
-
-    @property
-    def data_dir(self) -> str | None:
-        """As given; a broker that runs has None, as its logs are in memory."""
-        return self._native.data_dir
 
     @property
     def running(self) -> bool:

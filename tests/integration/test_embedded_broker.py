@@ -33,7 +33,6 @@ def test_a_with_statement_starts_and_closes_it() -> None:
         assert _runs(broker)
         assert broker.nodes == [1]
         assert broker.bootstrap_servers == f"127.0.0.1:{broker.ports[0]}"
-        assert broker.data_dir is None
         assert broker.bootstrap_servers in repr(broker)
         socket.create_connection(("127.0.0.1", broker.ports[0])).close()
         port = broker.ports[0]

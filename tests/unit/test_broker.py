@@ -31,8 +31,8 @@ def test_it_starts_and_stops_with_an_asynchronous_block(broker):
 
 
 def test_options_reach_the_core_as_text(fake):
-    broker = fake.broker.EmbeddedBroker(1, 9093, "::1", "/data", {"num.partitions": 3})
-    assert broker._native.args == (1, 9093, "::1", "/data", {"num.partitions": "3"})
+    broker = fake.broker.EmbeddedBroker(1, 9093, "::1", {"num.partitions": 3})
+    assert broker._native.args == (1, 9093, "::1", {"num.partitions": "3"})
 
 
 def test_topics_are_made_with_options_as_text(broker):

@@ -1,7 +1,6 @@
 //! [`BrokerConfig`]: what an embedded broker is started with.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// How many nodes, where they listen, and Kafka's own broker options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +13,6 @@ pub struct BrokerConfig {
     pub port: u16,
     /// What clients are told to connect to. A wildcard address announces `localhost`.
     pub advertised_host: Option<String>,
-    /// Not offered yet: all is held in memory. Set, it is refused.
-    pub data_dir: Option<PathBuf>,
     /// Kafka's broker options by their dotted names; an unknown one is an error. See
     /// [`BrokerOptions`](crate::options::BrokerOptions).
     pub options: BTreeMap<String, String>,
@@ -30,7 +27,6 @@ impl Default for BrokerConfig {
             host: "127.0.0.1".to_owned(),
             port: 0,
             advertised_host: None,
-            data_dir: None,
             options: BTreeMap::new(),
             seed: None,
         }

@@ -43,10 +43,6 @@ impl EmbeddedBroker {
             let why = format!("a broker has at least one node, not {}", config.nodes);
             return Err(BrokerError::Config(why));
         }
-        if config.data_dir.is_some() {
-            let why = "data_dir: the embedded broker keeps its records in memory only";
-            return Err(BrokerError::Config(why.to_owned()));
-        }
         let options = BrokerOptions::parse(&config.options)?;
         let listeners = listen_all(&config)?;
         let ports: Vec<u16> = listeners.iter().map(|(_, port, _)| *port).collect();

@@ -304,11 +304,6 @@ fn bad_configurations_are_refused_before_anything_listens() {
         ..BrokerConfig::default()
     };
     assert!(refused(far).contains("65536"));
-    let dir = BrokerConfig {
-        data_dir: Some("x".into()),
-        ..BrokerConfig::default()
-    };
-    assert!(refused(dir).contains("data_dir"));
     let options = BTreeMap::from([("log.dirs".to_owned(), "x".to_owned())]);
     assert!(
         refused(BrokerConfig {

@@ -90,12 +90,11 @@ impl EmbeddedBroker {
 #[pymethods]
 impl EmbeddedBroker {
     #[new]
-    #[pyo3(signature = (nodes = 1, port = 0, host = "127.0.0.1", data_dir = None, configs = None))]
+    #[pyo3(signature = (nodes = 1, port = 0, host = "127.0.0.1", configs = None))]
     fn new(
         nodes: i32,
         port: u16,
         host: &str,
-        data_dir: Option<String>,
         configs: Option<BTreeMap<String, String>>,
     ) -> PyResult<Self> {
         if nodes < 1 {
@@ -107,7 +106,6 @@ impl EmbeddedBroker {
             nodes,
             host: host.to_owned(),
             port,
-            data_dir: data_dir.map(Into::into),
             options: configs.unwrap_or_default(),
             ..BrokerConfig::default()
         };
@@ -158,14 +156,6 @@ impl EmbeddedBroker {
     #[getter]
     fn ports(&self, py: Python<'_>) -> PyResult<Vec<u16>> {
         self.ask(py, |core| Ok(core.ports()))
-    }
-
-    #[getter]
-    fn data_dir(&self) -> Option<String> {
-        self.config
-            .data_dir
-            .as_ref()
-            .map(|path| path.display().to_string())
     }
 
     #[getter]
