@@ -42,13 +42,6 @@ impl Value {
         }
     }
 
-    pub fn as_array(&self) -> Option<&[Self]> {
-        match self {
-            Self::Array(values) => Some(values),
-            _ => None,
-        }
-    }
-
     /// How the value is called in messages to people.
     pub fn describe(&self) -> &'static str {
         match self {
