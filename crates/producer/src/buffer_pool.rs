@@ -1,7 +1,7 @@
 //! The memory of all records that are not acknowledged yet, with one cap for all of it.
 //!
 //! ```text
-//!   try_acquire ──▶ Reservation of Chunks ──▶ an open batch ──▶ Bytes segments of requests
+//!   try_acquire_of ──▶ Reservation of Chunks ──▶ an open batch ──▶ Bytes segments of requests
 //!        │ no room, or somebody waits already                         │ last clone dropped
 //!        ▼                                                            ▼
 //!   BufferWait (first come, first served) ◀── feed ◀──────────── release
@@ -159,12 +159,8 @@ impl BufferPool {
         Some(piece.into_chunk(self))
     }
 
-    /// Room for `len` bytes, unless it lacks or others wait for theirs.
-    pub fn try_acquire(self: &Arc<Self>, len: usize) -> Option<Reservation> {
-        self.try_acquire_of(len, 0)
-    }
-
-    /// The same, but only while at least `free_min` bytes are free, these among them.
+    /// Room for `len` bytes, unless it lacks or others wait for theirs, and only while at least
+    /// `free_min` bytes are free, these among them.
     pub fn try_acquire_of(self: &Arc<Self>, len: usize, free_min: usize) -> Option<Reservation> {
         if len <= self.large {
             let size = if len <= self.small {

@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_rope_keeps_the_order_of_what_is_put() {
         let pool = BufferPool::new(64 * 1024, 2048, 0);
-        let mut rope = Rope::new(pool.try_acquire(10).expect("the pool is empty"));
+        let mut rope = Rope::new(pool.try_acquire_of(10, 0).expect("the pool is empty"));
         let data: Vec<u8> = (0..9000_u32).map(|n| n as u8).collect();
         for part in data.chunks(700) {
             assert!(rope.grow(&pool, part.len()));
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn what_was_reserved_counts_before_more_is_taken() {
         let pool = BufferPool::new(8192, 1024, 0);
-        let mut rope = Rope::new(pool.try_acquire(5000).expect("the pool is empty"));
+        let mut rope = Rope::new(pool.try_acquire_of(5000, 0).expect("the pool is empty"));
         let before = pool.available_bytes();
         assert!(rope.grow(&pool, 5000));
         assert_eq!(pool.available_bytes(), before);
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn growth_that_fails_takes_nothing() {
         let pool = BufferPool::new(4096, 2048, 0);
-        let mut rope = Rope::new(pool.try_acquire(2048).expect("the pool is empty"));
+        let mut rope = Rope::new(pool.try_acquire_of(2048, 0).expect("the pool is empty"));
         let before = pool.available_bytes();
         assert!(!rope.grow(&pool, 8000));
         assert_eq!(pool.available_bytes(), before);
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_chunk_returns_only_with_the_last_segment() {
         let pool = BufferPool::new(4096, 1024, 0);
-        let mut rope = Rope::new(pool.try_acquire(10).expect("the pool is empty"));
+        let mut rope = Rope::new(pool.try_acquire_of(10, 0).expect("the pool is empty"));
         rope.put(b"0123456789");
         let segments: Vec<Bytes> = rope.into_chunks().into_iter().map(Chunk::freeze).collect();
         let in_flight = segments.clone();

@@ -145,7 +145,7 @@ fn an_append_that_finds_a_batch_while_it_waited_gives_its_memory_back() {
     };
     let world = World::ready(config, 1, 1);
     let pool = world.accumulator.pool();
-    let reservation = pool.try_acquire(1_000).expect("the pool is empty");
+    let reservation = pool.try_acquire_of(1_000, 0).expect("the pool is empty");
     let first = world.send(0, "a");
     let before = pool.available_bytes();
     let now = world.now;
@@ -176,7 +176,11 @@ fn a_batch_that_gets_no_more_memory_closes_and_is_sent() {
         ..config()
     };
     let mut world = World::ready(config, 1, 2);
-    let other = world.accumulator.pool().try_acquire(10_000).expect("room");
+    let other = world
+        .accumulator
+        .pool()
+        .try_acquire_of(10_000, 0)
+        .expect("room");
     let value = "x".repeat(900);
     let first = world.send(0, &value);
     let mut refused = None;

@@ -107,7 +107,7 @@ proptest! {
         for (id, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Acquire(len) => {
-                    let got = pool.try_acquire(len);
+                    let got = pool.try_acquire_of(len, 0);
                     prop_assert_eq!(got.is_some(), model.acquire(len));
                     if let Some(got) = got {
                         prop_assert!(got.len() >= len);
@@ -163,7 +163,7 @@ proptest! {
 fn the_first_to_wait_is_the_first_to_get() {
     let pool = BufferPool::new(4 * LARGE, LARGE, 0);
     let mut held: Vec<_> = (0..4)
-        .map(|_| pool.try_acquire(LARGE).expect("room"))
+        .map(|_| pool.try_acquire_of(LARGE, 0).expect("room"))
         .collect();
     let mut waits: Vec<_> = (0..4).map(|_| pool.wait(LARGE)).collect();
     let (_, waker) = counting_waker();
@@ -193,7 +193,7 @@ fn the_first_to_wait_is_the_first_to_get() {
 fn small_requests_do_not_starve_a_large_one() {
     let pool = BufferPool::new(8 * LARGE, LARGE, 0);
     let mut held: VecDeque<_> = (0..8)
-        .map(|_| pool.try_acquire(100).expect("room"))
+        .map(|_| pool.try_acquire_of(100, 0).expect("room"))
         .collect();
     let mut large = pool.wait(6 * LARGE);
     let (count, waker) = counting_waker();
@@ -201,7 +201,7 @@ fn small_requests_do_not_starve_a_large_one() {
     for _ in 0..5 {
         held.pop_front();
         assert!(
-            pool.try_acquire(1).is_none(),
+            pool.try_acquire_of(1, 0).is_none(),
             "a newcomer does not pass the one who waits"
         );
         assert!(large.poll_reservation(&waker).is_pending());
@@ -218,7 +218,7 @@ fn small_requests_do_not_starve_a_large_one() {
 fn giving_up_a_wait_gives_its_gathered_memory_to_the_next() {
     let pool = BufferPool::new(4 * LARGE, LARGE, 0);
     let mut held: Vec<_> = (0..4)
-        .map(|_| pool.try_acquire(LARGE).expect("room"))
+        .map(|_| pool.try_acquire_of(LARGE, 0).expect("room"))
         .collect();
     let large = pool.wait(4 * LARGE);
     let mut small = pool.wait(LARGE);
@@ -233,7 +233,7 @@ fn giving_up_a_wait_gives_its_gathered_memory_to_the_next() {
 #[test]
 fn a_wait_is_a_future() {
     let pool = BufferPool::new(2 * LARGE, LARGE, 0);
-    let held = pool.try_acquire(2 * LARGE).expect("room");
+    let held = pool.try_acquire_of(2 * LARGE, 0).expect("room");
     let mut wait = Box::pin(pool.wait(LARGE));
     let (count, waker) = counting_waker();
     let mut context = std::task::Context::from_waker(&waker);
@@ -250,15 +250,15 @@ fn a_wait_is_a_future() {
 fn small_and_large_chunks_come_out_of_one_budget() {
     let pool = BufferPool::new(64 * 1024, 16 * 1024, 0);
     let small: Vec<_> = (0..64)
-        .map(|_| pool.try_acquire(10).expect("room"))
+        .map(|_| pool.try_acquire_of(10, 0).expect("room"))
         .collect();
-    assert!(pool.try_acquire(10).is_none());
+    assert!(pool.try_acquire_of(10, 0).is_none());
     drop(small);
     // All of it lies in small buffers now; large ones are made of their budget.
     let large: Vec<_> = (0..4)
-        .map(|_| pool.try_acquire(16 * 1024).expect("room"))
+        .map(|_| pool.try_acquire_of(16 * 1024, 0).expect("room"))
         .collect();
-    assert!(pool.try_acquire(10).is_none());
+    assert!(pool.try_acquire_of(10, 0).is_none());
     drop(large);
     assert_eq!(pool.available_bytes(), 64 * 1024);
 }
@@ -267,8 +267,8 @@ fn small_and_large_chunks_come_out_of_one_budget() {
 fn what_is_reserved_for_codecs_is_not_given_out() {
     let pool = BufferPool::new(8 * LARGE, LARGE, 2 * LARGE);
     assert_eq!(pool.request_bytes_max(), 6 * LARGE);
-    let all = pool.try_acquire(6 * LARGE).expect("room");
-    assert!(pool.try_acquire(1).is_none());
+    let all = pool.try_acquire_of(6 * LARGE, 0).expect("room");
+    assert!(pool.try_acquire_of(1, 0).is_none());
     drop(all);
     let weak = Arc::downgrade(&pool);
     drop(pool);

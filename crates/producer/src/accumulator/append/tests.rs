@@ -88,7 +88,7 @@ fn memory_that_was_waited_for_goes_back_if_the_new_sticky_partition_has_an_open_
         .choose_place(&topic, &RECORD)
         .expect("partitions");
     let old = place.partition;
-    let memory = accumulator.pool.try_acquire(100).expect("room");
+    let memory = accumulator.pool.try_acquire_of(100, 0).expect("room");
     let other = move_on(&accumulator, &topic, old, now);
     let (available, reserved) = (accumulator.pool.available_bytes(), memory.len());
     let appended = accumulator
