@@ -41,8 +41,8 @@ pub mod consumer;
 pub mod producer;
 
 pub use client::{
-    Client, ClientView, EncodeBody, NamedRequest, OnAnswer, Parts, Request, RequestTarget,
-    Response, Ticket, VersionChoice,
+    ASK_TIMEOUT, CLOSE_GRACE, Client, ClientView, EncodeBody, NamedRequest, OnAnswer, Parts,
+    Request, RequestTarget, Response, Ticket, VersionChoice,
 };
 pub use clock::WallClock;
 pub use config::{ClientConfig, SecurityProtocol};

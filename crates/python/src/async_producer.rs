@@ -4,11 +4,11 @@
 
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use thalweg_network::ClientView;
+use thalweg_network::{CLOSE_GRACE, ClientView};
 
 use crate::call::{Call, Producing};
 use crate::client::{Client, Handle};
@@ -20,9 +20,6 @@ use crate::producer_core::{Bootstrap, Core, PartitionsFor};
 use crate::sending::{Given, Sending};
 use crate::transactions::{Group, Offset, Transacting};
 use crate::{errors, gil, outgoing, send_many};
-
-/// After a close's deadline the client gets this long to fail what is left.
-const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 struct Opened {
     core: Arc<Core>,

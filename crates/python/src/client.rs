@@ -12,7 +12,8 @@ use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{
-    ClientError, ClientView, NamedRequest, Request, RequestTarget, Response, Ticket, VersionChoice,
+    ASK_TIMEOUT, ClientError, ClientView, NamedRequest, Request, RequestTarget, Response, Ticket,
+    VersionChoice,
 };
 use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, EncodeError, Str};
@@ -20,9 +21,6 @@ use thalweg_protocol::{ApiKey, EncodeError, Str};
 use crate::cluster::ClusterMetadata;
 use crate::config::Options;
 use crate::{callbacks, cluster, errors, gil, settings, values};
-
-/// How long the actor may take to answer a question about itself.
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whose connections are used; keeps that client open.
 #[derive(Clone)]

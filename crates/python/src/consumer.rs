@@ -24,6 +24,10 @@ use crate::{errors, gil, heartbeats, settings, types};
 /// `poll_arrow_max_bytes` where the option is absent.
 const ARROW_BYTES: usize = 64 * 1024 * 1024;
 
+/// The core ends a lookup at its deadline by itself, with the last problem it met: who waits for
+/// it waits so much longer.
+pub(crate) const LOOKUP_GRACE: Duration = Duration::from_secs(5);
+
 /// The consumer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
 pub(crate) struct Consumer(OnceLock<Core>);
@@ -352,9 +356,8 @@ impl Consumer {
         let asked = lookups(targets)?;
         let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
         let pending = core.consumer().list_offsets(asked, deadline);
-        // The core ends it at the deadline by itself, with the last problem it met.
-        let grace = deadline + Duration::from_secs(5);
-        let listed = gil::wait(py, Some(grace), |waker| match pending.poll(waker) {
+        let last = deadline + LOOKUP_GRACE;
+        let listed = gil::wait(py, Some(last), |waker| match pending.poll(waker) {
             std::task::Poll::Ready(outcome) => Some(outcome),
             std::task::Poll::Pending => None,
         })?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use thalweg_network::producer::ProducerClient;
-use thalweg_network::{ClientError, ClientView, Ticket};
+use thalweg_network::{ASK_TIMEOUT, ClientError, ClientView, Ticket};
 use thalweg_producer::{CompletionListener, FlushTicket, Timed};
 
 use crate::append::{Appender, Brought, NotAppended, PartitionWait, Waiting};
@@ -18,9 +18,6 @@ use crate::metrics::groups_dict;
 use crate::operation::{Operation, is_over};
 use crate::topics::TopicCache;
 use crate::{errors, settings};
-
-/// How long the actor may take to tell why there is no broker.
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A producer whose client was started.
 pub(crate) struct Core {

@@ -26,7 +26,7 @@ pub(crate) use pending::{Pending, Sent, Step};
 pub use request::{EncodeBody, OnAnswer, Request, RequestTarget, Response, VersionChoice};
 pub use ticket::Ticket;
 pub(crate) use ticket::ticket;
-pub use view::ClientView;
+pub use view::{ASK_TIMEOUT, CLOSE_GRACE, ClientView};
 
 /// The parts of a client that exist before its actor runs: a role core is built around them.
 pub struct Parts {

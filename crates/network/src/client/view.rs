@@ -18,10 +18,10 @@ use crate::runtime::Generation;
 use crate::wait::{Blocked, block_until};
 
 /// After a close's deadline the actor gets this long to fail what is left.
-const CLOSE_GRACE: Duration = Duration::from_secs(2);
+pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// How long a question to the actor itself may take.
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
+pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cheap to clone; all clones are the same client. It does not keep the client open.
 #[derive(Clone)]

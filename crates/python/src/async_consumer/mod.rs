@@ -11,7 +11,7 @@ mod jobs;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::gc::PyVisit;
@@ -25,7 +25,7 @@ use crate::async_producer::Closing;
 use crate::call::{Call, JobCall};
 use crate::client::PendingRequest;
 use crate::completions::Completions;
-use crate::consumer::{Consumer, start_core};
+use crate::consumer::{Consumer, LOOKUP_GRACE, start_core};
 use crate::consumer_arguments::{Pair, lookups, partition_of, partitions_of, table_limits};
 use crate::job::{Job, Polled};
 use crate::operation::is_over;
@@ -36,9 +36,6 @@ use crate::tables::RecordTable;
 use crate::{errors, gil};
 
 use jobs::{Answer, Listing, Opening, Stopping};
-
-/// The core ends a lookup at its deadline by itself, with the last problem it met.
-const LOOKUP_GRACE: Duration = Duration::from_secs(5);
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
