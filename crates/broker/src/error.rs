@@ -2,7 +2,7 @@
 
 use std::io;
 
-use thalweg_protocol::ErrorCode;
+use thalweg_protocol::{ErrorCode, Str};
 
 /// What can go wrong when a program, and not a client over the wire, talks to the broker.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,14 @@ impl ApiError {
     /// With Kafka's own words for the code.
     pub(crate) fn of(code: ErrorCode) -> Self {
         Self::new(code, code.message())
+    }
+
+    /// The code and message of an answer: 0 and null where nothing was refused.
+    pub(crate) fn fields(error: Option<Self>) -> (i16, Option<Str>) {
+        match error {
+            Some(error) => (error.code.0, Some(error.message.into())),
+            None => (0, None),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use thalweg_protocol::messages::alter_configs::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use super::describe_configs::{self, TOPIC};
+use super::describe_configs::{self, topics_among};
 use super::incremental_alter_configs::{find_topic, set_topic_options};
 use crate::Core;
 use crate::context::Context;
@@ -18,13 +18,8 @@ use crate::subject::Subject;
 
 impl Subject for AlterConfigsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {
-        let topics = self
-            .resources
-            .iter()
-            .filter(|resource| resource.resource_type == TOPIC);
-        topics
-            .map(|resource| resource.resource_name.clone())
-            .collect()
+        let resources = self.resources.iter();
+        topics_among(resources.map(|resource| (resource.resource_type, &resource.resource_name)))
     }
 }
 
@@ -33,10 +28,11 @@ pub(crate) fn handle(
     request: AlterConfigsRequest,
 ) -> AlterConfigsResponse {
     let responses = request.resources.into_iter().map(|resource| {
-        let error = alter(context, &resource, request.validate_only).err();
+        let altered = alter(context, &resource, request.validate_only);
+        let (error_code, error_message) = ApiError::fields(altered.err());
         AlterConfigsResourceResponse {
-            error_code: error.as_ref().map_or(0, |error| error.code.0),
-            error_message: error.map(|error| error.message.into()),
+            error_code,
+            error_message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
         }

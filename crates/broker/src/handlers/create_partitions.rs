@@ -33,11 +33,11 @@ pub(crate) fn handle(
                 request.validate_only,
             ),
         };
-        let error = created.err();
+        let (error_code, error_message) = ApiError::fields(created.err());
         CreatePartitionsTopicResult {
             name: topic.name,
-            error_code: error.as_ref().map_or(0, |error| error.code.0),
-            error_message: error.map(|error| error.message.into()),
+            error_code,
+            error_message,
         }
     });
     CreatePartitionsResponse {

@@ -35,13 +35,13 @@ pub(crate) fn handle(
     let responses = wishes.map(|wish| {
         let deleted = delete(context, &wish);
         let (name, topic_id) = deleted.clone().unwrap_or((wish.name, wish.topic_id));
-        let error = deleted.err();
+        let (error_code, error_message) = ApiError::fields(deleted.err());
         DeletableTopicResult {
             // Null is possible since version 6.
             name: name.or_else(|| (context.version < 6).then(Str::default)),
             topic_id,
-            error_code: error.as_ref().map_or(0, |error| error.code.0),
-            error_message: error.map(|error| error.message.into()),
+            error_code,
+            error_message,
         }
     });
     DeleteTopicsResponse {

@@ -41,14 +41,15 @@ const FROM_DEFAULT: i8 = 5;
 
 impl Subject for DescribeConfigsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {
-        let topics = self
-            .resources
-            .iter()
-            .filter(|resource| resource.resource_type == TOPIC);
-        topics
-            .map(|resource| resource.resource_name.clone())
-            .collect()
+        let resources = self.resources.iter();
+        topics_among(resources.map(|resource| (resource.resource_type, &resource.resource_name)))
     }
+}
+
+/// The topics among resources, of which each is a type and a name.
+pub(super) fn topics_among<'a>(resources: impl Iterator<Item = (i8, &'a Str)>) -> Vec<Str> {
+    let topics = resources.filter(|(kind, _)| *kind == TOPIC);
+    topics.map(|(_, name)| name.clone()).collect()
 }
 
 /// The value that holds, whose it is, and the values that it hides.

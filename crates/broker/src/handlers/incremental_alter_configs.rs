@@ -10,7 +10,7 @@ use thalweg_protocol::messages::incremental_alter_configs::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use super::describe_configs::{self, TOPIC};
+use super::describe_configs::{self, TOPIC, topics_among};
 use crate::Core;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -24,13 +24,8 @@ const SUBTRACT: i8 = 3;
 
 impl Subject for IncrementalAlterConfigsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {
-        let topics = self
-            .resources
-            .iter()
-            .filter(|resource| resource.resource_type == TOPIC);
-        topics
-            .map(|resource| resource.resource_name.clone())
-            .collect()
+        let resources = self.resources.iter();
+        topics_among(resources.map(|resource| (resource.resource_type, &resource.resource_name)))
     }
 }
 
@@ -39,10 +34,11 @@ pub(crate) fn handle(
     request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse {
     let responses = request.resources.into_iter().map(|resource| {
-        let error = alter(context, &resource, request.validate_only).err();
+        let altered = alter(context, &resource, request.validate_only);
+        let (error_code, error_message) = ApiError::fields(altered.err());
         AlterConfigsResourceResponse {
-            error_code: error.as_ref().map_or(0, |error| error.code.0),
-            error_message: error.map(|error| error.message.into()),
+            error_code,
+            error_message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
         }

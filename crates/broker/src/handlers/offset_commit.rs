@@ -112,7 +112,8 @@ fn commit_topic(
         Ok((name, partitions)) => {
             let exists = (0..*partitions as i32).contains(&partition.partition_index);
             if exists {
-                commit(context, to, name, partition)
+                let committed = commit(context, to, name, partition);
+                committed.err().unwrap_or_default()
             } else {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
             }
@@ -125,26 +126,43 @@ fn commit(
     to: &To,
     topic: &Str,
     partition: &OffsetCommitRequestPartition,
-) -> ErrorCode {
+) -> Result<(), ErrorCode> {
     if let Some(code) = context.injected_for(topic) {
-        return code;
+        return Err(code);
     }
-    let metadata = partition.committed_metadata.clone().unwrap_or_default();
-    if metadata.len() > context.core.options.offset_metadata_bytes_max {
-        return ErrorCode::OFFSET_METADATA_TOO_LARGE;
-    }
-    let committed = CommittedOffset {
-        offset: partition.committed_offset,
-        leader_epoch: partition.committed_leader_epoch,
-        metadata: metadata.detached(),
-        committed_ms: context.now_ms,
-        expires_ms: to.kept_ms.map(|kept| context.now_ms.saturating_add(kept)),
-    };
+    let committed = committed_offset(
+        context,
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata.as_ref(),
+        to.kept_ms,
+    )?;
     context
         .core
         .offsets
         .commit(&to.group, topic, partition.partition_index, committed);
-    ErrorCode::NONE
+    Ok(())
+}
+
+/// What is kept of an offset whose metadata is not too large; for how long, if its commit says so.
+pub(super) fn committed_offset(
+    context: &Context<'_>,
+    offset: i64,
+    leader_epoch: i32,
+    metadata: Option<&Str>,
+    kept_ms: Option<i64>,
+) -> Result<CommittedOffset, ErrorCode> {
+    let metadata = metadata.cloned().unwrap_or_default();
+    if metadata.len() > context.core.options.offset_metadata_bytes_max {
+        return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
+    }
+    Ok(CommittedOffset {
+        offset,
+        leader_epoch,
+        metadata: metadata.detached(),
+        committed_ms: context.now_ms,
+        expires_ms: kept_ms.map(|kept| context.now_ms.saturating_add(kept)),
+    })
 }
 
 fn answer(

@@ -9,11 +9,10 @@ use thalweg_protocol::messages::txn_offset_commit::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use super::offset_commit::check_members;
+use super::offset_commit::{check_members, committed_offset};
 use crate::Core;
 use crate::context::Context;
 use crate::groups::{CommitBy, Committer};
-use crate::offsets::CommittedOffset;
 use crate::pending_offsets::Place;
 use crate::subject::Subject;
 use crate::transactions::{ProducerIdAndEpoch, Verification};
@@ -128,21 +127,17 @@ fn pend(
     topic: &Str,
     partition: &TxnOffsetCommitRequestPartition,
 ) -> Result<(), ErrorCode> {
-    let metadata = partition.committed_metadata.clone().unwrap_or_default();
-    if metadata.len() > context.core.options.offset_metadata_bytes_max {
-        return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
-    }
+    let committed = committed_offset(
+        context,
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata.as_ref(),
+        None,
+    )?;
     let place = Place {
         group: request.group_id.detached(),
         topic: topic.detached(),
         partition: partition.partition_index,
-    };
-    let committed = CommittedOffset {
-        offset: partition.committed_offset,
-        leader_epoch: partition.committed_leader_epoch,
-        metadata: metadata.detached(),
-        committed_ms: context.now_ms,
-        expires_ms: None,
     };
     let offsets = &mut context.core.offsets;
     offsets.pend(request.producer_id, place, committed)
