@@ -5,10 +5,12 @@ call ──> node: any | controller | id | coordinator ──> answer ──> it
 └────────── retriable: wait (backoff), look again, send again <──────┘
 """
 
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from thalweg.coordinator.backoff import Backoff
 from thalweg.errors import (
     BrokerResponseError,
     CoordinatorLoadInProgressError,
@@ -93,9 +95,11 @@ class Requests:
             KafkaConnectionError: If the connection broke while the request changed something.
         """
         deadline = time.monotonic() + self.config["default_api_timeout_ms"] / 1000
-        backoff = self.config["retry_backoff_ms"] / 1000
+        first, most = self.config["retry_backoff_ms"], self.config["retry_backoff_max_ms"]
+        backoff = Backoff(first, most, lambda: random.uniform(0.8, 1.2))
         while True:
-            in_time = time.monotonic() + backoff < deadline
+            wait_s = backoff.failed() / 1000
+            in_time = time.monotonic() + wait_s < deadline
             answer = self._client.request(
                 api, body, node, version, self.config["request_timeout_ms"], max_version
             )
@@ -106,8 +110,7 @@ class Requests:
                 self._client.forget_coordinator(node[1], node[2])
             elif node == "controller":
                 self._metadata([])
-            time.sleep(backoff)
-            backoff = min(2 * backoff, self.config["retry_backoff_max_ms"] / 1000)
+            time.sleep(wait_s)
         if error is not None and raise_errors:
             raise error
         return answer

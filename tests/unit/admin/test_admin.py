@@ -1,11 +1,13 @@
 """The admin client's calls: what they ask, of whom, and what they make of answers (fake core)."""
 
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from thalweg._uuids import to_base64, to_uuid
+from thalweg.admin import requests
 from thalweg.admin.acls import (
     ACL,
     ACLFilter,
@@ -37,6 +39,7 @@ from thalweg.errors import (
     InvalidPartitionsError,
     KafkaTimeoutError,
     NoError,
+    NotControllerError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -244,6 +247,39 @@ def test_a_controller_that_moved_is_found_again(admin):
         "Metadata",
         "CreateTopics",
     ]
+
+
+def test_waits_between_tries_double_up_to_their_limit_each_with_its_jitter(fake, monkeypatch):
+    waits: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=waits.append)
+    monkeypatch.setattr(requests, "time", clock)
+    client = fake.admin.KafkaAdminClient(
+        bootstrap_servers="a:1", retry_backoff_ms=100, retry_backoff_max_ms=300
+    )
+    refused = [created(41)] * 5
+    answers(client, CreateTopics=[*refused, created(0)], Metadata=metadata({}))
+    client.create_topics(["t0"])
+    for wait, around in zip(waits, [0.1, 0.2, 0.3, 0.3, 0.3], strict=True):
+        assert wait == pytest.approx(around, rel=0.21)
+    assert len(set(waits)) == 5
+    client.close()
+
+
+def test_no_wait_goes_past_the_calls_limit(fake, monkeypatch):
+    waits: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=waits.append)
+    monkeypatch.setattr(requests, "time", clock)
+    client = fake.admin.KafkaAdminClient(
+        bootstrap_servers="a:1",
+        retry_backoff_ms=100,
+        retry_backoff_max_ms=100,
+        default_api_timeout_ms=50,
+    )
+    answers(client, CreateTopics=created(41), Metadata=metadata({}))
+    with pytest.raises(NotControllerError):
+        client.create_topics(["t0"])
+    assert waits == []
+    client.close()
 
 
 def test_topics_are_waited_for_until_all_partitions_have_leaders(admin):
