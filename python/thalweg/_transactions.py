@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
 from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 
-__all__ = ["Transaction", "group_fields", "offset_rows"]
+__all__ = ["Transaction", "abort_failed", "group_fields", "offset_rows"]
 
 Row = tuple[str, int, int, str, int]
 Fields = tuple[str, int, str, str | None]
@@ -54,6 +54,15 @@ def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:
     return group.group_id, group.generation_id, group.member_id, group.group_instance_id
 
 
+def abort_failed(failed: KafkaError, error: BaseException) -> FatalTransactionError | None:
+    """Notes on an error that the abort after it failed too; gives what is graver, if that is.
+
+    Only an abort finds it out: that there is a newer producer, say.
+    """
+    error.add_note(f"abort_transaction() failed as well: {failed}")
+    return failed if isinstance(failed, FatalTransactionError) else None
+
+
 class _Transactional(Protocol):
     def begin_transaction(self) -> None: ...
     def commit_transaction(self) -> None: ...
@@ -87,7 +96,6 @@ class Transaction:
         except AbortableTransactionError as error:
             fatal = self._abort_after(error)
             if fatal is not None:
-                # Graver, and only an abort finds it out: a newer producer, say.
                 raise fatal from error
             raise
 
@@ -98,6 +106,5 @@ class Transaction:
         try:
             self._producer.abort_transaction()
         except KafkaError as failed:
-            error.add_note(f"abort_transaction() failed as well: {failed}")
-            return failed if isinstance(failed, FatalTransactionError) else None
+            return abort_failed(failed, error)
         return None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from thalweg._transactions import abort_failed
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
 from thalweg.structs import OffsetAndMetadata
 
@@ -56,7 +57,6 @@ class Transaction:
         except AbortableTransactionError as error:
             fatal = await self._abort_after(error)
             if fatal is not None:
-                # Graver, and only an abort finds it out: a newer producer, say.
                 raise fatal from error
             raise
 
@@ -67,6 +67,5 @@ class Transaction:
         try:
             await self._producer.abort_transaction()
         except KafkaError as failed:
-            error.add_note(f"abort_transaction() failed as well: {failed}")
-            return failed if isinstance(failed, FatalTransactionError) else None
+            return abort_failed(failed, error)
         return None
