@@ -112,26 +112,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
                 no position has moved then.
         """
         chosen = _consuming.chosen(self, partitions)
-        found = run(self._driver.fetch(chosen, self._limit(timeout_ms)))
-        missing = [where for where, at in found.items() if at is None]
-        if missing:
-            self._seek_by_policy(missing)
-        for where, at in found.items():
-            if at is not None:
-                self.seek(where, at)
-
-    def _seek_by_policy(self, partitions: list[TopicPartition]) -> None:
-        kind = _consuming.reset_kind(self.config, partitions)
-        if kind != "by_duration":
-            self.seek_to(partitions, kind)
-            return
-        since_ms = _consuming.reset_since_ms(self.config)
-        at_time = self.offsets_for_times(dict.fromkeys(partitions, since_ms))
-        for where, at in at_time.items():
-            if at is None:
-                self.seek_to([where], "latest")
-            else:
-                self.seek(where, at.offset)
+        run(self._driver.seek_to_committed(chosen, self._limit(timeout_ms), self.seek))
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hands out nothing of these partitions until `resume`; what is buffered stays.

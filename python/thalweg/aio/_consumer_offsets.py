@@ -99,27 +99,9 @@ class ConsumerOffsets:
                 no position has moved then.
         """
         chosen = _consuming.chosen(self._consumer, partitions)
-        found = await awaited(self._driver.fetch(chosen, self._limit()), self._calls)
-        missing = [where for where, at in found.items() if at is None]
-        if missing:
-            await self._seek_by_policy(missing)
-        for where, at in found.items():
-            if at is not None:
-                self.seek(where, at)
+        steps = self._driver.seek_to_committed(chosen, self._limit(), self.seek, is_eager=True)
+        found = await awaited(steps, self._calls)
         return {where: None if at is None else at.offset for where, at in found.items()}
-
-    async def _seek_by_policy(self, partitions: list[TopicPartition]) -> None:
-        kind = _consuming.reset_kind(self.config, partitions)
-        if kind != "by_duration":
-            await self._seek_to(partitions, kind)
-            return
-        since_ms = _consuming.reset_since_ms(self.config)
-        at_time = await self.offsets_for_times(dict.fromkeys(partitions, since_ms))
-        for where, at in at_time.items():
-            if at is None:
-                await self._seek_to([where], "latest")
-            else:
-                self.seek(where, at.offset)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hands out nothing of these partitions until `resume`; what is buffered stays.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from thalweg import _core
-from thalweg.coordinator.driver import Wait, Waiting
+from thalweg.coordinator.driver import CoreCall, Wait, Waiting
 
 __all__ = ["awaited", "begun"]
 
@@ -43,6 +43,8 @@ async def _outcome(wait: Wait, calls: "_core.AsyncConsumer[Any, Any]") -> Any:
         return await asyncio.sleep(wait.left_ms / 1000)
     if isinstance(wait.what, asyncio.Future):  # a listener's
         return await asyncio.wait([wait.what], timeout=wait.left_ms / 1000)
+    if isinstance(wait.what, CoreCall):
+        return await getattr(calls, wait.what.name)(wait.what.argument, wait.left_ms)
     return await calls.result(wait.what, wait.left_ms)
 
 

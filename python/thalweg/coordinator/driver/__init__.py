@@ -9,9 +9,9 @@
                               └─> the core: assign, set_committed
 
 `before_poll` never waits: it sends what is to be asked, and has the core call it again when the
-answer is there. `commit`, `fetch`, `unsubscribe` and `close` wait, within their limits: they are
-generators of what they wait for (`_waits.py`). A listener runs within the application's own poll
-(or close, or unsubscribe), and may itself commit and seek.
+answer is there. `commit`, `fetch`, `seek_to_committed` (`_seeking.py`), `unsubscribe` and `close`
+wait, within their limits: they are generators of what they wait for (`_waits.py`). A listener runs
+within the application's own poll (or close, or unsubscribe), and may itself commit and seek.
 """
 
 import contextlib
@@ -28,8 +28,9 @@ from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._members import chosen_assignors
 from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._offsets import CommittedOffsets
+from thalweg.coordinator.driver._seeking import Seeking
 from thalweg.coordinator.driver._topics import Found, Topics
-from thalweg.coordinator.driver._waits import Wait, Waiting, run
+from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, run
 from thalweg.coordinator.listener import Listener, heard, tell
 from thalweg.errors import (
     BrokerResponseError,
@@ -44,7 +45,7 @@ from thalweg.structs import (
     TopicPartition,
 )
 
-__all__ = ["Driver", "Wait", "Waiting", "run"]
+__all__ = ["CoreCall", "Driver", "Wait", "Waiting", "run"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -314,6 +315,19 @@ class Driver:
             return (yield from self._offsets.fetch(partitions, timeout_ms))
         finally:
             self._figures.waited("committed-time-ns-total", time.monotonic_ns() - began)
+
+    def seek_to_committed(
+        self,
+        partitions: list[TopicPartition],
+        timeout_ms: int,
+        seek: Callable[[TopicPartition, int | OffsetAndMetadata], None],
+        *,
+        is_eager: bool = False,
+    ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """Reads on from committed offsets, without one by reset policy; see `Seeking`."""
+        found = yield from self.fetch(partitions, timeout_ms)
+        yield from Seeking(self._consumer, self._config, seek, is_eager=is_eager).to(found)
+        return found
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int

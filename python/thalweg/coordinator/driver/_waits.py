@@ -10,11 +10,11 @@ A call that waits is a generator of `Wait`s, so that both APIs run the same one.
 import time
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from thalweg.coordinator.driver._clock import now_ms
 
-__all__ = ["Wait", "Waiting", "run"]
+__all__ = ["CoreCall", "Wait", "Waiting", "run"]
 
 _T = TypeVar("_T")
 
@@ -24,8 +24,9 @@ class Wait:
     """Something to wait for, for so long.
 
     Attributes:
-        what: A request, whose answer is sent into the generator, or its error thrown; None waits
-            for the time alone. With asyncio also a task, whose end is waited for.
+        what: A request or a CoreCall, whose answer is sent into the generator, or its error
+            thrown; None waits for the time alone. With asyncio also a task, whose end is waited
+            for.
         until_ms: On the driver's clock.
     """
 
@@ -36,6 +37,25 @@ class Wait:
     def left_ms(self) -> int:
         """What is left of the time."""
         return max(0, int(self.until_ms - now_ms()))
+
+
+@dataclass(frozen=True, slots=True)
+class CoreCall:
+    """A call that the core has in two forms: `Consumer`'s blocks, `AsyncConsumer`'s is awaited.
+
+    Attributes:
+        consumer: The core's class, or one that extends it.
+        name: Of the method, in both.
+        argument: Its first; the second is the time that it may take.
+    """
+
+    consumer: Any
+    name: Literal["list_offsets", "position"]
+    argument: Any
+
+    def result(self, timeout_ms: int) -> Any:
+        """The blocking form."""
+        return getattr(self.consumer, self.name)(self.argument, timeout_ms)
 
 
 Waiting = Generator[Wait, Any, _T]

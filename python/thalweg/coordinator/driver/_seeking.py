@@ -1,0 +1,78 @@
+"""Where a consumer reads on that goes back to its committed offsets.
+
+    committed ──> seek
+    none      ──> auto_offset_reset ──> seek_to
+                                   └──> the first record since a time ──> seek
+
+What is found is the driver's `fetch`; both APIs run what follows.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from thalweg import _consuming
+from thalweg.coordinator.driver._clock import now_ms
+from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting
+from thalweg.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = ["Seeking"]
+
+
+class Seeking:
+    """One call of `seek_to_committed`.
+
+    Args:
+        consumer: The core's class, or one that extends it.
+        config: Its options.
+        seek: The consumer's own, which checks that it may.
+        is_eager: Whether positions that have to be looked up are waited for, as in aiokafka.
+    """
+
+    def __init__(
+        self,
+        consumer: Any,
+        config: Mapping[str, Any],
+        seek: Callable[[TopicPartition, int | OffsetAndMetadata], None],
+        *,
+        is_eager: bool,
+    ) -> None:
+        self._consumer = consumer
+        self._config = config
+        self._seek = seek
+        self._is_eager = is_eager
+
+    def to(self, found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> Waiting[None]:
+        """Seeks to committed offsets; of partitions without one, first, as the policy says."""
+        missing = [where for where, at in found.items() if at is None]
+        if missing:
+            yield from self._by_policy(missing)
+        for where, at in found.items():
+            if at is not None:
+                self._seek(where, at)
+
+    def _by_policy(self, partitions: list[TopicPartition]) -> Waiting[None]:
+        kind = _consuming.reset_kind(self._config, partitions)
+        if kind != "by_duration":
+            yield from self._seek_to(partitions, kind)
+            return
+        since_ms = _consuming.reset_since_ms(self._config)
+        targets = _consuming.time_targets(dict.fromkeys(partitions, since_ms))
+        rows = yield self._call("list_offsets", targets)
+        for where, at in _consuming.times_of(rows).items():
+            if at is None:
+                yield from self._seek_to([where], "latest")
+            else:
+                self._seek(where, at.offset)
+
+    def _seek_to(
+        self, partitions: list[TopicPartition], where: Literal["earliest", "latest"]
+    ) -> Waiting[None]:
+        self._consumer.seek_to(partitions, where)
+        if self._is_eager:
+            for each in partitions:
+                _consuming.check_assigned(self._consumer, each)
+                yield self._call("position", each)
+
+    def _call(self, name: Literal["list_offsets", "position"], argument: Any) -> Wait:
+        until_ms = now_ms() + float(self._config["default_api_timeout_ms"])
+        return Wait(CoreCall(self._consumer, name, argument), until_ms)
