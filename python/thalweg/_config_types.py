@@ -38,7 +38,7 @@ class ProducerConfig(TypedDict, total=False):
     ssl_cafile: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_password: str | None
+    ssl_password: Any
     ssl_crlfile: str | None
     ssl_ciphers: Any
     ssl_context: Any
@@ -133,7 +133,7 @@ class ConsumerConfig(TypedDict, total=False):
     ssl_cafile: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_password: str | None
+    ssl_password: Any
     ssl_crlfile: str | None
     ssl_ciphers: Any
     ssl_context: Any
@@ -234,7 +234,7 @@ class AdminConfig(TypedDict, total=False):
     ssl_cafile: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_password: str | None
+    ssl_password: Any
     ssl_crlfile: str | None
     ssl_ciphers: Any
     ssl_context: Any
@@ -306,7 +306,6 @@ class CoreProducerConfig(TypedDict):
     ssl_cafile: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_password: str | None
     ssl_crlfile: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
@@ -361,7 +360,6 @@ class CoreConsumerConfig(TypedDict):
     ssl_cafile: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_password: str | None
     ssl_crlfile: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None
@@ -414,7 +412,6 @@ class CoreClientConfig(TypedDict):
     ssl_cafile: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
-    ssl_password: str | None
     ssl_crlfile: str | None
     sasl_mechanism: str | None
     sasl_plain_username: str | None

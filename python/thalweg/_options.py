@@ -338,12 +338,14 @@ _SECURITY: tuple[Option, ...] = (
         kafka=None,
         aliases=("ssl.key.location",),
     ),
-    _text(
+    _object(
         "ssl_password",
         "pca",
         "Password of the private key.",
         kafka="ssl.key.password",
         secret=True,
+        refused="encrypted private keys are not offered by this version; decrypt the key with"
+        " openssl pkcs8 -topk8 -nocrypt",
     ),
     _text(
         "ssl_crlfile",
@@ -414,7 +416,7 @@ _SECURITY: tuple[Option, ...] = (
         "Password of a key store.",
         core=False,
         secret=True,
-        ignored="PEM files take the key's password from ssl_password",
+        ignored="a PEM file is no key store, and has no password of its own",
     ),
     _text(
         "sasl_mechanism",

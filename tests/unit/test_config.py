@@ -329,7 +329,6 @@ def test_a_secret_is_never_shown():
         "sasl_mechanism": "PLAIN",
         "sasl_plain_username": "alice",
         "sasl_plain_password": "hunter2",
-        "ssl_password": "hunter2",
     }
     found = resolve("a", given)
     assert found["sasl_plain_password"] == "hunter2"
@@ -387,6 +386,10 @@ def test_an_option_that_cannot_be_honoured_is_refused(name):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         resolve("a", {name: None})
+
+
+def test_the_password_of_a_key_is_refused_with_what_to_do():
+    assert "openssl pkcs8" in one_problem("c", **{"ssl.key.password": "hunter2"})
 
 
 def test_a_default_given_explicitly_warns_of_nothing():

@@ -91,7 +91,6 @@ fn security(options: &mut Options<'_>, config: &mut ClientConfig) -> PyResult<()
     config.tls.cert = options.get("ssl_certfile")?.map(pem);
     config.tls.key = options.get("ssl_keyfile")?.map(pem);
     config.tls.crl = options.get("ssl_crlfile")?.map(pem);
-    config.tls.has_password = options.get::<String>("ssl_password")?.is_some();
     let mechanism: Option<String> = options.get("sasl_mechanism")?;
     let username: Option<String> = options.get("sasl_plain_username")?;
     let password: Option<String> = options.get("sasl_plain_password")?;

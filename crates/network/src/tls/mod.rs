@@ -42,8 +42,6 @@ pub struct TlsConfig {
     pub cert: Option<Pem>,
     /// `ssl_keyfile`: its key; None = in the same PEM as `cert`.
     pub key: Option<Pem>,
-    /// `ssl_password` is set. Only its presence matters so far: encrypted keys are refused by name.
-    pub has_password: bool,
     /// `ssl_check_hostname`.
     pub check_hostname: bool,
     /// `ssl_crlfile`: revocation lists for brokers' own certificates.
@@ -56,7 +54,6 @@ impl Default for TlsConfig {
             ca: None,
             cert: None,
             key: None,
-            has_password: false,
             check_hostname: true,
             crl: None,
         }
