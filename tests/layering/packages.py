@@ -7,6 +7,7 @@ is imported where, by reading the import statements.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,25 @@ def linter_config(rules: dict[str, Any], found: list[Import]) -> str:
     if exceptions:
         lines += ["ignore_imports =", *exceptions]
     return "\n".join(lines) + "\n"
+
+
+def gone(rules: dict[str, Any]) -> list[str]:
+    """Modules that the table names and that do not exist."""
+    table = rules["python"]
+    named = {
+        *(f"thalweg.{name}" for layer in table["layers"] for name in re.findall(r"\w+", layer)),
+        *(rule[end] for rule in table["against_the_order"] for end in ("from", "to")),
+        *(package for rule in table["libraries"].values() for package in rule["packages"]),
+        *(rule["module"] for rule in table["lazy"]["except"]),
+        table["pure"]["package"],
+        *table["pure"]["except"],
+    }
+    return sorted(name for name in named if not is_module(name))
+
+
+def is_module(name: str) -> bool:
+    path = PYTHON.joinpath(*name.split("."))
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
 def imports() -> Iterator[Import]:

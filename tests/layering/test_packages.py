@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 import textwrap
@@ -31,6 +32,10 @@ def test_modules_import_only_what_stands_below_them(tmp_path):
         packages.linter_config(rules(), list(packages.imports())), tmp_path, ROOT / "python"
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_the_table_names_no_module_that_is_gone():
+    assert packages.gone(rules()) == []
 
 
 def test_spark_is_imported_only_by_the_spark_packages():
@@ -74,6 +79,13 @@ def test_a_module_without_a_place_is_found(tmp_path):
     answer = lint(packages.linter_config(rules(), []), tmp_path, tmp_path)
     assert answer.returncode == 1
     assert "utils" in answer.stdout
+
+
+def test_a_module_that_is_gone_is_found():
+    table = copy.deepcopy(rules())
+    table["python"]["layers"].append("testing : consumer")
+    table["python"]["lazy"]["except"].append({"module": "thalweg.aio.gone", "libraries": []})
+    assert packages.gone(table) == ["thalweg.aio.gone", "thalweg.testing"]
 
 
 SOURCE = """
