@@ -63,7 +63,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
                 print(record.offset, record.value)
 
     Options are in docs/configuration.md; `K` and `V` are what the deserializers give, bytes or
-    None without them.
+    None without them. Iteration raises what `poll` raises, and ends after consumer_timeout_ms
+    without a record.
 
     Args:
         *topics: Topics to subscribe to.
@@ -175,13 +176,16 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
         Args:
             topics: Names.
-            pattern: A regular expression that topics' names are matched with at their start.
+            pattern: A regular expression that topics' names are matched with at their start; or a
+                SubscriptionPattern, which the broker matches with whole names (KIP-848).
             listener: A ConsumerRebalanceListener; told of changes from within `poll`.
 
         Raises:
             IllegalStateError: If partitions are assigned, or both kinds are given.
             ValueError: If neither is given.
             TypeError: If topics is a str, or the listener is none.
+            UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
+                without group_protocol='consumer'.
         """
         names = _consuming.names_given(topics)
         if listener is not None:
@@ -216,11 +220,21 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             {TopicPartition: [ConsumerRecord]}; {} when the time is over.
 
         Raises:
+            IllegalStateError: If nothing is subscribed to or assigned, another thread uses the
+                consumer, or it is closed.
             NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
             OffsetOutOfRangeError: If the position is gone and auto_offset_reset is none.
+            LogTruncationError: If the log was cut off below the position, or its topic was made
+                anew, and auto_offset_reset is none (KIP-320); until the application seeks.
             CorruptRecordError: If a batch's checksum is wrong; the position stays.
             DeserializationError: If a deserializer raised; the position stays (KIP-334).
+            FencedInstanceIdError: If another consumer has this group_instance_id, for good.
+            AuthorizationError: A TopicAuthorizationFailedError or GroupAuthorizationFailedError.
+            SaslAuthenticationFailedError: If a broker refuses the credentials (KIP-152).
+            KafkaConnectionError: If no TLS connection can be had until a setting changes.
+            BrokerResponseError: What else a broker refuses and no retry cures, by its own class.
             WakeupError: If `wakeup` was called.
+            TypeError: If max_records is no int.
             ValueError: If an argument is out of range.
         """
         if timeout_ms is not None and timeout_ms < 0:
@@ -253,6 +267,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: If a deserializer is set: its values could not be columns.
+            KafkaError: And what `poll` raises.
         """
         _consuming.check_bytes(self.config)
         limit = _consuming.whole_ms(timeout_ms)

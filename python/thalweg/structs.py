@@ -54,7 +54,8 @@ class OffsetAndMetadata(NamedTuple):
     Attributes:
         offset: The next offset to read: that of the last processed record, plus one.
         metadata: Free text of the application.
-        leader_epoch: Of the last record read (KIP-320); -1 if unknown.
+        leader_epoch: Of the last batch before the offset, with or without records (KIP-320); -1
+            if unknown.
     """
 
     offset: int

@@ -285,7 +285,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
         Args:
             topics: Names.
-            pattern: A regular expression that topics' names are matched with at their start.
+            pattern: A regular expression that topics' names are matched with at their start; or a
+                SubscriptionPattern, which the broker matches with whole names (KIP-848).
             listener: An AsyncConsumerRebalanceListener, or a ConsumerRebalanceListener whose
                 methods may be coroutines. While one of them runs no records are handed out.
 
@@ -293,6 +294,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             IllegalStateError: If partitions are assigned, or both kinds are given.
             ValueError: If neither is given.
             TypeError: If topics is a str, or the listener is none.
+            UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
+                without group_protocol='consumer'; before the start, `start` raises it.
         """
         names = _consuming.names_given(topics)
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
@@ -396,6 +399,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
         Raises:
             IllegalStateError: If a deserializer is set: its values could not be columns.
+            ConsumerStoppedError: If the consumer was stopped.
+            KafkaError: And what `KafkaConsumer.poll` raises.
         """
         self._check_running()
         _consuming.check_bytes(self.config)
