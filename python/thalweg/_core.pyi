@@ -616,7 +616,7 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
 class ConsumerHooks(Protocol):
     """What of the consumer is Python; each attribute is None if it is not. Read once.
 
-    `thalweg.consumer._Hooks` is the only implementation. With all None, `poll` and iteration
+    `thalweg._consuming.Hooks` is the only implementation. With all None, `poll` and iteration
     touch no Python code.
     """
 
@@ -706,8 +706,9 @@ class Consumer(Generic[_K_co, _V_co]):
         KafkaTimeoutError; IllegalStateError if not assigned."""
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit would write: next offset and the leader epoch of the last record
-        handed out, for each assigned partition that has a position; never waits."""
+        """What a commit would write: next offset and the leader epoch of the last batch before
+        it, with or without records, for each assigned partition that has a position; never
+        waits."""
 
     def awaiting_committed(self) -> list[TopicPartition]:
         """Assigned partitions without position that wait for `set_committed`."""
@@ -915,7 +916,7 @@ _Node: TypeAlias = int | Literal["any", "controller"] | tuple[Literal["coordinat
 
 @final
 class Client:
-    """Any Kafka API by name: what admin.py and coordinator/ are built on.
+    """Any Kafka API by name: what admin/ and coordinator/ are built on.
 
     A body is a dict with the field names of Kafka's JSON schemas ("TopicName"), nested
     structs as dicts, arrays as lists, bytes and records as bytes, uuids as Kafka's url-safe

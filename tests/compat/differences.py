@@ -22,7 +22,7 @@ MODULES: Final = {
     "codec": _RUST,
     "conn": _RUST,
     "consumer.": _INSIDE,
-    "coordinator.": "membership of groups follows; then its own files",
+    "coordinator.": "what a membership is made of; thalweg.coordinator has files of its own",
     "future": _RUST,
     "partitioner.": _INSIDE,
     "producer.": _INSIDE,

@@ -1,4 +1,4 @@
-"""A program: transactions by another client, as this library only reads them for now.
+"""A program: transactions by another client, for the tests of what this library reads of them.
 
 python -m tests.integration.transactional BOOTSTRAP TOPIC commit:3 abort:2 plain:1 open:2
 

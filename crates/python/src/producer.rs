@@ -1,7 +1,7 @@
 //! `Producer`: the class that `thalweg.producer.KafkaProducer` extends.
 //!
 //! `send` without hooks touches no Python code: the name's entry by identity, slices of the bytes,
-//! one lock, a future from the free list.
+//! one lock, a future.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
