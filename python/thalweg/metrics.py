@@ -4,9 +4,10 @@
     metric_reporters   objects that are told which figures there are, and read them when they like
     stats_cb           a function that is given all of them every statistics_interval_ms
 
-The native core counts, once a request or answer; nothing here runs for a record. Exporters attach
-as reporters: docs/metrics.md has one. Reporters and `stats_cb` are called on the thread that runs
-delivery callbacks; what they raise is logged and harms nothing.
+The native core counts, once a request, answer or poll; commits and rebalances are counted by
+coordinator/driver. Nothing here runs for a record. Exporters attach as reporters: docs/metrics.md
+has one. Reporters and `stats_cb` are called on the thread that runs delivery callbacks; what they
+raise is logged and harms nothing.
 
 What is deliberately absent: JMX, and a registry of figures of the application's own.
 """
