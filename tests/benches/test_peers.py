@@ -8,11 +8,13 @@ import re
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from benches.peers import equal, franz_go
 from benches.peers.__main__ import cases_of, parse
+from benches.peers.clients import program
 from benches.peers.equal import (
     CODEC_IDS,
     CONSUMER_SETTINGS,
@@ -127,6 +129,15 @@ def test_franz_gos_program_knows_its_roles_and_the_names_of_its_settings():
     assert set(re.findall(r'json:"(\w+)"', source)) == names
 
 
+def test_franz_gos_program_warms_up_as_long_as_the_others():
+    source = (franz_go._SOURCE / "main.go").read_text(encoding="utf-8")
+    found = dict(re.findall(r"(warmUp\w+)\s+= ([\d_]+)", source))
+    assert {name: int(count) for name, count in found.items()} == {
+        "warmUpRecords": program.WARM_UP_RECORDS,
+        "warmUpSamples": program.LATENCY_WARM_UP,
+    }
+
+
 def test_franz_gos_program_is_given_the_settings_of_both_of_its_clients(monkeypatch):
     monkeypatch.setattr(franz_go, "_program", lambda: Path("program"))
     monkeypatch.setattr(franz_go, "_values", lambda size: Path(f"values-{size}"))
@@ -216,6 +227,21 @@ def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
     assert min(kafka.wire.end_offsets(topic).values()) > 0
     read = replace(filled, role="consume", threads=1, variant=entrant.variant)
     assert run(entrant, read).records >= 10_000
+
+
+def test_the_latencies_that_warm_up_are_left_out(monkeypatch):
+    clock = itertools.accumulate(itertools.repeat(0.25))
+    monkeypatch.setattr(program, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    samples = program.Samples(Case("latency", 3))
+    turns = sum(1 for _ in samples)
+    assert turns == program.LATENCY_WARM_UP + 3
+    assert samples.result() == {
+        "records": 3,
+        "seconds": 0.75,
+        "p50_ms": 250.0,
+        "p99_ms": 250.0,
+        "samples_us": [250_000.0] * 3,
+    }
 
 
 def test_latencies_of_all_rounds_are_pooled():

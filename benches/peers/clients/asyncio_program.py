@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from benches.peers.clients.program import WARM_UP_RECORDS, Stopwatch, Waiting, percentiles
+from benches.peers.clients.program import WARM_UP_RECORDS, Samples, Stopwatch, Waiting
 from benches.peers.settings import Case, payloads
 
 # Makes a producer of a case and starts it.
@@ -41,35 +40,27 @@ async def produce(producer_of: ProducerOf, case: Case) -> dict[str, Any]:
 
 
 async def latency(producer_of: ProducerOf, case: Case) -> dict[str, Any]:
-    producer, value = await producer_of(case), payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
-        begin = time.perf_counter()
+    producer, value, samples = await producer_of(case), payloads(case.size)[0], Samples(case)
+    for _ in samples:
         await producer.send_and_wait(case.topic, value)
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
     await producer.stop()
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+    return samples.result()
 
 
 async def end_to_end(
     producer_of: ProducerOf, consumer: Any, partition_of: Callable[[str, int], Any], case: Case
 ) -> Any:
     """One record at a time, acknowledged and then read."""
-    producer, value = await producer_of(case), payloads(case.size)[0]
+    producer, value, samples = await producer_of(case), payloads(case.size)[0], Samples(case)
     await consumer.start()
     consumer.assign([partition_of(case.topic, 0)])
     await consumer.seek_to_beginning()
-    took: list[float] = []
-    for number in range(case.records + 500):
-        begin = time.perf_counter()
+    for _ in samples:
         await producer.send_and_wait(case.topic, value, partition=0)
         await asyncio.wait_for(consumer.getone(), 10)
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
     await consumer.stop()
     await producer.stop()
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+    return samples.result()
 
 
 async def consume(consumer: Any, partition_of: Callable[[str, int], Any], case: Case) -> Any:

@@ -13,11 +13,11 @@ from typing import Any  # noqa: E402
 
 from benches.peers.clients.program import (  # noqa: E402
     WARM_UP_RECORDS,
+    Samples,
     Stopwatch,
     Waiting,
     in_threads,
     main,
-    percentiles,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
 from benches.peers.settings import PRODUCE_BATCH, QUIET, Case, payloads  # noqa: E402
@@ -122,25 +122,20 @@ def consume(case: Case) -> dict[str, Any]:
 
 
 def latency(case: Case) -> dict[str, Any]:
-    producer, value = producer_of(case), payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
+    producer, value, samples = producer_of(case), payloads(case.size)[0], Samples(case)
+    for _ in samples:
         acknowledged: list[Any] = []
-        begin = time.perf_counter()
         producer.produce(case.topic, value, on_delivery=lambda *a, to=acknowledged: to.append(a))
         while not acknowledged:
             producer.poll(1)
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+    return samples.result()
 
 
 def end_to_end(case: Case) -> dict[str, Any]:
     producer, consumer, value = producer_of(case), consumer_of(case), payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
+    samples = Samples(case)
+    for _ in samples:
         acknowledged: list[Any] = []
-        begin = time.perf_counter()
         producer.produce(
             case.topic, value, partition=0, on_delivery=lambda *a, to=acknowledged: to.append(a)
         )
@@ -149,10 +144,8 @@ def end_to_end(case: Case) -> dict[str, Any]:
         message = consumer.poll(10)
         if message is None or message.error():
             raise SystemExit("the record was not read")
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
     consumer.close()
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+    return samples.result()
 
 
 def start(case: Case) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from typing import Any  # noqa: E402
 
 from benches.peers.clients.program import (  # noqa: E402
     WARM_UP_RECORDS,
+    Samples,
     Stopwatch,
     Waiting,
     end_to_end,
     main,
-    percentiles,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
 from benches.peers.settings import Case, payloads  # noqa: E402
@@ -74,14 +74,10 @@ def consume(case: Case) -> dict[str, Any]:
 
 
 def latency(case: Case) -> dict[str, Any]:
-    producer, value = producer_of(case), payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
-        begin = time.perf_counter()
+    producer, value, samples = producer_of(case), payloads(case.size)[0], Samples(case)
+    for _ in samples:
         producer.send(case.topic, value).get(timeout=10)
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+    return samples.result()
 
 
 def start(case: Case) -> dict[str, Any]:

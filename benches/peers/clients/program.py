@@ -11,12 +11,13 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benches.peers.settings import Case, from_json, payloads
 
 WARM_UP_RECORDS = 2_000
+LATENCY_WARM_UP = 500
 IDLE_LIMIT_S = 30.0
 
 
@@ -74,27 +75,42 @@ class Waiting:
             raise TimeoutError(f"nothing for {IDLE_LIMIT_S} s")
 
 
-def percentiles(seconds: list[float]) -> dict[str, Any]:
-    """p50 and p99 of a list of latencies, in milliseconds, and all of them to be pooled."""
-    ordered = sorted(seconds)
-    return {
-        "p50_ms": ordered[len(ordered) // 2] * 1000,
-        "p99_ms": ordered[len(ordered) * 99 // 100] * 1000,
-        "samples_us": [round(each * 1e6, 1) for each in ordered],
-    }
+class Samples:
+    """Times each turn of a `for` loop over it: a case's records, after some that warm up.
+
+    It is a loop, as asyncio's clients await in its body.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._count = case.records
+        self._took: list[float] = []
+
+    def __iter__(self) -> Iterator[None]:
+        for number in range(self._count + LATENCY_WARM_UP):
+            begin = time.perf_counter()
+            yield
+            if number >= LATENCY_WARM_UP:
+                self._took.append(time.perf_counter() - begin)
+
+    def result(self) -> dict[str, Any]:
+        """p50 and p99 in milliseconds, and all latencies to be pooled."""
+        ordered = sorted(self._took)
+        return {
+            "records": len(ordered),
+            "seconds": sum(ordered),
+            "p50_ms": ordered[len(ordered) // 2] * 1000,
+            "p99_ms": ordered[len(ordered) * 99 // 100] * 1000,
+            "samples_us": [round(each * 1e6, 1) for each in ordered],
+        }
 
 
 def end_to_end(producer: Any, consumer: Any, case: Case) -> dict[str, Any]:
     """One record at a time, acknowledged and then read, by clients of kafka-python's API."""
-    value = payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
-        begin = time.perf_counter()
+    value, samples = payloads(case.size)[0], Samples(case)
+    for _ in samples:
         producer.send(case.topic, value, partition=0).get(timeout=10)
         if not consumer.poll(timeout_ms=10_000):
             raise SystemExit("the record was not read")
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
     consumer.close()
     producer.close()
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+    return samples.result()

@@ -14,12 +14,12 @@ from typing import Any  # noqa: E402
 
 from benches.peers.clients.program import (  # noqa: E402
     WARM_UP_RECORDS,
+    Samples,
     Stopwatch,
     Waiting,
     end_to_end,
     in_threads,
     main,
-    percentiles,
 )
 from benches.peers.equal import consumer_options, producer_options  # noqa: E402
 from benches.peers.settings import Case, payloads  # noqa: E402
@@ -212,15 +212,11 @@ def _poll_arrow(consumer: Any, records: int) -> int:
 
 
 def latency(case: Case) -> dict[str, Any]:
-    producer, value = producer_of(case), payloads(case.size)[0]
-    took: list[float] = []
-    for number in range(case.records + 500):
-        begin = time.perf_counter()
+    producer, value, samples = producer_of(case), payloads(case.size)[0], Samples(case)
+    for _ in samples:
         producer.send(case.topic, value).get(timeout=10)
-        if number >= 500:
-            took.append(time.perf_counter() - begin)
     producer.close()
-    return {"records": case.records, "seconds": sum(took), **percentiles(took)}
+    return samples.result()
 
 
 def start(case: Case) -> dict[str, Any]:
