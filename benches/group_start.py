@@ -13,14 +13,12 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
 import time
 import uuid
 from typing import Any
 
 from benches.broker import bench_broker
-from tests.support import peers
-from tests.support.paths import ROOT
+from tests.support.peers import run_module
 
 TOPIC = "group-start"
 CLIENTS = (
@@ -121,18 +119,10 @@ def once(client: str, bootstrap: str) -> float:
 
 def measured(client: str, bootstrap: str, times: int) -> float:
     """The same in a process of its own: its median, in ms."""
-    python = peers.python_of("thalweg" if client.startswith("thalweg") else "kafka-python")
-    command = [str(python), "-m", "benches.group_start", "--client", client]
-    done = subprocess.run(
-        [*command, "--bootstrap", bootstrap, "--times", str(times)],
-        cwd=ROOT,
-        env=peers.environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
-    return float(json.loads(done.stdout.splitlines()[-1]))
+    installed_as = "thalweg" if client.startswith("thalweg") else client
+    arguments = ["--client", client, "--bootstrap", bootstrap, "--times", str(times)]
+    printed = run_module(installed_as, "benches.group_start", *arguments, timeout=300)
+    return float(json.loads(printed.splitlines()[-1]))
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ import sys
 import time
 from typing import Any
 
-from tests.support import peers
 from tests.support.paths import ROOT
+from tests.support.peers import run_module
 
 TOPICS, PARTITIONS_EACH = 50, 1000
 BUSY = "busy"
@@ -97,20 +97,10 @@ CLIENTS = {"thalweg": thalweg, "confluent-kafka": confluent}
 
 def run(client: str, bootstrap: str, many: bool, options: argparse.Namespace) -> dict[str, float]:
     """One client as a process of its own."""
-    python = peers.python_of("thalweg" if client == "thalweg" else "kafka-python")
-    command = [str(python), "-m", "benches.known_partitions", "--client", client]
-    arguments = ["--bootstrap", bootstrap, "--idle", str(options.idle)]
-    more = ["--records", str(options.records), *(["--many"] if many else [])]
-    done = subprocess.run(
-        [*command, *arguments, *more],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-        env={"PYTHONPATH": str(ROOT)},
-    )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    arguments = ["--client", client, "--bootstrap", bootstrap, "--idle", str(options.idle)]
+    arguments += ["--records", str(options.records), *(["--many"] if many else [])]
+    printed = run_module(client, "benches.known_partitions", *arguments, timeout=600)
+    found: dict[str, float] = json.loads(printed.splitlines()[-1])
     return found
 
 

@@ -10,6 +10,7 @@ second quarter's: memory that grows with time and not with load.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import threading
@@ -21,7 +22,7 @@ from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
 
 PARTITIONS = 4
 GROWTH_MAX = 1.10
-PAGE_MB = 4096 / 1e6
+PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 # The broker keeps a little of it only, so that an hour fits where a minute does.
 KEPT = {"retention.bytes": "100000000", "segment.bytes": "25000000", "retention.ms": "600000"}
 
