@@ -198,13 +198,18 @@ fn config() -> ProducerConfig {
     }
 }
 
+/// The call of an append that opens a batch: memory for the record, while a whole batch has room.
 fn buffer_pool(c: &mut Criterion) {
     let mut group = c.benchmark_group("buffer pool");
-    let pool = BufferPool::new(32 << 20, 16 * 1024, 0);
+    let whole = config().batch_size;
+    let pool = BufferPool::new(32 << 20, whole, 0);
     for (name, len) in [("small", 100), ("large", 16 * 1024)] {
-        drop(pool.try_acquire(len));
+        drop(pool.try_acquire_of(len, whole));
         group.bench_function(format!("acquire and release, {name} chunk"), |b| {
-            b.iter(|| drop(black_box(pool.try_acquire(black_box(len)))));
+            b.iter(|| {
+                let taken = pool.try_acquire_of(black_box(len), black_box(whole));
+                drop(black_box(taken));
+            });
         });
     }
     group.finish();
@@ -292,10 +297,11 @@ fn drain(c: &mut Criterion) {
 
 fn wait_queue(c: &mut Criterion) {
     c.bench_function("buffer pool/exhausted: wait, be fed, give back", |b| {
-        let pool = BufferPool::new(16 * 1024, 16 * 1024, 0);
+        let whole = 16 * 1024;
+        let pool = BufferPool::new(whole, whole, 0);
         b.iter(|| {
-            let held = pool.try_acquire(16 * 1024).expect("room");
-            let wait = pool.wait(16 * 1024);
+            let held = pool.try_acquire_of(whole, whole).expect("room");
+            let wait = pool.wait(whole);
             drop(held);
             drop(wait);
         });
