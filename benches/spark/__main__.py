@@ -38,6 +38,7 @@ JARS = CACHE / "spark-kafka" / "jars"
 JVM_STREAM = CACHE / "spark-4.0" / "bin" / "python"
 PARTITIONS = 4
 VALUE_BYTES = 100
+# The project's own; benches/README.md says where goals come from.
 GOALS = {"read": 3.0, "stream": 2.5, "write": 2.0}
 QUICK_ROWS = 300_000
 # The sinks' own defaults differ; a record's cost is compared, not two settings of linger.
