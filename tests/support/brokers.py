@@ -86,10 +86,6 @@ class Brokers:
             self._running["secure"] = Broker("kafka-4.3", kafka.bootstrap_servers, kafka.logs)
         return self._secure
 
-    def logs(self) -> str:
-        """What all running brokers logged last."""
-        return "\n".join(broker.logs() for broker in self._running.values())
-
     def forget_embedded_topics(self) -> None:
         """Deletes the topics of tests that are over where they lie in this process's memory."""
         embedded = self._running.get("embedded")
