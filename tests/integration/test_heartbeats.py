@@ -20,9 +20,8 @@ from tests.integration.scripted import (
     ScriptedBroker,
     group_answer,
 )
-from tests.support.brokers import Broker
+from tests.support.brokers import Broker, configured
 from tests.support.gil import hold_the_gil
-from tests.support.kafka import RealKafka
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
@@ -49,8 +48,8 @@ def kafka() -> Iterator[Broker]:
         "group.consumer.heartbeat.interval.ms": str(SESSION_MS // 5),
         "group.consumer.min.heartbeat.interval.ms": "100",
     }
-    with RealKafka(configs=configs) as running:
-        yield Broker("kafka-4.3", running.bootstrap_servers, running.logs)
+    with configured("kafka-4.3", configs) as broker:
+        yield broker
 
 
 def _beat(consumer: Any, **changes: Any) -> None:

@@ -9,11 +9,9 @@ import pytest
 
 from tests.integration.clients import Clients, within
 from tests.integration.groups import Group, Heard
-from tests.support.brokers import Broker
+from tests.support.brokers import Broker, configured
 from tests.support.gil import hold_the_gil
-from tests.support.kafka import RealKafka
 from tests.support.scale import scaled
-from thalweg import EmbeddedBroker
 
 SESSION_MS = 2000
 # More than two sessions in a small run, too; in a full one as long as a call in C may take.
@@ -31,12 +29,8 @@ CLASSIC = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": SESSION_MS
 @pytest.fixture(scope="module", params=["embedded", "kafka-4.3"])
 def strict(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker with short sessions: one in this process, where it is held up too, or a JVM."""
-    if request.param == "embedded":
-        with EmbeddedBroker(configs=CONFIGS) as embedded:
-            yield Broker(request.param, embedded.bootstrap_servers)
-    else:
-        with RealKafka("4.3", configs=CONFIGS) as kafka:
-            yield Broker(request.param, kafka.bootstrap_servers, kafka.logs)
+    with configured(request.param, CONFIGS) as broker:
+        yield broker
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -9,10 +9,9 @@ import pytest
 
 from tests.integration.clients import Clients
 from tests.integration.groups import PARTITIONS, Group
-from tests.support.brokers import Broker
-from tests.support.kafka import RealKafka
+from tests.support.brokers import Broker, configured
 from tests.support.waiting import wait_until
-from thalweg import EmbeddedBroker, OffsetAndMetadata, TopicPartition
+from thalweg import OffsetAndMetadata, TopicPartition
 from thalweg.coordinator.offsets import commit_body, commit_errors
 from thalweg.errors import NoOffsetForPartitionError
 from thalweg.structs import ConsumerGroupMetadata
@@ -29,12 +28,8 @@ def forgetful(request: pytest.FixtureRequest) -> Iterator[Broker]:
         "group.consumer.heartbeat.interval.ms": "500",
         "group.consumer.min.heartbeat.interval.ms": "500",
     }
-    if request.param == "embedded":
-        with EmbeddedBroker(configs=configs) as embedded:
-            yield Broker(request.param, embedded.bootstrap_servers)
-    else:
-        with RealKafka("4.3", configs=configs) as kafka:
-            yield Broker(request.param, kafka.bootstrap_servers, kafka.logs)
+    with configured(request.param, configs) as broker:
+        yield broker
 
 
 @pytest.fixture(params=["classic", "consumer"])

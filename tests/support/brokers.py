@@ -4,14 +4,15 @@
     topic = broker.create_topic("orders", 4)
 
 A broker is started at the first test that wants it and serves the whole session; every test
-makes topics of its own. A test that kills or restarts nodes starts its own cluster.
+makes topics of its own. A test that kills or restarts nodes starts its own cluster, and a file
+whose tests need other options its own broker (`configured`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from tests.support.kafka import RealKafka
@@ -63,6 +64,19 @@ class Broker:
         )
         self.topics.append(name)
         return name
+
+
+@contextmanager
+def configured(kind: str, configs: Mapping[str, str]) -> Iterator[Broker]:
+    """A broker with options of its own, which ends with the block."""
+    if kind == "embedded":
+        from thalweg import EmbeddedBroker
+
+        with EmbeddedBroker(configs=configs) as embedded:
+            yield Broker(kind, embedded.bootstrap_servers)
+    else:
+        with RealKafka(kind.removeprefix("kafka-"), configs=configs) as kafka:
+            yield Broker(kind, kafka.bootstrap_servers, kafka.logs)
 
 
 class Brokers:
