@@ -10,7 +10,7 @@ import pytest
 from xdist.remote import Producer
 
 from tests.support import java
-from tests.support.brokers import KINDS, Broker, Brokers
+from tests.support.brokers import KINDS, MODERN_KINDS, Broker, Brokers
 from tests.support.kafka import RealKafka
 from tests.support.scale import scale
 from tests.support.scheduling import Scheduling, rank
@@ -53,12 +53,28 @@ def _topics_go_with_their_file(brokers: Brokers) -> Iterator[None]:
     brokers.forget_embedded_topics()
 
 
+@pytest.fixture
+def broker_of(request: pytest.FixtureRequest, brokers: Brokers) -> Callable[[str], Broker]:
+    """Gives the session's broker of a kind; its log is in the report if the test fails."""
+
+    def get(kind: str) -> Broker:
+        found = brokers.get(kind)
+        request.node.stash[_BROKER] = found
+        return found
+
+    return get
+
+
 @pytest.fixture(params=KINDS)
-def broker(request: pytest.FixtureRequest, brokers: Brokers) -> Broker:
+def broker(request: pytest.FixtureRequest, broker_of: Callable[[str], Broker]) -> Broker:
     """The same test on the embedded broker, on Kafka 4.3 and on Kafka 3.9."""
-    found = brokers.get(request.param)
-    request.node.stash[_BROKER] = found
-    return found
+    return broker_of(request.param)
+
+
+@pytest.fixture(params=MODERN_KINDS)
+def modern_broker(request: pytest.FixtureRequest, broker_of: Callable[[str], Broker]) -> Broker:
+    """The same test on the embedded broker and on Kafka 4.3, for what Kafka 3.9 does not have."""
+    return broker_of(request.param)
 
 
 @pytest.fixture
@@ -68,11 +84,9 @@ def embedded(brokers: Brokers) -> Broker:
 
 
 @pytest.fixture
-def kafka(request: pytest.FixtureRequest, brokers: Brokers) -> Broker:
+def kafka(broker_of: Callable[[str], Broker]) -> Broker:
     """The session's real Kafka 4.3 only."""
-    found = brokers.get("kafka-4.3")
-    request.node.stash[_BROKER] = found
-    return found
+    return broker_of("kafka-4.3")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.clients import Clients, read, read_more
 from tests.integration.test_exactly_once import PARTITIONS, RECORDS, fill
-from tests.support.brokers import Broker, Brokers
+from tests.support.brokers import Broker
 from tests.support.paths import ROOT
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
@@ -49,16 +49,14 @@ class Member:
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3"])
 def test_a_group_whose_members_are_killed_writes_each_record_once(
-    kind: str, protocol: str, brokers: Brokers, clients: Clients
+    modern_broker: Broker, protocol: str, clients: Clients
 ) -> None:
-    broker = brokers.get(kind)
-    source = broker.create_topic("shared-in", PARTITIONS)
-    sink = broker.create_topic("shared-out", PARTITIONS)
-    fill(broker, clients, source)
-    with running(broker, source, sink, protocol) as (group, members, arguments):
-        admin = clients.admin(broker)
+    source = modern_broker.create_topic("shared-in", PARTITIONS)
+    sink = modern_broker.create_topic("shared-out", PARTITIONS)
+    fill(modern_broker, clients, source)
+    with running(modern_broker, source, sink, protocol) as (group, members, arguments):
+        admin = clients.admin(modern_broker)
         for kill in range(KILLS):
             reached = RECORDS * (kill + 1) // (KILLS + 1)
             wait_until(lambda reached=reached: done(admin, group) >= reached, LIMIT_S)  # type: ignore[misc]
@@ -66,7 +64,9 @@ def test_a_group_whose_members_are_killed_writes_each_record_once(
             victim.kill()
             members[kill % MEMBERS] = Member(victim.number, arguments)
         wait_until(lambda: done(admin, group) == RECORDS, LIMIT_S, what="all being committed")
-    consumer = clients.consumer(broker, sink, range(PARTITIONS), isolation_level="read_committed")
+    consumer = clients.consumer(
+        modern_broker, sink, range(PARTITIONS), isolation_level="read_committed"
+    )
     records = [*read(consumer, RECORDS, limit=120), *read_more(consumer)]
     for partition in range(PARTITIONS):
         found = [int(record.value[:-1]) for record in records if record.partition == partition]

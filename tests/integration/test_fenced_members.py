@@ -120,15 +120,14 @@ def test_who_hears_from_a_commit_that_it_is_out_joins_anew(
     member.commit()
 
 
-@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3", "kafka-3.9"])
 def test_the_older_of_two_static_members_is_fenced_for_good(
-    brokers: Brokers, clients: Clients, kind: str
+    broker: Broker, clients: Clients
 ) -> None:
     """The classic protocol: whoever comes last with an instance id has it (KIP-345).
 
     Scenario 36.
     """
-    group = Group(brokers.get(kind), clients)
+    group = Group(broker, clients)
     older = group.join(group_instance_id="one", heartbeat_interval_ms=300)
     group.settle()
     group.members.remove(older)
@@ -154,12 +153,11 @@ def test_the_older_of_two_static_members_is_fenced_for_good(
     assert newer.assignment() == {TopicPartition(group.topic, each) for each in ALL}
 
 
-@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3"])
 def test_a_second_static_member_is_refused_while_the_first_one_lives(
-    brokers: Brokers, clients: Clients, kind: str
+    modern_broker: Broker, clients: Clients
 ) -> None:
     """KIP-848: whoever was first with an instance id keeps it. Scenario 36."""
-    group = Group(brokers.get(kind), clients, "consumer")
+    group = Group(modern_broker, clients, "consumer")
     heard = Heard()
     first = group.join(heard, group_instance_id="one")
     group.settle()

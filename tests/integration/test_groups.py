@@ -254,37 +254,34 @@ def _epoch(member: Any) -> int:
 
 
 def test_members_of_the_new_protocol_share_and_take_over(
-    brokers: Brokers, clients: Clients
+    modern_broker: Broker, clients: Clients
 ) -> None:
     """KIP-848: what does not move is never revoked."""
-    for kind in ("embedded", "kafka-4.3"):
-        group = Group(brokers.get(kind), clients, "consumer")
-        heard = Heard()
-        first = group.join(heard)
-        assert group.settle() == [{0, 1, 2, 3}]
-        second = group.join(group_remote_assignor="uniform")
-        [mine, theirs] = group.settle()
-        assert len(mine) == len(theirs) == 2
-        assert heard.events == [("assigned", [0, 1, 2, 3]), ("revoked", sorted(theirs))]
-        # Who gave partitions up hears of the group's epoch with the answer to that.
-        both = first, second
-        group.poll_until(lambda both=both: len({_epoch(each) for each in both}) == 1)  # type: ignore[misc]
-        group.send(range(100))
-        group.poll_until(lambda group=group: len(group.records) == 100)  # type: ignore[misc]
-        first.commit()
-        group.leave(second)
-        group.settle()
-        assert heard.events[2:] == [("assigned", sorted(theirs))]
+    group = Group(modern_broker, clients, "consumer")
+    heard = Heard()
+    first = group.join(heard)
+    assert group.settle() == [{0, 1, 2, 3}]
+    second = group.join(group_remote_assignor="uniform")
+    [mine, theirs] = group.settle()
+    assert len(mine) == len(theirs) == 2
+    assert heard.events == [("assigned", [0, 1, 2, 3]), ("revoked", sorted(theirs))]
+    # Who gave partitions up hears of the group's epoch with the answer to that.
+    group.poll_until(lambda: _epoch(first) == _epoch(second))
+    group.send(range(100))
+    group.poll_until(lambda: len(group.records) == 100)
+    first.commit()
+    group.leave(second)
+    group.settle()
+    assert heard.events[2:] == [("assigned", sorted(theirs))]
 
 
-def test_the_brokers_own_pattern_takes_topics_in(brokers: Brokers, clients: Clients) -> None:
-    for kind in ("embedded", "kafka-4.3"):
-        group = Group(brokers.get(kind), clients, "consumer")
-        member = group.consumer()
-        member.subscribe(pattern=SubscriptionPattern(f"{group.topic}.*"))
-        group.members.append(member)
-        group.settle()
-        assert member.subscription() == {group.topic}
+def test_the_brokers_own_pattern_takes_topics_in(modern_broker: Broker, clients: Clients) -> None:
+    group = Group(modern_broker, clients, "consumer")
+    member = group.consumer()
+    member.subscribe(pattern=SubscriptionPattern(f"{group.topic}.*"))
+    group.members.append(member)
+    group.settle()
+    assert member.subscription() == {group.topic}
 
 
 def test_the_brokers_own_pattern_needs_the_new_protocol(embedded_group: Group) -> None:

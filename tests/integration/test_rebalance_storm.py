@@ -11,7 +11,7 @@ import pytest
 from tests.integration.clients import Clients
 from tests.integration.storm import Storm, Stream
 from tests.support import group_checks
-from tests.support.brokers import Brokers
+from tests.support.brokers import Broker
 from tests.support.group_history import History
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
@@ -27,21 +27,19 @@ pytestmark = pytest.mark.timeout(180 + 5 * STEPS)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-@pytest.mark.parametrize("kind", ["embedded", "kafka-4.3"])
 def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
-    kind: str, protocol: str, brokers: Brokers, clients: Clients, tmp_path: Path
+    modern_broker: Broker, protocol: str, clients: Clients, tmp_path: Path
 ) -> None:
     """Scenario 34."""
-    broker = brokers.get(kind)
     configs = {
         "message.timestamp.type": "LogAppendTime",  # tells how long a record waits at the broker
         # All partitions would come to their first index entry in one request, which then takes
         # seconds on a slow disk.
         "index.interval.bytes": str(1 << 24),
     }
-    topic = broker.create_topic("storm", PARTITIONS, configs=configs)
-    stream = Stream(clients.producer(broker, linger_ms=5), topic, PARTITIONS)
-    with Storm(broker, topic, PARTITIONS, protocol, tmp_path, stream, seed=1) as storm:
+    topic = modern_broker.create_topic("storm", PARTITIONS, configs=configs)
+    stream = Stream(clients.producer(modern_broker, linger_ms=5), topic, PARTITIONS)
+    with Storm(modern_broker, topic, PARTITIONS, protocol, tmp_path, stream, seed=1) as storm:
         with stream:
             stream.goes_on(3)
             for number in range(MEMBERS):
@@ -51,7 +49,7 @@ def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
             settled.append(storm.settle())
             who_joins_takes_only_what_it_gets(storm)
             stream.goes_on(3)
-        ends = broker.wire.end_offsets(topic)
+        ends = modern_broker.wire.end_offsets(topic)
         wait_until(lambda: storm.look().read_counts() == ends, READ_LIMIT_S, every=0.2)
         storm.end()
     print(f"settled within {settled} s; {sum(ends.values())} records;", len(storm.history.members))

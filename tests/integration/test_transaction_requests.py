@@ -1,7 +1,8 @@
 """The transaction coordinator's answers, request by request: the embedded broker's are Kafka 4.3's.
 
-Each test runs on both, so that what it asserts is what a real Kafka does. Where the embedded
-broker is quicker, as all is in one process, `TransactionRequests` waits for the real one.
+Each test runs on both, so that what it asserts is what a real Kafka does; Kafka 3.9 knows nothing
+of KIP-890, which most of this is about. Where the embedded broker is quicker, as all is in one
+process, `TransactionRequests` waits for the real one.
 """
 
 from __future__ import annotations
@@ -12,27 +13,21 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.integration.transaction_requests import Producer, TransactionRequests
-from tests.support.brokers import Broker, Brokers
+from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 
 _numbers = itertools.count(1)
 Speak = Callable[[], TransactionRequests]
 
 
-@pytest.fixture(params=["embedded", "kafka-4.3"])
-def broker(request: pytest.FixtureRequest, brokers: Brokers) -> Broker:
-    """Kafka 3.9 knows nothing of KIP-890, which most of this is about."""
-    return brokers.get(request.param)
-
-
 @pytest.fixture
-def speak(broker: Broker) -> Iterator[Speak]:
+def speak(modern_broker: Broker) -> Iterator[Speak]:
     """Makes another transactional id at each call."""
     made: list[TransactionRequests] = []
 
     def make() -> TransactionRequests:
         name = f"requests-{next(_numbers)}"
-        made.append(TransactionRequests(broker.bootstrap_servers, name))
+        made.append(TransactionRequests(modern_broker.bootstrap_servers, name))
         return made[-1]
 
     yield make
@@ -61,8 +56,8 @@ def test_a_producer_that_recovers_is_told_its_epoch_again(speak: Speak) -> None:
     assert speaker.init(timeout_ms=0)[0] == "INVALID_TRANSACTION_TIMEOUT"
 
 
-def test_a_fenced_producer_is_refused_everywhere(broker: Broker, speak: Speak) -> None:
-    topic, speaker = broker.create_topic("fenced"), speak()
+def test_a_fenced_producer_is_refused_everywhere(modern_broker: Broker, speak: Speak) -> None:
+    topic, speaker = modern_broker.create_topic("fenced"), speak()
     old = begun(speaker, topic)
     speaker.init()
     assert speaker.produce(old, topic) == "INVALID_PRODUCER_EPOCH"
@@ -77,8 +72,10 @@ def test_a_fenced_producer_is_refused_everywhere(broker: Broker, speak: Speak) -
     assert speaker.end_offset(topic, read_committed=True) == 2
 
 
-def test_an_end_is_answered_again_but_never_ends_the_next(broker: Broker, speak: Speak) -> None:
-    topic, speaker = broker.create_topic("ends"), speak()
+def test_an_end_is_answered_again_but_never_ends_the_next(
+    modern_broker: Broker, speak: Speak
+) -> None:
+    topic, speaker = modern_broker.create_topic("ends"), speak()
     producer = begun(speaker, topic)
     _, later = speaker.end(producer, commit=True)
     assert later == producer.newer()
@@ -105,8 +102,8 @@ def test_an_empty_transaction_can_be_aborted_only(speak: Speak) -> None:
     assert speaker.end(producer, commit=True)[0] == "INVALID_TXN_STATE"
 
 
-def test_older_clients_add_partitions_first(broker: Broker, speak: Speak) -> None:
-    topic, speaker = broker.create_topic("older", 2), speak()
+def test_older_clients_add_partitions_first(modern_broker: Broker, speak: Speak) -> None:
+    topic, speaker = modern_broker.create_topic("older", 2), speak()
     _, producer = speaker.init()
     assert speaker.produce(producer, topic, version=11) == "TRANSACTION_ABORTABLE"
     assert speaker.produce(producer, topic, version=10) == "INVALID_TXN_STATE"
@@ -125,8 +122,8 @@ def test_older_clients_add_partitions_first(broker: Broker, speak: Speak) -> Non
     assert speaker.end(producer, commit=False, version=4)[0] == "NONE"
 
 
-def test_batches_that_do_not_belong_are_refused(broker: Broker, speak: Speak) -> None:
-    topic, speaker = broker.create_topic("strangers", 2), speak()
+def test_batches_that_do_not_belong_are_refused(modern_broker: Broker, speak: Speak) -> None:
+    topic, speaker = modern_broker.create_topic("strangers", 2), speak()
     producer = begun(speaker, topic)
     refused = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     assert speaker.produce(producer, topic, transactional_id=None) == refused
@@ -140,8 +137,8 @@ def test_batches_that_do_not_belong_are_refused(broker: Broker, speak: Speak) ->
     assert speaker.end_offset(topic, read_committed=False) == 1
 
 
-def test_offsets_wait_for_the_end_of_their_transaction(broker: Broker, speak: Speak) -> None:
-    topic, speaker = broker.create_topic("offsets"), speak()
+def test_offsets_wait_for_the_end_of_their_transaction(modern_broker: Broker, speak: Speak) -> None:
+    topic, speaker = modern_broker.create_topic("offsets"), speak()
     group = f"group-{next(_numbers)}-{topic}"
     _, producer = speaker.init()
     assert speaker.commit_offset(producer, group, topic, 5, version=4) == "TRANSACTION_ABORTABLE"
@@ -165,8 +162,10 @@ def test_offsets_wait_for_the_end_of_their_transaction(broker: Broker, speak: Sp
     assert speaker.offset(group, topic, stable=True) == ("NONE", 5)
 
 
-def test_the_last_stable_offset_and_aborted_transactions(broker: Broker, speak: Speak) -> None:
-    topic, one, two = broker.create_topic("stable"), speak(), speak()
+def test_the_last_stable_offset_and_aborted_transactions(
+    modern_broker: Broker, speak: Speak
+) -> None:
+    topic, one, two = modern_broker.create_topic("stable"), speak(), speak()
     first, second = begun(one, topic), begun(two, topic)
     assert one.produce(first, topic) == "NONE"
     assert one.aborted(topic) == (0, [])
@@ -181,8 +180,10 @@ def test_the_last_stable_offset_and_aborted_transactions(broker: Broker, speak: 
     assert one.end_offset(topic, read_committed=True) == 5
 
 
-def test_a_transaction_older_than_its_timeout_is_rolled_back(broker: Broker, speak: Speak) -> None:
-    topic, speaker = broker.create_topic("timeout"), speak()
+def test_a_transaction_older_than_its_timeout_is_rolled_back(
+    modern_broker: Broker, speak: Speak
+) -> None:
+    topic, speaker = modern_broker.create_topic("timeout"), speak()
     _, producer = speaker.init(timeout_ms=500)
     assert speaker.produce(producer, topic) == "NONE"
 
@@ -200,8 +201,8 @@ def test_a_transaction_older_than_its_timeout_is_rolled_back(broker: Broker, spe
     assert speaker.produce(producer.newer(), topic) == "NONE"
 
 
-def test_an_administrator_ends_what_hangs(broker: Broker, speak: Speak) -> None:
-    topic, speaker = broker.create_topic("hangs"), speak()
+def test_an_administrator_ends_what_hangs(modern_broker: Broker, speak: Speak) -> None:
+    topic, speaker = modern_broker.create_topic("hangs"), speak()
     speaker.init()
     producer = begun(speaker, topic)
     assert speaker.mark(producer.older(), topic) == "INVALID_PRODUCER_EPOCH"

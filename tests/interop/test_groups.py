@@ -13,13 +13,12 @@ import pytest
 
 from tests.interop.members import LEAVE_LIMIT_S, Crew, MakeCrew, MixedHistory
 from tests.support import group_checks
-from tests.support.brokers import Broker, Brokers
+from tests.support.brokers import Broker
 from tests.support.clients.member import CONSUMER
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaProducer
 
-KINDS = ("kafka-4.3", "embedded")
 PARTITIONS = 12
 RECORDS = 1_000_000
 STEPS = 5
@@ -35,30 +34,28 @@ pytestmark = pytest.mark.timeout((2 * STEPS + 3) * STEP_LIMIT_S + LIMIT_S + 4 * 
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-@pytest.mark.parametrize("kind", KINDS)
 def test_members_of_four_clients_share_a_stream(
-    kind: str, strategy: str, brokers: Brokers, crew: MakeCrew
+    modern_broker: Broker, strategy: str, crew: MakeCrew
 ) -> None:
-    share(brokers.get(kind), strategy, CLASSIC, crew)
+    share(modern_broker, strategy, CLASSIC, crew)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_members_of_the_newer_protocol_share_a_stream(
-    kind: str, brokers: Brokers, crew: MakeCrew
+    modern_broker: Broker, crew: MakeCrew
 ) -> None:
     """KIP-848, by the clients that speak it."""
-    share(brokers.get(kind), CONSUMER, KIP_848, crew)
+    share(modern_broker, CONSUMER, KIP_848, crew)
 
 
 def test_classic_members_share_a_stream_with_those_of_the_newer_protocol(
-    brokers: Brokers, crew: MakeCrew
+    kafka: Broker, crew: MakeCrew
 ) -> None:
     """As while a group is being moved to KIP-848, where the broker translates.
 
     Real Kafka does so (`group.consumer.migration.policy` is bidirectional since 4.0); the embedded
     broker keeps the protocols apart.
     """
-    share(brokers.get("kafka-4.3"), CONSUMER, MIXED, crew)
+    share(kafka, CONSUMER, MIXED, crew)
 
 
 def share(broker: Broker, strategy: str, clients: tuple[str, ...], crew: MakeCrew) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.brokers import Broker, Brokers
+from tests.support.brokers import Broker
 from tests.support.java import java_home
 from thalweg import KafkaAdminClient, KafkaProducer, TopicPartition
 
@@ -97,10 +97,10 @@ def topics(embedded: Broker) -> Topics:
     return Topics(embedded)
 
 
-@pytest.fixture(params=["embedded", "kafka-4.3"])
-def both(request: pytest.FixtureRequest, brokers: Brokers) -> Topics:
+@pytest.fixture
+def both(modern_broker: Broker) -> Topics:
     """The same test on the embedded broker and on a real Kafka."""
-    return Topics(brokers.get(request.param))
+    return Topics(modern_broker)
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ from tests.support.kafka import RealKafka
 from tests.support.wire import Wire, WireError
 
 KINDS = ("embedded", "kafka-4.3", "kafka-3.9")
+# Those that serve KIP-848's groups and KIP-890's transactions as they come.
+MODERN_KINDS = ("embedded", "kafka-4.3")
 _numbers = itertools.count(1)
 
 
