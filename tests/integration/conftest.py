@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.integration.clients import Clients
+from tests.integration.groups import Group
 from tests.integration.scripted import ScriptedBroker
+from tests.support.brokers import Broker
 from tests.support.kafka import RealKafka
 from thalweg import EmbeddedBroker
 
@@ -18,6 +20,16 @@ def clients() -> Iterator[Clients]:
     made = Clients()
     yield made
     made.close()
+
+
+@pytest.fixture
+def group_of(broker_of: Callable[[str], Broker], clients: Clients) -> Callable[[str, str], Group]:
+    """Makes a group of its own: `group_of("consumer", "kafka-4.3")`."""
+
+    def make(protocol: str, kind: str) -> Group:
+        return Group(broker_of(kind), clients, protocol)
+
+    return make
 
 
 @pytest.fixture

@@ -12,10 +12,15 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tests.integration.clients import Clients
-from tests.support.brokers import Broker
+from tests.support.brokers import KINDS, MODERN_KINDS, Broker
 from thalweg import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 PARTITIONS = 4
+# What a group may be of, for fixtures: its protocol, and the kind of broker that coordinates it.
+# Kafka 3.9 serves the newer one only if it is told to.
+CLASSIC_GROUPS = [("classic", kind) for kind in KINDS]
+ALL_GROUPS = [*CLASSIC_GROUPS, *(("consumer", kind) for kind in MODERN_KINDS)]
+MODERN_GROUPS = [(protocol, kind) for protocol in ("classic", "consumer") for kind in MODERN_KINDS]
 
 
 class Heard(ConsumerRebalanceListener):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,8 @@ import pytest
 
 from tests.integration.aio import made, run, until
 from tests.integration.clients import Clients
-from tests.support.brokers import Broker, Brokers
+from tests.integration.groups import MODERN_GROUPS
+from tests.support.brokers import Broker
 from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 
@@ -61,12 +62,12 @@ class Group:
             yield consumer
 
 
-@pytest.fixture(
-    params=["classic-embedded", "classic-kafka-4.3", "consumer-embedded", "consumer-kafka-4.3"]
-)
-def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
-    protocol, _, kind = request.param.partition("-")
-    return Group(brokers.get(kind), clients, protocol)
+@pytest.fixture(params=MODERN_GROUPS, ids="-".join)
+def group(
+    request: pytest.FixtureRequest, broker_of: Callable[[str], Broker], clients: Clients
+) -> Group:
+    protocol, kind = request.param
+    return Group(broker_of(kind), clients, protocol)
 
 
 class Heard(AsyncConsumerRebalanceListener):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from tests.integration.clients import Clients, within
 from tests.integration.groups import PARTITIONS, Group, Heard
-from tests.support.brokers import Broker, Brokers
+from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, OffsetAndMetadata, TopicPartition
 from thalweg.errors import (
@@ -218,8 +218,10 @@ def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> 
     assert ("revoked", ALL) not in heard.events
 
 
-@pytest.fixture(params=["classic-embedded", "consumer-embedded", "classic-kafka-4.3"])
-def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+@pytest.fixture(
+    params=[("classic", "embedded"), ("consumer", "embedded"), ("classic", "kafka-4.3")],
+    ids="-".join,
+)
+def group(request: pytest.FixtureRequest, group_of: Callable[[str, str], Group]) -> Group:
     """A group of its own."""
-    protocol, _, kind = request.param.partition("-")
-    return Group(brokers.get(kind), clients, protocol)
+    return group_of(*request.param)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from tests.integration.clients import Clients
-from tests.integration.groups import PARTITIONS, Group, Heard
-from tests.support.brokers import Broker, Brokers
+from tests.integration.groups import ALL_GROUPS, CLASSIC_GROUPS, PARTITIONS, Group, Heard
+from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
 from thalweg import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
@@ -21,26 +21,16 @@ from thalweg.structs import SubscriptionPattern
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 
-@pytest.fixture(params=["classic-embedded", "classic-kafka-4.3", "classic-kafka-3.9"])
-def classic(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+@pytest.fixture(params=CLASSIC_GROUPS, ids="-".join)
+def classic(request: pytest.FixtureRequest, group_of: Callable[[str, str], Group]) -> Group:
     """A group of the classic protocol, on every broker."""
-    protocol, _, kind = request.param.partition("-")
-    return Group(brokers.get(kind), clients, protocol)
+    return group_of(*request.param)
 
 
-@pytest.fixture(
-    params=[
-        "classic-embedded",
-        "classic-kafka-4.3",
-        "classic-kafka-3.9",
-        "consumer-embedded",
-        "consumer-kafka-4.3",
-    ]
-)
-def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
+@pytest.fixture(params=ALL_GROUPS, ids="-".join)
+def group(request: pytest.FixtureRequest, group_of: Callable[[str, str], Group]) -> Group:
     """A group of either protocol, on every broker that has it."""
-    protocol, _, kind = request.param.partition("-")
-    return Group(brokers.get(kind), clients, protocol)
+    return group_of(*request.param)
 
 
 @pytest.fixture

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.integration.clients import Clients, read
-from tests.integration.groups import PARTITIONS, Group, Heard
-from tests.support.brokers import Broker, Brokers
+from tests.integration.groups import MODERN_GROUPS, PARTITIONS, Group, Heard
+from tests.support.brokers import Broker
 from thalweg import OffsetAndMetadata, TopicPartition
 from thalweg.config import IgnoredOptionWarning
 
 
-@pytest.fixture(
-    params=["classic-embedded", "classic-kafka-4.3", "consumer-embedded", "consumer-kafka-4.3"]
-)
-def group(request: pytest.FixtureRequest, brokers: Brokers, clients: Clients) -> Group:
-    protocol, _, kind = request.param.partition("-")
-    return Group(brokers.get(kind), clients, protocol)
+@pytest.fixture(params=MODERN_GROUPS, ids="-".join)
+def group(request: pytest.FixtureRequest, group_of: Callable[[str, str], Group]) -> Group:
+    return group_of(*request.param)
 
 
 def committed(group: Group, consumer: Any) -> list[int | None]:
