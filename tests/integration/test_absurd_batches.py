@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.bombs import batch, bomb
+from tests.integration.bombs import bomb
 from tests.integration.clients import Clients, fill, read, within
 from tests.integration.scripted import ScriptedBroker, stored_batches
 from tests.integration.scripts import run
+from tests.support.batches import batch, record, varint
 from tests.support.brokers import Broker
 from thalweg import TopicPartition
 from thalweg.errors import CorruptRecordError
@@ -63,31 +64,16 @@ def test_a_decompression_bomb_costs_neither_memory_nor_the_process(
     assert int(grown_mib) < 1024
 
 
-def _varint(number: int) -> bytes:
-    """Zigzag, as records have their numbers."""
-    left, out = number << 1 ^ number >> 63, bytearray()
-    left &= (1 << 64) - 1
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*out, left])
-
-
-def _record(headers: bytes) -> bytes:
-    body = b"\0" + _varint(0) + _varint(0) + _varint(-1) + _varint(1) + b"v" + headers
-    return _varint(len(body)) + body
-
-
 MAX, MIN = 2**31 - 1, -(2**31)
-SOUND = _record(_varint(0))
+SOUND = record(b"v")
 ABSURD: dict[str, bytes] = {
     "more records than bytes": batch(SOUND, records=MAX),
     "a negative number of records": batch(SOUND, records=-1),
     "fewer records than there are": batch(SOUND * 3, records=2),
-    "more headers than bytes": batch(_record(_varint(MAX))),
-    "a negative number of headers": batch(_record(_varint(-1))),
-    "a record longer than the batch": batch(_varint(MAX) + SOUND[1:]),
-    "a record of negative length": batch(_varint(MIN) + SOUND[1:]),
+    "more headers than bytes": batch(record(b"v", headers=varint(MAX))),
+    "a negative number of headers": batch(record(b"v", headers=varint(-1))),
+    "a record longer than the batch": batch(varint(MAX) + SOUND[1:]),
+    "a record of negative length": batch(varint(MIN) + SOUND[1:]),
     "a varint without an end": batch(b"\xff" * 40),
     "a batch shorter than its header": struct.pack(">qi", 0, 10) + SOUND * 10,
     "a batch of negative length": struct.pack(">qi", 0, -5) + SOUND * 10,
@@ -98,8 +84,8 @@ ABSURD: dict[str, bytes] = {
 def test_a_batch_made_by_hand_is_read(scripted: ScriptedBroker, clients: Clients) -> None:
     """So that what is absurd about the others is all that is wrong with them."""
     scripted.logs["t", 0] = [batch(SOUND)]
-    (record,) = read(clients.consumer(scripted, "t"), 1)
-    assert (record.offset, record.key, record.value) == (0, None, b"v")
+    (found,) = read(clients.consumer(scripted, "t"), 1)
+    assert (found.offset, found.key, found.value) == (0, None, b"v")
 
 
 @pytest.mark.parametrize("name", ABSURD)

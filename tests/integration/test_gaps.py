@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.integration.bombs import batch
 from tests.integration.clients import Clients, fill, read, read_more
 from tests.integration.scripted import ScriptedBroker, stored_batches
 from tests.support import peers
+from tests.support.batches import batch
 from tests.support.brokers import Broker
 from tests.support.kafka import RealKafka
 from tests.support.scale import scaled

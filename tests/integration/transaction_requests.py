@@ -10,12 +10,12 @@ own state stands between: requests that no sane client sends can be sent.
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from tests.support.batches import batch, record
 from tests.support.waiting import wait_until
 from thalweg.admin import KafkaAdminClient
 from thalweg.errors import (
@@ -33,6 +33,7 @@ _PASSING = {
     "NOT_COORDINATOR",
     "NOT_ENOUGH_REPLICAS",
 }
+_TRANSACTIONAL = 0x10  # of a batch's attributes
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class TransactionRequests:
                     "PartitionData": [
                         {
                             "Index": partition,
-                            "Records": batch(producer, first, value, transactional=transactional),
+                            "Records": _batch(producer, first, value, transactional=transactional),
                         }
                     ],
                 }
@@ -307,34 +308,12 @@ class TransactionRequests:
         return answers[-1]
 
 
-def batch(producer: Producer, sequence: int, value: bytes, *, transactional: bool) -> bytes:
-    """A record batch of one record (KIP-98), uncompressed."""
-    now = int(time.time() * 1000)
-    record = bytes([0, 0, 0, 1]) + _varint(len(value)) + value + b"\x00"
-    attributes = 0x10 if transactional else 0
-    after_checksum = (
-        struct.pack(">hiqqqhii", attributes, 0, now, now, producer.id, producer.epoch, sequence, 1)
-        + _varint(len(record))
-        + record
+def _batch(producer: Producer, sequence: int, value: bytes, *, transactional: bool) -> bytes:
+    """A batch of one record, as of now."""
+    return batch(
+        record(value),
+        attributes=_TRANSACTIONAL if transactional else 0,
+        timestamp_ms=int(time.time() * 1000),
+        producer=(producer.id, producer.epoch, sequence),
+        leader_epoch=-1,
     )
-    checksum = _crc32c(after_checksum)
-    after_length = struct.pack(">ibI", -1, 2, checksum) + after_checksum
-    return struct.pack(">qi", 0, len(after_length)) + after_length
-
-
-def _varint(number: int) -> bytes:
-    zigzag = number << 1
-    out = bytearray()
-    while zigzag >= 0x80:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    return bytes([*out, zigzag])
-
-
-def _crc32c(data: bytes) -> int:
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
