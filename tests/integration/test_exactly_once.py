@@ -10,13 +10,11 @@ import uuid
 
 import pytest
 
-from tests.integration.clients import Clients, read, read_more
+from tests.integration.clients import Clients
+from tests.integration.exactly_once import PARTITIONS, RECORDS, check_each_once, fill_source
 from tests.support.brokers import Broker
 from tests.support.paths import ROOT
-from tests.support.scale import scaled
 
-PARTITIONS = 4
-RECORDS = scaled(500_000, minimum=20_000)
 LIMIT_S = 600
 pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 # Of a transaction. The embedded broker ends one in no time: small ones keep the loop from its end
@@ -32,21 +30,10 @@ def test_a_loop_that_is_killed_again_and_again_writes_each_record_once(
 ) -> None:
     source = broker.create_topic("loop-in", PARTITIONS)
     sink = broker.create_topic("loop-out", PARTITIONS)
-    fill(broker, clients, source)
+    fill_source(clients, broker, source)
     kills = run_to_the_end(broker, source, sink)
     assert kills >= 2, "the loop was too fast to be killed"
-    consumer = clients.consumer(broker, sink, range(PARTITIONS), isolation_level="read_committed")
-    records = [*read(consumer, RECORDS, limit=120), *read_more(consumer)]
-    for partition in range(PARTITIONS):
-        found = [int(record.value[:-1]) for record in records if record.partition == partition]
-        assert found == list(range(partition, RECORDS, PARTITIONS))
-
-
-def fill(broker: Broker, clients: Clients, source: str) -> None:
-    producer = clients.producer(broker, linger_ms=20)
-    for partition in range(PARTITIONS):
-        values = [b"%d" % number for number in range(partition, RECORDS, PARTITIONS)]
-        producer.send_many(source, values, partition=partition).get(120)
+    check_each_once(clients, broker, sink)
 
 
 def run_to_the_end(broker: Broker, source: str, sink: str) -> int:

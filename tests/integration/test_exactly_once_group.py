@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.integration.clients import Clients, read, read_more
-from tests.integration.test_exactly_once import PARTITIONS, RECORDS, fill
+from tests.integration.clients import Clients
+from tests.integration.exactly_once import PARTITIONS, RECORDS, check_each_once, fill_source
 from tests.support.brokers import Broker
 from tests.support.paths import ROOT
 from tests.support.scale import scaled
@@ -54,7 +54,7 @@ def test_a_group_whose_members_are_killed_writes_each_record_once(
 ) -> None:
     source = modern_broker.create_topic("shared-in", PARTITIONS)
     sink = modern_broker.create_topic("shared-out", PARTITIONS)
-    fill(modern_broker, clients, source)
+    fill_source(clients, modern_broker, source)
     with running(modern_broker, source, sink, protocol) as (group, members, arguments):
         admin = clients.admin(modern_broker)
         for kill in range(KILLS):
@@ -64,13 +64,7 @@ def test_a_group_whose_members_are_killed_writes_each_record_once(
             victim.kill()
             members[kill % MEMBERS] = Member(victim.number, arguments)
         wait_until(lambda: done(admin, group) == RECORDS, LIMIT_S, what="all being committed")
-    consumer = clients.consumer(
-        modern_broker, sink, range(PARTITIONS), isolation_level="read_committed"
-    )
-    records = [*read(consumer, RECORDS, limit=120), *read_more(consumer)]
-    for partition in range(PARTITIONS):
-        found = [int(record.value[:-1]) for record in records if record.partition == partition]
-        assert found == list(range(partition, RECORDS, PARTITIONS))
+    check_each_once(clients, modern_broker, sink)
 
 
 @contextmanager
