@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.codes import COORDINATOR_AWAY
 from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
 from thalweg.coordinator.consumer.heartbeats import ConsumerMemberSettings
 from thalweg.coordinator.consumer.member import ConsumerMember
@@ -48,7 +49,14 @@ from thalweg.coordinator.steps import (
     TopicsChanged,
     WatchTopics,
 )
-from thalweg.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from thalweg.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    StaleMemberEpochError,
+    UnknownMemberIdError,
+)
 from thalweg.structs import TopicPartition
 
 SESSION_MS = 10_000
@@ -119,7 +127,7 @@ class Broker:
         self.view: dict[str, Any] = {"members": {}}
         self.deadlines: dict[str, float] = {}
         self.away_until = 0.0
-        self.away_code = 16
+        self.away_code = NotCoordinatorError.errno
         self.asked = 0  # heartbeats that the group saw
         self.watchers: list[Callable[[], None]] = []
 
@@ -166,8 +174,8 @@ class Broker:
             return self.away_code
         member = self.view["members"].get(member_id)
         if member is None:
-            return 25
-        return 0 if member["epoch"] == epoch else 113
+            return UnknownMemberIdError.errno
+        return 0 if member["epoch"] == epoch else StaleMemberEpochError.errno
 
     def go_away(self, ms: float, code: int) -> None:
         """The coordinator moves: what it knows is loaded elsewhere, sessions begin anew."""
@@ -386,7 +394,7 @@ class Heartbeater:
             self.interval_ms = answer["HeartbeatIntervalMs"] or self.interval_ms
             self.body["MemberEpoch"] = max(self.body["MemberEpoch"], answer["MemberEpoch"])
             self._arm(self.clock.now + self.interval_ms)
-        elif answer is None or answer["ErrorCode"] in {14, 15, 16}:
+        elif answer is None or answer["ErrorCode"] in COORDINATOR_AWAY:
             self._arm(self.clock.now + 100)
 
     def _watch_polls(self) -> None:

@@ -396,7 +396,7 @@ def test_a_coordinator_that_moves_costs_nothing(code, forgets):
 
 def test_tries_are_further_and_further_apart():
     talk = joined("T0")
-    talk.hears(code=16)
+    talk.hears(code=errors.NotCoordinatorError.errno)
     waits = []
     for _ in range(6):
         deadline = talk.member.next_deadline()
@@ -485,7 +485,7 @@ def test_closing_may_leave_without_a_word():
 
 def test_who_lost_its_membership_leaves_without_a_word_and_revokes_nothing():
     talk = joined("T0")
-    talk.hears(code=25)
+    talk.hears(code=errors.UnknownMemberIdError.errno)
     assert talk.step(Closed(leave=True)) == [Lose(partitions("t0"))]
     assert talk.step(CallbacksDone()) == [StopHeartbeats()]
     assert talk.is_in(_S.UNSUBSCRIBED)

@@ -48,7 +48,12 @@ from thalweg.coordinator.steps import (
     TopicsChanged,
     WatchTopics,
 )
-from thalweg.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from thalweg.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+)
 from thalweg.structs import TopicPartition
 
 GROUP = "group"
@@ -192,7 +197,7 @@ class Broker:
         client_id: str = "client",
     ) -> None:
         if self.down:
-            reply({"ErrorCode": 16, "Assignment": b""})
+            reply({"ErrorCode": NotCoordinatorError.errno, "Assignment": b""})
         elif api == "Heartbeat":
             reply({"ErrorCode": self._heartbeat(body)})
         elif api == "OffsetCommit":

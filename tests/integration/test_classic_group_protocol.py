@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.coordinator.classic_script import MAX_SIZE, MIN_SESSION_MS, SCRIPTS, Machines, Script
+from tests.support.codes import COORDINATOR_AWAY
 from tests.support.kafka import VERSIONS, RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer
@@ -17,7 +18,6 @@ CONFIGS = {
     "group.max.size": str(MAX_SIZE),
     "group.min.session.timeout.ms": str(MIN_SESSION_MS),
 }
-_PASSING = {14, 15, 16}  # the group's partition is being made or loaded
 
 
 class RealSide:
@@ -44,7 +44,7 @@ class RealSide:
 
         def there() -> bool:
             row = side.request("DescribeGroups", body, where, version=5)["Groups"][0]
-            return row["ErrorCode"] not in _PASSING
+            return row["ErrorCode"] not in COORDINATOR_AWAY
 
         wait_until(there, 30)
 

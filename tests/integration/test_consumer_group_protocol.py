@@ -18,6 +18,7 @@ from tests.coordinator.consumer_script import (
     kafkas_answers,
     plain,
 )
+from tests.support.codes import COORDINATOR_AWAY
 from tests.support.kafka import RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer
@@ -30,7 +31,6 @@ CONFIGS = {
     "group.consumer.session.timeout.ms": "45000",
     "group.consumer.max.size": str(MAX_SIZE),
 }
-_PASSING = {14, 15, 16}  # the group's partition is being made or loaded
 
 
 class RealSide:
@@ -57,7 +57,7 @@ class RealSide:
             nonlocal answer
             where: tuple[Literal["coordinator"], str, str] = ("coordinator", "group", group)
             answer = self._client.request(api, body, where, version=version)
-            return answer.get("ErrorCode") not in _PASSING
+            return answer.get("ErrorCode") not in COORDINATOR_AWAY
 
         wait_until(answered, 30)
         return answer
