@@ -345,4 +345,5 @@ def _check_listener(listener: Any) -> None:
 
 
 def _close_at_exit(consumer: Any) -> None:
-    consumer.close(timeout_ms=_closing.AT_EXIT_SECONDS * 1000)
+    # What was in work may not be done: an exception, or Ctrl-C, may have ended the program.
+    consumer.close(autocommit=False, timeout_ms=_closing.AT_EXIT_SECONDS * 1000)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.clients import Clients, within
+from tests.integration.clients import Clients, fill, within
 from tests.integration.scripts import run, start
 from tests.support.brokers import Broker
 from tests.support.waiting import wait_until
-from thalweg import EmbeddedBroker
+from thalweg import EmbeddedBroker, TopicPartition
 from thalweg.errors import IllegalStateError, KafkaTimeoutError
 
 EXIT_LIMIT_S = 12
@@ -113,6 +113,22 @@ def test_records_that_cannot_be_delivered_at_exit_are_counted(silent: EmbeddedBr
     assert ended.took_s < EXIT_LIMIT_S
     assert "13" in ended.err
     assert "Traceback" not in ended.err
+
+
+def test_records_in_work_at_exit_are_not_committed(broker: Broker, clients: Clients) -> None:
+    """A record whose work failed is not done: the next consumer of the group has it again."""
+    topic = broker.create_topic("inwork")
+    fill(clients, broker, topic, 10)
+    source = """
+    consumer = KafkaConsumer(sys.argv[2], bootstrap_servers=sys.argv[1], group_id=sys.argv[2],
+                             auto_offset_reset="earliest")
+    for record in consumer:
+        raise LookupError(f"offset {record.offset}")
+    """
+    ended = run(source, broker.bootstrap_servers, topic, code=1)
+    assert "LookupError: offset 0" in ended.err
+    consumer = clients.consumer(broker, group_id=topic)
+    assert consumer.committed(TopicPartition(topic, 0)) is None
 
 
 def test_exit_while_a_broker_is_gone(start_embedded: Any) -> None:
@@ -244,7 +260,7 @@ def test_a_producer_that_nobody_holds_still_sends(broker: Broker) -> None:
 
 def test_an_embedded_broker_ends_with_the_interpreter() -> None:
     source = """
-    from thalweg import EmbeddedBroker
+    from thalweg import EmbeddedBroker, TopicPartition
     broker = EmbeddedBroker().start()
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     producer.send("t", b"value").get(20)

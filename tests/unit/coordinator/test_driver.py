@@ -458,6 +458,17 @@ def test_a_with_block_that_fails_does_not_commit(fake):
     assert consumer.closed
 
 
+def test_a_consumer_that_is_open_at_exit_is_closed_and_does_not_commit(fake, monkeypatch):
+    closing = fake.consumer._closing
+    monkeypatch.setattr(closing, "_open", type(closing._open)())
+    monkeypatch.setattr(fake.core, "stop_threads", lambda seconds: None, raising=False)
+    consumer = fake.consumer.KafkaConsumer(group_id="g")
+    consumer.known = {ZERO: OffsetAndMetadata(1)}
+    closing._close_all()
+    assert consumer.closed
+    assert consumer.client.requests == []
+
+
 def test_a_last_commit_that_fails_is_logged_and_the_consumer_closed(make, caplog):
     consumer = make(enable_auto_commit=True)
     consumer.client.answers["OffsetCommit"] = committed(p0=30)
