@@ -10,7 +10,7 @@ import pytest
 from tests.support.waiting import wait_until
 from thalweg import ConsumerRebalanceListener
 from thalweg.coordinator.driver import _membership
-from thalweg.coordinator.protocol import Assignment
+from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
@@ -104,6 +104,20 @@ def test_a_poll_sends_what_is_to_be_asked_and_waits_for_nothing(make):
         pending.complete(KafkaConnectionError("gone"))
     polled(consumer)
     assert consumer.client.forgotten[-1] == ("group", "g")
+
+
+def test_a_leader_has_the_topics_of_others_looked_for_at_once(make):
+    consumer = make()
+    rows = [
+        {"MemberId": each, "Metadata": Subscription(3, [topic]).encode()}
+        for each, topic in (("m", "t"), ("n", "u"))
+    ]
+    consumer.client.answers["JoinGroup"] = {**joined(), "Leader": "m", "Members": rows}
+    assert consumer.hooks.before_poll(1000) > 1
+    assert apis(consumer)[-1] == "JoinGroup"
+    assert consumer.hooks.before_poll(1000) <= 1, "not once metadata_max_age_ms is over"
+    polled(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
 
 
 def test_what_is_wrong_is_raised_once_and_the_next_poll_tries_again(make):

@@ -108,9 +108,10 @@ class Driver:
         if found is not None:
             self._take(found)
         due = [
-            None if self._is_telling else self._topics.due_ms,
             self._member.poll() if self._member is not None else None,
             self._offsets.poll(),
+            # The last: what the others have found out may have made a look due at once.
+            None if self._is_telling else self._topics.due_ms,
         ]
         at = soonest(due)
         return None if at is None else max(0, int(at - now_ms()) + 1)
