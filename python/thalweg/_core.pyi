@@ -626,14 +626,18 @@ class ConsumerHooks(Protocol):
     records before it are returned first; the next call raises DeserializationError(topic,
     partition, offset, key, value, headers, timestamp, cause) with the position at that record
     (KIP-334)."""
-    before_poll: Callable[[int | None], int | None] | None
+    before_poll: Callable[[int | None, bool], int | None] | None
     """Coordinator work in the application's thread (groups, committed offsets, auto-commit).
 
-    Called from within `poll`, `poll_arrow`, `position` and the iterator's refills, before any
-    record is drained: first at once, then whenever the time that it returned is over or
-    `reenter()` was called. (ms left of the caller's timeout, None = no limit) -> ms after which
-    it wants to be called again (None = not by time). May raise; may call assign, seek, pause,
-    resume, set_committed. Between two calls buffered records are handed out at once."""
+    Called from within `poll`, `poll_arrow` and the iterator's refills, before any record is
+    drained: first at once, then whenever the time that it returned is over or `reenter()` was
+    called. (ms left of the caller's timeout, None = no limit; whether it is a poll) -> ms after
+    which it wants to be called again (None = not by time). May raise; may call assign, seek,
+    pause, resume, set_committed. Between two calls buffered records are handed out at once.
+
+    `position` calls it too while the position is not known, with False: that is no poll, so it
+    then commits nothing, runs no callback and assigns nothing. The next poll does what was left
+    out: it calls the whole hook, whatever was due or was told before."""
     on_consume: (
         Callable[
             [dict[TopicPartition, list[ConsumerRecord[Any, Any]]]],
@@ -702,8 +706,8 @@ class Consumer(Generic[_K_co, _V_co]):
         """Lazy, as kafka-python's seek_to_beginning and seek_to_end."""
 
     def position(self, partition: _Partition, timeout_ms: int | None = None) -> int:
-        """Next offset to be handed out; waits (running `before_poll`) until it is known, then
-        KafkaTimeoutError; IllegalStateError if not assigned."""
+        """Next offset to be handed out; waits (running `before_poll` as no poll) until it is known,
+        then KafkaTimeoutError; IllegalStateError if not assigned."""
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit would write: next offset and the leader epoch of the last batch before

@@ -272,6 +272,27 @@ def test_leaving_by_an_exception_commits_nothing(group: Group) -> None:
     run(program())
 
 
+def test_asking_for_a_position_does_not_commit_what_is_in_work(group: Group) -> None:
+    group.send(range(8))
+    where = [TopicPartition(group.topic, each) for each in range(PARTITIONS)]
+
+    async def program() -> None:
+        consumer = group.consumer(group.topic, auto_commit_interval_ms=100)
+        await consumer.start()
+        while not (batch := await consumer.getmany(timeout_ms=1000)):
+            pass
+        await asyncio.sleep(0.2)  # the work; the next commit is due meanwhile
+        for each, records in batch.items():
+            assert await consumer.position(each) == records[-1].offset + 1
+        await consumer.stop(autocommit=False)  # waits for a commit under way
+        async with group.consumer() as after:
+            # 0: what was committed while the first record was waited for.
+            for each in where:
+                assert await after.committed(each) in (None, 0)
+
+    run(program())
+
+
 def test_a_pattern_that_is_given_up_is_not_joined_again(group: Group) -> None:
     async def program() -> None:
         consumer = group.consumer(metadata_max_age_ms=50)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -91,6 +92,21 @@ def test_auto_commit_commits_what_was_polled(broker: Broker, clients: Clients) -
     read(consumer, 50)
     other = _reader(clients, broker, topic)
     wait_until(lambda: consumer.poll(50) == {} and other.committed(where) == 50, 20)
+
+
+def test_asking_for_a_position_does_not_commit_what_is_in_work(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("inwork")
+    fill(clients, broker, topic, 10)
+    where = TopicPartition(topic, 0)
+    consumer = _reader(clients, broker, topic, enable_auto_commit=True, auto_commit_interval_ms=100)
+    ((*_, last),) = consumer.poll(20_000).values()
+    time.sleep(0.2)  # the work; the next commit is due meanwhile
+    assert consumer.position(where) == last.offset + 1
+    consumer.close(autocommit=False)  # waits for a commit under way
+    # 0: what was committed while the poll waited for its first record.
+    assert _reader(clients, broker, topic).committed(where) in (None, 0)
 
 
 @pytest.mark.parametrize("autocommit", [True, False])

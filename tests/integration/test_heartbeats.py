@@ -280,8 +280,8 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
 def _on_notable(monkeypatch: pytest.MonkeyPatch, told: list[Any]) -> None:
     """Has poll end by a WakeupError as soon as a heartbeat has something to tell."""
 
-    def before_poll(self: Driver, left_ms: int | None) -> None:
-        del left_ms
+    def before_poll(self: Driver, left_ms: int | None, polls: bool = True) -> None:
+        del left_ms, polls
         told.extend(self._consumer._notable_heartbeats())
         if told or self._consumer._poll_expired():
             self._consumer.wakeup()

@@ -67,7 +67,7 @@ def test_what_comes_while_the_coordinator_is_at_work_is_looked_at_at_once(
 ) -> None:
     times: list[float] = []
 
-    def before_poll(driver: Driver, left_ms: int | None) -> None:
+    def before_poll(driver: Driver, left_ms: int | None, polls: bool = True) -> None:
         times.append(time.monotonic())
         if len(times) < 5:
             driver.reenter()  # as an answer does that comes just now

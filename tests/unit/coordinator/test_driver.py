@@ -394,6 +394,22 @@ def test_auto_commit_sends_what_moved_when_it_is_due(make):
     assert [row["PartitionIndex"] for row in sent] == [1]
 
 
+def test_waiting_for_a_position_is_no_poll(make):
+    """It finds committed offsets; it neither commits what is in work nor tells outcomes."""
+    consumer = make(enable_auto_commit=True, auto_commit_interval_ms=0)
+    consumer.client.answers.update(OffsetCommit=committed(), OffsetFetch=offsets(p1=5))
+    consumer.known = {ZERO: OffsetAndMetadata(1)}
+    consumer.waiting = [ONE]
+    told: list[Any] = []
+    consumer.commit_async({ZERO: OffsetAndMetadata(1)}, lambda *_: told.append("outcome"))
+    assert consumer.hooks.before_poll(1000, False) is None
+    assert consumer.found[ONE].offset == 5
+    assert [api for api, _, _ in consumer.client.requests] == ["OffsetCommit", "OffsetFetch"]
+    assert told == []
+    consumer.hooks.before_poll(1000, True)
+    assert told == ["outcome"]
+
+
 def test_what_does_not_move_is_committed_again_now_and_then(make, monkeypatch):
     """A coordinator forgets what nobody commits, though an idle consumer is still at it."""
     monkeypatch.setattr(_offsets, "_REFRESH_MS", 0.0)

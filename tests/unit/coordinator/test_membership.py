@@ -120,6 +120,39 @@ def test_a_leader_has_the_topics_of_others_looked_for_at_once(make):
     assert consumer.assignment() == {ZERO, ONE}
 
 
+def test_a_rebalance_goes_on_while_a_position_is_waited_for_but_takes_nothing_away(make):
+    heard: list[str] = []
+
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            heard.append("revoked")
+
+        def on_partitions_assigned(self, assigned):
+            heard.append("assigned")
+
+    def waited() -> None:
+        for _ in range(6):
+            consumer.hooks.before_poll(1000, False)
+
+    consumer = make()
+    consumer.subscribe(["t"], listener=Listener())
+    consumer.hooks.before_poll(1000)
+    assert apis(consumer)[-1] == "JoinGroup"
+    waited()
+    assert apis(consumer)[-1] == "SyncGroup"
+    assert (heard, consumer.assignment()) == ([], set())
+    polled(consumer)
+    assert (heard, consumer.assignment()) == (["assigned"], {ZERO, ONE})
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    consumer.heard = [({"ErrorCode": RebalanceInProgressError.errno}, None)]
+    waited()
+    assert (heard, consumer.assignment()) == (["assigned"], {ZERO, ONE})
+    assert apis(consumer)[-1] == "SyncGroup"
+    polled(consumer)
+    assert heard == ["assigned", "revoked", "assigned"]
+    assert apis(consumer)[-3:] == ["OffsetCommit", "JoinGroup", "SyncGroup"]
+
+
 def test_what_is_wrong_is_raised_once_and_the_next_poll_tries_again(make):
     consumer = make()
     consumer.client.answers["JoinGroup"] = [joined(GroupAuthorizationFailedError.errno), joined()]

@@ -102,19 +102,35 @@ class Driver:
 
     # ------------------------------------------------------------------ from poll
 
-    def before_poll(self, left_ms: int | None) -> int | None:
+    def before_poll(self, left_ms: int | None, polls: bool = True) -> int | None:
         """See `_core.ConsumerHooks.before_poll`."""
+        at = soonest(self._poll() if polls else self._wait())
+        return None if at is None else max(0, int(at - now_ms()) + 1)
+
+    def _poll(self) -> list[float | None]:
+        """All that is to be done; the times of the next call."""
         found = None if self._is_telling else self._topics.poll()
         if found is not None:
             self._take(found)
-        due = [
+        return [
             self._member.poll() if self._member is not None else None,
             self._offsets.poll(),
             # The last: what the others have found out may have made a look due at once.
             None if self._is_telling else self._topics.due_ms,
         ]
-        at = soonest(due)
-        return None if at is None else max(0, int(at - now_ms()) + 1)
+
+    def _wait(self) -> list[float | None]:
+        """What a position may wait for: committed offsets, and the membership to ask with."""
+        if self._member is None:  # then what is found of topics is the listener's to hear
+            return [self._offsets.look_for_committed()]
+        found = self._topics.poll()
+        if found is not None:
+            self._member.take(found)
+        return [
+            self._member.wait(),
+            self._offsets.look_for_committed(),
+            self._topics.due_ms,
+        ]
 
     def _take(self, found: Found) -> None:
         if self._member is not None:

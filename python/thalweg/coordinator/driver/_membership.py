@@ -176,6 +176,17 @@ class Membership:
         given_up = None if self._under_way is None else self._under_way.until_ms
         return soonest([self._member.next_deadline(), given_up])
 
+    def wait(self) -> float | None:
+        """Goes on as far as it takes no callback, and nothing away; the time of the next call.
+
+        Raises:
+            KafkaError: The membership has failed for good.
+        """
+        self.keep_up()
+        if self._failed is not None:
+            raise self._failed
+        return self._member.next_deadline()
+
     def _is_blocked(self) -> bool:
         """Whether records are in work that must not lose their partitions, and have not yet."""
         lost = isinstance(self._member.commit_refusal(), CommitFailedError)

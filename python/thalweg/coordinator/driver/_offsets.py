@@ -129,11 +129,11 @@ class CommittedOffsets:
 
     def poll(self) -> float | None:
         """Does what is due, without waiting; the time of the next call."""
-        due = [self._look_for_committed(), self._auto_commit()]
+        due = [self.look_for_committed(), self._auto_commit()]
         self.tell_outcomes()
         return soonest(due)
 
-    def _look_for_committed(self) -> float | None:
+    def look_for_committed(self) -> float | None:
         """Gives committed offsets to partitions that wait for them; the time of the next try."""
         if self._group_id is None:
             return None
