@@ -212,6 +212,8 @@ class ClassicMember:
             self._run(self._owned.given_up(lost=True), self._advance)
         elif self._synced is not None:
             self._take_assignment(self._synced)
+            if self._after_callbacks is None:  # not taken: nothing else brings it on
+                self._advance(now)
         elif self._is_idle() and (reason := self._needs_rejoin()) is not None:
             self._rejoin_reason = reason
             if not self._prepared:
