@@ -383,6 +383,22 @@ def test_a_leader_that_has_become_a_follower_leaves_changed_topics_to_the_next_l
     assert bench.poll() == []
 
 
+def test_a_leader_that_subscribes_again_has_the_topics_of_others_looked_at_again():
+    """The driver forgets them with the subscription."""
+    bench = Bench()
+    rows = members(("m", "t"), ("n", "u"))
+    watch = WatchTopics(frozenset("tu"))
+    assert bench.joined(bench.join(), Leader="m", Members=rows)[-1] == watch
+    sync = sent(bench.tell(TopicsChanged({"t": 4, "u": 1}, {})), "SyncGroup")
+    bench.synced(sync, *parts(0))
+    bench.poll()
+    bench.tell(Unsubscribed())
+    bench.tell(CallbacksDone())
+    bench.tell(Subscribed(frozenset({"t"})))
+    bench.tell(TopicsChanged({"t": 4}, {}))
+    assert bench.joined(bench.join(), 2, Leader="m", Members=rows)[-1] == watch
+
+
 def test_a_changed_subscription_makes_any_member_join_again():
     bench = Bench(Sticky())
     bench.stable(*parts(0))

@@ -110,6 +110,15 @@ def test_what_is_only_watched_is_no_subscription(world: Any) -> None:
     assert found.partitions == {"x": 1, "y": 1}
 
 
+def test_without_subscription_nothing_is_watched(world: Any) -> None:
+    """What was found then would take away what the user assigned after it had unsubscribed."""
+    world.topics.subscribe(["t"], None)
+    answers(world, row("t"))
+    world.topics.clear()
+    world.topics.watch(frozenset({"x"}))
+    assert world.topics.due_ms is None
+
+
 def test_internal_topics_are_not_kept_for_a_pattern(world: Any) -> None:
     world.topics.subscribe(["__t"], None)
     answers(world, row("__t"))

@@ -497,6 +497,7 @@ class ClassicMember:
 
     def _unsubscribe(self, now: float) -> None:
         self._topics = None
+        self._leader.watched = frozenset()  # the driver looks for nothing any more
         self._give_up(lambda _: self._leave("the consumer unsubscribed"), now)
 
     def _close(self, leave: bool, now: float) -> None:

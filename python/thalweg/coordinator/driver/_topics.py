@@ -119,6 +119,8 @@ class Topics:
 
     def watch(self, topics: frozenset[str], ids: frozenset[str] = frozenset()) -> None:
         """Also looks for these, by name or topic id, which the subscription need not name."""
+        if not self.subscribed:
+            return  # a member that leaves may be elected on the way
         if topics != self._watched or ids != self._nameless:
             self._watched, self._nameless = topics, ids
             self._look_anew()
