@@ -275,6 +275,31 @@ def test_topics_that_are_not_known_by_id_wait_and_the_others_do_not():
     assert talk.polls() == [Assign(partitions("t0 x7"), partitions("x7"))]
 
 
+def test_who_joins_again_asks_again_for_topics_that_are_not_known():
+    watch = WatchTopics(frozenset(), frozenset("X"))
+    talk = joined("T0")
+    talk.hears(2, "T0 X7")
+    assert talk.polls() == [watch]
+    talk.step(Unsubscribed())
+    talk.step(CallbacksDone())
+    talk.answers(-1)
+    talk.step(Subscribed(frozenset("t")))
+    talk.answers(3, "X7")
+    assert talk.polls() == [watch]
+
+
+def test_what_is_no_longer_assigned_is_no_longer_asked_for():
+    watch, enough = (WatchTopics(frozenset(), frozenset(each)) for each in ("X", ""))
+    talk = joined("T0")
+    talk.hears(2, "T0 X7")
+    assert talk.polls() == [watch]
+    assert talk.hears(2, "T0") == [enough], "there is nothing to reconcile"
+    talk.hears(2, "T0 X7")
+    assert talk.polls() == [watch]
+    talk.hears(2, "T0 U1")
+    assert talk.polls() == [enough, Assign(partitions("t0 u1"), partitions("u1"))]
+
+
 def test_what_is_left_of_a_deleted_topic_goes_before_anything_is_committed():
     talk = joined("T0 U0")
     talk.step(TopicsChanged({"t": 1}, {}, {"t": "T"}))

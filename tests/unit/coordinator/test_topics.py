@@ -14,6 +14,7 @@ from thalweg.coordinator.driver._topics import Topics
 from thalweg.errors import (
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
+    UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
 
@@ -52,6 +53,7 @@ def answers(world: Any, *rows: dict[str, Any]) -> Any:
 
 
 UNKNOWN = UnknownTopicOrPartitionError.errno
+UNKNOWN_ID = UnknownTopicIdError.errno
 
 
 @pytest.mark.parametrize("by_pattern", [False, True])
@@ -65,11 +67,11 @@ def test_a_topic_survives_two_answers_that_do_not_know_it(world: Any, by_pattern
     assert answers(world, row("t", 3), row("u")).names == {"t", "u"}
     began_ms = world.now_ms
     for _ in range(2):
-        world.topics.due_ms = world.now_ms
+        world.topics._names_due_ms = world.now_ms
         assert answers(world, *without) is None, "as it was"
     assert answers(world, row("t", 3), row("u")) is None, "it is back"
     for _ in range(2):
-        world.topics.due_ms = world.now_ms
+        world.topics._names_due_ms = world.now_ms
         assert answers(world, *without) is None
     assert answers(world, *without).names == {"u"}
     assert world.now_ms - began_ms < 10_000, "looked for soon again"
@@ -79,7 +81,7 @@ def test_an_answer_with_fewer_partitions_of_the_same_topic_is_doubted(world: Any
     world.topics.subscribe(["t"], None)
     answers(world, row("t", 3))
     for _ in range(2):
-        world.topics.due_ms = world.now_ms
+        world.topics._names_due_ms = world.now_ms
         assert answers(world, row("t", 1)) is None
     assert answers(world, row("t", 5)).partitions == {"t": 5}
     found = answers(world, row("t", 2, topic_id="made anew"))
@@ -108,6 +110,67 @@ def test_what_is_only_watched_is_no_subscription(world: Any) -> None:
     found = answers(world, row("y"))
     assert found.names == {"y"}
     assert found.partitions == {"x": 1, "y": 1}
+
+
+def asked(world: Any) -> list[str]:
+    """What the last request named: topics, or ids."""
+    _, body, _ = world.client.requests[-1]
+    return [each["Name"] or each["TopicId"] for each in body["Topics"]]
+
+
+def watching_ids(world: Any) -> float:
+    """Watches two ids, of which the broker that is asked knows one; the time of that look."""
+    world.topics.subscribe(["t"], None)
+    answers(world, row("t"))
+    world.topics.watch(frozenset(), frozenset({"X", "Y"}))
+    rows = row("y", topic_id="Y"), row("", topic_id="X", code=UNKNOWN_ID)
+    assert answers(world, *rows) is None
+    assert asked(world) == ["X", "Y"]
+    looked_ms: float = world.now_ms
+    found = answers(world, row("t"), row("y", topic_id="Y"))
+    assert asked(world) == ["t", "y"]
+    assert found.ids == {"t": "id", "y": "Y"}
+    assert world.now_ms == looked_ms
+    return looked_ms
+
+
+def test_a_topic_id_that_a_broker_does_not_know_is_asked_for_again(world: Any) -> None:
+    """A broker that lags behind the group's coordinator may have been asked."""
+    looked_ms = watching_ids(world)
+    assert answers(world, row("", topic_id="X", code=UNKNOWN_ID)) is None
+    assert asked(world) == ["X"]
+    assert world.now_ms - looked_ms == 1000, "not in a loop"
+    assert answers(world, row("x", topic_id="X")) is None
+    assert world.now_ms - looked_ms == 2000
+    found = answers(world, row("t"), row("x", topic_id="X"), row("y", topic_id="Y"))
+    assert found.ids["x"] == "X"
+    assert world.topics.due_ms - world.now_ms == 300_000, "nothing is missing any more"
+
+
+def test_a_topic_that_was_named_by_its_id_is_asked_for_until_it_is_found(world: Any) -> None:
+    """The next broker to be asked may be the one that lags."""
+    watching_ids(world)
+    assert answers(world, row("x", topic_id="X")) is None
+    assert answers(world, row("t"), row("y", topic_id="Y"), row("x", code=UNKNOWN)) is None
+    assert answers(world, row("x", topic_id="X")) is None
+    assert asked(world) == ["X"]
+    assert answers(world, row("t"), row("x", topic_id="X"), row("y", topic_id="Y")).ids["x"] == "X"
+
+
+def test_topic_ids_are_asked_for_no_longer_than_they_are_wanted(world: Any) -> None:
+    watching_ids(world)
+    sent = len(world.client.requests)
+    world.topics.watch(frozenset(), frozenset())
+    assert world.topics.due_ms - world.now_ms == 300_000
+    assert len(world.client.requests) == sent
+
+
+def test_a_look_by_name_that_is_due_does_not_wait_for_topic_ids(world: Any) -> None:
+    watching_ids(world)
+    world.topics._names_due_ms = world.now_ms + 500
+    assert answers(world, row("t", 3), row("y", topic_id="Y")).partitions["t"] == 3
+    answers(world, row("", topic_id="X", code=UNKNOWN_ID))
+    assert asked(world) == ["X"]
 
 
 def test_without_subscription_nothing_is_watched(world: Any) -> None:

@@ -238,15 +238,17 @@ class ConsumerMember:
             return self._report(now)
         if self._reports.is_clean and self._running is None:
             self._was_lost = False
-            self._settle()
+            actions += self._settle()
         return actions
 
-    def _settle(self) -> None:
+    def _settle(self) -> list[MemberAction]:
         done = self._target == self._owned and self._told_anything
         if self.state is _S.JOINING or not done:
             self._move(_S.RECONCILING)
-        if done:
-            self._move(_S.STABLE)
+        if not done:
+            return []
+        self._move(_S.STABLE)
+        return self._look_up(())
 
     # ------------------------------------------------------------------ partitions
 
@@ -286,9 +288,9 @@ class ConsumerMember:
         return actions
 
     def _look_up(self, topic_ids: Iterable[str]) -> list[MemberAction]:
-        """Asks for topics that are not known by id yet; once for the same ones."""
+        """Asks for topics that are not known by id yet; once for the same ones, or for none."""
         unknown = frozenset(topic_ids)
-        if not unknown or unknown == self._unknown_ids:
+        if unknown == self._unknown_ids:
             return []
         self._unknown_ids = unknown
         return [WatchTopics(frozenset(), unknown)]
@@ -313,7 +315,7 @@ class ConsumerMember:
             self._owned = _NONE
         match self.state:
             case _S.RECONCILING if running is _Running.ASSIGN and not self._owned:
-                self._settle()  # it was told that there is nothing; so there is nothing to report
+                return self._settle()  # it was told that there is nothing: nothing to report
             case _S.RECONCILING:
                 self._move(_S.ACKNOWLEDGING)
                 return self._report(now)
@@ -347,6 +349,7 @@ class ConsumerMember:
 
     def _leave(self, *, tells_group: bool, now: float) -> list[MemberAction]:
         self._topics = None
+        self._unknown_ids = frozenset()  # the driver looks for nothing any more
         self._regex = "" if self._regex is not None else None
         self._tells_group = tells_group
         if self.state in {_S.UNSUBSCRIBED, _S.FATAL, _S.PREPARE_LEAVING, _S.LEAVING}:

@@ -2,7 +2,8 @@
 
     subscribe(names | pattern), watch(names) ──> Metadata ──> Found, whenever something is new
 
-One request at a time, again after metadata_max_age_ms, and sooner while a topic is missing.
+One request at a time, by name or by topic id: again after metadata_max_age_ms, and sooner while a
+topic is missing. What is watched by id is asked for until a look by name has shown it.
 """
 
 import logging
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.backoff import Backoff
-from thalweg.coordinator.driver._clock import now_ms
+from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._members import jitter
 from thalweg.errors import (
     InvalidTopicError,
@@ -27,7 +28,7 @@ __all__ = ["Found", "Topics"]
 
 log = logging.getLogger("thalweg.coordinator")
 
-# How soon a subscribed topic that does not exist is looked for again.
+# How soon a topic that does not exist, or of which no broker has heard yet, is looked for again.
 _MISSING_TOPIC_MS: Final = 1000
 # A known topic survives this many answers that do not know it, or not all of it (a restarting
 # broker's), as in the core.
@@ -84,7 +85,6 @@ class Topics:
 
     Attributes:
         subscribed: Whether there is a subscription.
-        due_ms: When to look next; None: nothing to look for, or a look is under way.
     """
 
     def __init__(
@@ -99,12 +99,21 @@ class Topics:
         self._nameless: frozenset[str] = frozenset()  # topic ids whose names are to be found
         self._named_by_id: frozenset[str] = frozenset()
         self._request: Any = None
+        self._asks_ids = False  # what the request does, or the last one did
+        self._names_due_ms: float | None = None
+        self._ids_due_ms: float | None = None
         self._found: Found | None = None
         self._last: Found | None = None  # also across a change of what is looked for
         self._doubts: dict[str, int] = {}
         self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
         self.subscribed = False
-        self.due_ms: float | None = None
+
+    @property
+    def due_ms(self) -> float | None:
+        """When to look next; None: nothing to look for, or a look is under way."""
+        if self._request is not None:
+            return None
+        return soonest((self._names_due_ms, self._ids_due_ms))
 
     @property
     def is_pattern(self) -> bool:
@@ -121,20 +130,27 @@ class Topics:
         """Also looks for these, by name or topic id, which the subscription need not name."""
         if not self.subscribed:
             return  # a member that leaves may be elected on the way
-        if topics != self._watched or ids != self._nameless:
-            self._watched, self._nameless = topics, ids
-            self._look_anew()
+        is_less = topics == self._watched and ids <= self._nameless
+        self._watched, self._nameless = topics, ids
+        if not ids:
+            self._ids_due_ms = None
+        if is_less:
+            return
+        if ids:
+            self._ids_due_ms = now_ms()
+        self._look_anew()
 
     def clear(self) -> None:
         """Looks for nothing any more."""
         self._named = self._watched = self._nameless = self._named_by_id = frozenset()
-        self._pattern = self._request = self._found = self._last = self.due_ms = None
+        self._pattern = self._request = self._found = self._last = None
+        self._names_due_ms = self._ids_due_ms = None
         self._doubts = {}
         self.subscribed = False
 
     def _look_anew(self) -> None:
         self._request = self._found = None
-        self.due_ms = now_ms()
+        self._names_due_ms = now_ms()
 
     def names(self) -> set[str] | None:
         """The topics subscribed to, or those that match the pattern; None without subscription."""
@@ -152,8 +168,9 @@ class Topics:
                 is looked for again.
             KafkaError: Nobody can be asked, and waiting does not cure it; asked again all the same.
         """
-        if self.due_ms is not None and now_ms() >= self.due_ms:
-            self.due_ms = None
+        due_ms, now = self.due_ms, now_ms()
+        if due_ms is not None and now >= due_ms:
+            self._asks_ids = self._ids_due_ms is not None and now >= self._ids_due_ms
             self._request = self._ask()
             self._request.add_done_callback(self._on_answer)
         if self._request is None or not self._request.is_done:
@@ -162,18 +179,29 @@ class Topics:
         try:
             answer = request.result(0)
         except KafkaError as error:
-            self.due_ms = now_ms() + self._backoff.failed()
+            self._look_again(self._backoff.failed())
             if not isinstance(error, RetriableError):
                 raise
             log.debug("looking for the subscribed topics: %s", error)
             return None
         self._backoff.reset()
-        return self._taken(answer)
+        rows = [row for row in answer["Topics"] if row["ErrorCode"] == 0]
+        if self._asks_ids:
+            self._take_names(rows)
+            return None
+        return self._taken(answer, rows)
+
+    def _look_again(self, wait_ms: float) -> None:
+        """In the way of the last look."""
+        if not self._asks_ids:
+            self._names_due_ms = now_ms() + wait_ms
+        elif self._nameless:
+            self._ids_due_ms = now_ms() + wait_ms
 
     def _ask(self) -> Any:
         create = self._pattern is None and self._config["allow_auto_create_topics"]
         topics: list[dict[str, Any]] | None = None
-        if self._nameless:
+        if self._asks_ids:
             # A request names topics in one way or the other.
             topics = [{"TopicId": each, "Name": None} for each in sorted(self._nameless)]
         elif self._pattern is None:
@@ -186,21 +214,28 @@ class Topics:
         """What is looked for without being subscribed to by name."""
         return self._watched | self._named_by_id
 
-    def _taken(self, answer: Mapping[str, Any]) -> Found | None:
-        rows = [row for row in answer["Topics"] if row["ErrorCode"] == 0]
-        if self._nameless:
-            # Now that they have names they are looked for with all others.
-            self._named_by_id |= {row["Name"] for row in rows}
-            self._nameless = frozenset()
-            self.due_ms = now_ms()
-            return None
+    def _take_names(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Topics that were watched by id have names: they are looked for with all others.
+
+        Any broker may have been asked, and one that lags knows less: so ids are asked for again.
+        """
+        names = frozenset(row["Name"] for row in rows)
+        if names:
+            self._named_by_id |= names
+            self._names_due_ms = now_ms()
+        self._look_again(_MISSING_TOPIC_MS)
+
+    def _taken(self, answer: Mapping[str, Any], rows: list[Any]) -> Found | None:
         names = frozenset(row["Name"] for row in rows if self._wants(row))
         rows = [row for row in rows if row["Name"] in names | self._also()]
+        self._nameless -= {row.get("TopicId") for row in rows}
+        if not self._nameless:
+            self._ids_due_ms = None
         doubtful = self._doubtful(rows, answer["Topics"])
         missing = self._pattern is None and len(names) < len(self._named)
         missing = missing or bool(doubtful)
         wait_ms = _MISSING_TOPIC_MS if missing else self._config["metadata_max_age_ms"]
-        self.due_ms = now_ms() + wait_ms
+        self._look_again(wait_ms)
         if missing:
             self._raise_refusal(answer["Topics"])
         found = Found(
