@@ -48,8 +48,12 @@ class Marks:
         """Ignores marks before these offsets: others have committed more since they were read."""
         with self._lock:
             for where, at in committed.items():
-                if at is not None:
-                    self._floor[where] = at.offset
+                if at is None:
+                    continue
+                self._floor[where] = at.offset
+                marked = self._offsets.get(where)
+                if marked is not None and marked.offset <= at.offset:
+                    del self._offsets[where]  # a late one, made while this was looked for
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit of these partitions would write."""
