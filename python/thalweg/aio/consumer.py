@@ -249,7 +249,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         try:
             if self._leaving is not None:
                 await asyncio.wait([self._leaving])
-            await awaited(self._driver.close(autocommit, limit), self._calls)
+            left = max(0, limit - int((loop.time() - began) * 1000))
+            await awaited(self._driver.close(autocommit, left), self._calls)
         finally:
             self._ended = True
             try:

@@ -1,8 +1,13 @@
-"""AIOKafkaConsumer: what its constructor makes of options, before anything is started."""
+"""AIOKafkaConsumer: what its constructor makes of options, and what its stop makes of its limit."""
+
+import asyncio
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from thalweg.aio import AIOKafkaConsumer
+from thalweg.aio import AIOKafkaConsumer, _completions
 from thalweg.errors import KafkaConfigurationError
 
 
@@ -10,3 +15,31 @@ from thalweg.errors import KafkaConfigurationError
 def test_assignors_are_checked_with_and_without_a_group(group_id):
     with pytest.raises(KafkaConfigurationError, match="has no assignor 'rang'"):
         AIOKafkaConsumer(group_id=group_id, partition_assignment_strategy="rang")
+
+
+def test_a_stop_that_waits_for_an_unsubscribe_has_one_limit_for_both(monkeypatch):
+    limits: list[float] = []
+    monkeypatch.setattr(_completions, "detach", lambda loop, completions: None)
+
+    def close(autocommit: bool, timeout_ms: int) -> Iterator[Any]:
+        limits.append(timeout_ms)
+        yield from ()
+
+    async def closed(seconds: float) -> None:
+        limits.append(seconds * 1000)
+
+    async def program() -> None:
+        consumer: Any = SimpleNamespace(
+            config={"default_api_timeout_ms": 1000},
+            _loop=asyncio.get_running_loop(),
+            _completions=object(),
+            _leaving=asyncio.create_task(asyncio.sleep(0.3)),
+            _driver=SimpleNamespace(close=close),
+            _calls=SimpleNamespace(close=closed),
+            _watch=SimpleNamespace(close=lambda: None),
+        )
+        await AIOKafkaConsumer._stop(consumer, True)
+
+    asyncio.run(program())
+    assert len(limits) == 2
+    assert all(0 < each <= 710 for each in limits)
