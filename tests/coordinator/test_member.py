@@ -824,6 +824,49 @@ def test_a_consumer_may_unsubscribe_in_a_callback():
     bench.stable(*parts(0, 1))
     bench.beat(REBALANCING)
     assert bench.tell(Polled()) == [AutoCommit(), Revoke(parts(0, 1))]
-    assert sent(bench.tell(Unsubscribed()), "LeaveGroup")
-    assert bench.tell(CallbacksDone()) == []
+    assert bench.tell(Unsubscribed()) == [], "it may still commit there"
+    assert bench.member.commit_refusal() is None
+    assert sent(bench.tell(CallbacksDone()), "LeaveGroup")
     assert bench.poll() == []
+
+
+def test_a_consumer_may_unsubscribe_and_subscribe_in_a_callback():
+    bench = Bench()
+    bench.stable(*parts(0, 1))
+    bench.beat(REBALANCING)
+    bench.tell(Polled())
+    bench.tell(Unsubscribed())
+    bench.tell(Subscribed(frozenset({"u"})))
+    actions = [*bench.tell(CallbacksDone()), *bench.poll()]
+    assert [each.api for each in actions if isinstance(each, Send)] == ["LeaveGroup", "JoinGroup"]
+    assert actions[-1].body["MemberId"] == ""
+
+
+@pytest.mark.parametrize("event", [Unsubscribed(), Closed(True)])
+def test_what_was_just_assigned_is_revoked_before_it_leaves(event):
+    bench = Bench()
+    sync = sent(bench.joined(bench.join()), "SyncGroup")
+    bench.synced(sync, *parts(0))
+    assert bench.tell(Polled()) == [Assign(parts(0), parts(0))]
+    assert bench.tell(event) == []
+    assert bench.tell(CallbacksDone()) == [AutoCommit(), Revoke(parts(0))]
+    assert sent(bench.tell(CallbacksDone()), "LeaveGroup")
+
+
+@pytest.mark.parametrize("first, second", [(Unsubscribed(), Closed(True)), (Closed(True),) * 2])
+def test_closing_again_while_it_leaves_leaves_once(first, second):
+    bench = Bench()
+    bench.stable(*parts(0))
+    assert bench.tell(first) == [AutoCommit(), Revoke(parts(0))]
+    assert bench.tell(second) == []
+    assert sent(bench.tell(CallbacksDone()), "LeaveGroup")
+    assert bench.member.state is MemberState.CLOSED
+
+
+def test_who_unsubscribes_while_it_closes_is_closed():
+    bench = Bench()
+    bench.stable(*parts(0))
+    bench.tell(Closed(True))
+    assert bench.tell(Unsubscribed()) == []
+    assert sent(bench.tell(CallbacksDone()), "LeaveGroup")
+    assert bench.member.state is MemberState.CLOSED

@@ -199,6 +199,7 @@ class Send:
         heartbeats: Of a JoinGroup: they replace those before it, and begin as soon as it is
             answered, with the answer's generation and member id. From then on the session's time
             counts, and who computes may take the answer in much later.
+        leaves: It ends the membership.
     """
 
     token: int
@@ -206,6 +207,7 @@ class Send:
     body: Body
     timeout_ms: float
     heartbeats: Heartbeats | None = None
+    leaves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

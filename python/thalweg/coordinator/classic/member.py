@@ -516,6 +516,17 @@ class ClassicMember:
 
     def _give_up(self, after: Callable[[float], None], now: float) -> None:
         """All partitions; as lost ones if nothing can be committed for them any more."""
+        before = self._after_callbacks
+        if before is not None:
+
+            def once_done(then: float) -> None:
+                before(then)
+                if self.state is not MemberState.CLOSED:
+                    self._give_up(after, then)
+
+            # A listener is at work, and may commit: this is a member until it is done.
+            self._after_callbacks = once_done
+            return
         callbacks = self._owned.given_up(lost=self.commit_refusal() is not None)
         if callbacks:
             self._run(callbacks, after)
@@ -531,5 +542,5 @@ class ClassicMember:
             self._rejoin_reason = None
         if member_id and dynamic:
             body = requests.leave(settings, member_id, reason)
-            token = next(self._tokens)
-            self._actions.append(Send(token, "LeaveGroup", body, settings.request_timeout_ms))
+            token, timeout_ms = next(self._tokens), settings.request_timeout_ms
+            self._actions.append(Send(token, "LeaveGroup", body, timeout_ms, leaves=True))

@@ -116,7 +116,8 @@ class Reports:
         """The request that ends the membership, with its token."""
         self._tokens += 1
         body = heartbeats.leave(self._settings, self.member_id)
-        return self._tokens, Send(self._tokens, API, body, self._settings.request_timeout_ms)
+        timeout_ms = self._settings.request_timeout_ms
+        return self._tokens, Send(self._tokens, API, body, timeout_ms, leaves=True)
 
     def _repeat(self, body: Mapping[str, Any]) -> Heartbeats:
         return Heartbeats(
