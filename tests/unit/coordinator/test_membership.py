@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.waiting import wait_until
-from thalweg import ConsumerRebalanceListener
+from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from thalweg.coordinator.driver import _membership
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
@@ -30,31 +30,48 @@ def make(fake) -> Any:
 
     def call(**configs: Any) -> Any:
         given = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 1, **configs}
-        consumer = fake.consumer.KafkaConsumer("t", **given)
+        consumer = fake.consumer.KafkaConsumer(**given)
         consumer.client.answers.update(
             Metadata={
                 "Brokers": [],
                 "Topics": [
                     {
                         "Name": "t",
+                        "TopicId": "T",
                         "ErrorCode": 0,
                         "IsInternal": False,
                         "Partitions": [{"PartitionIndex": each} for each in range(2)],
                     }
                 ],
             },
+            ConsumerGroupHeartbeat=beaten,
             JoinGroup=joined(),
             SyncGroup=synced(ZERO, ONE),
             LeaveGroup={"ErrorCode": 0},
             OffsetCommit={"Topics": []},
             OffsetFetch={"Groups": [{"GroupId": "g", "ErrorCode": 0, "Topics": []}]},
         )
+        consumer.subscribe(["t"])
         made.append(consumer)
         return consumer
 
     yield call
     for each in made:
         each.close(timeout_ms=10)
+
+
+def beaten(body: Any) -> dict[str, Any]:
+    """A ConsumerGroupHeartbeat answer, of a broker that gives both partitions."""
+    leaves = body["MemberEpoch"] < 0
+    both = {"TopicPartitions": [{"TopicId": "T", "Partitions": [0, 1]}]}
+    return {
+        "ErrorCode": 0,
+        "ErrorMessage": None,
+        "MemberId": body["MemberId"],
+        "MemberEpoch": body["MemberEpoch"] if leaves else 1,
+        "HeartbeatIntervalMs": 5000,
+        "Assignment": None if leaves else both,
+    }
 
 
 def joined(code: int = 0, generation: int = 1) -> dict[str, Any]:
@@ -82,6 +99,19 @@ def polled(consumer: Any, times: int = 6) -> None:
 
 def apis(consumer: Any) -> list[str]:
     return [api for api, _, _ in consumer.client.requests]
+
+
+def leaves(consumer: Any) -> int:
+    """How often it has told the group that it leaves."""
+    return sum(
+        api == "LeaveGroup" or (api == "ConsumerGroupHeartbeat" and body["MemberEpoch"] < 0)
+        for api, body, _ in consumer.client.requests
+    )
+
+
+def is_held(consumer: Any) -> bool:
+    *_, (_, held) = [each for each in consumer.calls if each[0] == "hold"]
+    return bool(held)
 
 
 def test_a_member_joins_within_its_polls_and_is_assigned(make):
@@ -341,6 +371,129 @@ def test_unsubscribing_commits_as_a_member_and_it_may_join_again(make):
     consumer.subscribe(["t"])
     polled(consumer)
     assert consumer.assignment() == {ZERO, ONE}
+
+
+def closed(consumer: Any) -> None:
+    consumer.close(timeout_ms=1000)
+
+
+def unsubscribed(consumer: Any) -> None:
+    consumer.unsubscribe()
+    assert consumer.group_metadata().generation_id == -1
+    consumer.subscribe(["t"])
+    polled(consumer)
+    assert consumer.assignment() == {ZERO, ONE}
+
+
+@pytest.mark.parametrize("finish", [closed, unsubscribed, polled])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_unsubscribe_that_was_interrupted_is_finished_later(make, protocol, finish):
+    """Ctrl-C while the positions are committed: records are held back until that is over."""
+    consumer = make(group_protocol=protocol)
+    polled(consumer)
+    consumer.known = {ZERO: OffsetAndMetadata(5)}
+    held: list[Any] = []
+    consumer.client.held = held
+    steps = consumer._driver.unsubscribe()
+    next(steps)
+    with pytest.raises(KeyboardInterrupt):
+        steps.throw(KeyboardInterrupt)
+    assert apis(consumer)[-1] == "OffsetCommit"
+    assert is_held(consumer)
+    consumer.client.held = None
+    held[0].complete({"Topics": []})
+    consumer.known = {}
+    finish(consumer)
+    assert leaves(consumer) == 1
+    assert apis(consumer).count("OffsetCommit") == 1
+    assert not is_held(consumer)
+
+
+@pytest.mark.parametrize("finish", [closed, unsubscribed])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_goodbye_that_nobody_waited_for_is_waited_for_later(make, protocol, finish):
+    consumer = make(group_protocol=protocol)
+    polled(consumer)
+    held: list[Any] = []
+    consumer.client.held = held
+    steps = consumer._driver.unsubscribe()
+    assert next(steps).what is held[0]
+    with pytest.raises(KeyboardInterrupt):
+        steps.throw(KeyboardInterrupt)
+    again = consumer._driver.unsubscribe()
+    assert next(again).what is held[0]
+    again.close()
+    consumer.client.held = None
+    held[0].complete({"ErrorCode": 0, **beaten({"MemberId": "m", "MemberEpoch": -1})})
+    finish(consumer)
+    assert leaves(consumer) == 1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_listener_that_unsubscribes_is_through_before_its_consumer_leaves(make, protocol):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            heard.append("revoked")
+
+        def on_partitions_assigned(self, assigned):
+            consumer.unsubscribe()
+            assert leaves(consumer) == 0
+            heard.append("assigned")
+
+    heard: list[str] = []
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    assert heard == ["assigned", "revoked"]
+    assert leaves(consumer) == 1
+    assert consumer.assignment() == set()
+    consumer.assign([ZERO])
+    consumer.commit({ZERO: OffsetAndMetadata(1)})
+    assert consumer.client.requests[-1][1]["GenerationIdOrMemberEpoch"] == -1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_who_leaves_waits_for_a_listener_that_another_task_runs(make, protocol):
+    """It may flush, and then commit: as a member."""
+
+    class Task:
+        is_over = False
+
+        def done(self) -> bool:
+            return self.is_over
+
+    class Listener(AsyncConsumerRebalanceListener):
+        async def on_partitions_revoked(self, revoked): ...
+        async def on_partitions_assigned(self, assigned): ...
+
+    def spawn(told: Any) -> Task:
+        told.close()
+        return task
+
+    task = Task()
+    consumer = make(group_protocol=protocol, enable_auto_commit=False)
+    consumer._driver._membership._spawn = spawn
+    consumer._driver._membership.listener = Listener()
+    polled(consumer)
+    task.is_over = True
+    polled(consumer)
+    task.is_over = False
+    rebalance = beaten({"MemberId": "m", "MemberEpoch": 0})
+    rebalance["Assignment"] = {"TopicPartitions": []}
+    rebalance["ErrorCode"] = RebalanceInProgressError.errno if protocol == "classic" else 0
+    consumer.heard = [(rebalance, None)]
+    polled(consumer)
+    assert is_held(consumer), "the listener is at work"
+    steps = consumer._driver.unsubscribe()
+    assert next(steps).what is task
+    assert leaves(consumer) == 0
+    consumer.commit({ZERO: OffsetAndMetadata(1)})
+    assert consumer.client.requests[-1][1]["GenerationIdOrMemberEpoch"] == 1
+    task.is_over = True
+    wait = steps.send(None)
+    assert leaves(consumer) == 1
+    with pytest.raises(StopIteration):
+        steps.send(wait.what.result(0))
 
 
 def test_partitions_of_ones_own_follow_a_subscription(make):

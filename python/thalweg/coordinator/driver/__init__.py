@@ -83,7 +83,6 @@ class Driver:
         self._listener: Listener | None = None
         self._spawn = spawn
         self._told_at_all = False
-        self._is_leaving = False
         self._is_telling = False  # without group: a listener of asyncio is at work
         self._allowed_at = 0  # so many records were handed out by then
         self._regex: str | None = None
@@ -98,7 +97,8 @@ class Driver:
 
         It outlives both, as the member id is for the consumer's life (KIP-1082).
         """
-        return self._membership if self._topics.subscribed or self._is_leaving else None
+        member = self._membership
+        return member if member and (self._topics.subscribed or member.is_leaving) else None
 
     # ------------------------------------------------------------------ from poll
 
@@ -261,20 +261,11 @@ class Driver:
             self._topics.clear()
         else:
             deadline = now_ms() + float(self._config["default_api_timeout_ms"])
-            yield from self._left(self._member.unsubscribe(deadline))
+            yield from self._member.unsubscribe(deadline)
         self._assigned_by_user = False
         self._regex = None
         self._consumer.set_subscribed(False)
         self._consumer._assign([])
-
-    def _left(self, leave: Waiting[None]) -> Waiting[None]:
-        """Leaves the group; what is found out about topics meanwhile is no news to the member."""
-        self._is_leaving = True
-        self._topics.clear()
-        try:
-            yield from leave
-        finally:
-            self._is_leaving = False
 
     # ------------------------------------------------------------------ the group
 
@@ -389,11 +380,13 @@ class Driver:
         group_id = self._config["group_id"]
         try:
             if self._member is not None:
-                yield from self._left(self._member.close(deadline, commit=commit))
+                yield from self._member.close(deadline, commit=commit)
             else:
                 self._topics.clear()
                 if commit and group_id is not None:
                     yield from self.commit(self._offsets.what_moved(), timeout_ms)
+                if self._membership is not None:  # whose LeaveGroup may be under way
+                    yield from self._membership.until_left(deadline)
             yield from self._offsets.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)

@@ -79,6 +79,7 @@ class _Sent:
     api: str
     request: Any
     began_ms: float
+    leaves: bool
 
 
 @dataclass
@@ -109,6 +110,8 @@ class Membership:
 
     Attributes:
         listener: Told of changes of partitions.
+        is_leaving: Whether the membership is given up, until all that this takes is done. If it
+            is interrupted, another `unsubscribe` or `close` goes on with it, and so do polls.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class Membership:
         self._requests: dict[int, _Sent] = {}
         self._chores: deque[Chore] = deque()
         self._at_work = False
-        self._leaves = False
+        self.is_leaving = False
         self._is_unfinished = False  # the member waits to hear that its chores are done
         self._under_way: _UnderWay | None = None
         self._blocks = blocks
@@ -149,6 +152,7 @@ class Membership:
 
     def subscribe(self, topics: frozenset[str], regex: str | None = None) -> None:
         """Subscribes to topics by name, or by a pattern that the broker evaluates."""
+        self.is_leaving = False
         self._step(Subscribed(topics, regex))
 
     def take(self, found: Found) -> None:
@@ -169,6 +173,7 @@ class Membership:
             if not self._chores and self._under_way is None:
                 self._step(Polled())
                 self._work()
+        self._end_leaving()
         if self._failed is not None:
             raise self._failed
         if self._raised:
@@ -189,6 +194,8 @@ class Membership:
 
     def _is_blocked(self) -> bool:
         """Whether records are in work that must not lose their partitions, and have not yet."""
+        if self.is_leaving:
+            return False
         lost = isinstance(self._member.commit_refusal(), CommitFailedError)
         return self._blocks() and not lost
 
@@ -253,7 +260,7 @@ class Membership:
             request = self._consumer.client.submit(
                 action.api, action.body, self._node, timeout_ms=timeout_ms
             )
-        self._requests[action.token] = _Sent(action.api, request, now_ms())
+        self._requests[action.token] = _Sent(action.api, request, now_ms(), action.leaves)
         if action.api in _REBALANCING:
             self._figures.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
@@ -345,7 +352,7 @@ class Membership:
     def _may_retry(self, error: BaseException | None) -> bool:
         """Whether another try may succeed, while the group waits."""
         if isinstance(error, StaleMemberEpochError):
-            return not self._leaves  # the new epoch comes by itself, and the next try carries it
+            return not self.is_leaving  # the new epoch comes by itself, and the next try carries it
         # Of topics that are gone nothing needs to be kept.
         return isinstance(error, RetriableError) and not isinstance(
             error, UnknownTopicOrPartitionError
@@ -426,21 +433,34 @@ class Membership:
         self, event: MemberEvent, deadline_ms: float, *, commit: bool = True
     ) -> Waiting[None]:
         """Within a limit; errors are logged."""
+        self.is_leaving = True
+        self._topics.clear()  # what is found out about topics meanwhile is no news to the member
         self.keep_up()
-        self._requests.clear()  # a JoinGroup that waits is of no interest any more
-        self._leaves = True
+        # A JoinGroup that waits is of no interest any more.
+        self._requests = {token: sent for token, sent in self._requests.items() if sent.leaves}
         try:
             yield from self._give_up(event, deadline_ms, commit)
-            yield from self._until_left(min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS))
+            yield from self.until_left(deadline_ms)
+            self._end_leaving()
         finally:
-            self._leaves = False
             # Also if it was interrupted: a static member's would keep it in the group.
             self._consumer._stop_heartbeat()
             self._figures.left()
 
-    def _until_left(self, deadline_ms: float) -> Waiting[None]:
-        """Waits for the answer to LeaveGroup."""
+    def _end_leaving(self) -> None:
+        """The membership is given up, unless something of it is left to do.
+
+        So it is for who unsubscribes within a listener: what that has to end goes on after it.
+        """
+        is_at_it = self._at_work or self._is_unfinished or self._chores or self._under_way
+        self.is_leaving = self.is_leaving and bool(is_at_it)
+
+    def until_left(self, deadline_ms: float) -> Waiting[None]:
+        """Waits for the answer to LeaveGroup, if one was sent."""
+        deadline_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
         for token, sent in list(self._requests.items()):
+            if not sent.leaves:
+                continue
             with contextlib.suppress(KafkaError):
                 yield Wait(sent.request, deadline_ms)
             if self._requests.pop(token, None) is not None:
