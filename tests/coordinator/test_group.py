@@ -31,7 +31,7 @@ class Bench:
     def __init__(self, **settings: Any) -> None:
         ids = itertools.count(1)
         self.now = 0.0
-        self.group = ClassicGroup("g", GroupSettings(**settings), lambda: f"u{next(ids)}", 0.0)
+        self.group = ClassicGroup("g", GroupSettings(**settings), lambda: f"u{next(ids)}")
         self.answers: dict[int, dict[str, Any]] = {}
         self.view: dict[str, Any] = {}
         self.actions: list[Any] = []
@@ -714,21 +714,23 @@ def test_an_instance_id_must_be_that_of_the_member():
 # ---------------------------------------------------------------------- the end, what is shown
 
 
-def test_an_empty_group_is_forgotten_after_a_while():
+def test_an_empty_group_stays_until_it_is_deleted():
+    """Since it is empty its offsets grow old: who keeps them must not lose sight of that."""
     bench, ids = stable(1)
     bench.leave((ids[0], None))
-    bench.tick(599_999)
+    bench.tick(86_400_000)
     assert bench.group.state is GroupState.EMPTY
+    assert bench.group.next_deadline() is None
+
+
+def test_ids_that_were_given_out_end_with_their_session():
+    bench = Bench()
+    used, unused = (bench.answers[bench.join()]["MemberId"] for _ in range(2))
+    bench.tick(SESSION - 1)
+    bench.join(used)
     bench.tick(1)
-    assert bench.actions == [Forget()]
-
-
-def test_an_empty_group_lives_as_long_as_ids_are_given_out():
-    bench = Bench(empty_retention_ms=1_000)
-    member_id = bench.answers[bench.join()]["MemberId"]
-    bench.tick(5_000)
-    assert bench.group.state is GroupState.EMPTY
-    bench.join(member_id)
+    token = bench.join(unused)
+    assert bench.answers[token]["ErrorCode"] == UNKNOWN
     bench.tick(20_000)
     assert bench.state == "CompletingRebalance"
 

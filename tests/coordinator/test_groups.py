@@ -155,13 +155,6 @@ def test_expired_sessions_and_deletions_go_to_their_group():
     assert groups.step(Deleted("a"), 3_000) == []
 
 
-def test_a_group_that_is_dead_is_dropped_and_named():
-    groups = coordinator()
-    groups.step(join("a"), 0)
-    assert groups.step(Ticked(), 600_000) == [Forget("a")]
-    assert groups.groups == {}
-
-
 # ---------------------------------------------------------------------- the other protocol
 
 

@@ -134,7 +134,7 @@ class Groups:
             return [_refuse(event, UnknownMemberIdError.errno)]
         if group is not None and group.state != _EMPTY:
             return [_refuse(event, InconsistentGroupProtocolError.errno)]
-        fresh = ClassicGroup(group_id, self._settings, self._new_id, now)
+        fresh = ClassicGroup(group_id, self._settings, self._new_id)
         self.groups[group_id] = fresh
         return self._pass_on(fresh, event, now)
 

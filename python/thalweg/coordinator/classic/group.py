@@ -11,7 +11,8 @@ with its SyncGroup, for which all others wait.
 
 What is elsewhere: the members and their vote are roster.py, who is refused is rules.py,
 bodies of answers and the view are answers.py. Heartbeats, session deadlines and commits are
-answered by what the view says.
+answered by what the view says. An empty group stays until it is deleted: who keeps its offsets
+knows since when it is empty, and when nothing of it is left.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -58,13 +59,11 @@ class _Timers:
         join: The end of the wait for JoinGroup requests.
         initial_left_ms: While the first wait runs: how much longer it may become.
         sync: The end of the wait for SyncGroup requests (KAFKA-12890).
-        empty: When the empty group is dropped.
     """
 
     join: float | None = None
     initial_left_ms: float | None = None
     sync: float | None = None
-    empty: float | None = None
 
 
 class ClassicGroup:
@@ -76,9 +75,7 @@ class ClassicGroup:
         protocol: The assignor of this generation.
     """
 
-    def __init__(
-        self, group_id: str, settings: GroupSettings, new_id: Callable[[], str], now: float
-    ) -> None:
+    def __init__(self, group_id: str, settings: GroupSettings, new_id: Callable[[], str]) -> None:
         """Makes an empty group; `new_id` makes the random part of member ids."""
         self.group_id = group_id
         self.state = GroupState.EMPTY
@@ -88,7 +85,7 @@ class ClassicGroup:
         self.roster = Roster()
         self._settings = settings
         self._new_id = new_id
-        self._timers = _Timers(empty=now + settings.empty_retention_ms)
+        self._timers = _Timers()
         self._not_synced: dict[str, None] = {}  # an ordered set of member ids
         self._came_meanwhile = False
         self._view: Mapping[str, Any] | None = None
@@ -120,7 +117,7 @@ class ClassicGroup:
         """When it wants a Ticked."""
         own = self._timers
         waits = [each.join_deadline for each in self.roster]
-        due = [own.join, own.sync, own.empty, *self.roster.pending_ids.values(), *waits]
+        due = [own.join, own.sync, *self.roster.pending_ids.values(), *waits]
         return min((each for each in due if each is not None), default=None)
 
     def describe(self) -> dict[str, Any]:
@@ -301,7 +298,7 @@ class ClassicGroup:
             return
         self.generation += 1
         if not len(self.roster):
-            self._become_empty(now)
+            self._become_empty()
             return
         self.protocol = self.roster.elected_protocol()
         self.topics = self.roster.subscribed_topics(self.protocol)
@@ -317,11 +314,10 @@ class ClassicGroup:
         leads = self.roster.leader_id == member.member_id
         self._reply(token, answers.joined(self, member, members=leads))
 
-    def _become_empty(self, now: float) -> None:
+    def _become_empty(self) -> None:
         self.protocol, self.topics = None, []
         self._not_synced = {}
         self.state = move(CLASSIC_GROUP, self.state, GroupState.EMPTY)
-        self._timers.empty = now + self._settings.empty_retention_ms
 
     # ------------------------------------------------------------------ SyncGroup
 
@@ -407,8 +403,6 @@ class ClassicGroup:
             self._join_time_is_up(now)
         if self._is_due(self._timers.sync, now):
             self._sync_time_is_up(now)
-        if self._is_due(self._timers.empty, now):
-            self._empty_time_is_up()
 
     @staticmethod
     def _is_due(deadline: float | None, now: float) -> bool:
@@ -419,9 +413,3 @@ class ClassicGroup:
         for member_id in list(self._not_synced):
             self._drop(member_id)
         self._prepare(now)
-
-    def _empty_time_is_up(self) -> None:
-        if self.roster.pending_ids:
-            self._timers.empty = max(self.roster.pending_ids.values())
-        else:
-            self._die()

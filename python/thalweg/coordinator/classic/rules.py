@@ -33,7 +33,6 @@ class GroupSettings:
         max_session_timeout_ms: More is refused.
         max_size: Members of one group.
         new_member_join_timeout_ms: How long a member without an id waits at most.
-        empty_retention_ms: When an empty group is dropped here; its offsets are kept elsewhere.
     """
 
     initial_rebalance_delay_ms: int = 3000
@@ -41,7 +40,6 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
     new_member_join_timeout_ms: int = 300_000
-    empty_retention_ms: int = 600_000
 
 
 def join_error(group: "ClassicGroup", settings: GroupSettings, body: Mapping[str, Any]) -> int:
