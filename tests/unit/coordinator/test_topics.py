@@ -157,6 +157,20 @@ def test_a_topic_that_was_named_by_its_id_is_asked_for_until_it_is_found(world: 
     assert answers(world, row("t"), row("x", topic_id="X"), row("y", topic_id="Y")).ids["x"] == "X"
 
 
+@pytest.mark.parametrize(
+    "names, pattern, creates",
+    [(["t"], None, True), ([], re.compile("t"), False), ([], None, False)],
+)
+def test_only_topics_that_are_subscribed_to_by_name_are_created(
+    world: Any, names: list[str], pattern: Any, creates: bool
+) -> None:
+    """Neither those of a pattern nor of the broker's own, which may have just been deleted."""
+    world.topics._config["allow_auto_create_topics"] = True
+    world.topics.subscribe(names, pattern)
+    answers(world, row("t"))
+    assert world.client.requests[-1][1]["AllowAutoTopicCreation"] is creates
+
+
 def test_topic_ids_are_asked_for_no_longer_than_they_are_wanted(world: Any) -> None:
     watching_ids(world)
     sent = len(world.client.requests)

@@ -199,7 +199,8 @@ class Topics:
             self._ids_due_ms = now_ms() + wait_ms
 
     def _ask(self) -> Any:
-        create = self._pattern is None and self._config["allow_auto_create_topics"]
+        # What the broker's own pattern has found exists, or was deleted: that is not made again.
+        create = bool(self._named) and self._config["allow_auto_create_topics"]
         topics: list[dict[str, Any]] | None = None
         if self._asks_ids:
             # A request names topics in one way or the other.
