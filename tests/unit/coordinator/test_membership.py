@@ -409,6 +409,29 @@ def test_an_unsubscribe_that_was_interrupted_is_finished_later(make, protocol, f
     assert not is_held(consumer)
 
 
+@pytest.mark.parametrize("finish", [closed, unsubscribed, polled])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_an_unsubscribe_whose_listener_was_interrupted_is_finished_later(make, protocol, finish):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            heard.append(revoked)
+            raise KeyboardInterrupt
+
+        def on_partitions_assigned(self, assigned): ...
+
+    heard: list[Any] = []
+    consumer = make(group_protocol=protocol, block_rebalance_on_poll=True)
+    consumer._records_handed_out = lambda: 7
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.unsubscribe()
+    consumer._driver._membership.listener = None
+    finish(consumer)
+    assert heard == [[ZERO, ONE]]
+    assert leaves(consumer) == 1
+
+
 @pytest.mark.parametrize("finish", [closed, unsubscribed])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_goodbye_that_nobody_waited_for_is_waited_for_later(make, protocol, finish):
