@@ -238,6 +238,7 @@ fn starts_again_when_the_nodes_swallow_all_packets() {
 fn an_address_that_refuses_is_tried_again_while_another_is_silent() {
     let mut bench = Bench::new(config("a:1,b:2"));
     bench.take_attempt();
+    bench.turn();
     bench.advance_to_deadline(Duration::from_secs(1));
     let refusing = bench.take_attempt();
     bench.refuse(&refusing);
