@@ -1,6 +1,7 @@
 """Clients that are still open when the interpreter ends are closed, within a limit.
 
     client made ── watch() ──> open clients of this process ── atexit ──> close, 1 s each
+    broker started ── watch_broker() ──────────────────────── atexit ──> close, after the clients
 
 A forked child forgets its parent's clients: it must not touch their sockets.
 """
@@ -10,16 +11,19 @@ import itertools
 import logging
 import os
 import sys
+import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["next_number", "watch"]
+__all__ = ["next_number", "tell_of_lost", "watch", "watch_broker"]
 
 AT_EXIT_SECONDS: Final = 1.0
 log = logging.getLogger(__name__)
 _numbers: dict[str, "itertools.count[int]"] = {}
 _open: "weakref.WeakKeyDictionary[Any, Callable[[Any], None]]" = weakref.WeakKeyDictionary()
+_brokers: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def next_number(kind: str) -> int:
@@ -32,7 +36,37 @@ def watch(client: Any, close: Callable[[Any], None]) -> None:
     _open[client] = close
 
 
+def watch_broker(broker: Any) -> None:
+    """Has an embedded broker closed at exit, once the clients are."""
+    _brokers.add(broker)
+
+
+def tell_of_lost(producer: Any, records: int) -> None:
+    """Says what is lost at exit, also where nobody has set logging up.
+
+    The program ends as if all were well.
+    """
+    if records:
+        warnings.warn(
+            f"{producer!r} was not closed: {records} records were not acknowledged within"
+            f" {AT_EXIT_SECONDS:g} s of the program's end and may be lost; call flush() or close(),"
+            " or use a with block",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _end_quietly(args: Any, tell: Callable[[Any], object] = threading.excepthook) -> None:
+    """Daemon threads go on while clients are closed under them: that is no news of theirs."""
+    errors = sys.modules.get("thalweg.errors")
+    is_daemon = args.thread is not None and args.thread.daemon
+    if not (is_daemon and errors and isinstance(args.exc_value, errors.IllegalStateError)):
+        tell(args)
+
+
 def _close_all() -> None:
+    if _open:
+        threading.excepthook = _end_quietly
     for client, close in list(_open.items()):
         if client.closed:
             continue
@@ -40,6 +74,8 @@ def _close_all() -> None:
             close(client)
         except Exception:
             log.exception("closing %r at exit failed", client)
+    for broker in list(_brokers):
+        broker.close()
     # A callback thread that comes back for the interpreter's lock while the interpreter ends
     # would take the process down: callbacks that are due run now, and then it ends.
     core = sys.modules.get("thalweg._core")
@@ -50,3 +86,4 @@ def _close_all() -> None:
 atexit.register(_close_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_open.clear)
+    os.register_at_fork(after_in_child=_brokers.clear)

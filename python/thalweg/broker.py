@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from thalweg import _core
+from thalweg import _closing, _core
 from thalweg._group_server import GroupServer
 from thalweg.errors import BrokerResponseError, kafka_errors
 
@@ -191,6 +191,8 @@ class EmbeddedBroker:
             self._groups.start()
             # The thread keeps the native broker: one that nobody closed ends with this object.
             self._end = weakref.finalize(self, _end, self._native, self._groups, os.getpid())
+            self._end.atexit = False  # its clients end before it
+            _closing.watch_broker(self)
         return self
 
     def close(self) -> None:

@@ -278,7 +278,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         if not getattr(self, "config", None) or self.closed:
             return
         warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-        _close_at_exit(self)
+        self.close(timeout=_closing.AT_EXIT_SECONDS)
 
     def __repr__(self) -> str:
         config = getattr(self, "config", {})
@@ -289,4 +289,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
 
 def _close_at_exit(producer: Any) -> None:
+    failed_before = records_failed(_core.Producer.metrics(producer))
     producer.close(timeout=_closing.AT_EXIT_SECONDS)
+    failed = records_failed(_core.Producer.metrics(producer)) - failed_before
+    _closing.tell_of_lost(producer, failed)

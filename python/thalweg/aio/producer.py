@@ -158,7 +158,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             raise
         self._loop = loop
         self._watch = watched(self, self.config, self._client.watch_cluster_id)
-        _closing.watch(self, _close_at_exit)
+        _closing.watch(self, _end_at_exit)
         if self.config["transactional_id"] is not None:
             try:
                 await self._init_transactions()
@@ -424,8 +424,16 @@ def _first_of(
         first.set_exception(error)
 
 
-def _close_at_exit(producer: Any) -> None:
-    """No loop runs any more: records are sent within a limit, futures stay as they are."""
+def _end_at_exit(producer: Any) -> None:
+    _closing.tell_of_lost(producer, _close_at_exit(producer))
+
+
+def _close_at_exit(producer: Any) -> int:
+    """No loop runs any more: records are sent within a limit, futures stay as they are.
+
+    Returns:
+        How many were not acknowledged.
+    """
     failed_before = records_failed(_core.AsyncProducer.metrics(producer))
     producer._close_blocking(_closing.AT_EXIT_SECONDS)
     producer._watch.close()
@@ -435,3 +443,4 @@ def _close_at_exit(producer: Any) -> None:
     waiting = len(producer._completions)
     if waiting:
         log.debug("%d outcomes were not delivered: the event loop is closed", waiting)
+    return left
