@@ -136,6 +136,9 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
         row = known.get(name)
         if row is None:
             found.problem(_unknown(client, name))
+        elif value is None and row.name == "bootstrap_servers":
+            # A variable that is not set, most likely; nobody means localhost by it.
+            found.problem(f"{name} is None: give 'host:port', or leave it out for localhost:9092")
         elif value is None and not row.nullable and row.kind != "reset":
             continue  # as if it were not given: os.environ.get(...) and the like
         elif row.name in values and values[row.name] != value:
