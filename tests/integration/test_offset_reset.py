@@ -68,6 +68,18 @@ def test_none_raises_without_any_position(broker: Broker, clients: Clients) -> N
     assert sorted(caught.value.partitions) == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
 
 
+def test_none_goes_on_raising_in_a_group(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("uncommitted")
+    consumer = clients.consumer(
+        broker, topic, group_id=topic, auto_offset_reset="none", enable_auto_commit=False
+    )
+    for _ in range(4):
+        with within(20), pytest.raises(NoOffsetForPartitionError, match=topic):
+            consumer.poll(20_000)
+    consumer.seek(TopicPartition(topic, 0), 0)
+    assert consumer.poll(100) == {}
+
+
 def test_by_duration_goes_back_by_time(broker: Broker, clients: Clients) -> None:
     """KIP-1106. Scenario 18."""
     topic = broker.create_topic("duration")

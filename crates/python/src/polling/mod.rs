@@ -82,6 +82,20 @@ impl PollState {
             &mut self.between
         }
     }
+
+    /// What is there. An error that is told has all be looked at afresh by the next call, committed
+    /// offsets too.
+    fn taken<T>(
+        &mut self,
+        polls: bool,
+        take: &mut impl FnMut(&mut Self) -> PyResult<Option<T>>,
+    ) -> PyResult<Option<T>> {
+        let taken = take(self);
+        if taken.is_err() {
+            *self.done(polls) = Done::default();
+        }
+        taken
+    }
 }
 
 /// What one look came to.
@@ -253,7 +267,7 @@ impl Core {
         }
         loop {
             state = self.before_poll(py, state, deadline, polls)?;
-            if let Some(found) = take(&mut state)? {
+            if let Some(found) = state.taken(polls, take)? {
                 return Ok(Look::Found(found));
             }
             let subscribed = self.consumer().check_subscribed();
@@ -266,7 +280,7 @@ impl Core {
                 break;
             }
         }
-        if let Some(found) = take(&mut state)? {
+        if let Some(found) = state.taken(polls, take)? {
             return Ok(Look::Found(found));
         }
         let until = match (deadline, state.done(polls).due) {
