@@ -102,7 +102,9 @@ impl ArrowSource {
 fn check_names(schema: &Schema) -> Result<(), ColumnsError> {
     for (index, field) in schema.fields().iter().enumerate() {
         let name = field.name();
-        if !SENDABLE.contains(&name.as_str()) && !IGNORED.contains(&name.as_str()) {
+        // pandas adds the index of a frame that was filtered or sorted.
+        let is_index = name.starts_with("__index_level_");
+        if !SENDABLE.contains(&name.as_str()) && !IGNORED.contains(&name.as_str()) && !is_index {
             let valid = SENDABLE
                 .iter()
                 .chain(&IGNORED)
