@@ -453,6 +453,30 @@ def test_a_goodbye_that_nobody_waited_for_is_waited_for_later(make, protocol, fi
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("callback", ["on_partitions_revoked", "on_partitions_assigned"])
+def test_a_listener_that_closes_its_consumer_leaves_the_group(make, protocol, callback):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            self.heard("on_partitions_revoked")
+
+        def on_partitions_assigned(self, assigned):
+            self.heard("on_partitions_assigned")
+
+        def heard(self, what):
+            if what == callback and not consumer.closed:
+                consumer.close(timeout_ms=1000)
+
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    if callback == "on_partitions_revoked":
+        consumer.subscribe(["u"], listener=Listener())
+        polled(consumer)
+        consumer.unsubscribe()
+    assert leaves(consumer) == 1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_listener_that_unsubscribes_is_through_before_its_consumer_leaves(make, protocol):
     class Listener(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked):

@@ -440,6 +440,11 @@ class Membership:
         self._requests = {token: sent for token, sent in self._requests.items() if sent.leaves}
         try:
             yield from self._give_up(event, deadline_ms, commit)
+            if self._at_work and isinstance(event, Closed):
+                # Closed by its own listener: after that nothing is left to run what is to be done.
+                for _ in range(2):  # the listener's own chore, and those of giving up the rest
+                    self._chores.clear()
+                    self._step(CallbacksDone())
             yield from self.until_left(deadline_ms)
             self._end_leaving()
         finally:
