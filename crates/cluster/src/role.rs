@@ -86,6 +86,9 @@ pub trait Role: Send + 'static {
     fn abort(&mut self, now: Instant) {
         let _ = now;
     }
+
+    /// From here on the client says that it is closed: wake who looked just before.
+    fn ended(&mut self) {}
 }
 
 /// No role of its own: admin clients, which only send single requests.

@@ -288,6 +288,10 @@ impl Role for Fetcher {
         self.abort(now);
     }
 
+    fn ended(&mut self) {
+        self.shared.buffer.wake();
+    }
+
     fn abort(&mut self, _now: Instant) {
         self.closed = true;
         self.lookups = Lookups::default();

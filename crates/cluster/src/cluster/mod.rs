@@ -162,6 +162,12 @@ impl Cluster {
         connection.is_some_and(Connection::is_ready)
     }
 
+    /// Whether an attempt to establish it is under way.
+    pub fn is_connecting(&self, node: NodeId, purpose: Purpose) -> bool {
+        let connection = self.connections.get((node, purpose));
+        connection.is_some_and(|connection| !connection.is_ready() && connection.conn().is_some())
+    }
+
     /// Requests sent and not yet answered.
     pub fn in_flight(&self, node: NodeId, purpose: Purpose) -> usize {
         self.connections

@@ -399,6 +399,7 @@ impl<R: Role> Drop for Actor<R> {
             self.shut_down(clock::now());
         }
         self.inbox.set_closed();
+        self.role.ended();
         self.calls.clear();
         self.cluster.shared_metadata().wake();
     }

@@ -75,4 +75,8 @@ impl Role for ConsumerRole {
     fn abort(&mut self, now: Instant) {
         self.fetcher.abort(now);
     }
+
+    fn ended(&mut self) {
+        self.fetcher.ended();
+    }
 }

@@ -162,6 +162,8 @@ impl Accumulator {
         self.gate.close();
         self.pool.close();
         self.nudge();
+        // Those that wait for a topic wait for metadata, of which none need come any more.
+        self.metadata.wake();
     }
 
     /// Closes because nothing can be sent any more.

@@ -46,7 +46,10 @@ enum State {
     #[default]
     One,
     BusySince(Instant),
-    Opening,
+    /// Asked for, or still to be.
+    Opening {
+        asked: bool,
+    },
     Two,
     AloneUntil(Instant),
 }
@@ -102,7 +105,7 @@ impl Outlets {
         match (self.state(node), is_busy) {
             (State::One, true) => self.set(node, State::BusySince(now)),
             (State::BusySince(since), true) if now.duration_since(since) >= BUSY_FOR => {
-                self.set(node, State::Opening);
+                self.set(node, State::Opening { asked: false });
             }
             (State::BusySince(_), false) => self.set(node, State::One),
             (State::AloneUntil(at), _) if at <= now => self.set(node, State::One),
@@ -114,9 +117,16 @@ impl Outlets {
     pub(crate) fn with_second(&self) -> Vec<NodeId> {
         self.by_node
             .iter()
-            .filter(|(_, node)| matches!(node.state, State::Opening | State::Two))
+            .filter(|(_, node)| matches!(node.state, State::Opening { .. } | State::Two))
             .map(|(&node, _)| node)
             .collect()
+    }
+
+    /// It is asked for from now on: whether it was before.
+    pub(crate) fn ask(&mut self, node: NodeId) -> bool {
+        let before = self.state(node);
+        self.set(node, State::Opening { asked: true });
+        before == State::Opening { asked: true }
     }
 
     pub(crate) fn opened(&mut self, node: NodeId) {
@@ -155,7 +165,7 @@ impl Sender {
                     self.outlets.opened(node);
                     self.place_anew((node, Purpose::Produce), now);
                 }
-            } else if was_open || cluster.is_backing_off(node, purpose, now) {
+            } else if was_open || self.outlets.ask(node) && !cluster.is_connecting(node, purpose) {
                 self.outlets.refused(node, now);
                 self.place_anew((node, purpose), now);
             } else {
@@ -187,15 +197,23 @@ impl Sender {
         if others().count() + 1 < self.config.max_in_flight_requests_per_connection {
             return false;
         }
-        let (mut first, mut second) = (false, false);
+        let (mut first, mut second, mut looks) = (false, false, 0);
         let batches = others().chain([request]).flat_map(InFlightRequest::batches);
-        for sent in batches.take(LOOKED_AT_MAX) {
+        for sent in batches {
             let slot = &self.slots[sent.slot];
             let waits = match slot.half {
                 Half::First => &mut first,
                 Half::Second => &mut second,
             };
-            *waits = *waits || slot.has_unsent();
+            // All of one topic may belong to one half.
+            if *waits {
+                continue;
+            }
+            looks += 1;
+            if looks > LOOKED_AT_MAX {
+                break;
+            }
+            *waits = slot.has_unsent();
         }
         first && second
     }
