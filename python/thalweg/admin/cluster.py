@@ -189,16 +189,21 @@ class ClusterRequests(PartitionRequests):
 
         Returns:
             [{broker, log_dirs: [{log_dir, error_code, total_bytes, usable_bytes, topics}]}].
+
+        Raises:
+            BrokerResponseError: If a broker refuses (brokers before 3.2 tell of no directory then).
         """
         body = {"Topics": self._chosen_partitions(topic_partitions)}
-        nodes = self._node_ids() if brokers is None else brokers
-        return [
-            {
-                "broker": node,
-                "log_dirs": snake_keys(self._call("DescribeLogDirs", body, node)["Results"]),
-            }
-            for node in nodes
-        ]
+        found = []
+        for node in self._node_ids() if brokers is None else brokers:
+            answer = self._call(
+                "DescribeLogDirs",
+                body,
+                node,
+                codes=lambda answer: [(answer.get("ErrorCode", 0), None, "DescribeLogDirs")],
+            )
+            found.append({"broker": node, "log_dirs": snake_keys(answer["Results"])})
+        return found
 
     def alter_replica_log_dirs(
         self, replica_assignments: Mapping[Any, str]

@@ -33,6 +33,7 @@ from thalweg.admin.users import (
 )
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
+    ClusterAuthorizationFailedError,
     GroupIdNotFoundError,
     IllegalArgumentError,
     IncompatibleBrokerVersion,
@@ -576,6 +577,12 @@ def test_log_dirs_quorum_and_versions(admin):
     assert quorum["topics"][0]["partitions"][0]["error"] is None
     assert admin.api_versions()["Produce"] == (0, 12)
     assert admin.get_broker_version_data(1)["Produce"] == (0, 12)
+
+
+def test_a_broker_that_tells_no_log_dirs_is_an_error(admin):
+    answers(admin, DescribeLogDirs={"ErrorCode": 31, "Results": []})
+    with pytest.raises(ClusterAuthorizationFailedError):
+        admin.describe_log_dirs(brokers=[1])
 
 
 # ---------------------------------------------------------------- options
