@@ -208,8 +208,8 @@ class Producer(Generic[_K, _V]):
     ) -> FutureRecordMetadata:
         """kafka-python's send.
 
-        Order: interceptors; checks (topic a str with a valid name, else TypeError /
-        ValueError; `value` and `key` both None -> ValueError; headers a list of (str, bytes)
+        Order: interceptors; checks (topic a str, else TypeError, with a valid name, else
+        InvalidTopicError; `value` and `key` both None -> ValueError; headers a list of (str, bytes)
         tuples, a None value allowed, else TypeError; `timestamp_ms` not negative, else
         ValueError); metadata (at most `max_block_ms`: KafkaTimeoutError raised; a broker's
         error for the topic, such as TopicAuthorizationFailedError, fills a failed future);
@@ -458,45 +458,85 @@ class FutureRecordMetadata:
     """The outcome of one send (kafka.producer.future); completes with its batch."""
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Seconds. Raises the record's error; KafkaTimeoutError when the time is over."""
+        """Waits for the outcome, `timeout` seconds at most; None: for as long as it takes.
+
+        Raises the record's error, or KafkaTimeoutError when the time is over: the record is still
+        under way then, and `get` may be called again."""
 
     @property
-    def is_done(self) -> bool: ...
+    def is_done(self) -> bool:
+        """Whether the outcome is known."""
+
     @property
-    def value(self) -> RecordMetadata | None: ...
+    def value(self) -> RecordMetadata | None:
+        """Where the record was written; None if it was not, or not yet."""
+
     @property
-    def exception(self) -> BaseException | None: ...
-    def succeeded(self) -> bool: ...
-    def failed(self) -> bool: ...
-    def retriable(self) -> bool: ...
+    def exception(self) -> BaseException | None:
+        """Why the record was not written; None if it was, or while that is open."""
+
+    def succeeded(self) -> bool:
+        """Whether it is done and the record was written."""
+
+    def failed(self) -> bool:
+        """Whether it is done and the record has an error."""
+
+    def retriable(self) -> bool:
+        """Whether it failed with an error that sending the record again may cure."""
+
     def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
         """f(*args, value, **kwargs) on the callback thread, behind the callbacks that are due.
 
-        At once, in this thread, if the outcome is known and no callback is due before it.
+        At once, in this thread, if the outcome is known and no callback is due before it. Not
+        called if the record failed. What f raises is logged.
         """
 
-    def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
-    def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
+    def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """f(*args, exception, **kwargs) if the record fails; else as `add_callback`."""
+
+    def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """f(*args, value or exception, **kwargs) either way; else as `add_callback`."""
 
 @final
 class FutureBatchMetadata:
     """The outcome of `send_many` or `send_arrow`; done when every row has its outcome."""
 
     def get(self, timeout: float | None = None) -> BatchMetadata:
-        """Raises BatchSendError(errors=[(row, exception)], metadata=...) if any row failed."""
+        """Waits for all rows, `timeout` seconds at most; None: for as long as it takes.
+
+        Raises BatchSendError(errors=[(row, exception)], metadata=...) if any row failed, or
+        KafkaTimeoutError when the time is over."""
 
     @property
-    def is_done(self) -> bool: ...
+    def is_done(self) -> bool:
+        """Whether the outcome of every row is known."""
+
     @property
-    def value(self) -> BatchMetadata | None: ...
+    def value(self) -> BatchMetadata | None:
+        """What was written, if it is done and no row failed."""
+
     @property
-    def exception(self) -> BaseException | None: ...
-    def succeeded(self) -> bool: ...
-    def failed(self) -> bool: ...
-    def retriable(self) -> bool: ...
-    def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
-    def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
-    def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self: ...
+    def exception(self) -> BaseException | None:
+        """The BatchSendError, if it is done and a row failed."""
+
+    def succeeded(self) -> bool:
+        """Whether it is done and every row was written."""
+
+    def failed(self) -> bool:
+        """Whether it is done and a row failed."""
+
+    def retriable(self) -> bool:
+        """Whether sending the failed rows again may help: if it may for each of them."""
+
+    def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """f(*args, BatchMetadata, **kwargs) if no row fails; as FutureRecordMetadata's."""
+
+    def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """f(*args, BatchSendError, **kwargs) if a row fails; as FutureRecordMetadata's."""
+
+    def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """f(*args, BatchMetadata or BatchSendError, **kwargs); as FutureRecordMetadata's."""
+
     def __len__(self) -> int:
         """Rows handed in."""
 
@@ -517,7 +557,8 @@ class BatchMetadata:
         """One int64 (format 'q') a row handed in, -1 where it was not written or acks=0;
         made on first access."""
 
-    def __len__(self) -> int: ...
+    def __len__(self) -> int:
+        """Rows handed in, written or not."""
 
 # ---------------------------------------------------------------- records.rs
 
