@@ -6,6 +6,7 @@ from array import array
 from datetime import UTC, datetime
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped,unused-ignore]
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -164,6 +165,14 @@ def test_a_wrong_column_is_named_before_anything_is_sent(
         producer.send_arrow(topic, pa.table(table)).get(20)
     producer.flush(5)
     assert embedded.wire.end_offsets(topic) == {0: 0}
+
+
+def test_the_index_of_a_filtered_frame_is_not_sent(embedded: Broker, clients: Clients) -> None:
+    topic = embedded.create_topic("index")
+    frame = pd.DataFrame({"value": ["a", "b", "c"]})
+    clients.producer(embedded).send_arrow(topic, frame[frame["value"] > "a"]).get(20)
+    consumer = clients.consumer(embedded, topic, auto_offset_reset="earliest")
+    assert [record.value for record in read(consumer, 2)] == [b"b", b"c"]
 
 
 def test_a_row_of_a_time_before_1970_is_named_and_nothing_is_sent(
