@@ -329,6 +329,7 @@ class Client:
         self._watched: frozenset[str] = frozenset()
         self._beats: Heartbeats | None = None
         self._beat_number = 0
+        self._sent_number = self._join_heard = 0
         self.polled_at = world.now
         self._tick_at: float | None = None
         self.tell(Subscribed(self.topics))
@@ -474,8 +475,17 @@ class Client:
 
     def _deliver(self, api: str, body: Any, answer: Any, broken: Any) -> None:
         broker = self.world.broker
+        self._sent_number += 1
+        number = self._sent_number
 
         def arrive() -> None:
+            if api == "JoinGroup":
+                # One that comes after a later one of its member would take back what that has said
+                # it owns. A coordinator cannot tell, Kafka's no more than ours; on one connection
+                # it does not happen.
+                if number < self._join_heard:
+                    return
+                self._join_heard = number
             before = broker.view
             broker.request(api, body, answer)
             if api == "JoinGroup" and not body["MemberId"]:
