@@ -106,9 +106,11 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
         self._tell("A", self._consumer.assignment())
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        if not self._auto:
-            self._commit()
-        self._tell("V", revoked)
+        try:
+            if not self._auto:
+                self._commit()
+        finally:  # they go all the same
+            self._tell("V", revoked)
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         self._tell("L", lost)
