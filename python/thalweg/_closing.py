@@ -7,6 +7,7 @@ A forked child forgets its parent's clients: it must not touch their sockets.
 """
 
 import atexit
+import functools
 import itertools
 import logging
 import os
@@ -56,7 +57,7 @@ def tell_of_lost(producer: Any, records: int) -> None:
         )
 
 
-def _end_quietly(args: Any, tell: Callable[[Any], object] = threading.excepthook) -> None:
+def _end_quietly(tell: Callable[[Any], object], args: Any) -> None:
     """Daemon threads go on while clients are closed under them: that is no news of theirs."""
     errors = sys.modules.get("thalweg.errors")
     is_daemon = args.thread is not None and args.thread.daemon
@@ -64,18 +65,22 @@ def _end_quietly(args: Any, tell: Callable[[Any], object] = threading.excepthook
         tell(args)
 
 
+def _close(each: Any, close: Callable[[Any], None]) -> None:
+    try:
+        close(each)
+    except Exception:
+        log.exception("closing %r at exit failed", each)
+
+
 def _close_all() -> None:
     if _open:
-        threading.excepthook = _end_quietly
+        # The hook of now: an application may have set its own.
+        threading.excepthook = functools.partial(_end_quietly, threading.excepthook)
     for client, close in list(_open.items()):
-        if client.closed:
-            continue
-        try:
-            close(client)
-        except Exception:
-            log.exception("closing %r at exit failed", client)
+        if not client.closed:
+            _close(client, close)
     for broker in list(_brokers):
-        broker.close()
+        _close(broker, type(broker).close)
     # A callback thread that comes back for the interpreter's lock while the interpreter ends
     # would take the process down: callbacks that are due run now, and then it ends.
     core = sys.modules.get("thalweg._core")

@@ -424,7 +424,7 @@ impl Role for Sender {
             manager.answered(result, cluster, now);
             self.follow_manager(now);
         } else if let Some(request) = self.requests.remove(&id) {
-            let is_busy = self.is_busy(&request);
+            let is_busy = self.is_busy(&request, cluster);
             self.produce_answered(&request, result, cluster, now);
             self.note_load(request.outlet.0, is_busy, now);
         }

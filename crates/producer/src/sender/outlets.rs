@@ -184,22 +184,21 @@ impl Sender {
 
     /// Whether the answered request had made its connection full, while batches of both halves of the
     /// partitions waited: whether a second connection would help.
-    pub(super) fn is_busy(&self, request: &InFlightRequest) -> bool {
+    pub(super) fn is_busy(&self, request: &InFlightRequest, cluster: &Cluster) -> bool {
         if self.config.acks == Acks::None {
             // Written is all that is known of a request, which is no order between connections.
             return false;
         }
-        let others = || {
-            let all = self.requests.values();
-            all.filter(|other| other.outlet == request.outlet)
-        };
+        let (node, purpose) = request.outlet;
+        let limit = self.config.max_in_flight_requests_per_connection;
         // The one that was answered is not among them any more.
-        if others().count() + 1 < self.config.max_in_flight_requests_per_connection {
+        if cluster.in_flight(node, purpose) + 1 < limit {
             return false;
         }
+        let others = self.requests.values();
+        let others = others.filter(|other| other.outlet == request.outlet);
         let (mut first, mut second, mut looks) = (false, false, 0);
-        let batches = others().chain([request]).flat_map(InFlightRequest::batches);
-        for sent in batches {
+        for sent in others.chain([request]).flat_map(InFlightRequest::batches) {
             let slot = &self.slots[sent.slot];
             let waits = match slot.half {
                 Half::First => &mut first,

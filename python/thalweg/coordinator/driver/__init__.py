@@ -256,19 +256,17 @@ class Driver:
 
     def unsubscribe(self) -> Waiting[None]:
         """Gives all partitions up, and leaves the group."""
-        if self._member is None:
-            self._offsets.commit_what_moved()
-            self._topics.clear()
-        else:
-            deadline = now_ms() + float(self._config["default_api_timeout_ms"])
-            try:
+        try:
+            if self._member is None:
+                self._offsets.commit_what_moved()
+                self._topics.clear()
+            else:
+                deadline = now_ms() + float(self._config["default_api_timeout_ms"])
                 yield from self._member.unsubscribe(deadline)
-            finally:  # also if it was interrupted: the polls that go on with it have no topics
-                self._regex = None
-                self._consumer.set_subscribed(False)
+        finally:  # also if it was interrupted: the polls that go on with it have no topics
+            self._regex = None
+            self._consumer.set_subscribed(False)
         self._assigned_by_user = False
-        self._regex = None
-        self._consumer.set_subscribed(False)
         if self._membership is None or not self._membership.is_leaving:
             # Else a listener has called this: what is to be committed goes with its partitions.
             self._consumer._assign([])
