@@ -140,6 +140,7 @@ def _consumer_settings(options: Mapping[str, str]) -> ConsumerGroupSettings:
     return ConsumerGroupSettings(
         session_timeout_ms=int(options["group.consumer.session.timeout.ms"]),
         heartbeat_interval_ms=int(options["group.consumer.heartbeat.interval.ms"]),
+        assignment_interval_ms=int(options["group.consumer.assignment.interval.ms"]),
         max_size=int(options["group.consumer.max.size"]),
         assignors=tuple(options["group.consumer.assignors"].split(",")),
     )

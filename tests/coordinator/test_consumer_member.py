@@ -490,6 +490,30 @@ def test_it_leaves_after_it_gave_everything_up(instance_id, epoch):
     assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
 
 
+def test_the_last_commits_carry_the_epoch_that_came_while_it_leaves():
+    talk = joined("T0")
+    talk.step(Subscribed(frozenset("u")))
+    talk.step(Unsubscribed())
+    assert talk.answers(5, "") == []
+    assert (talk.member.generation, talk.member.commit_refusal()) == (5, None)
+    assert talk.hears(4) == [], "overtaken"
+    assert talk.member.generation == 5
+    talk.step(CallbacksDone())
+    assert talk.is_in(_S.LEAVING)
+
+
+def test_who_is_fenced_while_it_leaves_commits_nothing_more():
+    talk = joined("T0")
+    talk.step(Unsubscribed())
+    assert talk.hears(code=errors.FencedMemberEpochError.errno) == []
+    assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
+    assert talk.hears(7) == [], "from before the fence"
+    assert isinstance(talk.member.commit_refusal(), errors.CommitFailedError)
+    assert kinds(talk.step(CallbacksDone())) == [StopHeartbeats, Send]
+    talk.answers(-1)
+    assert talk.is_in(_S.UNSUBSCRIBED)
+
+
 def test_who_subscribes_again_while_it_leaves_joins_after_that():
     talk = joined("T0")
     talk.step(Unsubscribed())

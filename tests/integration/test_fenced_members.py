@@ -182,6 +182,47 @@ def test_a_second_static_member_is_refused_while_the_first_one_lives(
     assert group.settle() == [set(ALL)]
 
 
+class CommittingLast(Heard):
+    """Commits what was read when its partitions go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.member: Any = None
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        super().on_partitions_revoked(revoked)
+        self.member.commit()
+
+
+@pytest.mark.parametrize("commits", ["the listener", "auto-commit"])
+@pytest.mark.parametrize("ends", ["close", "unsubscribe"])
+def test_who_leaves_commits_under_the_epoch_that_is_on_its_way(
+    start_embedded: Any, clients: Clients, ends: str, commits: str
+) -> None:
+    """The broker has moved the member's epoch on, and the member has not heard of it yet."""
+    at_once = {"group.consumer.assignment.interval.ms": "0"}
+    broker: EmbeddedBroker = start_embedded(configs=at_once)
+    group = Group(Broker("embedded", broker.bootstrap_servers), clients, "consumer")
+    other = group.broker.create_topic("other", 1)
+    heard = CommittingLast() if commits == "the listener" else Heard()
+    options = {"enable_auto_commit": commits == "auto-commit", "auto_commit_interval_ms": 60_000}
+    member = group.join(heard, **options, default_api_timeout_ms=5000)
+    if isinstance(heard, CommittingLast):
+        heard.member = member
+    group.settle()
+    group.send(range(8))
+    group.poll_until(lambda: len(group.records) == 8)
+    with broker.faults.on("ConsumerGroupHeartbeat").then_delay(700) as fault:
+        member.subscribe([group.topic, other], listener=heard)
+        group.poll_until(lambda: fault.hits == 1)
+        with within(4):
+            member.close() if ends == "close" else member.unsubscribe()
+    assert heard.events == [("assigned", ALL), ("revoked", ALL)]
+    reader = group.consumer()
+    wanted = {TopicPartition(group.topic, each): 2 for each in ALL}
+    assert {each: reader.committed(each) for each in wanted} == wanted
+
+
 def test_commits_amid_cooperative_rebalances_cost_no_partition(group: Group) -> None:
     """As in librdkafka #4059, #4908: a commit of an older generation cost the assignment.
 

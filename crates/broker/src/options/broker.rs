@@ -18,11 +18,14 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("default.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "1"),
     ("delete.topic.enable", Kind::Bool, "true"),
     ("fetch.max.bytes", Kind::Int { min: 1024, max: i32::MAX as i64 }, "57671680"),
+    ("group.consumer.assignment.interval.ms", Kind::INT, "1000"),
     ("group.consumer.assignors", Kind::List, "uniform,range"),
     ("group.consumer.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "5000"),
+    ("group.consumer.max.assignment.interval.ms", Kind::INT, "15000"),
     ("group.consumer.max.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "15000"),
     ("group.consumer.max.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "60000"),
     ("group.consumer.max.size", Kind::Int { min: 1, max: i32::MAX as i64 }, "2147483647"),
+    ("group.consumer.min.assignment.interval.ms", Kind::INT, "0"),
     ("group.consumer.min.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "5000"),
     ("group.consumer.min.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
     ("group.consumer.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
@@ -97,6 +100,7 @@ impl BrokerOptions {
             texts.insert(name, text);
         }
         let number = |name: &str| -> i64 { texts[name].parse().expect("checked by its kind") };
+        within_limits(&number)?;
         let memory = number("thalweg.memory.max.bytes") as u64;
         let mut options = Self {
             auto_create_topics_enable: is_true(texts["auto.create.topics.enable"]),
@@ -201,6 +205,27 @@ fn check(name: &str, text: &str) -> Result<(), BrokerError> {
     }
 }
 
+/// Some options of KIP-848's groups lie between two others.
+fn within_limits(number: &impl Fn(&str) -> i64) -> Result<(), BrokerError> {
+    for each in [
+        "assignment.interval.ms",
+        "heartbeat.interval.ms",
+        "session.timeout.ms",
+    ] {
+        let of_groups = |limit: &str| format!("group.consumer.{limit}{each}");
+        let (own, min, max) = (of_groups(""), of_groups("min."), of_groups("max."));
+        let value = number(&own);
+        if !(number(&min)..=number(&max)).contains(&value) {
+            return Err(BrokerError::Config(format!(
+                "{own} ({value}) must be between {min} ({}) and {max} ({})",
+                number(&min),
+                number(&max)
+            )));
+        }
+    }
+    Ok(())
+}
+
 impl Default for BrokerOptions {
     fn default() -> Self {
         Self::parse(&BTreeMap::new()).expect("the table's defaults are values of their kinds")
@@ -217,6 +242,20 @@ mod tests {
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
             .collect();
         BrokerOptions::parse(&given)
+    }
+
+    #[test]
+    fn what_has_limits_lies_between_them() {
+        let session = ("group.consumer.session.timeout.ms", "1000");
+        let error = parse(&[session]).expect_err("less than the least");
+        assert_eq!(
+            error.to_string(),
+            "group.consumer.session.timeout.ms (1000) must be between \
+             group.consumer.min.session.timeout.ms (45000) and \
+             group.consumer.max.session.timeout.ms (60000)"
+        );
+        parse(&[session, ("group.consumer.min.session.timeout.ms", "1000")]).expect("the least");
+        parse(&[("group.consumer.assignment.interval.ms", "15001")]).expect_err("too much");
     }
 
     #[test]

@@ -217,7 +217,7 @@ fn consumer_beat(member: &str, epoch: i32) -> ConsumerGroupHeartbeatRequest {
 
 #[test]
 fn plain_heartbeats_of_the_consumer_protocol_are_answered_without_the_coordinator() {
-    let mut bench = served_by(1, &[("group.consumer.heartbeat.interval.ms", "1234")]);
+    let mut bench = served_by(1, &[("group.consumer.heartbeat.interval.ms", "5678")]);
     let mut group = consumers("Stable", 5, &["m", "s"]);
     make_static(&mut group, "s", "instance");
     bench.publish(group);
@@ -226,7 +226,7 @@ fn plain_heartbeats_of_the_consumer_protocol_are_answered_without_the_coordinato
         let answer = bench.ask(&consumer_beat("m", 5), version);
         assert_eq!((answer.error_code, answer.member_epoch), (0, 5));
         assert_eq!(answer.member_id.as_deref(), Some("m"));
-        assert_eq!(answer.heartbeat_interval_ms, 1234);
+        assert_eq!(answer.heartbeat_interval_ms, 5678);
         assert_eq!(answer.assignment, None);
     }
     let mut of_static = consumer_beat("s", 5);

@@ -204,6 +204,8 @@ class ConsumerMember:
 
     def _heard(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
         is_report = isinstance(answer, Answered)
+        if self.state is _S.PREPARE_LEAVING:
+            self._heard_last(answer)
         if self.state not in _MEMBER:
             return []
         if self.state is _S.JOINING and not is_report and not self._reports.may_be_repeated(now):
@@ -226,6 +228,15 @@ class ConsumerMember:
             case Verdict.RAISE:
                 return [*self._reports.failed(now), Raise(error)]
         return self._reports.failed(now)
+
+    def _heard_last(self, answer: Answered | HeartbeatAnswered) -> None:
+        """The last commits need the epoch that the broker knows, or hear that there is none."""
+        error = heartbeats.reason(answer.body, answer.error)
+        match heartbeats.verdict(error):
+            case Verdict.NONE if answer.body is not None and self.generation > 0:
+                self._reports.epoch = max(self._reports.epoch, answer.body["MemberEpoch"])
+            case Verdict.REJOIN | Verdict.FATAL:
+                self._reports.leave()
 
     def _took(self, body: Mapping[str, Any], now: float, is_report: bool) -> list[MemberAction]:
         if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later answer

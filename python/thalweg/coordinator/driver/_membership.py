@@ -349,10 +349,11 @@ class Membership:
         if pause.until_ms == again_ms:  # else it was cut short: the time is over
             self._auto_commit(backoff, until_ms)
 
-    def _may_retry(self, error: BaseException | None) -> bool:
+    @staticmethod
+    def _may_retry(error: BaseException | None) -> bool:
         """Whether another try may succeed, while the group waits."""
         if isinstance(error, StaleMemberEpochError):
-            return not self.is_leaving  # the new epoch comes by itself, and the next try carries it
+            return True  # the new epoch comes by itself, and the next try carries it
         # Of topics that are gone nothing needs to be kept.
         return isinstance(error, RetriableError) and not isinstance(
             error, UnknownTopicOrPartitionError
@@ -436,8 +437,9 @@ class Membership:
         self.is_leaving = True
         self._topics.clear()  # what is found out about topics meanwhile is no news to the member
         self.keep_up()
-        # A JoinGroup that waits is of no interest any more.
-        self._requests = {token: sent for token, sent in self._requests.items() if sent.leaves}
+        # A JoinGroup that waits is of no interest any more; the epoch that a report brings is.
+        kept = [each for each in self._requests.items() if each[1].api not in _REBALANCING]
+        self._requests = dict(kept)
         try:
             yield from self._give_up(event, deadline_ms, commit)
             if self._at_work and isinstance(event, Closed):
@@ -479,6 +481,7 @@ class Membership:
         self._work()
         while self._under_way is not None:
             yield from self._until_over(self._under_way, deadline_ms)
+            self.keep_up()
             self._work()
 
     def _until_over(self, under_way: _UnderWay, deadline_ms: float) -> Waiting[None]:
