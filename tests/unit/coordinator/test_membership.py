@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.waiting import wait_until
 from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
-from thalweg.coordinator.driver import _membership
+from thalweg.coordinator.driver import _chores
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
     CommitFailedError,
@@ -256,7 +256,7 @@ def test_the_commit_before_partitions_go_is_tried_again(make):
 
 
 def test_the_commit_before_partitions_go_is_not_tried_for_ever(make, monkeypatch):
-    monkeypatch.setattr(_membership, "_AUTO_COMMIT_LIMIT_MS", 50.0)
+    monkeypatch.setattr(_chores, "_AUTO_COMMIT_LIMIT_MS", 50.0)
     consumer = make()
     polled(consumer)
     consumer.known = {ZERO: OffsetAndMetadata(5)}
@@ -519,7 +519,7 @@ def test_who_leaves_waits_for_a_listener_that_another_task_runs(make, protocol):
 
     task = Task()
     consumer = make(group_protocol=protocol, enable_auto_commit=False)
-    consumer._driver._membership._spawn = spawn
+    consumer._driver._membership._chores._spawn = spawn
     consumer._driver._membership.listener = Listener()
     polled(consumer)
     task.is_over = True

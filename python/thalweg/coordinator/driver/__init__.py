@@ -2,7 +2,8 @@
 
     poll() ── before_poll(ms) ──> _topics.py      partitions of the subscribed topics
                               ├─> _membership.py  the group: a member's state machine, its requests,
-                              │                   heartbeats (Rust), the listener
+                              │                   heartbeats (Rust); _chores.py: the listener, and
+                              │                   what goes with it in the application's thread
                               ├─> _offsets.py     committed offsets, auto-commit, commits' outcomes;
                               │                   _marks.py: what was marked as done
                               ├─> _figures.py     how often, and how long it took

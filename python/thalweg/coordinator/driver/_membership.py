@@ -2,34 +2,29 @@
 
     before_poll ── events ──> member.step ── actions ──> requests to the coordinator
                                                      ├─> heartbeats, repeated by Rust
-                                                     └─> chores, in their order: auto-commit,
-                                                         listener, assignment
+                                                     └─> _chores.py: commit, listener, assignment
+                                                           └─ all are done ──> member.step
 
-Chores run in the thread that polls. What one of them has to wait for (an auto-commit before
-partitions go, a listener of asyncio) is waited for between polls, not in them: meanwhile no records
-are handed out, as nobody would commit them.
+The member steps wherever a call waits. Its chores are done only in polls, and by who leaves.
 """
 
 import contextlib
-import functools
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
-from thalweg.coordinator.backoff import Backoff
+from thalweg.coordinator.driver._chores import Chores
 from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._figures import Figures
-from thalweg.coordinator.driver._members import jitter, make_member
+from thalweg.coordinator.driver._members import make_member
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
 from thalweg.coordinator.driver._waits import Wait, Waiting
-from thalweg.coordinator.listener import Listener, tell
+from thalweg.coordinator.listener import Listener
 from thalweg.coordinator.steps import (
     Answered,
-    Assign,
-    AutoCommit,
     CallbacksDone,
     Closed,
     CommitAnswered,
@@ -37,13 +32,11 @@ from thalweg.coordinator.steps import (
     ForgetCoordinator,
     HeartbeatAnswered,
     Heartbeats,
-    Lose,
     MemberAction,
     MemberEvent,
     Polled,
     PollExpired,
     Raise,
-    Revoke,
     Send,
     StopHeartbeats,
     Subscribed,
@@ -52,21 +45,11 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
-from thalweg.errors import (
-    CommitFailedError,
-    KafkaError,
-    MemberIdRequiredError,
-    RetriableError,
-    StaleMemberEpochError,
-    UnknownTopicOrPartitionError,
-)
-from thalweg.structs import ConsumerGroupMetadata, TopicPartition
+from thalweg.errors import CommitFailedError, KafkaError, MemberIdRequiredError
+from thalweg.structs import ConsumerGroupMetadata
 
 __all__ = ["Membership"]
 
-Chore = AutoCommit | Revoke | Lose | Assign
-# An auto-commit before a rebalance is given up after so long: the group is not kept waiting.
-_AUTO_COMMIT_LIMIT_MS: Final = 5000.0
 # Who leaves waits no longer for the answer: without it the session ends all the same.
 _LEAVE_LIMIT_MS: Final = 5000.0
 _REBALANCING: Final = ("JoinGroup", "SyncGroup")
@@ -82,34 +65,10 @@ class _Sent:
     leaves: bool
 
 
-@dataclass
-class _UnderWay:
-    """What a chore waits for.
-
-    Attributes:
-        is_done: Whether that is over.
-        until_ms: When it is given up; None: not before the end.
-        task: The listener's; None: it is a commit, or time.
-        is_pause: It is time.
-        then: What is left to do.
-    """
-
-    is_done: Callable[[], bool]
-    until_ms: float | None = None
-    task: Any = None
-    is_pause: bool = False
-    then: Callable[[], object] | None = None
-
-    def is_over(self) -> bool:
-        """Done, or given up."""
-        return self.is_done() or (self.until_ms is not None and now_ms() >= self.until_ms)
-
-
 class Membership:
     """A consumer's part in its group.
 
     Attributes:
-        listener: Told of changes of partitions.
         is_leaving: Whether the membership is given up, until all that this takes is done. If it
             is interrupted, another `unsubscribe` or `close` goes on with it, and so do polls.
     """
@@ -129,24 +88,25 @@ class Membership:
         self._consumer = consumer
         self._config = config
         self._topics = topics
-        self._offsets = offsets
         self._on_answer = on_answer
         self._member = make_member(config, assignors)
         self._node = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
-        self._chores: deque[Chore] = deque()
-        self._at_work = False
+        self._chores = Chores(consumer, config, offsets, figures, spawn)
         self.is_leaving = False
-        self._is_unfinished = False  # the member waits to hear that its chores are done
-        self._under_way: _UnderWay | None = None
         self._blocks = blocks
         self._figures = figures
-        self._spawn = spawn
-        self._was_assigned = False
-        self._is_new = False  # an assignment that is not wholly taken yet
         self._raised: deque[KafkaError] = deque()
         self._failed: KafkaError | None = None
-        self.listener: Listener | None = None
+
+    @property
+    def listener(self) -> Listener | None:
+        """Told of changes of partitions."""
+        return self._chores.listener
+
+    @listener.setter
+    def listener(self, listener: Listener | None) -> None:
+        self._chores.listener = listener
 
     # ------------------------------------------------------------------ from poll
 
@@ -170,7 +130,7 @@ class Membership:
         self.keep_up()
         if not self._is_blocked():
             self._work()
-            if not self._chores and self._under_way is None:
+            if not (self._chores.has_more or self._chores.is_waiting):
                 self._step(Polled())
                 self._work()
         self._end_leaving()
@@ -178,8 +138,7 @@ class Membership:
             raise self._failed
         if self._raised:
             raise self._raised.popleft()
-        given_up = None if self._under_way is None else self._under_way.until_ms
-        return soonest([self._member.next_deadline(), given_up])
+        return soonest([self._member.next_deadline(), self._chores.given_up_ms])
 
     def wait(self) -> float | None:
         """Goes on as far as it takes no callback, and nothing away; the time of the next call.
@@ -232,6 +191,11 @@ class Membership:
         for action in self._member.step(event, now_ms()):
             self._do(action)
 
+    def _work(self) -> None:
+        """Does what is to be done in the application's thread, as far as it need not wait."""
+        while self._chores.work():
+            self._step(CallbacksDone())
+
     def _do(self, action: MemberAction) -> None:
         match action:
             case Send():
@@ -250,7 +214,7 @@ class Membership:
             case Fail():
                 self._failed = action.error
             case _:
-                self._chores.append(action)
+                self._chores.add(action)
 
     def _send(self, action: Send) -> None:
         timeout_ms = int(action.timeout_ms)
@@ -272,138 +236,11 @@ class Membership:
         answer_ms = None if within is None else int(within)
         return beats.api, beats.body, self._node, interval_ms, beats.leave, limit_ms, answer_ms
 
-    # ------------------------------------------------------------------ chores
-
-    def _work(self) -> None:
-        """Does what is to be done in the application's thread, as far as it need not wait."""
-        if self._at_work or not (self._chores or self._under_way or self._is_unfinished):
-            return  # a listener that commits or seeks comes by here again
-        self._at_work = self._is_unfinished = True
-        try:
-            while self._is_free() and self._chores:
-                self._begin(self._chores.popleft())
-        finally:
-            self._at_work = False
-        if self._under_way is None:
-            self._is_unfinished = False
-            if self._is_new:
-                self._is_new = False
-                self._figures.rebalance_is_over()
-            self._step(CallbacksDone())
-            self._work()
-
-    def _is_free(self) -> bool:
-        """Whether nothing is waited for any more."""
-        under_way = self._under_way
-        if under_way is None:
-            return True
-        if under_way.task is None:
-            self._offsets.tell_outcomes()
-        if not under_way.is_over():
-            return False
-        self._under_way = None
-        self._consumer._hold(False)
-        if under_way.then is not None:
-            under_way.then()  # perhaps to wait for more
-        return self._under_way is None
-
-    def _begin(self, chore: Chore) -> None:
-        self._figures.rebalance_goes_on()
-        match chore:
-            case AutoCommit():
-                self._auto_commit(self._backoff(), now_ms() + _AUTO_COMMIT_LIMIT_MS)
-            case Revoke(partitions):
-                then = functools.partial(self._take_away, partitions)
-                self._tell("on_partitions_revoked", partitions, then)
-            case Lose(partitions):
-                then = functools.partial(self._take_away, partitions)
-                self._tell("on_partitions_lost", partitions, then)
-            case Assign(assigned, added):
-                self._was_assigned = self._is_new = True
-                self._offsets.forget(added)
-                self._assign(assigned)
-                self._tell("on_partitions_assigned", added, None)
-
-    def _auto_commit(self, backoff: Backoff, until_ms: float) -> None:
-        """Commits, and again after what a retry may cure, until it is to be given up."""
-        future = self._offsets.commit_what_moved()
-        if future is None:
-            return
-
-        commit = _UnderWay(lambda: future.is_done, until_ms)
-
-        def over() -> None:
-            again_ms = now_ms() + backoff.failed()
-            # Not its own limit: who leaves may have less time.
-            if self._may_retry(future.exception) and again_ms < (commit.until_ms or again_ms):
-                pause = _UnderWay(lambda: False, again_ms, is_pause=True)
-                pause.then = lambda: self._commit_again(pause, again_ms, backoff, until_ms)
-                self._wait(pause)
-
-        commit.then = over
-        self._wait(commit)
-
-    def _commit_again(
-        self, pause: _UnderWay, again_ms: float, backoff: Backoff, until_ms: float
-    ) -> None:
-        if pause.until_ms == again_ms:  # else it was cut short: the time is over
-            self._auto_commit(backoff, until_ms)
-
-    @staticmethod
-    def _may_retry(error: BaseException | None) -> bool:
-        """Whether another try may succeed, while the group waits."""
-        if isinstance(error, StaleMemberEpochError):
-            return True  # the new epoch comes by itself, and the next try carries it
-        # Of topics that are gone nothing needs to be kept.
-        return isinstance(error, RetriableError) and not isinstance(
-            error, UnknownTopicOrPartitionError
-        )
-
-    def _backoff(self) -> Backoff:
-        config = self._config
-        return Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
-
-    def _tell(
-        self,
-        what: str,
-        partitions: tuple[TopicPartition, ...],
-        then: Callable[[], object] | None,
-    ) -> None:
-        began_ms = now_ms()
-
-        def told() -> None:
-            self._figures.took(what, began_ms)
-            if then is not None:
-                then()
-
-        try:
-            task = tell(self.listener, what, partitions, self._spawn)
-        except BaseException:
-            told()  # interrupted, it is not called again, and its partitions go all the same
-            raise
-        if task is not None:
-            self._wait(_UnderWay(task.done, task=task, then=told))
-        else:
-            told()
-
-    def _wait(self, under_way: _UnderWay) -> None:
-        self._under_way = under_way
-        self._consumer._hold(True)
-
-    def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
-        self._offsets.forget(partitions)
-        left = self._consumer.assignment() - set(partitions)
-        self._assign(sorted(left))
-
-    def _assign(self, partitions: Collection[TopicPartition]) -> None:
-        self._consumer._assign(partitions)
-        self._figures.has(len(partitions))
-
     # ------------------------------------------------------------------ what others ask
 
     def has_partitions(self) -> bool:
         """Whether the group has said which, and the listener has heard of it."""
-        return self._was_assigned and self._under_way is None
+        return self._chores.was_assigned and not self._chores.is_waiting
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership as commits carry it."""
@@ -424,7 +261,7 @@ class Membership:
         """Gives the partitions up and leaves the group, until it is subscribed again."""
         yield from self._leave(Unsubscribed(), deadline_ms)
         self._raised.clear()
-        self._was_assigned = False
+        self._chores.was_assigned = False
 
     def close(self, deadline_ms: float, *, commit: bool) -> Waiting[None]:
         """The same for good; without `commit` not even auto-commit writes down what was read."""
@@ -442,7 +279,7 @@ class Membership:
         self._requests = dict(kept)
         try:
             yield from self._give_up(event, deadline_ms, commit)
-            if self._at_work and isinstance(event, Closed):
+            if self._chores.is_at_work and isinstance(event, Closed):
                 # Closed by its own listener: after that nothing is left to run what is to be done.
                 for _ in range(2):  # the listener's own chore, and those of giving up the rest
                     self._chores.clear()
@@ -459,8 +296,7 @@ class Membership:
 
         So it is for who unsubscribes within a listener: what that has to end goes on after it.
         """
-        is_at_it = self._at_work or self._is_unfinished or self._chores or self._under_way
-        self.is_leaving = self.is_leaving and bool(is_at_it)
+        self.is_leaving = self.is_leaving and not self._chores.is_idle
 
     def until_left(self, deadline_ms: float) -> Waiting[None]:
         """Waits for the answer to LeaveGroup, if one was sent."""
@@ -477,21 +313,9 @@ class Membership:
         """All partitions, with the chores that this takes."""
         self._step(event)
         if not commit:
-            self._chores = deque(c for c in self._chores if not isinstance(c, AutoCommit))
+            self._chores.drop_commits()
         self._work()
-        while self._under_way is not None:
-            yield from self._until_over(self._under_way, deadline_ms)
+        while self._chores.is_waiting:
+            yield from self._chores.until_over(deadline_ms)
             self.keep_up()
             self._work()
-
-    def _until_over(self, under_way: _UnderWay, deadline_ms: float) -> Waiting[None]:
-        """Waits for what a chore waits for, and gives it up when the time is over."""
-        limit = min(deadline_ms, under_way.until_ms or deadline_ms)
-        if under_way.is_pause:
-            yield Wait(None, limit)
-        elif under_way.task is None:
-            yield from self._offsets.finish(limit)
-        else:
-            yield Wait(under_way.task, limit)
-        if now_ms() >= limit:
-            under_way.until_ms = limit
