@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use thalweg_cluster::{CoordinatorType, NodeId};
@@ -301,7 +301,9 @@ fn coordinator_type(kind: &str) -> PyResult<CoordinatorType> {
     }
 }
 
-/// A node id, "any", "controller", or ("coordinator", kind, key).
+const NODE: &str = "a node id, 'any', 'controller' or ('coordinator', kind, key)";
+
+/// Where a request goes, by the argument that says it; see `NODE`.
 pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget> {
     let Some(node) = node else {
         return Ok(RequestTarget::LeastLoaded);
@@ -319,7 +321,14 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
             key: Str::from(key),
         });
     }
-    Ok(RequestTarget::Node(node.extract::<NodeId>()?))
+    let id = node.extract::<NodeId>().map_err(|error| {
+        if error.is_instance_of::<PyTypeError>(node.py()) {
+            values::wrong_type("node", NODE, node)
+        } else {
+            error
+        }
+    })?;
+    Ok(RequestTarget::Node(id))
 }
 
 pub(crate) struct Pending {

@@ -80,7 +80,7 @@ fn uuid(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Uuid> {
     })
 }
 
-fn wrong_type(path: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+pub(crate) fn wrong_type(path: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
     let actual = value
         .get_type()
         .name()
