@@ -47,6 +47,7 @@ from typing import (
 
 from typing_extensions import TypeVar, disjoint_base
 
+from thalweg.coordinator.steps import Heartbeats
 from thalweg.interceptor import ProducerRecord
 from thalweg.structs import (
     BrokerMetadata,
@@ -789,20 +790,11 @@ class Consumer(Generic[_K_co, _V_co]):
     def reenter(self) -> None:
         """Makes a waiting call run `before_poll` now; from any thread."""
 
-    def _heartbeat(
-        self,
-        api: str,
-        body: _Body,
-        node: _Node,
-        interval_ms: int,
-        leave: tuple[str, _Body] | None,
-        max_poll_interval_ms: int,
-        answer_within_ms: int | None = None,
-    ) -> None:
-        """Has the I/O thread send this every `interval_ms`, whatever Python does, in place of what
-        it sent before; the first goes out after an interval, or an interval after the last of
-        those. At most one is in flight, for `answer_within_ms` or `request_timeout_ms`, whichever
-        is less; then its connection is given up, and the coordinator looked up again.
+    def _heartbeat(self, heartbeats: Heartbeats, node: _Node) -> None:
+        """Has the I/O thread send them to the node every `interval_ms`, whatever Python does, in
+        place of what it sent before; the first goes out after an interval, or an interval after
+        the last of those. At most one is in flight, for `answer_within_ms` or `request_timeout_ms`,
+        whichever is less; then its connection is given up, and the coordinator looked up again.
 
         Answers without news are swallowed: ErrorCode 0, MemberEpoch (where there is one) as sent,
         Assignment null. An answer's HeartbeatIntervalMs becomes the interval, a higher MemberEpoch
@@ -816,24 +808,15 @@ class Consumer(Generic[_K_co, _V_co]):
         If no poll, poll_arrow or iteration is entered or left for `max_poll_interval_ms` (being
         inside of one counts as polling), `leave` (API, body) is sent once, heartbeats stop, and
         `_poll_expired` says so. Who sends the same API by `client` stops heartbeats before.
-        ValueError as `Client.request`, and for intervals below 1."""
+        ValueError as `Client.request`, and for intervals below 1; a TypeError names the field."""
 
     def _join(
-        self,
-        join: _Body,
-        timeout_ms: float,
-        api: str,
-        body: _Body,
-        node: _Node,
-        interval_ms: int,
-        leave: tuple[str, _Body] | None,
-        max_poll_interval_ms: int,
-        answer_within_ms: int | None = None,
+        self, join: _Body, timeout_ms: float, heartbeats: Heartbeats, node: _Node
     ) -> PendingRequest:
-        """Sends a JoinGroup as `Client.submit` does, and ends the heartbeats before it. Once it is
-        answered with ErrorCode 0, those that the other arguments describe to `_heartbeat` begin,
-        with the answer's GenerationId and MemberId in the body, whatever Python does; unless
-        `_heartbeat`, `_stop_heartbeat` or this was called meanwhile.
+        """Sends a JoinGroup to the node as `Client.submit` does, and ends the heartbeats before it.
+        Once it is answered with ErrorCode 0, these begin as by `_heartbeat`, with the answer's
+        GenerationId and MemberId in the body, whatever Python does; unless `_heartbeat`,
+        `_stop_heartbeat` or this was called meanwhile.
 
         `timeout_ms` is that of `Client.submit`. ValueError as `Client.submit` and `_heartbeat`."""
 

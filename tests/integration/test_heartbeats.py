@@ -26,6 +26,7 @@ from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 from thalweg import TopicPartition
 from thalweg.coordinator.driver import Driver
+from thalweg.coordinator.steps import Heartbeats
 from thalweg.errors import KafkaConnectionError, WakeupError
 
 GROUP = "by-hand"
@@ -52,18 +53,17 @@ def kafka() -> Iterator[Broker]:
         yield broker
 
 
-def _beat(consumer: Any, **changes: Any) -> None:
+def _beat(consumer: Any, node: Any = WHERE, **changes: Any) -> None:
     consumer.set_subscribed(True)  # as a member is
     given: dict[str, Any] = {
         "api": "Heartbeat",
         "body": {"GroupId": GROUP, "GenerationId": 1, "MemberId": "m"},
-        "node": WHERE,
         "interval_ms": 100,
         "leave": ("LeaveGroup", {"GroupId": GROUP, "MemberId": "m"}),
         "max_poll_interval_ms": HOUR_MS,
         **changes,
     }
-    consumer._heartbeat(**given)
+    consumer._heartbeat(Heartbeats(**given), node)
 
 
 @dataclass
@@ -451,8 +451,31 @@ def test_what_cannot_be_sent_is_refused(scripted: ScriptedBroker, clients: Clien
         ({"node": ("coordinator", "groups", GROUP)}, "'group' or 'transaction'"),
         ({"leave": ("Leave", {})}, "no Kafka API"),
         ({"interval_ms": 0}, "interval_ms"),
+        ({"interval_ms": float("nan")}, "interval_ms"),
         ({"max_poll_interval_ms": 0}, "max_poll_interval_ms"),
+        ({"answer_within_ms": -1}, "answer_within_ms"),
     ]
     for wrong, message in refused:
         with pytest.raises(ValueError, match=message):
             _beat(consumer, **wrong)
+
+
+def test_a_value_of_a_wrong_type_is_refused_by_its_name(
+    scripted: ScriptedBroker, clients: Clients
+) -> None:
+    consumer = _member(clients, scripted)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"api": 12}, r"Heartbeats\.api"),
+        ({"body": 12}, "HeartbeatRequest: expected a mapping .*, got int"),
+        ({"node": 1.5}, "node: expected .*, got float"),
+        ({"node": ("coordinator", "group")}, "node: expected .*, got tuple"),
+        ({"interval_ms": "100"}, r"Heartbeats\.interval_ms"),
+        ({"leave": "LeaveGroup"}, r"Heartbeats\.leave"),
+        ({"leave": ("LeaveGroup",)}, r"Heartbeats\.leave"),
+        ({"leave": ("LeaveGroup", 12)}, "LeaveGroupRequest: expected a mapping .*, got int"),
+        ({"max_poll_interval_ms": None}, r"Heartbeats\.max_poll_interval_ms"),
+        ({"answer_within_ms": "1"}, r"Heartbeats\.answer_within_ms"),
+    ]
+    for changes, message in wrong:
+        with pytest.raises(TypeError, match=message):
+            _beat(consumer, **changes)

@@ -220,12 +220,12 @@ class Consumer(_Opened, Generic[K, V]):
     def reenter(self) -> None:
         self.calls.append("reenter")
 
-    def _heartbeat(self, *args: Any) -> None:
-        self.calls.append(("heartbeat", *args))
+    def _heartbeat(self, heartbeats: Any, node: Any) -> None:
+        self.calls.append(("heartbeat", heartbeats, node))
 
-    def _join(self, join: Any, timeout_ms: int, *heartbeats: Any) -> PendingRequest:
-        self.calls.append(("join", *heartbeats))
-        return self.client.submit("JoinGroup", join, heartbeats[2], timeout_ms=timeout_ms)
+    def _join(self, join: Any, timeout_ms: int, heartbeats: Any, node: Any) -> PendingRequest:
+        self.calls.append(("join", heartbeats, node))
+        return self.client.submit("JoinGroup", join, node, timeout_ms=timeout_ms)
 
     def _stop_heartbeat(self) -> None:
         self.calls.append("stop_heartbeat")

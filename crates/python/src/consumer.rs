@@ -1,32 +1,26 @@
 //! `Consumer`: the class that `thalweg.consumer.KafkaConsumer` extends.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pyo3::PyTraverseError;
 use pyo3::exceptions::{PyStopIteration, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyTuple};
-use thalweg_consumer::{FetchPosition, OffsetReset, TopicPartition};
-use thalweg_network::consumer::ConsumerClient;
+use thalweg_consumer::OffsetReset;
 
 use crate::client::{self, Client, Handle, PendingRequest};
-use crate::config::{Options, duration_ms};
+use crate::config::duration_ms;
 use crate::consumer_arguments::{
-    Listed, Pair, at_least_one, listed_rows, lookups, partition_of, partitions_of, table_limits,
+    Pair, at_least_one, committed_of, partition_of, partition_set, partitions_of, table_limits,
 };
+use crate::heartbeats::Heartbeats;
+use crate::lookups::{Listed, Lookup, Target};
 use crate::metrics::groups_dict;
-use crate::polling::{ConsumerHooks, Core, forked, not_open, offset_object};
+use crate::polling::{Core, forked, not_open, offset_object};
 use crate::tables::RecordTable;
-use crate::{errors, gil, heartbeats, settings, types};
-
-/// `poll_arrow_max_bytes` where the option is absent.
-const ARROW_BYTES: usize = 64 * 1024 * 1024;
-
-/// The core ends a lookup at its deadline by itself, with the last problem it met: who waits for
-/// it waits so much longer.
-pub(crate) const LOOKUP_GRACE: Duration = Duration::from_secs(5);
+use crate::{consumer_core, errors, gil, heartbeats, types};
 
 /// The consumer core.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
@@ -60,44 +54,6 @@ impl Consumer {
     }
 }
 
-/// A core that starts connecting in the background, and how long to wait until it has.
-pub(crate) fn start_core(
-    py: Python<'_>,
-    config: &Bound<'_, PyAny>,
-    hooks: Option<&Bound<'_, PyAny>>,
-) -> PyResult<(Core, Duration)> {
-    let mut options = Options::new(config)?;
-    let client_config = settings::client(&mut options)?;
-    let mut consumer_config = settings::consumer(&mut options)?;
-    settings::align_consumer(&mut consumer_config, &client_config);
-    let max_poll_records = options.get::<usize>("max_poll_records")?.unwrap_or(500);
-    let arrow_bytes = options
-        .get::<usize>("poll_arrow_max_bytes")?
-        .unwrap_or(ARROW_BYTES);
-    let timeout: Option<Duration> = options.get::<f64>("consumer_timeout_ms")?.map(duration_ms);
-    options.finish()?;
-    let hooks = ConsumerHooks::new(hooks.filter(|given| !given.is_none()))?;
-    let client = py
-        .detach(|| ConsumerClient::start(&client_config, consumer_config))
-        .map_err(|error| errors::client(py, &error))?;
-    let core = Core::new(
-        Arc::new(client),
-        hooks,
-        max_poll_records,
-        arrow_bytes,
-        timeout,
-    );
-    Ok((core, client_config.bootstrap_timeout))
-}
-
-fn partition_set(py: Python<'_>, partitions: Vec<TopicPartition>) -> PyResult<Bound<'_, PySet>> {
-    let set = PySet::empty(py)?;
-    for tp in partitions {
-        set.add(types::topic_partition(py, &tp.topic, tp.partition)?)?;
-    }
-    Ok(set)
-}
-
 #[pymethods]
 impl Consumer {
     /// Listeners, deserializers and interceptors often know their consumer.
@@ -126,7 +82,7 @@ impl Consumer {
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let (core, timeout) = start_core(py, config, hooks)?;
+        let (core, timeout) = consumer_core::start(py, config, hooks)?;
         gil::client_call(py, |interrupted| {
             core.client.view().wait_bootstrapped(timeout, interrupted)
         })?;
@@ -267,19 +223,7 @@ impl Consumer {
 
     /// For the driver: committed offsets, or None where there is none.
     fn set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut found = Vec::new();
-        for item in offsets.call_method0("items")?.try_iter()? {
-            let (pair, committed): (Pair, Bound<'_, PyAny>) = item?.extract()?;
-            let position = if committed.is_none() {
-                None
-            } else {
-                Some(FetchPosition {
-                    offset: committed.getattr("offset")?.extract()?,
-                    leader_epoch: committed.getattr("leader_epoch")?.extract()?,
-                })
-            };
-            found.push((partition_of(pair), position));
-        }
+        let found = committed_of(offsets)?;
         self.core(py)?.consumer().set_committed(&found);
         Ok(())
     }
@@ -349,30 +293,10 @@ impl Consumer {
     fn list_offsets(
         &self,
         py: Python<'_>,
-        targets: Vec<(String, i32, i64)>,
+        targets: Vec<Target>,
         timeout_ms: Option<f64>,
     ) -> PyResult<Vec<Listed>> {
-        let core = self.core(py)?;
-        let asked = lookups(targets)?;
-        let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
-        let pending = core.consumer().list_offsets(asked, deadline);
-        let last = deadline + LOOKUP_GRACE;
-        let listed = gil::wait(py, Some(last), |waker| match pending.poll(waker) {
-            std::task::Poll::Ready(outcome) => Some(outcome),
-            std::task::Poll::Pending => None,
-        })?;
-        let listed = match listed {
-            Some(Ok(listed)) => listed,
-            Some(Err(error)) => return Err(errors::consumer(py, &error)),
-            None => {
-                return Err(errors::raise(
-                    py,
-                    "KafkaTimeoutError",
-                    "offsets were not listed in time",
-                ));
-            }
-        };
-        Ok(listed_rows(listed))
+        Lookup::new(self.core(py)?, targets, timeout_ms)?.wait(py)
     }
 
     /// Has a waiting poll call the driver; from any thread.
@@ -381,59 +305,27 @@ impl Consumer {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (api, body, node, interval_ms, leave, max_poll_interval_ms, answer_within_ms = None))]
     fn _heartbeat(
         &self,
         py: Python<'_>,
-        api: String,
-        body: Bound<'_, PyAny>,
+        heartbeats: Heartbeats<'_>,
         node: &Bound<'_, PyAny>,
-        interval_ms: u64,
-        leave: Option<(String, Bound<'_, PyAny>)>,
-        max_poll_interval_ms: u64,
-        answer_within_ms: Option<u64>,
     ) -> PyResult<()> {
         let core = self.core(py)?;
-        let plan = heartbeats::plan(
-            (api, body),
-            node,
-            interval_ms,
-            leave,
-            max_poll_interval_ms,
-            answer_within_ms,
-        )?;
-        core.client.start_heartbeats(plan);
+        core.client.start_heartbeats(heartbeats.plan(node)?);
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
-    #[pyo3(signature = (
-        join, timeout_ms, api, body, node, interval_ms, leave, max_poll_interval_ms,
-        answer_within_ms = None,
-    ))]
     fn _join(
         &self,
         py: Python<'_>,
         join: &Bound<'_, PyAny>,
         timeout_ms: f64,
-        api: String,
-        body: Bound<'_, PyAny>,
+        heartbeats: Heartbeats<'_>,
         node: &Bound<'_, PyAny>,
-        interval_ms: u64,
-        leave: Option<(String, Bound<'_, PyAny>)>,
-        max_poll_interval_ms: u64,
-        answer_within_ms: Option<u64>,
     ) -> PyResult<PendingRequest> {
         let core = self.core(py)?;
-        let plan = heartbeats::plan(
-            (api, body),
-            node,
-            interval_ms,
-            leave,
-            max_poll_interval_ms,
-            answer_within_ms,
-        )?;
+        let plan = heartbeats.plan(node)?;
         let named = client::named_request("JoinGroup", join)?;
         let mut request = named.into_request(plan.target.clone());
         request.timeout = Some(duration_ms(timeout_ms));

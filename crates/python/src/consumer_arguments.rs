@@ -1,16 +1,15 @@
 //! Arguments and answers of both consumers, to and from the core's types.
 
-use pyo3::PyResult;
 use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PySet;
 use thalweg_columns::TableLimits;
-use thalweg_consumer::{ListedOffset, OffsetSpec, TopicPartition};
+use thalweg_consumer::{FetchPosition, TopicPartition};
 
 use crate::polling::Core;
+use crate::types;
 
 pub(crate) type Pair = (String, i32);
-
-/// Topic, partition, offset, timestamp, leader epoch.
-pub(crate) type Listed = (String, i32, i64, i64, i32);
 
 pub(crate) fn partition_of((topic, partition): Pair) -> TopicPartition {
     TopicPartition {
@@ -23,35 +22,35 @@ pub(crate) fn partitions_of(pairs: Vec<Pair>) -> Vec<TopicPartition> {
     pairs.into_iter().map(partition_of).collect()
 }
 
-/// What `list_offsets` is asked for: topic, partition, timestamp.
-pub(crate) fn lookups(
-    targets: Vec<(String, i32, i64)>,
-) -> PyResult<Vec<(TopicPartition, OffsetSpec)>> {
-    let lookup = |(topic, partition, timestamp)| {
-        let spec = OffsetSpec::from_wire_timestamp(timestamp).ok_or_else(|| {
-            let text = format!("timestamp {timestamp}: expected Unix milliseconds, -1, -2 or -3");
-            PyValueError::new_err(text)
-        })?;
-        Ok((partition_of((topic, partition)), spec))
-    };
-    targets.into_iter().map(lookup).collect()
+pub(crate) fn partition_set(
+    py: Python<'_>,
+    partitions: Vec<TopicPartition>,
+) -> PyResult<Bound<'_, PySet>> {
+    let set = PySet::empty(py)?;
+    for tp in partitions {
+        set.add(types::topic_partition(py, &tp.topic, tp.partition)?)?;
+    }
+    Ok(set)
 }
 
-pub(crate) fn listed_rows(listed: Vec<ListedOffset>) -> Vec<Listed> {
-    listed
-        .into_iter()
-        .map(|one| {
-            let tp = one.partition;
-            let topic = tp.topic.to_string();
-            (
-                topic,
-                tp.partition,
-                one.offset,
-                one.timestamp,
-                one.leader_epoch,
-            )
-        })
-        .collect()
+/// Committed offsets by partition, or None where there is none.
+pub(crate) fn committed_of(
+    offsets: &Bound<'_, PyAny>,
+) -> PyResult<Vec<(TopicPartition, Option<FetchPosition>)>> {
+    let mut found = Vec::new();
+    for item in offsets.call_method0("items")?.try_iter()? {
+        let (pair, committed): (Pair, Bound<'_, PyAny>) = item?.extract()?;
+        let position = if committed.is_none() {
+            None
+        } else {
+            Some(FetchPosition {
+                offset: committed.getattr("offset")?.extract()?,
+                leader_epoch: committed.getattr("leader_epoch")?.extract()?,
+            })
+        };
+        found.push((partition_of(pair), position));
+    }
+    Ok(found)
 }
 
 /// Of a table: its rows and bytes.

@@ -2,7 +2,6 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyAny;
 use thalweg_network::{HeartbeatOutcome, HeartbeatPlan};
 
 use crate::client;
@@ -15,33 +14,41 @@ type Named<'py> = (String, Bound<'py, PyAny>);
 /// An answer or an exception; the other one is None.
 type Notable<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>);
 
-pub(crate) fn plan(
-    (api, body): Named<'_>,
-    node: &Bound<'_, PyAny>,
-    interval_ms: u64,
-    leave: Option<Named<'_>>,
-    max_poll_interval_ms: u64,
-    answer_within_ms: Option<u64>,
-) -> PyResult<HeartbeatPlan> {
-    for (name, value) in [
-        ("interval_ms", interval_ms),
-        ("max_poll_interval_ms", max_poll_interval_ms),
-        ("answer_within_ms", answer_within_ms.unwrap_or(1)),
-    ] {
-        if value == 0 {
-            return Err(PyValueError::new_err(format!("{name} must be at least 1")));
+/// Python's `thalweg.coordinator.steps.Heartbeats`, which documents the fields.
+#[derive(FromPyObject)]
+pub(crate) struct Heartbeats<'py> {
+    api: String,
+    body: Bound<'py, PyAny>,
+    interval_ms: f64,
+    leave: Option<Named<'py>>,
+    max_poll_interval_ms: f64,
+    answer_within_ms: Option<f64>,
+}
+
+impl Heartbeats<'_> {
+    /// What the core is to repeat to the node.
+    pub(crate) fn plan(&self, node: &Bound<'_, PyAny>) -> PyResult<HeartbeatPlan> {
+        for (name, value) in [
+            ("interval_ms", self.interval_ms),
+            ("max_poll_interval_ms", self.max_poll_interval_ms),
+            ("answer_within_ms", self.answer_within_ms.unwrap_or(1.0)),
+        ] {
+            if value.is_nan() || value < 1.0 {
+                return Err(PyValueError::new_err(format!("{name} must be at least 1")));
+            }
         }
+        let leave = self.leave.as_ref();
+        Ok(HeartbeatPlan {
+            target: client::target(Some(node))?,
+            request: client::named_request(&self.api, &self.body)?,
+            interval: duration_ms(self.interval_ms),
+            answer_within: self.answer_within_ms.map(duration_ms),
+            leave: leave
+                .map(|(api, body)| client::named_request(api, body))
+                .transpose()?,
+            max_poll_interval: duration_ms(self.max_poll_interval_ms),
+        })
     }
-    Ok(HeartbeatPlan {
-        target: client::target(Some(node))?,
-        request: client::named_request(&api, &body)?,
-        interval: duration_ms(interval_ms as f64),
-        answer_within: answer_within_ms.map(|ms| duration_ms(ms as f64)),
-        leave: leave
-            .map(|(api, body)| client::named_request(&api, &body))
-            .transpose()?,
-        max_poll_interval: duration_ms(max_poll_interval_ms as f64),
-    })
 }
 
 pub(crate) fn notable(py: Python<'_>, outcome: HeartbeatOutcome) -> PyResult<Notable<'_>> {

@@ -120,9 +120,9 @@ def test_a_member_joins_within_its_polls_and_is_assigned(make):
     assert [each for each in apis(consumer) if each != "Metadata"] == ["JoinGroup", "SyncGroup"]
     assert consumer.assignment() == {ZERO, ONE}
     assert consumer.group_metadata().generation_id == 1
-    [beat] = [each for each in consumer.calls if each[0] == "heartbeat"]
-    assert beat[1] == "Heartbeat"
-    assert beat[4] == consumer.config["heartbeat_interval_ms"]
+    [(_, beats, _)] = [each for each in consumer.calls if each[0] == "heartbeat"]
+    assert beats.api == "Heartbeat"
+    assert beats.interval_ms == consumer.config["heartbeat_interval_ms"]
 
 
 def test_a_poll_sends_what_is_to_be_asked_and_waits_for_nothing(make):

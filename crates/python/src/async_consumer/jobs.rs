@@ -1,20 +1,18 @@
 //! What a coroutine of an `AsyncConsumer` waits for, but for records: a step of its own each.
 
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Waker;
 use std::time::Instant;
 
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::{IntoPyObjectExt, PyTraverseError};
-use thalweg_consumer::{ListedOffset, Pending as PendingLookup};
 
 use crate::async_producer::Closing;
 use crate::client::{Pending, answered, still_under_way};
 use crate::consumer::Consumer;
-use crate::consumer_arguments::listed_rows;
-use crate::errors;
 use crate::job::{Job, Polled};
+use crate::lookups::Lookup;
 use crate::operation::is_over;
 use crate::polling::{Core, not_open};
 use crate::producer_core::Bootstrap;
@@ -58,10 +56,7 @@ impl Job for Opening {
 }
 
 /// Until offsets are looked up.
-pub(super) struct Listing {
-    pub(super) pending: PendingLookup<Vec<ListedOffset>>,
-    pub(super) deadline: Instant,
-}
+pub(super) struct Listing(pub(super) Lookup);
 
 impl Job for Listing {
     fn check(&self, _py: Python<'_>) -> PyResult<()> {
@@ -69,19 +64,14 @@ impl Job for Listing {
     }
 
     fn poll(&mut self, py: Python<'_>, waker: &Waker) -> PyResult<Polled> {
-        match self.pending.poll(waker) {
-            Poll::Ready(Ok(listed)) => listed_rows(listed).into_py_any(py).map(Polled::Done),
-            Poll::Ready(Err(error)) => Err(errors::consumer(py, &error)),
-            Poll::Pending if !is_over(Some(self.deadline)) => Ok(Polled::Pending),
-            Poll::Pending => {
-                let text = "offsets were not listed in time";
-                Err(errors::raise(py, "KafkaTimeoutError", text))
-            }
+        match self.0.poll(py, waker)? {
+            Some(listed) => listed.into_py_any(py).map(Polled::Done),
+            None => Ok(Polled::Pending),
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        Some(self.deadline)
+        Some(self.0.deadline())
     }
 }
 

@@ -25,15 +25,15 @@ use crate::async_producer::Closing;
 use crate::call::{Call, JobCall};
 use crate::client::PendingRequest;
 use crate::completions::Completions;
-use crate::consumer::{Consumer, LOOKUP_GRACE, start_core};
-use crate::consumer_arguments::{Pair, lookups, partition_of, partitions_of, table_limits};
+use crate::consumer::Consumer;
+use crate::consumer_arguments::{Pair, partition_of, partitions_of, table_limits};
 use crate::job::{Job, Polled};
+use crate::lookups::{Lookup, Target};
 use crate::operation::is_over;
 use crate::polling::{Core, Look, Offered, PollState, no_columns};
-use crate::producer::far_away;
 use crate::producer_core::Bootstrap;
 use crate::tables::RecordTable;
-use crate::{errors, gil};
+use crate::{consumer_core, errors, gil};
 
 use jobs::{Answer, Listing, Opening, Stopping};
 
@@ -68,7 +68,7 @@ impl AsyncConsumer {
         config: &Bound<'_, PyAny>,
         hooks: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<JobCall> {
-        let (core, timeout) = start_core(py, config, hooks)?;
+        let (core, timeout) = consumer_core::start(py, config, hooks)?;
         let opening = Opening {
             consumer: self.consumer.clone_ref(py),
             core: Some(core),
@@ -123,15 +123,11 @@ impl AsyncConsumer {
     fn list_offsets(
         &self,
         py: Python<'_>,
-        targets: Vec<(String, i32, i64)>,
+        targets: Vec<Target>,
         timeout_ms: Option<f64>,
     ) -> PyResult<JobCall> {
-        let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(far_away);
         let core = self.consumer.get().core(py)?;
-        let listing = Listing {
-            pending: core.consumer().list_offsets(lookups(targets)?, deadline),
-            deadline: deadline + LOOKUP_GRACE,
-        };
+        let listing = Listing(Lookup::new(core, targets, timeout_ms)?);
         Ok(self.call(py, listing))
     }
 

@@ -201,7 +201,7 @@ class Membership:
             case Send():
                 self._send(action)
             case Heartbeats():
-                self._consumer._heartbeat(*self._plan(action))
+                self._consumer._heartbeat(action, self._node)
             case StopHeartbeats():
                 self._consumer._stop_heartbeat()
             case ForgetCoordinator():
@@ -219,7 +219,7 @@ class Membership:
     def _send(self, action: Send) -> None:
         timeout_ms = int(action.timeout_ms)
         if action.heartbeats is not None:
-            request = self._consumer._join(action.body, timeout_ms, *self._plan(action.heartbeats))
+            request = self._consumer._join(action.body, timeout_ms, action.heartbeats, self._node)
         else:
             request = self._consumer.client.submit(
                 action.api, action.body, self._node, timeout_ms=timeout_ms
@@ -228,13 +228,6 @@ class Membership:
         if action.api in _REBALANCING:
             self._figures.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
-
-    def _plan(self, beats: Heartbeats) -> tuple[Any, ...]:
-        """As the core takes it."""
-        interval_ms, limit_ms = int(beats.interval_ms), int(beats.max_poll_interval_ms)
-        within = beats.answer_within_ms
-        answer_ms = None if within is None else int(within)
-        return beats.api, beats.body, self._node, interval_ms, beats.leave, limit_ms, answer_ms
 
     # ------------------------------------------------------------------ what others ask
 

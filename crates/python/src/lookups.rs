@@ -1,0 +1,104 @@
+//! Offsets looked up by timestamp: what both consumers ask for, wait for and are told.
+
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use thalweg_consumer::{ConsumerError, ListedOffset, OffsetSpec, Pending, TopicPartition};
+
+use crate::consumer_arguments::partition_of;
+use crate::operation::is_over;
+use crate::polling::Core;
+use crate::producer::far_away;
+use crate::{errors, gil};
+
+/// Topic, partition, timestamp.
+pub(crate) type Target = (String, i32, i64);
+
+/// Topic, partition, offset, timestamp, leader epoch.
+pub(crate) type Listed = (String, i32, i64, i64, i32);
+
+/// The core ends a lookup at its deadline by itself, with the last problem it met: who waits for
+/// it waits so much longer.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// A lookup under way.
+pub(crate) struct Lookup {
+    pending: Pending<Vec<ListedOffset>>,
+    deadline: Instant,
+}
+
+impl Lookup {
+    pub(crate) fn new(
+        core: &Core,
+        targets: Vec<Target>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Self> {
+        let asked = asked(targets)?;
+        let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(far_away);
+        Ok(Self {
+            pending: core.consumer().list_offsets(asked, deadline),
+            deadline: deadline + GRACE,
+        })
+    }
+
+    /// Waits without the GIL for what is found.
+    pub(crate) fn wait(&self, py: Python<'_>) -> PyResult<Vec<Listed>> {
+        let pending = &self.pending;
+        let outcome = gil::wait(py, Some(self.deadline), |waker| match pending.poll(waker) {
+            Poll::Ready(outcome) => Some(outcome),
+            Poll::Pending => None,
+        })?;
+        listed(py, outcome.ok_or_else(|| too_late(py))?)
+    }
+
+    /// What is found; `None`: the waker is woken when it is there, and at the deadline it is to be
+    /// polled again.
+    pub(crate) fn poll(&self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Vec<Listed>>> {
+        match self.pending.poll(waker) {
+            Poll::Ready(outcome) => listed(py, outcome).map(Some),
+            Poll::Pending if !is_over(Some(self.deadline)) => Ok(None),
+            Poll::Pending => Err(too_late(py)),
+        }
+    }
+
+    /// Until when it is waited for.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+fn asked(targets: Vec<Target>) -> PyResult<Vec<(TopicPartition, OffsetSpec)>> {
+    let lookup = |(topic, partition, timestamp)| {
+        let spec = OffsetSpec::from_wire_timestamp(timestamp).ok_or_else(|| {
+            let text = format!("timestamp {timestamp}: expected Unix milliseconds, -1, -2 or -3");
+            PyValueError::new_err(text)
+        })?;
+        Ok((partition_of((topic, partition)), spec))
+    };
+    targets.into_iter().map(lookup).collect()
+}
+
+fn listed(
+    py: Python<'_>,
+    outcome: Result<Vec<ListedOffset>, ConsumerError>,
+) -> PyResult<Vec<Listed>> {
+    let found = outcome.map_err(|error| errors::consumer(py, &error))?;
+    let row = |one: ListedOffset| {
+        let tp = one.partition;
+        let topic = tp.topic.to_string();
+        (
+            topic,
+            tp.partition,
+            one.offset,
+            one.timestamp,
+            one.leader_epoch,
+        )
+    };
+    Ok(found.into_iter().map(row).collect())
+}
+
+fn too_late(py: Python<'_>) -> PyErr {
+    errors::raise(py, "KafkaTimeoutError", "offsets were not listed in time")
+}
