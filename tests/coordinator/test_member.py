@@ -43,6 +43,7 @@ from thalweg.errors import (
     InconsistentGroupProtocolError,
     KafkaConnectionError,
     KafkaError,
+    KafkaProtocolError,
     KafkaTimeoutError,
     RebalanceInProgressError,
     UnsupportedVersionError,
@@ -595,6 +596,29 @@ def test_bytes_that_are_no_subscription_or_assignment_are_raised():
     assert bench.member.state is MemberState.UNJOINED
 
 
+def test_an_assignment_with_a_topic_that_is_no_text_is_raised():
+    bench = Bench()
+    sync = sent(bench.joined(bench.join()), "SyncGroup")
+    data = Assignment(3, list(parts(0, topic="abc"))).encode().replace(b"abc", b"a\xffc")
+    [raised] = bench.answer(sync, Assignment=data)
+    assert isinstance(raised.error, KafkaProtocolError)
+    assert bench.member.state is MemberState.UNJOINED
+
+
+def test_an_assignment_for_another_protocol_is_raised():
+    bench = Bench()
+    sync = sent(bench.joined(bench.join()), "SyncGroup")
+    [raised] = bench.answer(sync, ProtocolName="other", Assignment=b"")
+    assert isinstance(raised.error, InconsistentGroupProtocolError)
+    assert bench.member.state is MemberState.UNJOINED
+
+
+def test_a_broker_that_does_not_name_the_type_of_the_group_is_believed():
+    """Versions of JoinGroup below 7 have no ProtocolType in the answer (KIP-559)."""
+    bench = Bench()
+    assert sent(bench.joined(bench.join(), ProtocolType=None), "SyncGroup")
+
+
 def test_a_member_that_the_leader_left_out_has_nothing():
     bench = Bench()
     sync = sent(bench.joined(bench.join()), "SyncGroup")
@@ -780,6 +804,16 @@ def test_unsubscribing_revokes_and_then_leaves():
     bench.tell(Subscribed(frozenset({"t"})))
     body = bench.join().body
     assert body["MemberId"] == ""
+
+
+def test_who_subscribes_again_joins_with_the_next_poll():
+    bench = Bench()
+    bench.stable(*parts(0))
+    bench.tell(Unsubscribed())
+    bench.tell(CallbacksDone())
+    assert bench.poll() == []
+    assert bench.tell(Subscribed(frozenset({"t"}))) == []
+    assert sent(bench.poll(), "JoinGroup")
 
 
 def test_unsubscribing_in_the_middle_of_a_rebalance_loses_what_was_kept():

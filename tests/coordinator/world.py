@@ -63,11 +63,12 @@ UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, FENCED = 25, 22, 2
 
 def wants_poll(member: ClassicMember) -> bool:
     """Whether Polled would lead to callbacks or a rebalance."""
-    if member._after_callbacks is not None or member._topics is None:
+    rebalance = member._rebalance
+    if member._after_callbacks is not None or rebalance.topics is None:
         return False
-    if member._is_lost() or member._synced is not None:
+    if rebalance.is_lost() or rebalance.synced is not None:
         return True
-    return member._is_idle() and not member._prepared and member._needs_rejoin() is not None
+    return not rebalance.is_prepared and rebalance.needed(member.state) is not None
 
 
 class World:
