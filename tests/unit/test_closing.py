@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.support.closing import watch_nothing
 from thalweg import _closing
 
 
@@ -16,7 +17,7 @@ class Client:
 
 
 def test_open_clients_are_closed_and_one_that_fails_does_not_stop_the_rest(caplog, monkeypatch):
-    monkeypatch.setattr(_closing, "_open", type(_closing._open)())
+    watch_nothing(_closing, monkeypatch)
     # The callback thread of this very process is needed by the tests that follow.
     monkeypatch.delitem(sys.modules, "thalweg._core", raising=False)
     first, bad, done = Client(), Client(), Client()
@@ -34,7 +35,7 @@ def test_open_clients_are_closed_and_one_that_fails_does_not_stop_the_rest(caplo
 
 
 def test_a_client_that_is_gone_is_not_kept(monkeypatch):
-    monkeypatch.setattr(_closing, "_open", type(_closing._open)())
+    watch_nothing(_closing, monkeypatch)
     _closing.watch(Client(), Client.close)
     assert len(_closing._open) == 0
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.closing import watch_nothing
 from thalweg.coordinator.driver import _offsets
 from thalweg.errors import (
     CommitFailedError,
@@ -476,7 +477,7 @@ def test_a_with_block_that_fails_does_not_commit(fake):
 
 def test_a_consumer_that_is_open_at_exit_is_closed_and_does_not_commit(fake, monkeypatch):
     closing = fake.consumer._closing
-    monkeypatch.setattr(closing, "_open", type(closing._open)())
+    watch_nothing(closing, monkeypatch)
     monkeypatch.setattr(fake.core, "stop_threads", lambda seconds: None, raising=False)
     consumer = fake.consumer.KafkaConsumer(group_id="g")
     consumer.known = {ZERO: OffsetAndMetadata(1)}
