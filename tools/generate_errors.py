@@ -44,6 +44,9 @@ TRANSACTIONS = {
     "TRANSACTION_ABORTABLE": "AbortableTransactionError",
 }
 
+# Builtin errors that the client's own checks of the same thing are expected to raise.
+BUILTINS = {"INVALID_TOPIC_EXCEPTION": "ValueError"}
+
 # Keyword fields that the client fills in: class -> (field, annotation, default, meaning).
 FIELDS = {
     "OffsetOutOfRangeError": [
@@ -85,6 +88,8 @@ class Row:
             return f"InvalidMetadataError, {root}"
         if "Retriable" in self.families:
             return f"RetriableError, {root}"
+        if self.name in BUILTINS:
+            return f"{root}, {BUILTINS[self.name]}"
         return root
 
 

@@ -329,7 +329,7 @@ class NotCoordinatorError(RetriableError, BrokerResponseError):
     description = "This is not the correct coordinator."
 
 
-class InvalidTopicError(BrokerResponseError):
+class InvalidTopicError(BrokerResponseError, ValueError):
     """Code 17, INVALID_TOPIC_EXCEPTION."""
 
     errno = 17

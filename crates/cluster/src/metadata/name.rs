@@ -6,34 +6,26 @@ const NAME_BYTES_MAX: usize = 249;
 
 /// A name that no topic can have.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{name:?} is not a topic name: {reason}")]
+#[error(
+    "{name:?} is not a topic name: it must be 1 to 249 of the characters a-z, A-Z, 0-9, '.', '_' \
+     and '-', and not '.' or '..'"
+)]
 pub struct InvalidTopic {
     pub name: String,
-    pub reason: &'static str,
 }
 
 /// Kafka's rule: 1 to 249 of `[a-zA-Z0-9._-]`, and neither "." nor "..".
 pub fn validate_topic_name(name: &str) -> Result<(), InvalidTopic> {
-    let refuse = |reason| {
+    let is_legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name != "."
+        && name != ".."
+        && name.bytes().all(is_legal);
+    if is_name {
+        Ok(())
+    } else {
         Err(InvalidTopic {
             name: name.to_owned(),
-            reason,
         })
-    };
-    if name.is_empty() {
-        return refuse("it is empty");
     }
-    if name == "." || name == ".." {
-        return refuse("\".\" and \"..\" are reserved");
-    }
-    if name.len() > NAME_BYTES_MAX {
-        return refuse("it is longer than 249 characters");
-    }
-    if !name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
-    {
-        return refuse("only letters, digits, '.', '_' and '-' are allowed");
-    }
-    Ok(())
 }
