@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
 from thalweg import _closing, _consuming, _logging, metrics
+from thalweg._arguments import constructor_topics
 from thalweg._consumer_offsets import ConsumerOffsets, alone
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, configured, options_of
@@ -73,6 +74,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     Raises:
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+        TypeError: If a topic is no str; options as one dict are for `from_config`.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
@@ -124,14 +126,15 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             self._start(topics, configs)
 
     def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
+        names = constructor_topics("KafkaConsumer", topics)
         self.config = config = configured("c", "KafkaConsumer", given)
         _logging.refresh()
         self._driver = Driver(self, config)
         self._open(config.core(), _consuming.Hooks(config, self._driver.before_poll))
         self._watch = _consuming.watched(self, self.client, config)
         _closing.watch(self, _close_at_exit)
-        if topics:
-            self.subscribe(topics)
+        if names:
+            self.subscribe(names)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:

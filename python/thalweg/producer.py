@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
 from thalweg import _closing, _core, _logging, _transactions, metrics
+from thalweg._arguments import duration_given, keywords_only
 from thalweg._core import (
     BatchMetadata,
     FutureBatchMetadata,
@@ -64,6 +65,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     Raises:
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+        TypeError: If the options are one dict: that is for `from_config`.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
@@ -111,6 +113,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
     else:
 
+        @keywords_only
         def __init__(self, **configs):
             self._start(configs)
 
@@ -142,10 +145,11 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             null_logger: kafka-python's; without effect.
 
         Raises:
-            ValueError: If the timeout is negative.
+            TypeError: If the timeout is no number.
+            ValueError: If it is negative.
         """
-        if timeout is not None and timeout < 0:
-            raise ValueError(f"Invalid timeout: {timeout}")
+        if timeout is not None:
+            duration_given(timeout, "timeout", "seconds")
         was_open = not self.closed
         failed_before = records_failed(super().metrics()) if was_open else 0
         super().close(timeout)

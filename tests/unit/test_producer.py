@@ -157,7 +157,7 @@ def test_closing_closes_what_the_user_gave_once_even_if_one_raises(make, caplog)
 
 
 def test_a_negative_timeout_is_refused(make):
-    with pytest.raises(ValueError, match="Invalid timeout"):
+    with pytest.raises(ValueError, match="timeout must be a number of seconds, 0 or more, got -1"):
         make().close(timeout=-1)
 
 

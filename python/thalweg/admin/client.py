@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from thalweg import _closing, _core, _logging
+from thalweg._arguments import keywords_only
 from thalweg.admin.acls import AclRequests
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.configs import ConfigRequests
@@ -42,6 +43,7 @@ class KafkaAdminClient(
     Raises:
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
+        TypeError: If the options are one dict: that is for `from_config`.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
@@ -54,6 +56,7 @@ class KafkaAdminClient(
 
     else:
 
+        @keywords_only
         def __init__(self, **configs):
             config = resolve("a", configs)
             if config["client_id"] is None:

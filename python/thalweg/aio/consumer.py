@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from thalweg import _closing, _consuming, _core, _logging, metrics
+from thalweg._arguments import constructor_topics
 from thalweg._core import ConsumerRecord
 from thalweg.aio import _completions
 from thalweg.aio._consumer_offsets import ConsumerOffsets
@@ -89,6 +90,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
     Raises:
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        TypeError: If a topic is no str; options as one dict are for `from_config`.
     """
 
     config: Config
@@ -147,6 +149,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     else:
 
         def __init__(self, *topics, loop=None, **configs):
+            names = constructor_topics("AIOKafkaConsumer", topics)
             if loop is not None:
                 text = "loop is deprecated: a consumer belongs to the loop that awaits its start()"
                 warnings.warn(text, DeprecationWarning, stacklevel=2)
@@ -163,8 +166,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             spawn = functools.partial(_spawn, weakref.ref(self))
             self._driver = Driver(self._consumer, self.config, spawn)
             self._begin = None
-            if topics:
-                self.subscribe(topics)
+            if names:
+                self.subscribe(names)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from thalweg import _closing, _core, _logging, _transactions, metrics
+from thalweg._arguments import duration_given, keywords_only
 from thalweg._core import BatchMetadata, RecordFuture
 from thalweg._producing import Hooks, close_steps, records_failed, watched
 from thalweg.aio import _completions
@@ -62,6 +63,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
     Raises:
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        TypeError: If the options are one dict: that is for `from_config`.
     """
 
     config: Config
@@ -109,10 +111,12 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
     else:
 
+        @keywords_only
         def __init__(self, *, loop=None, **configs):
             if loop is not None:
                 text = "loop is deprecated: a producer belongs to the loop that awaits its start()"
-                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                # Of the frame above the decorator's.
+                warnings.warn(text, DeprecationWarning, stacklevel=3)
             self._loop, self._completions = loop, None
             self._stopped = False
             self.config = configured("p", "AIOKafkaProducer", configs)
@@ -177,10 +181,11 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
                 left fails with a KafkaTimeoutError, and is counted in a logged warning.
 
         Raises:
-            ValueError: If the timeout is negative.
+            TypeError: If the timeout is no number.
+            ValueError: If it is negative.
         """
-        if timeout is not None and timeout < 0:
-            raise ValueError(f"Invalid timeout: {timeout}")
+        if timeout is not None:
+            duration_given(timeout, "timeout", "seconds")
         completions, loop = self._completions, self._loop
         if completions is None or loop is None or self._stopped:
             return

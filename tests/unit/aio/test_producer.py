@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import warnings
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,17 @@ def test_aiokafkas_names_are_taken():
         AIOKafkaProducer(max_batch_size=1000, batch_size=2000)
 
 
+def test_options_as_a_dict_are_refused_with_what_takes_them():
+    kind: Any = AIOKafkaProducer
+    with pytest.raises(TypeError, match=r"AIOKafkaProducer\.from_config\(options\)"):
+        kind({"bootstrap.servers": "a:1"})
+
+
 def test_loop_is_deprecated_and_must_be_the_one_that_starts_it():
     other = asyncio.new_event_loop()
-    with pytest.warns(DeprecationWarning, match="loop"):
+    with pytest.warns(DeprecationWarning, match="loop") as warned:
         producer = AIOKafkaProducer(loop=other)
+    assert warned[0].filename == __file__
     with pytest.raises(IllegalStateError, match="another event loop"):
         asyncio.run(producer.start())
     other.close()

@@ -1,0 +1,265 @@
+"""What a call is given, checked: errors name the parameter, what was given and what is expected.
+
+A wrong type is a TypeError and a wrong value a ValueError, as in kafka-python 3. A name that no
+topic can have is an InvalidTopicError, which is a ValueError too.
+
+What is deliberately absent: options (`config.py`), and what depends on a client's state.
+"""
+
+import functools
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from thalweg.errors import InvalidTopicError
+from thalweg.structs import OffsetAndMetadata, TopicPartition
+
+__all__ = [
+    "OFFSETS",
+    "check_topic",
+    "constructor_topics",
+    "count_given",
+    "duration_given",
+    "keywords_only",
+    "mapping_given",
+    "number_given",
+    "offsets_given",
+    "partition_given",
+    "partitions_given",
+    "partitions_named",
+    "shown",
+    "topics_given",
+]
+
+OFFSETS: Final = "{TopicPartition: OffsetAndMetadata}"
+
+_PARTITION: Final = "TopicPartition(topic, partition)"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def shown(given: Any) -> str:
+    """An argument for a message: its type, and a short repr."""
+    return "None" if given is None else f"{type(given).__name__} {reprlib.repr(given)}"
+
+
+def _listed(given: Any, name: str, expected: str) -> list[Any]:
+    try:
+        items = iter(given)
+    except TypeError:
+        raise TypeError(f"{name} must be {expected}, got {shown(given)}") from None
+    return list(items)
+
+
+def mapping_given(given: Any, name: str, expected: str) -> Mapping[Any, Any]:
+    """A mapping.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be {expected}, got {shown(given)}")
+    return given
+
+
+# ---------------------------------------------------------------------- constructors
+
+
+def _refuse_mapping(called: str, given: Iterable[object]) -> None:
+    # Its repr is not shown: there may be passwords in it.
+    if any(isinstance(each, Mapping) for each in given):
+        raise TypeError(
+            f"{called} takes options as keywords, not as a dict in the first place:"
+            f" {called}.from_config(options) makes one of a dict"
+        )
+
+
+def keywords_only(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that says what to do where options are given as confluent-kafka takes them.
+
+    Its signature stays that of `init`.
+    """
+    called = init.__qualname__.partition(".")[0]
+
+    @functools.wraps(init)
+    def checked(self: object, *given: object, **configs: object) -> None:
+        if given:
+            _refuse_mapping(called, given)
+            raise TypeError(
+                f"{called} takes keywords only, as in {called}(bootstrap_servers='host:9092'),"
+                f" got {shown(given[0])}"
+            )
+        init(self, **configs)
+
+    return checked
+
+
+def constructor_topics(called: str, topics: tuple[Any, ...]) -> list[str]:
+    """The topics that a consumer's constructor is given.
+
+    Raises:
+        TypeError: If one is no str: options, say.
+        InvalidTopicError: If no topic can have a name.
+    """
+    _refuse_mapping(called, topics)
+    for each in topics:
+        if isinstance(each, list | tuple | set | frozenset):
+            raise TypeError(
+                f"{called} takes topics one by one, as in {called}('a', 'b'), got {shown(each)}"
+            )
+        check_topic(each)
+    return list(topics)
+
+
+# ---------------------------------------------------------------------- topics and partitions
+
+
+def check_topic(name: Any) -> None:
+    """Kafka's rule (`org.apache.kafka.common.internals.Topic`).
+
+    Raises:
+        TypeError: If the name is no str.
+        InvalidTopicError: If no topic can have it.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a topic's name must be a str, got {shown(name)}")
+    if _TOPIC.fullmatch(name) is None or name in (".", ".."):
+        raise InvalidTopicError(
+            f"{name!r} is not a topic name: it must be 1 to 249 of the characters a-z, A-Z, 0-9,"
+            " '.', '_' and '-', and not '.' or '..'"
+        )
+
+
+def topics_given(topics: Any) -> list[str]:
+    """Topics to subscribe to.
+
+    Raises:
+        TypeError: If it is one str, or no list of str.
+        InvalidTopicError: If no topic can have a name.
+    """
+    if isinstance(topics, str | bytes):
+        raise TypeError(f"topics must be a list of str, not one {shown(topics)}: [{topics!r}]")
+    found = _listed(topics, "topics", "a list of str")
+    for each in found:
+        check_topic(each)
+    return found
+
+
+def partition_given(partition: Any) -> TopicPartition:
+    """One partition.
+
+    Raises:
+        TypeError: If it is no TopicPartition.
+    """
+    if not isinstance(partition, TopicPartition):
+        raise TypeError(f"partition must be a {_PARTITION}, got {shown(partition)}")
+    return partition
+
+
+def partitions_named(partitions: Iterable[Any]) -> list[TopicPartition]:
+    """Partitions that are arguments of their own, as in `pause(*partitions)`.
+
+    Raises:
+        TypeError: If one is no TopicPartition.
+    """
+    for each in partitions:
+        if not isinstance(each, TopicPartition):
+            one_by_one = isinstance(each, list | set | frozenset)
+            hint = "; they are given one by one, not as a list" if one_by_one else ""
+            raise TypeError(f"each partition must be a {_PARTITION}, got {shown(each)}{hint}")
+    return list(partitions)
+
+
+def partitions_given(partitions: Any) -> list[TopicPartition]:
+    """Partitions that are one argument.
+
+    Raises:
+        TypeError: If it is no list of TopicPartitions.
+        ValueError: If a partition is negative.
+        InvalidTopicError: If no topic can have a name.
+    """
+    expected = f"a list of {_PARTITION}"
+    if isinstance(partitions, TopicPartition):
+        raise TypeError(f"partitions must be {expected}, not one: [{partitions!r}]")
+    if isinstance(partitions, str | bytes):
+        raise TypeError(f"partitions must be {expected}, got {shown(partitions)}")
+    found = _listed(partitions, "partitions", expected)
+    topics: set[str] = set()
+    for index, each in enumerate(found):
+        if not isinstance(each, TopicPartition):
+            raise TypeError(f"partitions must be {expected}, partitions[{index}] is {shown(each)}")
+        topic: Any = each.topic
+        number: Any = each.partition
+        if not hasattr(number, "__index__"):
+            raise TypeError(f"the partition of topic {topic} must be an int, got {shown(number)}")
+        if number < 0:
+            raise ValueError(f"partition {number} of topic {topic}: a partition is 0 or more")
+        if not isinstance(topic, str) or topic not in topics:
+            check_topic(topic)
+            topics.add(topic)
+    return found
+
+
+# ---------------------------------------------------------------------- numbers
+
+
+def number_given(given: Any, name: str, unit: str) -> Any:
+    """A time to wait, as it is.
+
+    Raises:
+        TypeError: If it is no number.
+    """
+    if not hasattr(given, "__float__"):
+        raise TypeError(f"{name} must be a number of {unit}, got {shown(given)}")
+    return given
+
+
+def duration_given(given: Any, name: str, unit: str) -> Any:
+    """A time to wait, which may be infinite.
+
+    Raises:
+        TypeError: If it is no number.
+        ValueError: If it is negative, or not a number.
+    """
+    if not number_given(given, name, unit) >= 0:
+        raise ValueError(f"{name} must be a number of {unit}, 0 or more, got {given}")
+    return given
+
+
+def count_given(given: Any, name: str) -> None:
+    """A limit of how many.
+
+    Raises:
+        TypeError: If it is no int.
+        ValueError: If it is below 1.
+    """
+    if not hasattr(given, "__index__"):
+        raise TypeError(f"{name} must be an int, 1 or more, got {shown(given)}")
+    if given < 1:
+        raise ValueError(f"{name} must be at least 1, got {given}")
+
+
+# ---------------------------------------------------------------------- offsets
+
+
+def offsets_given(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets to commit.
+
+    Raises:
+        TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
+        ValueError: If an offset is negative.
+    """
+    found = dict(mapping_given(offsets, "offsets", OFFSETS))
+    for where, at in found.items():
+        if not isinstance(where, TopicPartition):
+            raise TypeError(f"offsets must be {OFFSETS}, one key is {shown(where)}")
+        name = f"{where.topic}-{where.partition}"
+        if not isinstance(at, OffsetAndMetadata):
+            hint = f": OffsetAndMetadata({at})" if isinstance(at, int) else ""
+            raise TypeError(f"offsets must be {OFFSETS}, that of {name} is {shown(at)}{hint}")
+        offset: Any = at.offset
+        if not hasattr(offset, "__index__"):
+            raise TypeError(f"the offset of {name} must be an int, got {shown(offset)}")
+        if offset < 0:
+            raise ValueError(f"the offset of {name} must not be negative, got {offset}")
+    return found
