@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from thalweg import _consuming, _core
+from thalweg._arguments import partition_given, partitions_named
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver, run
 from thalweg.structs import (
@@ -58,6 +59,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             TypeError: If it is no TopicPartition.
             IllegalStateError: If it is not assigned.
+            NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
+            LogTruncationError: As `poll`.
             KafkaTimeoutError: When the time is over.
         """
         _consuming.check_assigned(self, partition)
@@ -78,7 +81,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Raises:
             TypeError: If it is no TopicPartition.
-            ValueError: If the offset is negative, or the partition is not assigned.
+            ValueError: If the offset is no int of 0 or more, or the partition is not assigned.
         """
         at, epoch = _consuming.offset_given(self, partition, offset, leader_epoch)
         super().seek(partition, at, epoch)
@@ -121,11 +124,11 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If one is no TopicPartition.
             IllegalStateError: If one is not assigned.
         """
-        self.pause_partitions(_consuming.checked(partitions))
+        self.pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Undoes `pause`."""
-        self.resume_partitions(_consuming.checked(partitions))
+        self.resume_partitions(partitions_named(partitions))
 
     def highwater(self, partition: tuple[str, int]) -> int | None:
         """Offset after the partition's last record, as of the last fetch; None before one.
@@ -145,6 +148,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         """First offset of each partition; they need not be assigned.
 
         Raises:
+            TypeError: If it is no list of TopicPartitions.
             KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
         """
         return self._ends(partitions, _EARLIEST, timeout_ms)
@@ -155,6 +159,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         """Offset after each partition's last record; the last stable one under read_committed.
 
         Raises:
+            TypeError: If it is no list of TopicPartitions.
             KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
         """
         return self._ends(partitions, _LATEST, timeout_ms)
@@ -172,6 +177,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             {TopicPartition: OffsetAndTimestamp, or None if there is no such record}.
 
         Raises:
+            TypeError: If it is no {TopicPartition: number}.
             ValueError: If a timestamp is negative.
             KafkaTimeoutError: When the time is over.
         """
@@ -218,6 +224,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: Without group_id.
+            TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
+            ValueError: If an offset is negative.
             CommitFailedError: If the group has moved on.
             RebalanceInProgressError: While the group rebalances: poll, then commit again.
             KafkaTimeoutError: When the time is over.
@@ -298,9 +306,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If it is no TopicPartition.
             KafkaTimeoutError: When the time is over.
         """
-        if not isinstance(partition, TopicPartition):
-            raise TypeError("partition must be a TopicPartition namedtuple")
-        found = run(self._driver.fetch([partition], self._limit(timeout_ms)))[partition]
+        where = partition_given(partition)
+        found = run(self._driver.fetch([where], self._limit(timeout_ms)))[where]
         return found if found is None or metadata else found.offset
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -310,8 +317,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     # ------------------------------------------------------------------ helpers
 
     def _limit(self, timeout_ms: float | None) -> int:
-        found = self.config["default_api_timeout_ms"] if timeout_ms is None else timeout_ms
-        return max(0, int(found))
+        return _consuming.limit_ms(timeout_ms, self.config)
 
     def _ends(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: float | None

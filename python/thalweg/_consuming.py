@@ -6,11 +6,23 @@
 What is deliberately absent: waiting, in which the two differ.
 """
 
+import re
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Literal
 
 from thalweg import interceptor, metrics
+from thalweg._arguments import (
+    count_given,
+    duration_given,
+    mapping_given,
+    number_given,
+    partition_given,
+    partitions_given,
+    partitions_named,
+    shown,
+    topics_given,
+)
 from thalweg._coerce import duration_ms
 from thalweg.config import Config
 from thalweg.errors import IllegalStateError, NoOffsetForPartitionError
@@ -21,13 +33,14 @@ __all__ = [
     "Hooks",
     "check_assigned",
     "check_bytes",
-    "checked",
+    "check_limits",
     "chosen",
-    "names_given",
+    "limit_ms",
     "offset_given",
     "offsets_of",
     "reset_kind",
     "reset_since_ms",
+    "subscription_given",
     "targets_of",
     "time_targets",
     "times_of",
@@ -37,6 +50,14 @@ __all__ = [
 ]
 
 _Listed = tuple[str, int, int, int, int]
+
+_MS: Final = "milliseconds"
+_TIMES: Final = "{TopicPartition: milliseconds since 1970}"
+_ASSIGNED_SHOWN_MAX: Final = 5
+_HOW_TO_GET_SOME: Final = (
+    "assign() gives partitions at once; a subscription gets its own within the calls that ask for"
+    " records"
+)
 
 
 class Hooks:
@@ -62,71 +83,77 @@ def watched(consumer: Any, client: Any, config: Config) -> metrics.Watch:
 # ---------------------------------------------------------------------- what is given
 
 
-def names_given(topics: Iterable[str]) -> list[str]:
-    """Topics to subscribe to.
+def subscription_given(topics: Any, pattern: Any) -> list[str]:
+    """The topics of a `subscribe`, of which one argument of the two is wanted.
 
     Raises:
-        TypeError: If it is one str.
+        TypeError: If topics is no list of str, or the pattern none.
+        InvalidTopicError: If no topic can have a name.
+        ValueError: If neither is given.
     """
-    if isinstance(topics, str):
-        raise TypeError("topics must be a list of str, not one str")
-    return list(topics)
+    names = topics_given(topics)
+    if pattern is not None and not isinstance(pattern, str | re.Pattern):
+        raise TypeError(
+            f"pattern must be a str, a re.Pattern or a SubscriptionPattern, got {shown(pattern)}"
+        )
+    if not names and pattern is None:
+        raise ValueError("Must provide topics or pattern")
+    return names
 
 
-def checked(partitions: Iterable[Any]) -> list[TopicPartition]:
-    """Partitions as they were given.
-
-    Raises:
-        TypeError: If one is no TopicPartition.
-    """
-    found = list(partitions)
-    if not all(isinstance(each, TopicPartition) for each in found):
-        raise TypeError("partitions must be TopicPartition namedtuples")
-    return found
+def _not_assigned(partition: TopicPartition, assigned: Collection[TopicPartition]) -> str:
+    text = f"partition {partition.topic}-{partition.partition} is not assigned to this consumer"
+    if not assigned:
+        return f"{text}, nor is any other: {_HOW_TO_GET_SOME}"
+    first = sorted(assigned)[:_ASSIGNED_SHOWN_MAX]
+    names = ", ".join(f"{each.topic}-{each.partition}" for each in first)
+    more = len(assigned) - len(first)
+    return f"{text}: it has {names}{f' and {more} more' if more else ''}"
 
 
 def check_assigned(core: Any, partition: Any) -> None:
     """Raises what a partition that is not assigned, or none at all, deserves."""
-    if not isinstance(partition, TopicPartition):
-        raise TypeError("partition must be a TopicPartition namedtuple")
-    if partition not in core.assignment():
-        raise IllegalStateError("Partition is not assigned")
+    where = partition_given(partition)
+    assigned = core.assignment()
+    if where not in assigned:
+        raise IllegalStateError(_not_assigned(where, assigned))
 
 
 def chosen(core: Any, partitions: Iterable[Any]) -> list[TopicPartition]:
     """Assigned partitions; all of them if none is named.
 
     Raises:
+        TypeError: If one is no TopicPartition.
         ValueError: If one is not assigned, or nothing is.
     """
     assigned = core.assignment()
-    found = checked(partitions) or sorted(assigned)
+    found = partitions_named(partitions) or sorted(assigned)
     if not found:
-        raise ValueError("No partitions are currently assigned")
+        raise ValueError(f"No partitions are currently assigned: {_HOW_TO_GET_SOME}")
     for each in found:
         if each not in assigned:
-            raise ValueError(f"Unassigned partition: {each}")
+            raise ValueError(_not_assigned(each, assigned))
     return found
 
 
-def offset_given(
-    core: Any, partition: Any, offset: "int | OffsetAndMetadata", leader_epoch: int = -1
-) -> tuple[int, int]:
+def offset_given(core: Any, partition: Any, offset: Any, leader_epoch: int = -1) -> tuple[int, int]:
     """An offset to seek to and the leader epoch before it, of an assigned partition.
 
     Raises:
         TypeError: If the partition is no TopicPartition.
-        ValueError: If the offset is negative, or the partition is not assigned.
+        ValueError: If the offset is no int of 0 or more, or the partition is not assigned.
     """
+    where = partition_given(partition)
     if isinstance(offset, OffsetAndMetadata):
         leader_epoch = offset.leader_epoch
         offset = offset.offset
-    if not isinstance(partition, TopicPartition):
-        raise TypeError("partition must be a TopicPartition namedtuple")
     if type(offset) is bool or not hasattr(offset, "__index__") or offset < 0:
-        raise ValueError("Offset must be int >= 0")
-    if partition not in core.assignment():
-        raise ValueError(f"Unassigned partition: {partition}")
+        # A ValueError for other types too, as in kafka-python.
+        name = f"{where.topic}-{where.partition}"
+        raise ValueError(f"the offset of {name} must be an int, 0 or more, got {shown(offset)}")
+    assigned = core.assignment()
+    if where not in assigned:
+        raise ValueError(_not_assigned(where, assigned))
     return offset, leader_epoch
 
 
@@ -137,12 +164,24 @@ def check_bytes(config: Mapping[str, Any]) -> None:
             raise IllegalStateError(f"poll_arrow() gives bytes, but {name} is set")
 
 
+def check_limits(max_records: Any, max_bytes: Any = None) -> None:
+    """Raises a TypeError or a ValueError for limits of a poll that are none."""
+    for name, given in (("max_records", max_records), ("max_bytes", max_bytes)):
+        if given is not None:
+            count_given(given, name)
+
+
 # ---------------------------------------------------------------------- lookups
 
 
 def targets_of(partitions: Iterable[TopicPartition], timestamp: int) -> list[tuple[str, int, int]]:
-    """For the core's `list_offsets`: one timestamp for all."""
-    return [(*where, timestamp) for where in partitions]
+    """For the core's `list_offsets`: one timestamp for all.
+
+    Raises:
+        TypeError: If it is no list of TopicPartitions.
+        ValueError: If one cannot be.
+    """
+    return [(*where, timestamp) for where in partitions_given(partitions)]
 
 
 def offsets_of(rows: Iterable[_Listed]) -> dict[TopicPartition, int]:
@@ -154,10 +193,13 @@ def time_targets(timestamps: Mapping[TopicPartition, int]) -> list[tuple[str, in
     """For the core's `list_offsets`: a time for each.
 
     Raises:
+        TypeError: If it is no {TopicPartition: number}.
         ValueError: If one is negative.
     """
-    for where, timestamp in timestamps.items():
-        if timestamp < 0:
+    for where, timestamp in mapping_given(timestamps, "timestamps", _TIMES).items():
+        partition_given(where)
+        name = f"the target time of {where.topic}-{where.partition}"
+        if number_given(timestamp, name, "milliseconds since 1970") < 0:
             raise ValueError(
                 f"The target time for partition {where} is {timestamp}. The target time"
                 " cannot be negative."
@@ -200,7 +242,8 @@ def reset_kind(
     if kind == "none":
         names = ", ".join(f"{each.topic}-{each.partition}" for each in missing)
         raise NoOffsetForPartitionError(
-            f"no committed offset for {names}, and auto_offset_reset is 'none'"
+            f"no committed offset for {names}, and auto_offset_reset is 'none': seek() says where"
+            " to begin"
         )
     found: Literal["earliest", "latest", "by_duration"] = kind
     return found
@@ -213,7 +256,23 @@ def reset_since_ms(config: Mapping[str, Any]) -> int:
 
 
 def whole_ms(timeout_ms: float | None) -> int | None:
-    """Whole milliseconds for the core; infinite is None."""
-    if timeout_ms is None or timeout_ms == float("inf"):
+    """Whole milliseconds for the core; infinite is None.
+
+    Raises:
+        TypeError: If it is no number.
+        ValueError: If it is negative.
+    """
+    if timeout_ms is None or duration_given(timeout_ms, "timeout_ms", _MS) == float("inf"):
         return None
     return int(timeout_ms)
+
+
+def limit_ms(timeout_ms: float | None, config: Mapping[str, Any]) -> int:
+    """How long a call may take; None: default_api_timeout_ms.
+
+    Raises:
+        TypeError: If it is no number.
+    """
+    if timeout_ms is None:
+        return int(config["default_api_timeout_ms"])
+    return max(0, int(number_given(timeout_ms, "timeout_ms", _MS)))

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from thalweg._arguments import offsets_given
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
-from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from thalweg.structs import ConsumerGroupMetadata
 
 __all__ = ["Transaction", "abort_failed", "group_fields", "offset_rows"]
 
@@ -23,14 +24,10 @@ def offset_rows(offsets: Mapping[Any, Any]) -> list[Row]:
         TypeError: If keys or values are something else.
         ValueError: If an offset is negative.
     """
-    rows: list[Row] = []
-    for where, at in offsets.items():
-        if not isinstance(where, TopicPartition) or not isinstance(at, OffsetAndMetadata):
-            raise TypeError("offsets must be {TopicPartition: OffsetAndMetadata}")
-        if at.offset < 0:
-            raise ValueError(f"Invalid negative offset of {where}: {at.offset}")
-        rows.append((*where, at.offset, at.metadata or "", at.leader_epoch))
-    return rows
+    return [
+        (*where, at.offset, at.metadata or "", at.leader_epoch)
+        for where, at in offsets_given(offsets).items()
+    ]
 
 
 def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
 from thalweg import _closing, _consuming, _logging, metrics
-from thalweg._arguments import constructor_topics
+from thalweg._arguments import constructor_topics, partitions_given, shown
 from thalweg._consumer_offsets import ConsumerOffsets, alone
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, configured, options_of
@@ -162,8 +162,11 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: If topics are subscribed to.
+            TypeError: If it is no list of TopicPartitions.
+            ValueError: If a partition is negative.
+            InvalidTopicError: If no topic can have a name.
         """
-        self._driver.assign(_consuming.checked(partitions))
+        self._driver.assign(partitions_given(partitions))
 
     @alone
     def subscribe(
@@ -186,11 +189,12 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         Raises:
             IllegalStateError: If partitions are assigned, or both kinds are given.
             ValueError: If neither is given.
-            TypeError: If topics is a str, or the listener is none.
+            TypeError: If topics is no list of str, or the pattern or the listener is none.
+            InvalidTopicError: If no topic can have a name.
             UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
                 without group_protocol='consumer'.
         """
-        names = _consuming.names_given(topics)
+        names = _consuming.subscription_given(topics, pattern)
         if listener is not None:
             _check_listener(listener)
         self._driver.subscribe(names, pattern, listener)
@@ -237,16 +241,10 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             KafkaConnectionError: If no TLS connection can be had until a setting changes.
             BrokerResponseError: What else a broker refuses and no retry cures, by its own class.
             WakeupError: If `wakeup` was called.
-            TypeError: If max_records is no int.
+            TypeError: If timeout_ms is no number, or max_records no int.
             ValueError: If an argument is out of range.
         """
-        if timeout_ms is not None and timeout_ms < 0:
-            raise ValueError("Timeout must not be negative")
-        if max_records is not None:
-            if not isinstance(max_records, int):
-                raise TypeError("max_records must be an integer")
-            if max_records <= 0:
-                raise ValueError("max_records must be positive")
+        _consuming.check_limits(max_records)
         if not update_offsets:
             raise ValueError("update_offsets=False is not offered: use seek()")
         return super().poll(_consuming.whole_ms(timeout_ms), max_records)
@@ -273,6 +271,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             KafkaError: And what `poll` raises.
         """
         _consuming.check_bytes(self.config)
+        _consuming.check_limits(max_records, max_bytes)
         limit = _consuming.whole_ms(timeout_ms)
         return RecordTable(super().poll_arrow(limit, max_records, max_bytes))
 
@@ -341,7 +340,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
 def _check_listener(listener: Any) -> None:
     if not isinstance(listener, ConsumerRebalanceListener):
-        raise TypeError("listener must be a ConsumerRebalanceListener")
+        raise TypeError(f"listener must be a ConsumerRebalanceListener, got {shown(listener)}")
     for name in ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost"):
         if iscoroutinefunction(getattr(listener, name)):
             raise TypeError(f"{name} is a coroutine: that takes an AIOKafkaConsumer")

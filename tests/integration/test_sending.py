@@ -158,6 +158,7 @@ def test_records_linger(broker: Broker, clients: Clients) -> None:
         ({"value": b"v", "partition": -1}, ValueError),
         ({"value": b"v", "partition": 1}, ValueError),
         ({"value": b"v", "partition": "0"}, TypeError),
+        ({"value": b"v", "partition": 2**31}, ValueError),
     ],
 )
 def test_what_is_no_record_is_refused_at_once(
@@ -192,8 +193,10 @@ def test_an_impossible_topic_name_is_refused_at_once(
     broker: Broker, clients: Clients, topic: str
 ) -> None:
     producer = clients.producer(broker)
-    with within(3), pytest.raises((ValueError, InvalidTopicError)):
-        producer.send(topic, b"value")
+    for call in (lambda: producer.send(topic, b"value"), lambda: producer.partitions_for(topic)):
+        with within(3), pytest.raises(InvalidTopicError, match="must be 1 to 249 of the") as caught:
+            call()
+        assert isinstance(caught.value, ValueError)
 
 
 def test_a_topic_must_be_text(embedded: Broker, clients: Clients) -> None:
@@ -278,6 +281,11 @@ def test_nothing_is_sent_after_close(broker: Broker, clients: Clients) -> None:
             {"headers": [("a", b"1"), (b"lang", b"en")]},
             "headers must be a list of (str, bytes) tuples, a value may be None; headers[1] is"
             " (bytes, bytes)",
+        ),
+        (
+            {"headers": {"lang": b"en"}},
+            "headers must be a list of (str, bytes) tuples, a value may be None; got dict;"
+            " list(headers.items()) makes one of a dict",
         ),
         (
             {"headers": ["lang"]},

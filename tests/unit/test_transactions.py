@@ -61,6 +61,7 @@ def test_offsets_go_to_the_core_as_rows(producer, args, group):
     [
         (OFFSETS, None, TypeError),
         (OFFSETS, 7, TypeError),
+        ("in", "g", TypeError),
         (OFFSETS, ConsumerGroupMetadata(), ValueError),
         (OFFSETS, "", ValueError),
         (OFFSETS, ConsumerGroupMetadata("g", 4), ValueError),

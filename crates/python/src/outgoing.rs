@@ -1,9 +1,9 @@
 //! What an application hands over for a record, as slices: no copy but for what is not `bytes`.
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use thalweg_records::HeaderRef;
 
 /// A key or value: borrowed from a `bytes`, or copied out of another buffer.
@@ -107,8 +107,13 @@ pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
 
 fn wrong_headers(headers: &Bound<'_, PyAny>) -> PyErr {
     let shown = type_name(headers);
+    let hint = if headers.is_instance_of::<PyDict>() {
+        "; list(headers.items()) makes one of a dict"
+    } else {
+        ""
+    };
     PyTypeError::new_err(format!(
-        "headers must be a list of (str, bytes) tuples, a value may be None; got {shown}"
+        "headers must be a list of (str, bytes) tuples, a value may be None; got {shown}{hint}"
     ))
 }
 
@@ -180,13 +185,16 @@ pub(crate) fn partition(given: &Bound<'_, PyAny>) -> PyResult<Option<i32>> {
         return Ok(None);
     }
     given.extract::<i32>().map(Some).map_err(|error| {
-        if !error.is_instance_of::<PyTypeError>(given.py()) {
-            return error;
+        if error.is_instance_of::<PyTypeError>(given.py()) {
+            let shown = type_name(given);
+            return PyTypeError::new_err(format!("partition must be an int, got {shown}"));
         }
-        PyTypeError::new_err(format!(
-            "partition must be an int, got {}",
-            type_name(given)
-        ))
+        if error.is_instance_of::<PyOverflowError>(given.py()) {
+            let most = i32::MAX;
+            let text = format!("partition must be an int from 0 to {most}, got {given}");
+            return PyValueError::new_err(text);
+        }
+        error
     })
 }
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from thalweg import _consuming, _core
+from thalweg._arguments import partition_given, partitions_named
 from thalweg.aio._transactions import offsets_given
 from thalweg.aio._waits import awaited
 from thalweg.config import Config
@@ -46,6 +47,8 @@ class ConsumerOffsets:
         Raises:
             TypeError: If it is no TopicPartition.
             IllegalStateError: If it is not assigned.
+            NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
+            LogTruncationError: As `KafkaConsumer.poll`.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         _consuming.check_assigned(self._consumer, partition)
@@ -56,7 +59,7 @@ class ConsumerOffsets:
 
         Raises:
             TypeError: If it is no TopicPartition.
-            ValueError: If the offset is negative, or the partition is not assigned.
+            ValueError: If the offset is no int of 0 or more, or the partition is not assigned.
         """
         self._check_open()
         at, epoch = _consuming.offset_given(self._consumer, partition, offset)
@@ -110,11 +113,11 @@ class ConsumerOffsets:
             TypeError: If one is no TopicPartition.
             IllegalStateError: If one is not assigned.
         """
-        self._consumer.pause_partitions(_consuming.checked(partitions))
+        self._consumer.pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Undoes `pause`."""
-        self._consumer.resume_partitions(_consuming.checked(partitions))
+        self._consumer.resume_partitions(partitions_named(partitions))
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
@@ -148,6 +151,7 @@ class ConsumerOffsets:
         """First offset of each partition; they need not be assigned.
 
         Raises:
+            TypeError: If it is no list of TopicPartitions.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         targets = _consuming.targets_of(partitions, _EARLIEST)
@@ -170,6 +174,7 @@ class ConsumerOffsets:
             timestamps: {TopicPartition: Unix ms}.
 
         Raises:
+            TypeError: If it is no {TopicPartition: number}.
             ValueError: If a timestamp is negative.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
@@ -203,6 +208,8 @@ class ConsumerOffsets:
 
         Raises:
             IllegalStateError: Without group_id.
+            TypeError: If offsets is something else.
+            ValueError: If an offset is negative.
             CommitFailedError: If the group has moved on.
             RebalanceInProgressError: While the group rebalances: ask for records, then again.
             KafkaTimeoutError: After default_api_timeout_ms.
@@ -249,7 +256,7 @@ class ConsumerOffsets:
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         self._check_open()
-        [where] = _consuming.checked([partition])
+        where = partition_given(partition)
         found = await awaited(self._driver.fetch([where], self._limit()), self._calls)
         at = found[where]
         return at if at is None or metadata else at.offset

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from thalweg._arguments import OFFSETS, mapping_given
 from thalweg._transactions import abort_failed
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
 from thalweg.structs import OffsetAndMetadata
@@ -12,8 +13,13 @@ __all__ = ["Transaction", "offsets_given"]
 
 
 def offsets_given(offsets: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Offsets of which some may be numbers, or pairs of a number and a metadata string."""
-    return {where: _offset(at) for where, at in offsets.items()}
+    """Offsets of which some may be numbers, or pairs of a number and a metadata string.
+
+    Raises:
+        TypeError: If it is no mapping.
+    """
+    given = mapping_given(offsets, "offsets", OFFSETS)
+    return {where: _offset(at) for where, at in given.items()}
 
 
 def _offset(at: Any) -> Any:

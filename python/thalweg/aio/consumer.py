@@ -21,7 +21,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 from thalweg import _closing, _consuming, _core, _logging, metrics
-from thalweg._arguments import constructor_topics
+from thalweg._arguments import (
+    constructor_topics,
+    partitions_given,
+    partitions_named,
+    shown,
+)
 from thalweg._core import ConsumerRecord
 from thalweg.aio import _completions
 from thalweg.aio._consumer_offsets import ConsumerOffsets
@@ -274,9 +279,11 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
         Raises:
             IllegalStateError: If topics are subscribed to.
-            TypeError: If one is no TopicPartition.
+            TypeError: If it is no list of TopicPartitions.
+            ValueError: If a partition is negative.
+            InvalidTopicError: If no topic can have a name.
         """
-        given = _consuming.checked(partitions)
+        given = partitions_given(partitions)
         self._now_or_later(lambda: self._driver.assign(given))
 
     def subscribe(
@@ -297,16 +304,17 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         Raises:
             IllegalStateError: If partitions are assigned, or both kinds are given.
             ValueError: If neither is given.
-            TypeError: If topics is a str, or the listener is none.
+            TypeError: If topics is no list of str, or the pattern or the listener is none.
+            InvalidTopicError: If no topic can have a name.
             UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
                 without group_protocol='consumer'; before the start, `start` raises it.
         """
-        names = _consuming.names_given(topics)
+        names = _consuming.subscription_given(topics, pattern)
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
         if listener is not None and not isinstance(listener, kinds):
-            raise TypeError("listener must be an AsyncConsumerRebalanceListener")
-        if not names and pattern is None:
-            raise ValueError("Must provide topics or pattern")
+            raise TypeError(
+                f"listener must be an AsyncConsumerRebalanceListener, got {shown(listener)}"
+            )
         self._now_or_later(lambda: self._driver.subscribe(names, pattern, listener))
 
     def _now_or_later(self, begin: Callable[[], None]) -> None:
@@ -365,7 +373,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             KafkaError: As `KafkaConsumer.poll`.
         """
         self._check_running()
-        return self._calls.getone(_consuming.checked(partitions))
+        return self._calls.getone(partitions_named(partitions))
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -381,17 +389,15 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             {TopicPartition: [ConsumerRecord]}; {} when the time is over.
 
         Raises:
+            TypeError: If timeout_ms is no number, or max_records no int.
             ValueError: If an argument is out of range.
             ConsumerStoppedError: If the consumer was stopped.
             KafkaError: As `KafkaConsumer.poll`.
         """
         self._check_running()
-        if max_records is not None and max_records < 1:
-            raise ValueError("max_records must be a positive integer")
-        if timeout_ms < 0:
-            raise ValueError("timeout_ms must not be negative")
+        _consuming.check_limits(max_records)
         limit = _consuming.whole_ms(timeout_ms)
-        return await self._calls.getmany(_consuming.checked(partitions), limit, max_records)
+        return await self._calls.getmany(partitions_named(partitions), limit, max_records)
 
     async def poll_arrow(
         self,
@@ -408,6 +414,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         """
         self._check_running()
         _consuming.check_bytes(self.config)
+        _consuming.check_limits(max_records, max_bytes)
         limit = _consuming.whole_ms(timeout_ms)
         return RecordTable(await self._calls.poll_arrow(limit, max_records, max_bytes))
 

@@ -8,13 +8,34 @@ from typing import Any
 import pytest
 
 from thalweg.aio import AIOKafkaConsumer, _completions
-from thalweg.errors import KafkaConfigurationError
+from thalweg.errors import InvalidTopicError, KafkaConfigurationError
+from thalweg.structs import TopicPartition
 
 
 @pytest.mark.parametrize("group_id", [None, "g"])
 def test_assignors_are_checked_with_and_without_a_group(group_id):
     with pytest.raises(KafkaConfigurationError, match="has no assignor 'rang'"):
         AIOKafkaConsumer(group_id=group_id, partition_assignment_strategy="rang")
+
+
+def test_options_as_a_dict_are_refused_with_what_takes_them():
+    kind: Any = AIOKafkaConsumer
+    with pytest.raises(TypeError, match=r"AIOKafkaConsumer\.from_config\(options\)"):
+        kind({"bootstrap.servers": "a:1"})
+
+
+def test_what_cannot_be_read_is_refused_by_the_call_itself_before_the_start():
+    consumer: Any = AIOKafkaConsumer()
+    with pytest.raises(InvalidTopicError, match="'a b' is not a topic name: it must be 1 to 249"):
+        consumer.subscribe(["a b"])
+    with pytest.raises(InvalidTopicError, match="'' is not a topic name"):
+        consumer.assign([TopicPartition("", 0)])
+    with pytest.raises(TypeError, match="partitions must be a list of TopicPartition"):
+        consumer.assign("t")
+    with pytest.raises(TypeError, match="topics must be a list of str, not one str 't'"):
+        consumer.subscribe("t")
+    with pytest.raises(InvalidTopicError, match=r"'\.\.' is not a topic name"):
+        AIOKafkaConsumer("..")
 
 
 def test_a_stop_that_waits_for_an_unsubscribe_has_one_limit_for_both(monkeypatch):

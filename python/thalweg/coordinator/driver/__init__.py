@@ -204,10 +204,6 @@ class Driver:
         """Takes the user's choice of topics."""
         if self._assigned_by_user or (topics and pattern is not None):
             raise IllegalStateError(_ONE_WAY)
-        if not topics and pattern is None:
-            raise ValueError("Must provide topics or pattern")
-        if not all(isinstance(each, str) for each in topics):
-            raise TypeError("All topics must be strings")
         regex = self._regex = self._brokers_own(pattern)
         compiled = re.compile(pattern) if pattern is not None and regex is None else None
         self._listener = listener

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
+from thalweg._arguments import offsets_given
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.commit_future import CommitFuture
@@ -320,13 +321,10 @@ class CommittedOffsets:
     def _chosen(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        chosen = self._consumer.positions() if offsets is None else dict(offsets)
-        for where, at in chosen.items():
-            if not isinstance(where, TopicPartition) or not isinstance(at, OffsetAndMetadata):
-                raise TypeError("offsets must be {TopicPartition: OffsetAndMetadata}")
-            if at.offset < 0:
-                raise ValueError(f"Invalid negative offset of {where}: {at.offset}")
-        return chosen
+        if offsets is not None:
+            return offsets_given(offsets)
+        positions: dict[TopicPartition, OffsetAndMetadata] = self._consumer.positions()
+        return positions
 
     def _submit_commit(
         self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
