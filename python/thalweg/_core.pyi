@@ -749,7 +749,8 @@ class Consumer(Generic[_K_co, _V_co]):
 
     def position(self, partition: _Partition, timeout_ms: int | None = None) -> int:
         """Next offset to be handed out; waits (running `before_poll` as no poll) until it is known,
-        then KafkaTimeoutError; IllegalStateError if not assigned."""
+        then KafkaTimeoutError; what keeps it from being known is raised, as by `poll`;
+        IllegalStateError if not assigned."""
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What a commit would write: next offset and the leader epoch of the last batch before
@@ -897,9 +898,9 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> Coroutine[Any, Any, RecordTable]: ...
-    def position(
-        self, partition: _Partition, timeout_ms: float | None
-    ) -> Coroutine[Any, Any, int]: ...
+    def position(self, partition: _Partition, timeout_ms: float | None) -> Coroutine[Any, Any, int]:
+        """As `Consumer.position`."""
+
     def until(
         self, condition: Callable[[], object], timeout_ms: float | None
     ) -> Coroutine[Any, Any, bool]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
+from tests.integration.aio import made, run
 from tests.integration.clients import Clients, fill, read, within
 from tests.support.brokers import Broker
-from thalweg import TopicPartition
+from thalweg import OffsetAndMetadata, TopicPartition
 from thalweg.errors import NoOffsetForPartitionError, OffsetOutOfRangeError
 
 
@@ -78,6 +80,43 @@ def test_none_goes_on_raising_in_a_group(broker: Broker, clients: Clients) -> No
             consumer.poll(20_000)
     consumer.seek(TopicPartition(topic, 0), 0)
     assert consumer.poll(100) == {}
+
+
+@pytest.mark.parametrize("group", [False, True])
+def test_none_refuses_a_position_at_once_and_again_as_a_poll_does(
+    broker: Broker, clients: Clients, group: bool
+) -> None:
+    """As Java's position(), which raises its NoOffsetForPartitionException."""
+    topic = broker.create_topic("unpositioned")
+    where = TopicPartition(topic, 0)
+    options: dict[str, Any] = {"group_id": topic, "enable_auto_commit": False} if group else {}
+    consumer = clients.consumer(broker, topic, auto_offset_reset="none", **options)
+    text = rf"no committed offset for {topic}-0, and auto_offset_reset is 'none'"
+    for call in [lambda: consumer.position(where), lambda: consumer.poll(30_000)] * 2:
+        with within(20), pytest.raises(NoOffsetForPartitionError, match=text) as caught:
+            call()
+        assert caught.value.partitions == [where]
+    if group:
+        consumer.commit({where: OffsetAndMetadata(0)})
+    else:
+        consumer.seek(where, 0)
+    assert consumer.position(where, timeout_ms=20_000) == 0
+
+
+def test_none_refuses_a_position_in_a_task(embedded: Broker) -> None:
+    topic = embedded.create_topic("unpositioned-aio")
+    where = TopicPartition(topic, 0)
+
+    async def program() -> None:
+        async with made(embedded, auto_offset_reset="none") as consumer:
+            consumer.assign([where])
+            for _ in range(2):
+                with within(20), pytest.raises(NoOffsetForPartitionError, match=topic):
+                    await consumer.position(where)
+            consumer.seek(where, 0)
+            assert await consumer.position(where) == 0
+
+    run(program())
 
 
 def test_by_duration_goes_back_by_time(broker: Broker, clients: Clients) -> None:

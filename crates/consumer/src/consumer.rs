@@ -266,6 +266,25 @@ impl Consumer {
         }
     }
 
+    /// The next offset to read, or `None` while it is being looked up. What keeps it from being
+    /// known is raised, once for each try, as by a drain.
+    pub fn find_position(
+        &self,
+        partition: &TopicPartition,
+    ) -> Result<Option<FetchPosition>, ConsumerError> {
+        let position = self.subscription.position(partition)?;
+        if position.is_some() {
+            return Ok(position);
+        }
+        match self.buffer.take_error_about(partition, &self.subscription) {
+            Some(error) => {
+                self.notify();
+                Err(error)
+            }
+            None => Ok(None),
+        }
+    }
+
     /// Why a position that was waited for is not known, as far as the metadata tells.
     pub fn position_timeout(
         &self,

@@ -15,7 +15,10 @@ use crate::topic_partition::{Listed, TopicPartition};
 #[non_exhaustive]
 pub enum ConsumerError {
     /// No committed offset and `auto.offset.reset` is `none`.
-    #[error("no offset is committed and no reset policy is set for {}", Listed(.partitions))]
+    #[error(
+        "no committed offset for {}, and auto_offset_reset is 'none': seek() says where to begin",
+        Listed(.partitions)
+    )]
     NoOffsetForPartition { partitions: Vec<TopicPartition> },
 
     /// The position lies outside the log and `auto.offset.reset` is `none`.

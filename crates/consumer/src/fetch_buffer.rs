@@ -29,6 +29,29 @@ struct QueuedError {
     about: Vec<(TopicPartition, u64)>,
 }
 
+impl QueuedError {
+    fn is_about(&self, partition: &TopicPartition) -> bool {
+        self.about.iter().any(|(about, _)| about == partition)
+    }
+
+    /// Whether it still holds; then its partitions are tried again from now on.
+    fn is_to_be_raised(&self, assigned: &mut Assigned) -> bool {
+        let mut holds = self.about.is_empty();
+        for (partition, stamp) in &self.about {
+            if let Some(partition) = assigned.current(partition, *stamp) {
+                partition.blocked = false;
+                partition.backoff_due = true;
+                if partition.phase == Phase::Uncommitted {
+                    // Somebody may commit an offset until the next look.
+                    partition.phase = Phase::Initializing;
+                }
+                holds = true;
+            }
+        }
+        holds
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Box<CompletedFetch>>,
@@ -99,23 +122,29 @@ impl FetchBuffer {
         }
         let mut assigned = subscription.lock();
         while let Some(queued) = state.errors.pop_front() {
-            let mut holds = queued.about.is_empty();
-            for (partition, stamp) in &queued.about {
-                if let Some(partition) = assigned.current(partition, *stamp) {
-                    partition.blocked = false;
-                    partition.backoff_due = true;
-                    if partition.phase == Phase::Uncommitted {
-                        // Somebody may commit an offset until the next look.
-                        partition.phase = Phase::Initializing;
-                    }
-                    holds = true;
-                }
-            }
-            if holds {
+            if queued.is_to_be_raised(&mut assigned) {
                 return Err(queued.error);
             }
         }
         Ok(state.sequence)
+    }
+
+    /// The first error about a partition that still holds, for who waits for its position; its
+    /// partitions are tried again from now on.
+    pub(crate) fn take_error_about(
+        &self,
+        partition: &TopicPartition,
+        subscription: &Subscription,
+    ) -> Option<ConsumerError> {
+        let mut state = self.lock();
+        let mut assigned = subscription.lock();
+        while let Some(index) = state.errors.iter().position(|it| it.is_about(partition)) {
+            let queued = state.errors.remove(index)?;
+            if queued.is_to_be_raised(&mut assigned) {
+                return Some(queued.error);
+            }
+        }
+        None
     }
 
     /// Takes out the first fetch that can be drained now: not stale (those are dropped on the

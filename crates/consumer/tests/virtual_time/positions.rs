@@ -206,6 +206,41 @@ fn no_commit_and_no_policy_names_the_partitions_and_asks_again_later() {
     );
 }
 
+/// Who asks for a position need not wait for what only the application can decide.
+#[test]
+fn a_position_that_nothing_leads_to_is_refused_with_the_reason() {
+    let mut world = World::with_topic(with_group(OffsetReset::None), 2, ten);
+    let known = FetchPosition {
+        offset: 4,
+        leader_epoch: -1,
+    };
+    assert_eq!(world.consumer.find_position(&tp(1)), Ok(None), "not asked");
+    for _ in 0..2 {
+        let found = [(tp(0), Some(known)), (tp(1), None)];
+        world.consumer.set_committed(&found);
+        world.run();
+        assert_eq!(world.consumer.find_position(&tp(0)), Ok(Some(known)));
+        let partitions = vec![tp(1)];
+        assert_eq!(
+            world.consumer.find_position(&tp(1)),
+            Err(ConsumerError::NoOffsetForPartition { partitions })
+        );
+        assert_eq!(world.consumer.find_position(&tp(1)), Ok(None), "once a try");
+        world.run();
+        world.advance(Duration::from_secs(2));
+        assert_eq!(
+            world.consumer.awaiting_committed(),
+            [tp(1)],
+            "somebody may have committed"
+        );
+    }
+    world.consumer.set_committed(&[(tp(1), None)]);
+    world.run();
+    let sought = world.consumer.seek_to(&[tp(1)], OffsetReset::Earliest);
+    sought.expect("assigned");
+    assert_eq!(world.consumer.find_position(&tp(1)), Ok(None), "stale");
+}
+
 #[test]
 fn an_error_that_a_seek_has_settled_is_not_raised() {
     let mut world = World::with_topic(with_group(OffsetReset::None), 1, ten);

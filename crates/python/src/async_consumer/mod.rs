@@ -219,7 +219,7 @@ impl What {
                 None => Ok(None),
             },
             Self::Position(partition) => core
-                .known_position(py, partition)?
+                .found_position(py, partition)?
                 .map(|offset| offset.into_py_any(py))
                 .transpose(),
             Self::Until(condition) => {

@@ -83,16 +83,16 @@ impl PollState {
         }
     }
 
-    /// What is there. An error that is told has all be looked at afresh by the next call, committed
-    /// offsets too.
+    /// What is there. An error that is told has all be looked at afresh by the next call of either
+    /// kind, committed offsets too.
     fn taken<T>(
         &mut self,
-        polls: bool,
         take: &mut impl FnMut(&mut Self) -> PyResult<Option<T>>,
     ) -> PyResult<Option<T>> {
         let taken = take(self);
         if taken.is_err() {
-            *self.done(polls) = Done::default();
+            self.polled = Done::default();
+            self.between = Done::default();
         }
         taken
     }
@@ -267,7 +267,7 @@ impl Core {
         }
         loop {
             state = self.before_poll(py, state, deadline, polls)?;
-            if let Some(found) = state.taken(polls, take)? {
+            if let Some(found) = state.taken(take)? {
                 return Ok(Look::Found(found));
             }
             let subscribed = self.consumer().check_subscribed();
@@ -280,7 +280,7 @@ impl Core {
                 break;
             }
         }
-        if let Some(found) = state.taken(polls, take)? {
+        if let Some(found) = state.taken(take)? {
             return Ok(Look::Found(found));
         }
         let until = match (deadline, state.done(polls).due) {
@@ -366,10 +366,22 @@ impl Core {
         if let Some(known) = self.known_position(py, partition)? {
             return Ok(Some(known));
         }
-        self.look_until(py, deadline, false, |_| self.known_position(py, partition))
+        self.look_until(py, deadline, false, |_| self.found_position(py, partition))
     }
 
-    /// The next offset to be handed out, if it is known.
+    /// The next offset to be handed out, if it is known; raises what keeps it from being known.
+    pub(crate) fn found_position(
+        &self,
+        py: Python<'_>,
+        partition: &TopicPartition,
+    ) -> PyResult<Option<i64>> {
+        let position = self.consumer().find_position(partition);
+        let position = position.map_err(|error| errors::consumer(py, &error))?;
+        Ok(position.map(|at| at.offset))
+    }
+
+    /// The next offset to be handed out, if it is known. Outside of a look no error is taken: only a
+    /// look has the coordinator's work done afresh after one.
     pub(crate) fn known_position(
         &self,
         py: Python<'_>,
