@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
@@ -49,6 +50,19 @@ def test_leftovers_come_before_anything_newer_and_nothing_is_lost(
     for partition in (0, 1):
         assert [each.offset for each in split[partition]] == list(range(1000))
         assert [each.value for each in split[partition]] == values[partition]
+
+
+def test_records_and_futures_cost_no_garbage_collections(broker: Broker, clients: Clients) -> None:
+    """The collector finds no cycle through them, so it need not visit hundreds of thousands."""
+    topic = broker.create_topic("untracked")
+    futures = [clients.producer(broker).send(topic, b"%d" % n) for n in range(3)]
+    assert not any(gc.is_tracked(each) for each in futures)
+    assert [each.get(30).offset for each in futures] == [0, 1, 2]
+    consumer = clients.consumer(broker, topic)
+    records = read(consumer, 3)
+    assert not any(gc.is_tracked(each) for each in records)
+    consumer.seek_to_beginning()
+    assert not gc.is_tracked(next(consumer))
 
 
 def test_polling_takes_turns_between_partitions(broker: Broker, clients: Clients) -> None:

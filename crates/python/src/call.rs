@@ -29,6 +29,7 @@ use crate::record_future::RecordFuture;
 use crate::send_many::SendMany;
 use crate::sending::{Outcome, Sending};
 use crate::transactions::Transacting;
+use crate::untracked::untracked;
 use crate::{callbacks, gil};
 
 /// Clocks of event loops round.
@@ -442,7 +443,7 @@ fn cancel(py: Python<'_>, timer: Option<(Instant, Py<PyAny>)>) {
 #[inline]
 fn future_of(py: Python<'_>, completions: &Completions, outcome: Outcome) -> PyResult<Py<PyAny>> {
     let future = RecordFuture::new(Arc::clone(completions.records()), outcome);
-    Ok(Py::new(py, future)?.into_any())
+    Ok(untracked(py, future)?.into_any().unbind())
 }
 
 fn future_of_many(

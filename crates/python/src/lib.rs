@@ -58,6 +58,7 @@ mod tables;
 mod topics;
 mod transactions;
 mod types;
+mod untracked;
 mod usage;
 mod values;
 

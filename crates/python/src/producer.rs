@@ -19,6 +19,7 @@ use crate::operation::run;
 use crate::producer_core::{Bootstrap, Core, Flush, PartitionsFor};
 use crate::sending::Given;
 use crate::transactions::{Group, Offset, Transacting};
+use crate::untracked::untracked;
 use crate::{errors, gil, outgoing, send_many};
 
 /// The producer core.
@@ -80,7 +81,7 @@ impl Producer {
         headers: Option<Bound<'py, PyAny>>,
         #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = outgoing::timestamp_ms)] timestamp_ms: Option<i64>,
-    ) -> PyResult<FutureRecordMetadata> {
+    ) -> PyResult<Bound<'py, FutureRecordMetadata>> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
         let given = Given {
@@ -91,7 +92,7 @@ impl Producer {
             partition,
             timestamp_ms,
         };
-        crate::sending::send(py, core, given)
+        untracked(py, crate::sending::send(py, core, given)?)
     }
 
     /// Sends a list of records in one call: a future of their `BatchMetadata`.

@@ -2,8 +2,8 @@
 //!
 //! Like `FutureRecordMetadata` it is a batch's completion and an index, and its batch alone tells
 //! it: what nobody awaits is never set, nor is its metadata made. Only who waits is written down,
-//! in the loop's `RecordWaits`. The interpreter's cycle collector does not follow it, as hundreds of
-//! thousands may be alive, so it must hold no object that could lead back to it.
+//! in the loop's `RecordWaits`. The interpreter's cycle collector does not see it (`untracked`), as
+//! hundreds of thousands may be alive, so it must hold no object that could lead back to it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -11,6 +11,7 @@ use thalweg_records::{RawHeaders, RecordRef, TimestampType};
 
 use crate::records::{ConsumerRecord, Headers, RawHeaders as KeptHeaders, RecordRun, header_pair};
 use crate::types;
+use crate::untracked::untracked;
 
 /// Python objects of the partitions of one consumer, each made once.
 #[derive(Default)]
@@ -158,7 +159,7 @@ impl RecordMaker {
             key_size: size(record.key),
             value_size: size(record.value),
         };
-        Bound::new(py, made).map_err(Err)
+        untracked(py, made).map_err(Err)
     }
 }
 
