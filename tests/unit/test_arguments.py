@@ -1,5 +1,6 @@
 """Wrong arguments of constructors and calls: refused at once, and named (on a fake core)."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -236,7 +237,7 @@ def test_what_cannot_be_subscribed_to_is_named(fake, given, text):
 )
 def test_what_cannot_be_committed_is_named(consumer, given, error, text):
     for call in (consumer.commit, consumer.commit_async):
-        check(lambda call=call: call(given), error, text)
+        check(functools.partial(call, given), error, text)
     assert consumer.client.requests == []
 
 

@@ -1,7 +1,7 @@
 //! Objects that the interpreter's cycle collector does not see.
 //!
-//! PyO3 has it track every object, also of classes without `__traverse__`, through which it finds no
-//! cycle: each collection visits them for nothing. Of records and futures a program may hold
+//! `PyO3` has it track every object, also of classes without `__traverse__`, through which it finds
+//! no cycle: each collection visits them for nothing. Of records and futures a program may hold
 //! hundreds of thousands, and a `poll` that makes hundreds at a time sets off collections itself.
 
 use pyo3::PyClass;
@@ -16,7 +16,7 @@ pub(crate) fn untracked<T: PyClass>(
     value: impl Into<PyClassInitializer<T>>,
 ) -> PyResult<Bound<'_, T>> {
     let made = Bound::new(py, value)?;
-    // SAFETY: it is a live object of a class that takes part in collection, as all of PyO3's do, and
+    // SAFETY: it is a live object of a class that takes part in collection, as all of `PyO3`'s do, and
     // nobody else has it yet. Its end takes it out once more, which does nothing then.
     unsafe { ffi::PyObject_GC_UnTrack(made.as_ptr().cast()) };
     Ok(made)
