@@ -55,10 +55,14 @@ pub(crate) fn drain<S: RecordSink>(
     sink: &mut S,
     mut emptied: impl FnMut(),
 ) -> Result<Drained, ConsumerError> {
-    let horizon = buffer.begin(subscription)?;
     let mut drained = Drained::default();
+    if records_max == 0 {
+        return Ok(drained);
+    }
+    let (horizon, mut first) = buffer.begin(subscription, only)?;
     while drained.records < records_max && !drained.refused {
-        let Some(mut fetch) = buffer.next(subscription, only, horizon) else {
+        let next = || buffer.next(subscription, only, horizon);
+        let Some(mut fetch) = first.take().or_else(next) else {
             break;
         };
         let from = fetch.next_offset;

@@ -60,6 +60,37 @@ struct State {
     sequence: u64,
 }
 
+impl State {
+    /// See [`FetchBuffer::next`]. Stale frames are the caller's, to be freed outside of the locks.
+    fn take_front(
+        &mut self,
+        assigned: &Assigned,
+        only: &[TopicPartition],
+        horizon: u64,
+        stale: &mut impl Extend<Box<CompletedFetch>>,
+    ) -> Option<Box<CompletedFetch>> {
+        let mut index = 0;
+        let mut found = loop {
+            let fetch = self.queue.get(index)?;
+            match standing(assigned, fetch) {
+                Standing::Stale => stale.extend(self.queue.remove(index)),
+                Standing::Current
+                    if fetch.sequence <= horizon
+                        && fetch.is_ready()
+                        && (only.is_empty() || only.contains(&fetch.partition)) =>
+                {
+                    break self.queue.remove(index)?;
+                }
+                _ => index += 1,
+            }
+        };
+        if assigned.stamp_at(found.index) != Some(found.stamp) {
+            found.index = assigned.index_of(&found.partition);
+        }
+        Some(found)
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct FetchBuffer {
     state: Mutex<State>,
@@ -113,20 +144,25 @@ impl FetchBuffer {
         }
     }
 
-    /// Begins a drain: its horizon (what arrives after this is left to the next one), or the first
-    /// error that still holds, whose partitions are tried again from now on.
-    pub(crate) fn begin(&self, subscription: &Subscription) -> Result<u64, ConsumerError> {
+    /// Begins a drain: its horizon (what arrives after this is left to the next one) with the first
+    /// that [`Self::next`] would give, or the first error that still holds, whose partitions are
+    /// tried again from now on. An iteration begins one for each record, so this locks once.
+    pub(crate) fn begin(
+        &self,
+        subscription: &Subscription,
+        only: &[TopicPartition],
+    ) -> Result<(u64, Option<Box<CompletedFetch>>), ConsumerError> {
+        let mut stale = Vec::new();
         let mut state = self.lock();
-        if state.errors.is_empty() {
-            return Ok(state.sequence);
-        }
         let mut assigned = subscription.lock();
         while let Some(queued) = state.errors.pop_front() {
             if queued.is_to_be_raised(&mut assigned) {
                 return Err(queued.error);
             }
         }
-        Ok(state.sequence)
+        let horizon = state.sequence;
+        let first = state.take_front(&assigned, only, horizon, &mut stale);
+        Ok((horizon, first))
     }
 
     /// The first error about a partition that still holds, for who waits for its position; its
@@ -158,35 +194,7 @@ impl FetchBuffer {
     ) -> Option<Box<CompletedFetch>> {
         let mut stale = Vec::new();
         let mut state = self.lock();
-        let assigned = subscription.lock();
-        let mut index = 0;
-        let found = loop {
-            let Some(fetch) = state.queue.get(index) else {
-                break None;
-            };
-            match standing(&assigned, fetch) {
-                Standing::Stale => stale.extend(state.queue.remove(index)),
-                Standing::Current
-                    if fetch.sequence <= horizon
-                        && fetch.is_ready()
-                        && (only.is_empty() || only.contains(&fetch.partition)) =>
-                {
-                    break state.queue.remove(index);
-                }
-                _ => index += 1,
-            }
-        };
-        let found = found.map(|mut fetch| {
-            if assigned.stamp_at(fetch.index) != Some(fetch.stamp) {
-                fetch.index = assigned.index_of(&fetch.partition);
-            }
-            fetch
-        });
-        drop(assigned);
-        drop(state);
-        // Stale frames are freed outside the locks.
-        drop(stale);
-        found
+        state.take_front(&subscription.lock(), only, horizon, &mut stale)
     }
 
     /// Drops what an assign or a seek has made worthless.

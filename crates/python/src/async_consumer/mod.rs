@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3::{IntoPyObjectExt, PyTraverseError};
 use thalweg_columns::TableLimits;
-use thalweg_consumer::{PollBegan, TopicPartition};
+use thalweg_consumer::{Consumer as ConsumerCore, PollBegan, TopicPartition};
 
 use crate::async_producer::Closing;
 use crate::call::{Call, JobCall};
@@ -291,14 +291,8 @@ impl Polling {
         let polls = !matches!(what, What::Position(_));
         let state = core.enter(py)?;
         let mut take = |state: &mut PollState| what.take(py, core, state);
-        match core.look(
-            py,
-            state,
-            self.limit,
-            polls,
-            core.sleepers.waker(),
-            &mut take,
-        )? {
+        let register = |consumer: &ConsumerCore| consumer.register(core.sleepers.waker());
+        match core.look(py, state, self.limit, polls, register, &mut take)? {
             Look::Found(found) => {
                 self.found = true;
                 Ok(Some(found))

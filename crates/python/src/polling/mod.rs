@@ -8,7 +8,6 @@ mod taking;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -205,7 +204,8 @@ impl Core {
             .view()
             .check()
             .map_err(|error| errors::client(py, &error))?;
-        if self.woken.swap(false, Ordering::AcqRel) {
+        // Each step of an iteration comes by here: a plain load nearly always does.
+        if self.woken.load(Ordering::Relaxed) && self.woken.swap(false, Ordering::AcqRel) {
             return Err(errors::raise(py, "WakeupError", "wakeup() was called"));
         }
         Ok(())
@@ -248,7 +248,8 @@ impl Core {
     }
 
     /// One look: what must end the call is raised, the coordinator's work is done if it is due, then
-    /// `take` may take. If it finds nothing, the waker is woken by the next thing worth looking at.
+    /// `take` may take. If it finds nothing, who `register`s is woken by the next thing worth looking
+    /// at.
     ///
     /// `polls`: the application comes for more, so what it has is done. Else nothing of that is
     /// committed, and no listener called; the next poll does what was left out.
@@ -258,7 +259,7 @@ impl Core {
         mut state: MutexGuard<'a, PollState>,
         deadline: Option<Instant>,
         polls: bool,
-        waker: &Waker,
+        register: impl Fn(&ConsumerCore),
         take: &mut impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Look<'a, T>> {
         self.check(py)?;
@@ -274,7 +275,7 @@ impl Core {
             subscribed.map_err(|error| errors::consumer(py, &error))?;
             // Registered, then looked at again: what comes from here on is a wake-up. What the
             // coordinator was told before, perhaps while its work was done, had nobody to wake.
-            self.consumer().register(waker);
+            register(self.consumer());
             self.check(py)?; // a wakeup() until then found nobody to wake
             if !self.has_news(state.done(polls)) {
                 break;
@@ -309,8 +310,9 @@ impl Core {
     ) -> PyResult<Option<T>> {
         let mut kept = self.enter(py)?;
         loop {
-            let waker = Parker::current();
-            match self.look(py, kept, deadline, polls, waker.waker(), &mut take)? {
+            // The parker is looked for by who will wait: most steps of an iteration do not.
+            let register = |core: &ConsumerCore| core.register(Parker::current().waker());
+            match self.look(py, kept, deadline, polls, register, &mut take)? {
                 Look::Found(found) => return Ok(Some(found)),
                 Look::Nothing { .. } if is_over(deadline) => {
                     py.check_signals()?;
