@@ -121,7 +121,7 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
 
 
 _RUST_IO = "sockets are driven by thalweg's native core, not by Python"
-_METRICS = "figures are read with metrics(), and all of them are kept"
+_METRICS = "metrics are read with metrics(), and all of them are kept"
 _KERBEROS = "GSSAPI is not offered by this version"
 _JVM = "it names something of the Java virtual machine"
 
@@ -888,7 +888,7 @@ _HOOKS: tuple[Option, ...] = (
         default=(),
         clients="pca",
         core=False,
-        doc="Reporters of figures: instances, classes or dotted names; see thalweg.metrics."
+        doc="Reporters of metrics: instances, classes or dotted names; see thalweg.metrics."
         " Admin clients call none.",
         annotation="str | Sequence[Any]",
         differs="There is no JMX.",
@@ -913,7 +913,7 @@ _HOOKS: tuple[Option, ...] = (
     _object(
         "stats_cb",
         "pc",
-        "Called with a dict of all figures every statistics_interval_ms, on the thread of"
+        "Called with a dict of all metrics every statistics_interval_ms, on the thread of"
         " callbacks.",
         kafka=None,
         annotation="Callable[[dict[str, Any]], object] | None",
@@ -951,7 +951,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         ignored="telemetry is not pushed by this version",
         differs="Telemetry is not pushed by this version.",
     ),
-    _object("metrics", "a", "A Metrics object.", kafka=None, ignored="this client has no figures"),
+    _object("metrics", "a", "A Metrics object.", kafka=None, ignored="this client has no metrics"),
     _object("selector", "pca", "A selectors class.", kafka=None, deprecated=_RUST_IO),
     _object("kafka_client", "pca", "A client class.", kafka=None, deprecated=_RUST_IO),
     _object("net", "pca", "A network class.", kafka=None, deprecated=_RUST_IO),

@@ -99,5 +99,5 @@ def close_steps(config: Mapping[str, Any]) -> None:
 
 
 def records_failed(groups: Mapping[str, Mapping[str, float]]) -> int:
-    """Records that failed so far, of the core's figures."""
+    """Records that failed so far, of the core's metrics."""
     return int(groups.get("producer-metrics", {}).get("record-error-total", 0))

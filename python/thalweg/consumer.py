@@ -287,17 +287,17 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             self.client.metadata([], self._limit(timeout_ms))
 
     def metrics(self, raw: bool = False) -> Any:
-        """Figures of this consumer under Kafka's names (monitoring page of Kafka's docs).
+        """Metrics of this consumer under Kafka's names (monitoring page of Kafka's docs).
 
         Args:
             raw: False: {group: {name: value}}, where groups of one node end in its name
                 ('consumer-node-metrics.node-1'); True: {MetricName: KafkaMetric}.
 
         Returns:
-            The figures; None with metrics_enabled=False.
+            The metrics; None with metrics_enabled=False.
         """
-        found = self._driver.with_figures(super().metrics())
-        return metrics.figures(found, self.config, raw)
+        found = self._driver.with_metrics(super().metrics())
+        return metrics.snapshot(found, self.config, raw)
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """Gives everything up: commits, if auto-commit is on, and leaves the group.

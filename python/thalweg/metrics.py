@@ -1,7 +1,7 @@
-"""Figures of clients under Kafka's names, and who hears of them.
+"""Metrics of clients under Kafka's names, and who hears of them.
 
-    client.metrics()   {group: {name: figure}} of that moment
-    metric_reporters   objects that are told which figures there are, and read them when they like
+    client.metrics()   {group: {name: metric}} of that moment
+    metric_reporters   objects that are told which metrics there are, and read them when they like
     stats_cb           a function that is given all of them every statistics_interval_ms
 
 The native core counts, once a request, answer or poll; commits and rebalances are counted by
@@ -9,7 +9,7 @@ coordinator/driver. Nothing here runs for a record. Exporters attach as reporter
 has one. Reporters and `stats_cb` are called on the thread that runs delivery callbacks; what they
 raise is logged and harms nothing.
 
-What is deliberately absent: JMX, and a registry of figures of the application's own.
+What is deliberately absent: JMX, and a registry of metrics of the application's own.
 """
 
 import logging
@@ -19,20 +19,20 @@ from collections.abc import Callable, Mapping
 from math import nan
 from typing import Any, Final, NamedTuple
 
-__all__ = ["KafkaMetric", "MetricName", "MetricsReporter", "Watch", "figures"]
+__all__ = ["KafkaMetric", "MetricName", "MetricsReporter", "Watch", "snapshot"]
 
 log = logging.getLogger(__name__)
 
 _Groups = Mapping[str, Mapping[str, float]]
 
-# How soon a reporter hears of figures that are new: of a node just connected, a topic just used.
+# How soon a reporter hears of metrics that are new: of a node just connected, a topic just used.
 _REFRESH_SECONDS: Final = 1.0
-# Figures that a reporter reads one after the other are of one moment, until it reads one again.
+# Metrics that a reporter reads one after the other are of one moment, until it reads one again.
 _FRESH_SECONDS: Final = 0.05
 
 
 class MetricName(NamedTuple):
-    """What a figure is called (org.apache.kafka.common.MetricName).
+    """What a metric is called (org.apache.kafka.common.MetricName).
 
     Attributes:
         name: "record-send-rate".
@@ -46,7 +46,7 @@ class MetricName(NamedTuple):
 
 
 class KafkaMetric:
-    """A figure that can be read (org.apache.kafka.common.metrics.KafkaMetric)."""
+    """A metric that can be read (org.apache.kafka.common.metrics.KafkaMetric)."""
 
     __slots__ = ("_read", "metric_name")
 
@@ -55,7 +55,7 @@ class KafkaMetric:
         self._read = read
 
     def value(self) -> float:
-        """The figure now; NaN for an average of nothing, and once there is no such figure."""
+        """The metric now; NaN for an average of nothing, and once there is no such metric."""
         return self._read()
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class KafkaMetric:
 
 
 class MetricsReporter:
-    """Hears of a client's figures (org.apache.kafka.common.metrics.MetricsReporter).
+    """Hears of a client's metrics (org.apache.kafka.common.metrics.MetricsReporter).
 
     Given in the option `metric_reporters` as an instance, a class or a dotted name. Deriving from
     this class is a convenience: methods that are missing are not called.
@@ -73,20 +73,20 @@ class MetricsReporter:
         """Called first, with the client's options; secrets are hidden."""
 
     def init(self, metrics: list[KafkaMetric]) -> None:
-        """Called with all figures that there are when the client has been made."""
+        """Called with all metrics that there are when the client has been made."""
 
     def metric_change(self, metric: KafkaMetric) -> None:
-        """A figure is new, within a second or so."""
+        """A metric is new, within a second or so."""
 
     def metric_removal(self, metric: KafkaMetric) -> None:
-        """A figure is gone: of a node that was not spoken to for an hour."""
+        """A metric is gone: of a node that was not spoken to for an hour."""
 
     def close(self) -> None:
-        """Called when the client is closed; its last figures can still be read."""
+        """Called when the client is closed; its last metrics can still be read."""
 
 
 def named(groups: _Groups, client_id: str) -> dict[MetricName, float]:
-    """The figures of `_core`'s groups by their full names."""
+    """The metrics of `_core`'s groups by their full names."""
     found = {}
     for group, values in groups.items():
         base, _, about = group.partition(".")
@@ -103,7 +103,7 @@ def named(groups: _Groups, client_id: str) -> dict[MetricName, float]:
     return found
 
 
-def figures(groups: _Groups, config: Mapping[str, Any], raw: bool) -> Any:
+def snapshot(groups: _Groups, config: Mapping[str, Any], raw: bool) -> Any:
     """What `metrics(raw)` of a client returns."""
     if not config["metrics_enabled"]:
         return None
@@ -121,7 +121,7 @@ class Watch:
     It does not keep the client alive.
 
     Args:
-        client: Has `metrics()`, {group: {name: figure}}.
+        client: Has `metrics()`, {group: {name: metric}}.
         config: The client's options.
         kind: "producer" or "consumer".
     """
@@ -156,7 +156,7 @@ class Watch:
             self._reporters = []
 
     def refresh(self) -> None:
-        """Tells the reporters which figures have come and gone."""
+        """Tells the reporters which metrics have come and gone."""
         if self._client() is None:
             self._stop_timers()
             return
@@ -180,7 +180,7 @@ class Watch:
             log.exception("stats_cb raised")
 
     def _statistics(self, groups: _Groups) -> dict[str, Any]:
-        """What librdkafka counts too under its names, and all figures under Kafka's."""
+        """What librdkafka counts too under its names, and all metrics under Kafka's."""
         mine = groups[f"{self._kind}-metrics"]
         found: dict[str, Any] = {
             "name": self._client_id,
@@ -210,7 +210,7 @@ class Watch:
         return KafkaMetric(name, lambda: self._read(name))
 
     def _read(self, name: MetricName) -> float:
-        """One figure; the last one of a client that is closed."""
+        """One metric; the last one of a client that is closed."""
         is_old = time.monotonic() - self._read_at >= _FRESH_SECONDS
         if self._reporters and (is_old or name in self._seen):
             self._read_all()

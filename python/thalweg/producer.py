@@ -161,16 +161,16 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             close_steps(self.config)
 
     def metrics(self, raw: bool = False) -> Any:
-        """Figures of this producer under Kafka's names (monitoring page of Kafka's docs).
+        """Metrics of this producer under Kafka's names (monitoring page of Kafka's docs).
 
         Args:
             raw: False: {group: {name: value}}, where groups of one node or topic end in its name
                 ('producer-topic-metrics.orders'); True: {MetricName: KafkaMetric}.
 
         Returns:
-            The figures; None with metrics_enabled=False.
+            The metrics; None with metrics_enabled=False.
         """
-        return metrics.figures(super().metrics(), self.config, raw)
+        return metrics.snapshot(super().metrics(), self.config, raw)
 
     @classmethod
     def max_usable_produce_magic(cls, api_version: tuple[int, ...]) -> int:

@@ -1,4 +1,4 @@
-"""Figures have the names of Kafka's own clients; docs/metrics.md lists what lacks."""
+"""Metrics have the names of Kafka's own clients; docs/metrics.md lists what lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 def left_out(client: str) -> list[tuple[str, str]]:
     """(group pattern, name pattern) of the page's table of a client."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    table = page.split(f"These of the Java {client}'s figures are not here:")[1].split("\n\n")[1]
+    table = page.split(f"These of the Java {client}'s metrics are not here:")[1].split("\n\n")[1]
     patterns = []
     for row in table.splitlines()[2:]:
         cell, why = row.strip("| ").split(" | ")
@@ -26,7 +26,7 @@ def left_out(client: str) -> list[tuple[str, str]]:
 def test_every_metric_of_javas_producer_is_ours_or_listed_with_a_reason(broker):
     from thalweg import KafkaProducer
 
-    topic = broker.create_topic("figures")
+    topic = broker.create_topic("metrics")
     classes = java.compiled("ProducerMetricNames")
     printed = java.run("ProducerMetricNames", broker.bootstrap_servers, topic, classes=classes)
     theirs = {tuple(line.split(" ")) for line in printed.splitlines() if line.count(" ") == 1}
@@ -40,7 +40,7 @@ def test_every_metric_of_javas_producer_is_ours_or_listed_with_a_reason(broker):
 def test_every_metric_of_javas_consumer_is_ours_or_listed_with_a_reason(broker):
     from thalweg import KafkaConsumer, KafkaProducer
 
-    topic = broker.create_topic("read-figures")
+    topic = broker.create_topic("read-metrics")
     with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
         producer.send(topic, b"x" * 10)
     classes = java.compiled("ConsumerMetricNames")

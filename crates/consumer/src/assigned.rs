@@ -132,7 +132,7 @@ impl Assigned {
         self.partitions.iter()
     }
 
-    /// For figures: nothing is marked.
+    /// For metrics: nothing is marked.
     pub(crate) fn iter_mut(
         &mut self,
     ) -> impl Iterator<Item = (&TopicPartition, &mut PartitionState)> {
@@ -223,7 +223,7 @@ impl Assigned {
         false
     }
 
-    /// Notes for the figures how far the position is from the ends of its log.
+    /// Notes for the metrics how far the position is from the ends of its log.
     pub(crate) fn measure(&mut self, index: usize, stamp: u64, isolation: IsolationLevel) {
         if let Some((_, state)) = self.partitions.get_index_mut(index)
             && state.stamp == stamp

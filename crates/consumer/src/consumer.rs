@@ -92,7 +92,7 @@ impl Consumer {
         &self.metrics
     }
 
-    /// All figures by Kafka's names.
+    /// All metrics by Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
         let (isolation, config) = (self.config.isolation_level, self.config.metrics);
         let mut assigned = self.subscription.lock();

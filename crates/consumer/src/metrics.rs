@@ -1,4 +1,4 @@
-//! Figures of a consumer under Kafka's names: `consumer-fetch-manager-metrics`, and of its polls.
+//! Metrics of a consumer under Kafka's names: `consumer-fetch-manager-metrics`, and of its polls.
 //!
 //! Counters are added to wherever something happens; averages and rates are taken over windows of
 //! time, into which answers and snapshots, which have a `now`, put what was added since the last.

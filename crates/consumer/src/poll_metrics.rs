@@ -1,4 +1,4 @@
-//! Figures of the application's polls under Kafka's names: `consumer-metrics`.
+//! Metrics of the application's polls under Kafka's names: `consumer-metrics`.
 //!
 //! ```text
 //!      began      ended               began    ended
@@ -106,7 +106,7 @@ mod tests {
         let value = |name: &str, now| {
             let group = metrics.snapshot(now);
             let found = group.values.iter().find(|(known, _)| *known == name);
-            found.expect("a figure of that name").1
+            found.expect("a metric of that name").1
         };
         let is = |name, now, wanted: f64| (value(name, now) - wanted).abs() < 1e-9;
         assert!(is("last-poll-seconds-ago", start, NEVER));

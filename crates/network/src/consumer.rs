@@ -22,7 +22,7 @@ pub struct ConsumerClient {
     connections: Arc<ClientMetrics>,
 }
 
-/// While it lives, so it goes into the figures, somebody polls.
+/// While it lives, so it goes into the metrics, somebody polls.
 pub struct CountedPoll<'a> {
     client: &'a ConsumerClient,
     began: PollBegan,
@@ -86,7 +86,7 @@ impl ConsumerClient {
         self.heartbeats.poll_watch()
     }
 
-    /// A poll for the figures, until it is dropped.
+    /// A poll for the metrics, until it is dropped.
     pub fn count_poll(&self) -> CountedPoll<'_> {
         CountedPoll {
             client: self,
@@ -132,7 +132,7 @@ impl ConsumerClient {
         self.heartbeats.take_expired()
     }
 
-    /// All figures under Kafka's names; also of a client that is closed. Those of heartbeats only
+    /// All metrics under Kafka's names; also of a client that is closed. Those of heartbeats only
     /// if there is a group.
     pub fn metrics(&self, now: Instant) -> Vec<MetricGroup> {
         let in_group = self.consumer.config().group_id.is_some();

@@ -1,4 +1,4 @@
-//! One client's figures: those of its connections and those of its role.
+//! One client's metrics: those of its connections and those of its role.
 
 use std::collections::BTreeMap;
 

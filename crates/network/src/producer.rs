@@ -60,7 +60,7 @@ impl ProducerClient {
         &self.accumulator
     }
 
-    /// All figures under Kafka's names; also of a client that is closed.
+    /// All metrics under Kafka's names; also of a client that is closed.
     pub fn metrics(&self, now: Instant) -> Vec<MetricGroup> {
         let connections = self.connections.snapshot("producer", now);
         merged(

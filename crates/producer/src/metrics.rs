@@ -1,4 +1,4 @@
-//! Figures of a producer under Kafka's names: `producer-metrics` and `producer-topic-metrics`.
+//! Metrics of a producer under Kafka's names: `producer-metrics` and `producer-topic-metrics`.
 //!
 //! ```text
 //!   the sender, once a request or answer ──┐
@@ -41,7 +41,7 @@ impl Timed {
     ];
 }
 
-/// What the figures of one batch of a request are made of.
+/// What the metrics of one batch of a request are made of.
 #[derive(Debug)]
 pub(crate) struct SentBatch<'a> {
     pub(crate) topic: &'a Str,

@@ -387,7 +387,7 @@ impl Consumer {
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        // Not `core`: the last figures of a closed consumer are worth reading.
+        // Not `core`: the last metrics of a closed consumer are worth reading.
         let core = match self.0.get() {
             Some(core) if !core.client.view().is_inherited() => core,
             _ => self.core(py)?,

@@ -1,4 +1,4 @@
-//! Figures as Python has them, and calls that come again and again.
+//! Metrics as Python has them, and calls that come again and again.
 
 use std::time::Duration;
 

@@ -76,7 +76,7 @@ impl Core {
             .map_err(|error| errors::client(py, &error))
     }
 
-    /// {group: {name: value}}; also of a closed producer, whose last figures are worth reading.
+    /// {group: {name: value}}; also of a closed producer, whose last metrics are worth reading.
     pub(crate) fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if self.view().is_inherited() {
             self.check(py)?;

@@ -428,9 +428,9 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     # ------------------------------------------------------------------ the client itself
 
     def metrics(self, raw: bool = False) -> Any:
-        """Figures of this consumer, as `KafkaConsumer.metrics`."""
-        found = self._driver.with_figures(self._consumer.metrics())
-        return metrics.figures(found, self.config, raw)
+        """Metrics of this consumer, as `KafkaConsumer.metrics`."""
+        found = self._driver.with_metrics(self._consumer.metrics())
+        return metrics.snapshot(found, self.config, raw)
 
     async def __aenter__(self) -> Self:
         await self.start()

@@ -380,8 +380,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         return Transaction(self)
 
     def metrics(self, raw: bool = False) -> Any:
-        """Figures of this producer, as `KafkaProducer.metrics`."""
-        return metrics.figures(super().metrics(), self.config, raw)
+        """Metrics of this producer, as `KafkaProducer.metrics`."""
+        return metrics.snapshot(super().metrics(), self.config, raw)
 
     async def __aenter__(self) -> Self:
         await self.start()

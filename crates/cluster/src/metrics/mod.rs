@@ -1,10 +1,10 @@
-//! Figures under Kafka's names: sampled windows, and what a client's connections did.
+//! Metrics under Kafka's names: sampled windows, and what a client's connections did.
 //!
 //! ```text
 //!   I/O thread: one record a request or answer ──▶ Sampled, under one lock ──▶ snapshot(now)
 //! ```
 //! Nothing here is written for each record of a batch. Averages, maxima and rates are those of
-//! Kafka's `SampledStat`; what a snapshot holds is the figures of that moment.
+//! Kafka's `SampledStat`; what a snapshot holds is the metrics of that moment.
 
 mod client;
 mod sampled;
@@ -14,10 +14,10 @@ use std::time::Duration;
 pub use client::ClientMetrics;
 pub use sampled::{Gathered, Sampled};
 
-/// A name and its figure.
+/// A name and its metric.
 pub type Metric = (&'static str, f64);
 
-/// The figures of one group: `producer-metrics`, or one of many of a kind by what it is about, as
+/// The metrics of one group: `producer-metrics`, or one of many of a kind by what it is about, as
 /// kafka-python writes it (`producer-node-metrics.node-1`, `producer-topic-metrics.orders`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricGroup {

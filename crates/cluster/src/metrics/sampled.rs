@@ -154,13 +154,13 @@ impl Sampled {
         self.of_recent(now, |recent| recent.max)
     }
 
-    fn of_recent(&mut self, now: Instant, figure: impl FnOnce(&Gathered) -> f64) -> f64 {
+    fn of_recent(&mut self, now: Instant, metric: impl FnOnce(&Gathered) -> f64) -> f64 {
         self.purge(now);
         let recent = self.recent();
         if recent.count == 0 {
             f64::NAN
         } else {
-            figure(&recent)
+            metric(&recent)
         }
     }
 

@@ -1,4 +1,4 @@
-//! Figures of heartbeats under Kafka's names: `consumer-coordinator-metrics`.
+//! Metrics of heartbeats under Kafka's names: `consumer-coordinator-metrics`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -71,7 +71,7 @@ mod tests {
         let value = |name: &str, now| {
             let group = metrics.snapshot(now);
             let found = group.values.iter().find(|(known, _)| *known == name);
-            found.expect("a figure of that name").1
+            found.expect("a metric of that name").1
         };
         let is = |name, now, wanted: f64| (value(name, now) - wanted).abs() < 1e-6;
         assert!(is("last-heartbeat-seconds-ago", start, NEVER));

@@ -211,7 +211,7 @@ impl Accumulator {
         &self.metrics
     }
 
-    /// All figures by Kafka's names.
+    /// All metrics by Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
         // What is set aside for the codec threads counts as available, as they rest most of the time.
         let pool = &self.pool;

@@ -229,7 +229,7 @@ impl What {
         }
     }
 
-    /// Whether the figures count it as a poll.
+    /// Whether the metrics count it as a poll.
     fn counts(&self, core: &Core) -> bool {
         match self {
             Self::One { .. } => core.counts_step(),
@@ -259,7 +259,7 @@ struct Polling {
     until: Option<Instant>,
     /// Among those that sleep, once it does.
     number: Option<u64>,
-    /// In the figures, if it is one of Kafka's polls.
+    /// In the metrics, if it is one of Kafka's polls.
     began: Option<PollBegan>,
     had_turn: bool,
     found: bool,

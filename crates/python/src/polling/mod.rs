@@ -157,7 +157,7 @@ impl Core {
         }
     }
 
-    /// Whether this step of an iteration is a poll in the figures. One a batch is: the others look
+    /// Whether this step of an iteration is a poll in the metrics. One a batch is: the others look
     /// at no clock.
     pub(crate) fn counts_step(&self) -> bool {
         let counts = self.step_counts.load(Ordering::Relaxed);

@@ -6,7 +6,7 @@
                               │                   what goes with it in the application's thread
                               ├─> _offsets.py     committed offsets, auto-commit, commits' outcomes;
                               │                   _marks.py: what was marked as done
-                              ├─> _figures.py     how often, and how long it took
+                              ├─> _metrics.py     how often, and how long it took
                               └─> the core: assign, set_committed
 
 `before_poll` never waits: it sends what is to be asked, and has the core call it again when the
@@ -25,9 +25,9 @@ from typing import Any, Final
 
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
-from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._members import chosen_assignors
 from thalweg.coordinator.driver._membership import Membership
+from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._seeking import Seeking
 from thalweg.coordinator.driver._topics import Found, Topics
@@ -89,8 +89,8 @@ class Driver:
         self._regex: str | None = None
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
-        self._figures = Figures(config)
-        self._offsets = CommittedOffsets(self._consumer, config, self, self._figures)
+        self._metrics = GroupMetrics(config)
+        self._offsets = CommittedOffsets(self._consumer, config, self, self._metrics)
 
     @property
     def _member(self) -> Membership | None:
@@ -219,7 +219,7 @@ class Driver:
                     self._offsets,
                     self.reenter,
                     self._is_blocked,
-                    self._figures,
+                    self._metrics,
                     self._spawn,
                 )
             self._membership.listener = listener
@@ -323,7 +323,7 @@ class Driver:
         try:
             return (yield from self._offsets.fetch(partitions, timeout_ms))
         finally:
-            self._figures.waited("committed-time-ns-total", time.monotonic_ns() - began)
+            self._metrics.waited("committed-time-ns-total", time.monotonic_ns() - began)
 
     def seek_to_committed(
         self,
@@ -349,7 +349,7 @@ class Driver:
         try:
             yield from commit
         finally:
-            self._figures.waited("commit-sync-time-ns-total", time.monotonic_ns() - began)
+            self._metrics.waited("commit-sync-time-ns-total", time.monotonic_ns() - began)
 
     def commit_async(
         self,
@@ -359,12 +359,12 @@ class Driver:
         """Commits without waiting; the outcome is told from within a later call."""
         return self._offsets.commit_async(offsets, callback)
 
-    def with_figures(
+    def with_metrics(
         self, groups: Mapping[str, Mapping[str, float]]
     ) -> dict[str, dict[str, float]]:
-        """The core's figures, and those of the coordinator's side; from any thread."""
+        """The core's metrics, and those of the coordinator's side; from any thread."""
         found = {name: dict(values) for name, values in groups.items()}
-        for name, values in self._figures.groups().items():
+        for name, values in self._metrics.groups().items():
             found.setdefault(name, {}).update(values)
         count = found.get("kafka-metrics-count", {})
         if count:

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._clock import now_ms
-from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._members import jitter
+from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.coordinator.listener import Listener, tell
@@ -70,13 +70,13 @@ class Chores:
         consumer: Any,
         config: Mapping[str, Any],
         offsets: CommittedOffsets,
-        figures: Figures,
+        metrics: GroupMetrics,
         spawn: Callable[[Awaitable[object]], Any] | None,
     ) -> None:
         self._consumer = consumer
         self._config = config
         self._offsets = offsets
-        self._figures = figures
+        self._metrics = metrics
         self._spawn = spawn
         self._queue: deque[Chore] = deque()
         self._under_way: _UnderWay | None = None
@@ -143,7 +143,7 @@ class Chores:
         self._is_unfinished = False
         if self._is_new:
             self._is_new = False
-            self._figures.rebalance_is_over()
+            self._metrics.rebalance_is_over()
         return True
 
     def until_over(self, deadline_ms: float) -> Waiting[None]:
@@ -181,7 +181,7 @@ class Chores:
         self._consumer._hold(True)
 
     def _begin(self, chore: Chore) -> None:
-        self._figures.rebalance_goes_on()
+        self._metrics.rebalance_goes_on()
         match chore:
             case AutoCommit():
                 self._auto_commit(self._backoff(), now_ms() + _AUTO_COMMIT_LIMIT_MS)
@@ -249,7 +249,7 @@ class Chores:
         began_ms = now_ms()
 
         def told() -> None:
-            self._figures.took(what, began_ms)
+            self._metrics.took(what, began_ms)
             if then is not None:
                 then()
 
@@ -270,4 +270,4 @@ class Chores:
 
     def _assign(self, partitions: Collection[TopicPartition]) -> None:
         self._consumer._assign(partitions)
-        self._figures.has(len(partitions))
+        self._metrics.has(len(partitions))

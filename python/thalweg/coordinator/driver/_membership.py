@@ -17,8 +17,8 @@ from typing import Any, Final
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.driver._chores import Chores
 from thalweg.coordinator.driver._clock import now_ms, soonest
-from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._members import make_member
+from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
 from thalweg.coordinator.driver._waits import Wait, Waiting
@@ -82,7 +82,7 @@ class Membership:
         offsets: CommittedOffsets,
         on_answer: Callable[[Any], object],
         blocks: Callable[[], bool],
-        figures: Figures,
+        metrics: GroupMetrics,
         spawn: Callable[[Awaitable[object]], Any] | None = None,
     ) -> None:
         self._consumer = consumer
@@ -92,10 +92,10 @@ class Membership:
         self._member = make_member(config, assignors)
         self._node = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
-        self._chores = Chores(consumer, config, offsets, figures, spawn)
+        self._chores = Chores(consumer, config, offsets, metrics, spawn)
         self.is_leaving = False
         self._blocks = blocks
-        self._figures = figures
+        self._metrics = metrics
         self._raised: deque[KafkaError] = deque()
         self._failed: KafkaError | None = None
 
@@ -180,9 +180,9 @@ class Membership:
         if sent.api in _REBALANCING and answer.body is not None:
             code = answer.body["ErrorCode"]
             if not code:
-                self._figures.took(sent.api, sent.began_ms)
+                self._metrics.took(sent.api, sent.began_ms)
             elif code != MemberIdRequiredError.errno:
-                self._figures.rebalance_failed()
+                self._metrics.rebalance_failed()
         return answer
 
     # ------------------------------------------------------------------ what the member wants
@@ -226,7 +226,7 @@ class Membership:
             )
         self._requests[action.token] = _Sent(action.api, request, now_ms(), action.leaves)
         if action.api in _REBALANCING:
-            self._figures.rebalance_goes_on()
+            self._metrics.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
 
     # ------------------------------------------------------------------ what others ask
@@ -282,7 +282,7 @@ class Membership:
         finally:
             # Also if it was interrupted: a static member's would keep it in the group.
             self._consumer._stop_heartbeat()
-            self._figures.left()
+            self._metrics.left()
 
     def _end_leaving(self) -> None:
         """The membership is given up, unless something of it is left to do.

@@ -21,9 +21,9 @@ from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._clock import now_ms, soonest
-from thalweg.coordinator.driver._figures import Figures
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._members import jitter
+from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.errors import (
     CommitFailedError,
@@ -105,7 +105,7 @@ class CommittedOffsets:
     """The offsets that a consumer's group keeps."""
 
     def __init__(
-        self, consumer: Any, config: Mapping[str, Any], member: _Member, figures: Figures
+        self, consumer: Any, config: Mapping[str, Any], member: _Member, metrics: GroupMetrics
     ) -> None:
         self._consumer = consumer
         self._config = config
@@ -123,7 +123,7 @@ class CommittedOffsets:
         self._refresh_due_ms = now_ms() + _REFRESH_MS
         self._commits: deque[_Commit] = deque()
         self._marks = Marks()
-        self._figures = figures
+        self._metrics = metrics
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
 
     # ------------------------------------------------------------------ from poll
@@ -288,7 +288,7 @@ class CommittedOffsets:
                 stale = group
             if error is not None:
                 raise error
-            self._figures.took("commit", began_ms)
+            self._metrics.took("commit", began_ms)
 
         yield from self._retry(once, max(0, int(deadline - now_ms())), "committing offsets")
         self._note_committed(chosen)
@@ -379,7 +379,7 @@ class CommittedOffsets:
         answer, error = self._outcome(commit)
         if error is None:
             if commit.request is not None:
-                self._figures.took("commit", commit.began_ms)
+                self._metrics.took("commit", commit.began_ms)
             self._note_committed(commit.offsets)
         else:
             log.warning("an asynchronous commit of group %s failed: %s", self._group_id, error)

@@ -1,4 +1,4 @@
-"""Windows of the coordinator's figures, as Kafka's SampledStat takes them."""
+"""Windows of the coordinator's metrics, as Kafka's SampledStat takes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import isnan
 
 import pytest
 
-from thalweg.coordinator.driver._figures import Window
+from thalweg.coordinator.driver._metrics import Window
 
 
 def test_without_values_there_is_no_average():

@@ -1,6 +1,6 @@
-"""Figures of a membership and of commits, by Kafka's names: consumer-coordinator-metrics.
+"""Metrics of a membership and of commits, by Kafka's names: consumer-coordinator-metrics.
 
-    requests, callbacks, commits ── took(what, ms) ──> Window of each ──> figures(), from any thread
+    requests, callbacks, commits ── took(what, ms) ──> Window of each ──> metrics(), from any thread
 
 Averages and rates are taken over `metrics_num_samples` windows of `metrics_sample_window_ms`, as in
 Kafka. Heartbeats are counted where they are sent, in the native core.
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from thalweg.coordinator.driver._clock import now_ms
 
-__all__ = ["Figures", "Window"]
+__all__ = ["GroupMetrics", "Window"]
 
 _MS_PER_HOUR: Final = 3_600_000.0
 _TIMED: Final = {
@@ -75,7 +75,7 @@ class Window:
         return sum(each[1] for each in self._samples) / max(elapsed, 1.0)
 
 
-class Figures:
+class GroupMetrics:
     """What a consumer's coordinator side did, and how long it took."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ class Figures:
             self._failed.add(1.0, now)
 
     def groups(self) -> dict[str, dict[str, float]]:
-        """All figures."""
+        """All metrics."""
         now = now_ms()
         with self._lock:
             found: dict[str, dict[str, float]] = {"consumer-metrics": {**self._waited_ns}}
