@@ -66,10 +66,13 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
             self._consumer = consumer
             self._write("S")
             consumer.subscribe([self._topic], listener=self)
+            polled_ns = time.monotonic_ns()
             while not self.leaves.is_set() and not self.stalls.is_set():
-                self._read(consumer.poll(POLL_MS))
+                found = consumer.poll(POLL_MS)
+                polled_ns = time.monotonic_ns()
+                self._read(found)  # and commits, which may take its time
             if self.stalls.is_set():
-                self._write("Z")
+                self._write("Z", (time.monotonic_ns() - polled_ns) // 1_000_000)
                 threading.Event().wait()
             self._write("X")
         self._write("E")

@@ -2,8 +2,9 @@
 
     S              joins                        X              begins to leave
     A gen p p ...  has these partitions now     E              has left
-    V gen p p ...  gives these up (revoked)     Z              stalls: never polls again
-    L gen p p ...  lost these                   K              was killed (the test says so)
+    V gen p p ...  gives these up (revoked)     Z ago          stalls: never polls again, and
+    L gen p p ...  lost these                                  polled last so many ms before
+                                                K              was killed (the test says so)
     R p first last waited                       C p offset     committed
                    read these offsets, of which the broker had the first one since so many ms
 
@@ -110,7 +111,9 @@ class Member:
     def _end(self, event: Event) -> None:
         self.ended = event.kind
         assert event.kind != "E" or not self.open, f"{self.number} left with {self.open.keys()}"
-        more = KILLED_CLAIM_S if event.kind == "K" else STALLED_CLAIM_S
+        more = KILLED_CLAIM_S
+        if event.kind == "Z":
+            more = STALLED_CLAIM_S - event.numbers[0] / 1000
         for claim in self.open.values():
             claim.said_until = event.at
             claim.end = event.at + more

@@ -77,6 +77,20 @@ def test_a_topic_survives_two_answers_that_do_not_know_it(world: Any, by_pattern
     assert world.now_ms - began_ms < 10_000, "looked for soon again"
 
 
+def test_a_name_that_is_no_topic_is_warned_of_once(world: Any, caplog: Any) -> None:
+    def warned() -> int:
+        return caplog.text.count("topic tpyo is subscribed to and does not exist")
+
+    world.topics.subscribe(["t", "tpyo"], None)
+    answers(world, row("t"), row("tpyo", code=UNKNOWN))
+    assert warned() == 0, "it may just have been made"
+    for _ in range(3):
+        answers(world, row("t"), row("tpyo", code=UNKNOWN))
+        assert warned() == 1
+    answers(world, row("t"), row("tpyo"))
+    assert caplog.text.count("does not exist") == 1
+
+
 def test_an_answer_with_fewer_partitions_of_the_same_topic_is_doubted(world: Any) -> None:
     world.topics.subscribe(["t"], None)
     answers(world, row("t", 3))

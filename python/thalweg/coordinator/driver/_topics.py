@@ -105,6 +105,8 @@ class Topics:
         self._found: Found | None = None
         self._last: Found | None = None  # also across a change of what is looked for
         self._doubts: dict[str, int] = {}
+        self._absent: frozenset[str] = frozenset()  # named, and not there by the last answer
+        self._told_absent: set[str] = set()
         self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
         self.subscribed = False
 
@@ -239,6 +241,8 @@ class Topics:
         self._look_again(wait_ms)
         if missing:
             self._raise_refusal(answer["Topics"])
+        if self._pattern is None:
+            self._tell_of_absent(self._named - names)
         found = Found(
             names,
             {row["Name"]: len(row["Partitions"]) for row in rows},
@@ -278,6 +282,13 @@ class Topics:
         }
         self._doubts = {name: n for name, n in doubts.items() if n < _MISSING_ANSWERS_MAX}
         return set(self._doubts)
+
+    def _tell_of_absent(self, absent: frozenset[str]) -> None:
+        """Once each, to who misspelt a name. What one answer lacks may be being created."""
+        for name in sorted((absent & self._absent) - self._told_absent):
+            log.warning("topic %s is subscribed to and does not exist (yet)", name)
+        self._told_absent = (self._told_absent | (absent & self._absent)) & absent
+        self._absent = absent
 
     def _subscribes_to(self, name: str) -> bool:
         """As far as a name tells: internal topics begin in two underscores."""
