@@ -9,7 +9,7 @@ What is deliberately absent: options (`config.py`), and what depends on a client
 import functools
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from thalweg.errors import InvalidTopicError
@@ -138,11 +138,21 @@ def topics_given(topics: Any) -> list[str]:
         InvalidTopicError: If no topic can have a name.
     """
     if isinstance(topics, str | bytes):
-        raise TypeError(f"topics must be a list of str, not one {shown(topics)}: [{topics!r}]")
+        hint = f": [{reprlib.repr(topics)}]" if isinstance(topics, str) else ""
+        raise TypeError(f"topics must be a list of str, not one {shown(topics)}{hint}")
     found = _listed(topics, "topics", "a list of str")
     for each in found:
         check_topic(each)
     return found
+
+
+def _as(kind: type[Any], given: Any) -> Any:
+    """A named tuple as ours: kafka-python's and aiokafka's are told by their fields. Else None."""
+    if isinstance(given, kind):
+        return given
+    fields = getattr(given, "_fields", ())
+    is_like_ours = fields and isinstance(given, tuple) and fields == kind._fields[: len(fields)]
+    return kind(*given) if is_like_ours and len(fields) > 1 else None
 
 
 def partition_given(partition: Any) -> TopicPartition:
@@ -151,23 +161,25 @@ def partition_given(partition: Any) -> TopicPartition:
     Raises:
         TypeError: If it is no TopicPartition.
     """
-    if not isinstance(partition, TopicPartition):
+    found: TopicPartition | None = _as(TopicPartition, partition)
+    if found is None:
         raise TypeError(f"partition must be a {_PARTITION}, got {shown(partition)}")
-    return partition
+    return found
 
 
-def partitions_named(partitions: Iterable[Any]) -> list[TopicPartition]:
+def partitions_named(partitions: Collection[Any]) -> list[TopicPartition]:
     """Partitions that are arguments of their own, as in `pause(*partitions)`.
 
     Raises:
         TypeError: If one is no TopicPartition.
     """
-    for each in partitions:
-        if not isinstance(each, TopicPartition):
+    found = [_as(TopicPartition, each) for each in partitions]
+    for each, known in zip(partitions, found, strict=True):
+        if known is None:
             one_by_one = isinstance(each, list | set | frozenset)
             hint = "; they are given one by one, not as a list" if one_by_one else ""
             raise TypeError(f"each partition must be a {_PARTITION}, got {shown(each)}{hint}")
-    return list(partitions)
+    return found
 
 
 def partitions_given(partitions: Any) -> list[TopicPartition]:
@@ -179,15 +191,18 @@ def partitions_given(partitions: Any) -> list[TopicPartition]:
         InvalidTopicError: If no topic can have a name.
     """
     expected = f"a list of {_PARTITION}"
-    if isinstance(partitions, TopicPartition):
+    if _as(TopicPartition, partitions) is not None:
         raise TypeError(f"partitions must be {expected}, not one: [{partitions!r}]")
     if isinstance(partitions, str | bytes):
         raise TypeError(f"partitions must be {expected}, got {shown(partitions)}")
-    found = _listed(partitions, "partitions", expected)
+    given = _listed(partitions, "partitions", expected)
+    found: list[TopicPartition] = []
     topics: set[str] = set()
-    for index, each in enumerate(found):
-        if not isinstance(each, TopicPartition):
-            raise TypeError(f"partitions must be {expected}, partitions[{index}] is {shown(each)}")
+    for index, one in enumerate(given):
+        each = _as(TopicPartition, one)
+        if each is None:
+            raise TypeError(f"partitions must be {expected}, partitions[{index}] is {shown(one)}")
+        found.append(each)
         topic: Any = each.topic
         number: Any = each.partition
         if not hasattr(number, "__index__"):
@@ -249,14 +264,16 @@ def offsets_given(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
         TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
         ValueError: If an offset is negative.
     """
-    found = dict(mapping_given(offsets, "offsets", OFFSETS))
-    for where, at in found.items():
-        if not isinstance(where, TopicPartition):
-            raise TypeError(f"offsets must be {OFFSETS}, one key is {shown(where)}")
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for key, value in mapping_given(offsets, "offsets", OFFSETS).items():
+        where, at = _as(TopicPartition, key), _as(OffsetAndMetadata, value)
+        if where is None:
+            raise TypeError(f"offsets must be {OFFSETS}, one key is {shown(key)}")
         name = f"{where.topic}-{where.partition}"
-        if not isinstance(at, OffsetAndMetadata):
-            hint = f": OffsetAndMetadata({at})" if isinstance(at, int) else ""
-            raise TypeError(f"offsets must be {OFFSETS}, that of {name} is {shown(at)}{hint}")
+        if at is None:
+            hint = f": OffsetAndMetadata({value})" if isinstance(value, int) else ""
+            raise TypeError(f"offsets must be {OFFSETS}, that of {name} is {shown(value)}{hint}")
+        found[where] = at
         offset: Any = at.offset
         if not hasattr(offset, "__index__"):
             raise TypeError(f"the offset of {name} must be an int, got {shown(offset)}")

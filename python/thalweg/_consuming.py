@@ -53,6 +53,7 @@ _Listed = tuple[str, int, int, int, int]
 
 _MS: Final = "milliseconds"
 _TIMES: Final = "{TopicPartition: milliseconds since 1970}"
+_LONGEST_MS: Final = 2**31 - 1  # which is as good as no limit
 _ASSIGNED_SHOWN_MAX: Final = 5
 _HOW_TO_GET_SOME: Final = (
     "assign() gives partitions at once; a subscription gets its own within the calls that ask for"
@@ -83,22 +84,25 @@ def watched(consumer: Any, client: Any, config: Config) -> metrics.Watch:
 # ---------------------------------------------------------------------- what is given
 
 
-def subscription_given(topics: Any, pattern: Any) -> list[str]:
-    """The topics of a `subscribe`, of which one argument of the two is wanted.
+def subscription_given(topics: Any, pattern: Any) -> tuple[list[str], Any]:
+    """The topics and the pattern of a `subscribe`, of which one is wanted.
+
+    An empty pattern is none, as in kafka-python: it would match every topic.
 
     Raises:
         TypeError: If topics is no list of str, or the pattern none.
         InvalidTopicError: If no topic can have a name.
         ValueError: If neither is given.
     """
-    names = topics_given(topics)
+    names = [] if topics is None else topics_given(topics)
+    pattern = None if pattern == "" else pattern
     if pattern is not None and not isinstance(pattern, str | re.Pattern):
         raise TypeError(
             f"pattern must be a str, a re.Pattern or a SubscriptionPattern, got {shown(pattern)}"
         )
     if not names and pattern is None:
         raise ValueError("Must provide topics or pattern")
-    return names
+    return names, pattern
 
 
 def _not_assigned(partition: TopicPartition, assigned: Collection[TopicPartition]) -> str:
@@ -119,7 +123,7 @@ def check_assigned(core: Any, partition: Any) -> None:
         raise IllegalStateError(_not_assigned(where, assigned))
 
 
-def chosen(core: Any, partitions: Iterable[Any]) -> list[TopicPartition]:
+def chosen(core: Any, partitions: Collection[Any]) -> list[TopicPartition]:
     """Assigned partitions; all of them if none is named.
 
     Raises:
@@ -196,15 +200,17 @@ def time_targets(timestamps: Mapping[TopicPartition, int]) -> list[tuple[str, in
         TypeError: If it is no {TopicPartition: number}.
         ValueError: If one is negative.
     """
-    for where, timestamp in mapping_given(timestamps, "timestamps", _TIMES).items():
-        partition_given(where)
+    found: list[tuple[str, int, int]] = []
+    for key, timestamp in mapping_given(timestamps, "timestamps", _TIMES).items():
+        where = partition_given(key)
         name = f"the target time of {where.topic}-{where.partition}"
         if number_given(timestamp, name, "milliseconds since 1970") < 0:
             raise ValueError(
                 f"The target time for partition {where} is {timestamp}. The target time"
                 " cannot be negative."
             )
-    return [(*where, int(timestamp)) for where, timestamp in timestamps.items()]
+        found.append((*where, int(timestamp)))
+    return found
 
 
 def times_of(rows: Iterable[_Listed]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -272,7 +278,11 @@ def limit_ms(timeout_ms: float | None, config: Mapping[str, Any]) -> int:
 
     Raises:
         TypeError: If it is no number.
+        ValueError: If it is NaN.
     """
     if timeout_ms is None:
         return int(config["default_api_timeout_ms"])
-    return max(0, int(number_given(timeout_ms, "timeout_ms", _MS)))
+    limit = number_given(timeout_ms, "timeout_ms", _MS)
+    if limit != limit:
+        raise ValueError("timeout_ms must be a number of milliseconds, got nan")
+    return int(min(max(0, limit), _LONGEST_MS))

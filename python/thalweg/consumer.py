@@ -171,7 +171,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     @alone
     def subscribe(
         self,
-        topics: Iterable[str] = (),
+        topics: Iterable[str] | None = (),
         pattern: str | re.Pattern[str] | None = None,
         listener: Any = None,
     ) -> None:
@@ -194,7 +194,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
             UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
                 without group_protocol='consumer'.
         """
-        names = _consuming.subscription_given(topics, pattern)
+        names, pattern = _consuming.subscription_given(topics, pattern)
         if listener is not None:
             _check_listener(listener)
         self._driver.subscribe(names, pattern, listener)

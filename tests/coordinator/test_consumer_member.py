@@ -502,6 +502,24 @@ def test_the_last_commits_carry_the_epoch_that_came_while_it_leaves():
     assert talk.is_in(_S.LEAVING)
 
 
+def test_a_report_whose_answer_is_lost_is_sent_again_while_it_leaves():
+    talk = joined("T0")
+    talk.step(Subscribed(frozenset("u")))
+    said = talk.body
+    talk.step(Unsubscribed())
+    assert talk.sent is not None
+    lost = Answered(talk.sent.token, None, errors.KafkaConnectionError("gone"))
+    assert talk.step(lost) == [ForgetCoordinator()]
+    again_at = talk.member.next_deadline()
+    assert again_at is not None
+    talk.now = again_at
+    assert kinds(talk.step(Ticked())) == [Send]
+    assert talk.body == said, "not that it subscribes to nothing"
+    talk.answers(5)
+    assert talk.member.generation == 5
+    assert talk.member.next_deadline() is None
+
+
 def test_who_is_fenced_while_it_leaves_commits_nothing_more():
     talk = joined("T0")
     talk.step(Unsubscribed())

@@ -55,7 +55,8 @@ def test_leftovers_come_before_anything_newer_and_nothing_is_lost(
 def test_records_and_futures_cost_no_garbage_collections(broker: Broker, clients: Clients) -> None:
     """The collector finds no cycle through them, so it need not visit hundreds of thousands."""
     topic = broker.create_topic("untracked")
-    futures = [clients.producer(broker).send(topic, b"%d" % n) for n in range(3)]
+    producer = clients.producer(broker)
+    futures = [producer.send(topic, b"%d" % n) for n in range(3)]
     assert not any(gc.is_tracked(each) for each in futures)
     assert [each.get(30).offset for each in futures] == [0, 1, 2]
     consumer = clients.consumer(broker, topic)

@@ -2,11 +2,13 @@
 
 import functools
 import inspect
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from thalweg import _arguments
 from thalweg.errors import IllegalStateError, InvalidTopicError
 from thalweg.structs import OffsetAndMetadata, TopicPartition
 
@@ -50,6 +52,44 @@ def closed_core(fake, monkeypatch) -> Any:
     monkeypatch.setattr(fake.core.Consumer, "_open", opened)
     monkeypatch.setattr(fake.core.Client, "__init__", opened)
     return fake
+
+
+def test_named_tuples_of_kafka_python_and_aiokafka_are_taken():
+    theirs = namedtuple("theirs", ["topic", "partition"])
+    old = namedtuple("old", ["offset", "metadata"])
+    other = namedtuple("other", ["topic", "number"])
+    assert _arguments.partition_given(theirs("t", 0)) == ZERO
+    found = _arguments.partitions_given([theirs("t", 0), ONE])
+    assert found == [ZERO, ONE]
+    assert {type(each) for each in found} == {TopicPartition}
+    assert _arguments.partitions_named((theirs("t", 0),)) == [ZERO]
+    offsets = _arguments.offsets_given({theirs("t", 0): old(5, "x")})
+    assert offsets == {ZERO: OffsetAndMetadata(5, "x")}
+    assert type(offsets[ZERO]) is OffsetAndMetadata
+    for wrong in (("t", 0), other("t", 0)):
+        with pytest.raises(TypeError):
+            _arguments.partition_given(wrong)
+
+
+@pytest.mark.parametrize("given", [{"pattern": "a.*"}, {"topics": None, "pattern": "a.*"}])
+def test_a_pattern_needs_no_topics(consumer, given):
+    consumer.unsubscribe()
+    consumer.subscribe(**given)
+    assert consumer.subscription() == set()
+
+
+def test_an_empty_pattern_is_none(consumer):
+    consumer.unsubscribe()
+    consumer.subscribe(["t"], pattern="")
+    assert consumer.subscription() == {"t"}
+    with pytest.raises(ValueError, match="Must provide topics or pattern"):
+        consumer.subscribe(pattern="")
+
+
+def test_a_limit_may_be_infinite_and_must_be_a_number(consumer):
+    consumer.commit({}, timeout_ms=float("inf"))
+    with pytest.raises(ValueError, match="timeout_ms must be a number of milliseconds, got nan"):
+        consumer.commit({ZERO: OffsetAndMetadata(1)}, timeout_ms=float("nan"))
 
 
 @CLIENTS

@@ -30,8 +30,14 @@ struct QueuedError {
 }
 
 impl QueuedError {
-    fn is_about(&self, partition: &TopicPartition) -> bool {
-        self.about.iter().any(|(about, _)| about == partition)
+    /// Whether it still holds of this partition; what is about none in particular is about each.
+    fn is_about(&self, partition: &TopicPartition, assigned: &Assigned) -> bool {
+        let stamp = assigned.get(partition).map(|state| state.stamp);
+        self.about.is_empty()
+            || self
+                .about
+                .iter()
+                .any(|(about, of)| about == partition && Some(*of) == stamp)
     }
 
     /// Whether it still holds; then its partitions are tried again from now on.
@@ -174,13 +180,12 @@ impl FetchBuffer {
     ) -> Option<ConsumerError> {
         let mut state = self.lock();
         let mut assigned = subscription.lock();
-        while let Some(index) = state.errors.iter().position(|it| it.is_about(partition)) {
-            let queued = state.errors.remove(index)?;
-            if queued.is_to_be_raised(&mut assigned) {
-                return Some(queued.error);
-            }
-        }
-        None
+        let mut errors = state.errors.iter();
+        let index = errors.position(|queued| queued.is_about(partition, &assigned))?;
+        let queued = state.errors.remove(index)?;
+        queued
+            .is_to_be_raised(&mut assigned)
+            .then_some(queued.error)
     }
 
     /// Takes out the first fetch that can be drained now: not stale (those are dropped on the

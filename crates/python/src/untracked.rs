@@ -9,9 +9,20 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::pyclass_init::PyClassInitializer;
 
-/// Makes an object of a class without `__traverse__`.
+use crate::futures::FutureRecordMetadata;
+use crate::record_future::RecordFuture;
+use crate::records::ConsumerRecord;
+
+/// A class without `__traverse__`: that it is not tracked loses no cycle that would be found else.
+pub(crate) trait NotTraversed: PyClass {}
+
+impl NotTraversed for ConsumerRecord {}
+impl NotTraversed for FutureRecordMetadata {}
+impl NotTraversed for RecordFuture {}
+
+/// Makes an object of such a class.
 #[inline]
-pub(crate) fn untracked<T: PyClass>(
+pub(crate) fn untracked<T: NotTraversed>(
     py: Python<'_>,
     value: impl Into<PyClassInitializer<T>>,
 ) -> PyResult<Bound<'_, T>> {

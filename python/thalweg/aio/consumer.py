@@ -288,7 +288,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
     def subscribe(
         self,
-        topics: Iterable[str] = (),
+        topics: Iterable[str] | None = (),
         pattern: str | re.Pattern[str] | None = None,
         listener: Any = None,
     ) -> None:
@@ -309,7 +309,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
                 without group_protocol='consumer'; before the start, `start` raises it.
         """
-        names = _consuming.subscription_given(topics, pattern)
+        names, pattern = _consuming.subscription_given(topics, pattern)
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
         if listener is not None and not isinstance(listener, kinds):
             raise TypeError(

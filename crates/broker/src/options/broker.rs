@@ -223,6 +223,17 @@ fn within_limits(number: &impl Fn(&str) -> i64) -> Result<(), BrokerError> {
             )));
         }
     }
+    let (interval, session) = (
+        "group.consumer.heartbeat.interval.ms",
+        "group.consumer.session.timeout.ms",
+    );
+    if number(interval) >= number(session) {
+        return Err(BrokerError::Config(format!(
+            "{interval} ({}) must be less than {session} ({})",
+            number(interval),
+            number(session)
+        )));
+    }
     Ok(())
 }
 
@@ -254,7 +265,16 @@ mod tests {
              group.consumer.min.session.timeout.ms (45000) and \
              group.consumer.max.session.timeout.ms (60000)"
         );
-        parse(&[session, ("group.consumer.min.session.timeout.ms", "1000")]).expect("the least");
+        let least = ("group.consumer.min.session.timeout.ms", "1000");
+        let error = parse(&[session, least]).expect_err("members would die between heartbeats");
+        assert_eq!(
+            error.to_string(),
+            "group.consumer.heartbeat.interval.ms (5000) must be less than \
+             group.consumer.session.timeout.ms (1000)"
+        );
+        let beats = ("group.consumer.heartbeat.interval.ms", "300");
+        let often = ("group.consumer.min.heartbeat.interval.ms", "300");
+        parse(&[session, least, beats, often]).expect("the least");
         parse(&[("group.consumer.assignment.interval.ms", "15001")]).expect_err("too much");
     }
 

@@ -242,6 +242,23 @@ fn a_position_that_nothing_leads_to_is_refused_with_the_reason() {
 }
 
 #[test]
+fn a_position_that_was_sought_is_not_refused_with_what_holds_of_another() {
+    let mut world = World::with_topic(with_group(OffsetReset::None), 2, ten);
+    world
+        .consumer
+        .set_committed(&[(tp(0), None), (tp(1), None)]);
+    world.run();
+    let sought = world.consumer.seek_to(&[tp(0)], OffsetReset::Earliest);
+    sought.expect("assigned");
+    assert_eq!(world.consumer.find_position(&tp(0)), Ok(None));
+    let refused = world.consumer.find_position(&tp(1));
+    assert!(
+        matches!(refused, Err(ConsumerError::NoOffsetForPartition { .. })),
+        "left to who asks for it: {refused:?}"
+    );
+}
+
+#[test]
 fn an_error_that_a_seek_has_settled_is_not_raised() {
     let mut world = World::with_topic(with_group(OffsetReset::None), 1, ten);
     world.consumer.set_committed(&[(tp(0), None)]);

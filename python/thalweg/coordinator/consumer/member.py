@@ -142,7 +142,8 @@ class ConsumerMember:
 
     def next_deadline(self) -> float | None:
         """When it wants a Ticked."""
-        return self._reports.retry_at if self.state in _MEMBER else None
+        reports = self.state in _MEMBER or self.state is _S.PREPARE_LEAVING
+        return self._reports.retry_at if reports else None
 
     # ------------------------------------------------------------------ in and out
 
@@ -166,6 +167,8 @@ class ConsumerMember:
                 return self._heard(event, now)
             case Ticked() if self._reports.is_due(now) and self.state in _MEMBER:
                 return self._report(now)
+            case Ticked() if self._reports.is_due(now) and self.state is _S.PREPARE_LEAVING:
+                return self._reports.again()
             case PollExpired() if self.state in _MEMBER:
                 return self._lost(_S.STALE, now)
             case Unsubscribed():
@@ -205,7 +208,7 @@ class ConsumerMember:
     def _heard(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
         is_report = isinstance(answer, Answered)
         if self.state is _S.PREPARE_LEAVING:
-            self._heard_last(answer)
+            return self._heard_last(answer, now)
         if self.state not in _MEMBER:
             return []
         if self.state is _S.JOINING and not is_report and not self._reports.may_be_repeated(now):
@@ -229,14 +232,18 @@ class ConsumerMember:
                 return [*self._reports.failed(now), Raise(error)]
         return self._reports.failed(now)
 
-    def _heard_last(self, answer: Answered | HeartbeatAnswered) -> None:
+    def _heard_last(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
         """The last commits need the epoch that the broker knows, or hear that there is none."""
         error = heartbeats.reason(answer.body, answer.error)
-        match heartbeats.verdict(error):
+        verdict = heartbeats.verdict(error)
+        match verdict:
             case Verdict.NONE if answer.body is not None and self.generation > 0:
                 self._reports.epoch = max(self._reports.epoch, answer.body["MemberEpoch"])
             case Verdict.REJOIN | Verdict.FATAL:
                 self._reports.leave()
+            case Verdict.RETRY | Verdict.LOOK_UP if isinstance(answer, Answered):
+                return self._reports.failed(now, look_up=verdict is Verdict.LOOK_UP)
+        return []
 
     def _took(self, body: Mapping[str, Any], now: float, is_report: bool) -> list[MemberAction]:
         if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later answer

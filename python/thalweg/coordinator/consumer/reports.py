@@ -46,6 +46,7 @@ class Reports:
         self._settings = settings
         self._interval_ms: float = settings.heartbeat_interval_ms
         self._repeated_from: float | None = None
+        self._last: Mapping[str, Any] = {}
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = 0
 
@@ -70,8 +71,16 @@ class Reports:
         self.token = self._tokens
         self.retry_at = None
         self._repeated_from = now + self._interval_ms
+        self._last = body
         timeout_ms = self._settings.request_timeout_ms
         return [StopHeartbeats(), Send(self.token, API, body, timeout_ms), self._repeat(body)]
+
+    def again(self) -> list[MemberAction]:
+        """The same once more, to learn what the broker has made of it."""
+        self._tokens += 1
+        self.token = self._tokens
+        self.retry_at = None
+        return [Send(self.token, API, self._last, self._settings.request_timeout_ms)]
 
     def may_be_repeated(self, now: float) -> bool:
         """Whether repeats of the report may have been sent."""
