@@ -49,7 +49,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
     # ------------------------------------------------------------------ positions
 
-    def position(self, partition: tuple[str, int], timeout_ms: float | None = None) -> int:
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """Offset of the next record to be handed out.
 
         Args:
@@ -60,7 +60,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If it is no TopicPartition.
             IllegalStateError: If it is not assigned.
             NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
-            LogTruncationError: As `poll`.
+            LogTruncationError: As `poll`; so are errors of authorization and of connections.
             KafkaTimeoutError: When the time is over.
         """
         _consuming.check_assigned(self, partition)
@@ -68,7 +68,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
     def seek(
         self,
-        partition: tuple[str, int],
+        partition: TopicPartition,
         offset: "int | OffsetAndMetadata",
         leader_epoch: int = -1,
     ) -> None:
@@ -109,6 +109,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         """Reads on from the committed offsets (aiokafka); where there is none, by reset policy.
 
         Raises:
+            TypeError: If one is no TopicPartition.
+            ValueError: If one is not assigned, or nothing is.
             IllegalStateError: Without group_id.
             KafkaTimeoutError: When the time is over.
             NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
@@ -130,7 +132,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         """Undoes `pause`."""
         self.resume_partitions(partitions_named(partitions))
 
-    def highwater(self, partition: tuple[str, int]) -> int | None:
+    def highwater(self, partition: TopicPartition) -> int | None:
         """Offset after the partition's last record, as of the last fetch; None before one.
 
         Raises:
@@ -149,6 +151,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Raises:
             TypeError: If it is no list of TopicPartitions.
+            ValueError: If a partition is negative.
+            InvalidTopicError: If no topic can have a name.
             KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
         """
         return self._ends(partitions, _EARLIEST, timeout_ms)
@@ -160,6 +164,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Raises:
             TypeError: If it is no list of TopicPartitions.
+            ValueError: If a partition is negative.
+            InvalidTopicError: If no topic can have a name.
             KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
         """
         return self._ends(partitions, _LATEST, timeout_ms)
@@ -250,6 +256,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: Without group_id.
+            TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
+            ValueError: If an offset is negative.
         """
         return self._driver.commit_async(offsets, callback)
 

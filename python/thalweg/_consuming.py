@@ -183,7 +183,8 @@ def targets_of(partitions: Iterable[TopicPartition], timestamp: int) -> list[tup
 
     Raises:
         TypeError: If it is no list of TopicPartitions.
-        ValueError: If one cannot be.
+        ValueError: If a partition is negative.
+        InvalidTopicError: If no topic can have a name.
     """
     return [(*where, timestamp) for where in partitions_given(partitions)]
 

@@ -90,7 +90,6 @@ _K_co = TypeVar("_K_co", covariant=True, default=bytes | None)
 _V_co = TypeVar("_V_co", covariant=True, default=bytes | None)
 
 _Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
-_Partition: TypeAlias = tuple[str, int]
 
 __version__: Final[str]
 
@@ -133,7 +132,7 @@ class ClusterMetadata:
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
         """The partitions that have a leader."""
 
-    def leader_for_partition(self, partition: _Partition) -> int | None:
+    def leader_for_partition(self, partition: TopicPartition) -> int | None:
         """Node id; None if the partition is unknown; -1 if it has no leader."""
 
 # ---------------------------------------------------------------- metrics.rs
@@ -708,7 +707,7 @@ class Consumer(Generic[_K_co, _V_co]):
         position waits for `set_committed` before the reset policy applies; without it the
         policy applies at once."""
 
-    def _assign(self, partitions: Iterable[_Partition]) -> None:
+    def _assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replaces the assignment; partitions that stay keep position, buffer and pause."""
 
     def set_subscribed(self, subscribed: bool) -> None:
@@ -739,15 +738,15 @@ class Consumer(Generic[_K_co, _V_co]):
         """All that is buffered, up to `max_bytes` (None: poll_arrow_max_bytes); waits for the
         first record only. The schema is RecordTable's."""
 
-    def seek(self, partition: _Partition, offset: int, leader_epoch: int = ...) -> None:
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = ...) -> None:
         """IllegalStateError if the partition is not assigned."""
 
     def seek_to(
-        self, partitions: Sequence[_Partition], where: Literal["earliest", "latest"]
+        self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
     ) -> None:
         """Lazy, as kafka-python's seek_to_beginning and seek_to_end."""
 
-    def position(self, partition: _Partition, timeout_ms: int | None = None) -> int:
+    def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Next offset to be handed out; waits (running `before_poll` as no poll) until it is known,
         then KafkaTimeoutError; what keeps it from being known is raised, as by `poll`;
         IllegalStateError if not assigned."""
@@ -760,25 +759,25 @@ class Consumer(Generic[_K_co, _V_co]):
     def awaiting_committed(self) -> list[TopicPartition]:
         """Assigned partitions without position that wait for `set_committed`."""
 
-    def set_committed(self, offsets: Mapping[_Partition, OffsetAndMetadata | None]) -> None:
+    def set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
         """The committed offsets found; None: there is none, the reset policy applies. Ignored
         for partitions that got a position (a seek) or were revoked meanwhile."""
 
-    def pause_partitions(self, partitions: Sequence[_Partition]) -> None:
+    def pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
         """IllegalStateError if one is not assigned. Keeps what is buffered."""
 
-    def resume_partitions(self, partitions: Sequence[_Partition]) -> None: ...
+    def resume_partitions(self, partitions: Sequence[TopicPartition]) -> None: ...
     def paused(self) -> set[TopicPartition]: ...
-    def highwater(self, partition: _Partition) -> int | None:
+    def highwater(self, partition: TopicPartition) -> int | None:
         """From the last fetch; None if there was none."""
 
-    def last_stable_offset(self, partition: _Partition) -> int | None:
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """As highwater; brokers that know no transactions tell none."""
 
-    def last_poll_timestamp(self, partition: _Partition) -> int | None:
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """Unix ms of the last answer to a fetch that named the partition."""
 
-    def lag(self, partition: _Partition) -> int | None:
+    def lag(self, partition: TopicPartition) -> int | None:
         """High watermark (last stable offset under read_committed) minus position."""
 
     def list_offsets(
@@ -878,14 +877,14 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         """Opens the consumer, as its `_open`. Given up or failed, it may be tried again."""
 
     def getone(
-        self, partitions: Sequence[_Partition] = ..., iterating: bool = False
+        self, partitions: Sequence[TopicPartition] = ..., iterating: bool = False
     ) -> Coroutine[Any, Any, ConsumerRecord[_K_co, _V_co]]:
         """The next record of these partitions, of all if none is named. `iterating`: after the
         close it raises StopAsyncIteration."""
 
     def getmany(
         self,
-        partitions: Sequence[_Partition],
+        partitions: Sequence[TopicPartition],
         timeout_ms: float | None,
         max_records: int | None = None,
     ) -> Coroutine[Any, Any, dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]]:
@@ -898,7 +897,9 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> Coroutine[Any, Any, RecordTable]: ...
-    def position(self, partition: _Partition, timeout_ms: float | None) -> Coroutine[Any, Any, int]:
+    def position(
+        self, partition: TopicPartition, timeout_ms: float | None
+    ) -> Coroutine[Any, Any, int]:
         """As `Consumer.position`."""
 
     def until(
@@ -1115,8 +1116,8 @@ class EmbeddedBroker:
     def topics(self) -> dict[str, int]:
         """{name: number of partitions}."""
 
-    def leader(self, partition: _Partition) -> int: ...
-    def move_leader(self, partition: _Partition, node: int) -> None: ...
+    def leader(self, partition: tuple[str, int]) -> int: ...
+    def move_leader(self, partition: tuple[str, int], node: int) -> None: ...
     def move_coordinator(self, key: str, node: int) -> None:
         """Of the group and of the transactional id of that name; ValueError: no such node."""
 

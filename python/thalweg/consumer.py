@@ -75,6 +75,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
         TypeError: If a topic is no str; options as one dict are for `from_config`.
+        InvalidTopicError: If no topic can have a name.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
@@ -152,7 +153,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     # ------------------------------------------------------------------ what is read
 
     @alone
-    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions from now on, and no others.
 
         Partitions that stay keep their position and what is buffered.
@@ -268,6 +269,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
         Raises:
             IllegalStateError: If a deserializer is set: its values could not be columns.
+            TypeError: If timeout_ms is no number, or a limit no int.
+            ValueError: If an argument is out of range.
             KafkaError: And what `poll` raises.
         """
         _consuming.check_bytes(self.config)
@@ -308,6 +311,10 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         Args:
             autocommit: False leaves the commit out.
             timeout_ms: Limit of it all; None: default_api_timeout_ms.
+
+        Raises:
+            TypeError: If timeout_ms is no number.
+            ValueError: If it is NaN.
         """
         if self.closed:
             return

@@ -41,20 +41,21 @@ class ConsumerOffsets:
 
     # ------------------------------------------------------------------ positions
 
-    async def position(self, partition: tuple[str, int]) -> int:
+    async def position(self, partition: TopicPartition) -> int:
         """Offset of the next record to be handed out; waits until it is known.
 
         Raises:
             TypeError: If it is no TopicPartition.
             IllegalStateError: If it is not assigned.
             NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
-            LogTruncationError: As `KafkaConsumer.poll`.
+            LogTruncationError: As `KafkaConsumer.poll`; so are errors of authorization and of
+                connections.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         _consuming.check_assigned(self._consumer, partition)
         return await self._calls.position(partition, self._limit())
 
-    def seek(self, partition: tuple[str, int], offset: "int | OffsetAndMetadata") -> None:
+    def seek(self, partition: TopicPartition, offset: "int | OffsetAndMetadata") -> None:
         """Reads on from an offset.
 
         Raises:
@@ -96,6 +97,8 @@ class ConsumerOffsets:
             {TopicPartition: committed offset, or None}.
 
         Raises:
+            TypeError: If one is no TopicPartition.
+            ValueError: If one is not assigned, or nothing is.
             IllegalStateError: Without group_id.
             KafkaTimeoutError: After default_api_timeout_ms.
             NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
@@ -123,7 +126,7 @@ class ConsumerOffsets:
         """The partitions that are paused."""
         return self._consumer.paused()
 
-    def highwater(self, partition: tuple[str, int]) -> int | None:
+    def highwater(self, partition: TopicPartition) -> int | None:
         """Offset after the partition's last record, as of the last fetch; None before one.
 
         Raises:
@@ -133,12 +136,12 @@ class ConsumerOffsets:
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.highwater(partition)
 
-    def last_stable_offset(self, partition: tuple[str, int]) -> int | None:
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
         """Offset up to which all transactions were over, as of the last fetch; see `highwater`."""
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.last_stable_offset(partition)
 
-    def last_poll_timestamp(self, partition: tuple[str, int]) -> int | None:
+    def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """Unix ms of the last answer to a fetch of the partition; see `highwater`."""
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.last_poll_timestamp(partition)
@@ -152,6 +155,8 @@ class ConsumerOffsets:
 
         Raises:
             TypeError: If it is no list of TopicPartitions.
+            ValueError: If a partition is negative.
+            InvalidTopicError: If no topic can have a name.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         targets = _consuming.targets_of(partitions, _EARLIEST)

@@ -96,6 +96,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     Raises:
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
         TypeError: If a topic is no str; options as one dict are for `from_config`.
+        InvalidTopicError: If no topic can have a name.
     """
 
     config: Config
@@ -274,7 +275,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
     # ------------------------------------------------------------------ what is read
 
-    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions from now on, and no others; also before the start.
 
         Raises:
@@ -370,6 +371,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         Raises:
             ConsumerStoppedError: If the consumer was stopped, also while it waits.
             IllegalStateError: If nothing is subscribed to or assigned.
+            TypeError: If one is no TopicPartition.
             KafkaError: As `KafkaConsumer.poll`.
         """
         self._check_running()
@@ -409,6 +411,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
         Raises:
             IllegalStateError: If a deserializer is set: its values could not be columns.
+            TypeError: If timeout_ms is no number, or a limit no int.
+            ValueError: If an argument is out of range.
             ConsumerStoppedError: If the consumer was stopped.
             KafkaError: And what `KafkaConsumer.poll` raises.
         """
