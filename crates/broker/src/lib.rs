@@ -15,7 +15,7 @@
 //! ```
 //! `Core` and all below it have no socket, thread or clock: time is an argument, so tests run in
 //! virtual time. The integration tests run on it and on real Kafkas; `examples/answers` prints what
-//! a broker answers, to compare it with a real one by hand.
+//! a broker answers, and a test compares that with a real one.
 //!
 //! Where it is like Kafka it is strict: every batch is opened and checked, sequences and epochs
 //! are those of Kafka's producer state, segments roll and vanish by Kafka's rules. Where it is not:
