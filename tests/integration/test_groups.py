@@ -296,14 +296,17 @@ def test_who_does_not_poll_for_too_long_is_out_and_joins_again(group: Group) -> 
     group.settle()
     group.send(range(8))
     group.poll_until(lambda: len(group.records) == 8)
-    generation = slow.group_metadata().generation_id
+    before = slow.group_metadata()
     time.sleep(2.5)
     with pytest.raises(CommitFailedError, match="max_poll_interval_ms"):
         slow.commit()
     group.poll_until(lambda: ("lost", [0, 1, 2, 3]) in heard.events)
     group.settle()
     assert not [each for each in heard.events if each[0] == "revoked"]
-    assert slow.group_metadata().generation_id > generation
+    after = slow.group_metadata()
+    # An empty group of a real broker may be forgotten meanwhile: then its generations begin anew.
+    is_new = after.member_id != before.member_id
+    assert after.generation_id > before.generation_id or is_new
     slow.commit()
     group.poll_until(lambda: len(group.records) == 16)  # nothing was committed: read again
 
