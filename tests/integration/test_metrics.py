@@ -143,7 +143,7 @@ def test_polls_are_dated_and_compared_with_the_time_between(
 
 def test_an_iteration_counts_as_a_poll_once_a_batch(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("iterated")
-    producer = clients.producer(broker)
+    producer = clients.producer(broker, linger_ms=200)  # else a list may become two batches
     for _ in range(2):
         producer.send_many(topic, [b"x"] * 10).get(30)
     consumer = clients.consumer(broker, topic)
