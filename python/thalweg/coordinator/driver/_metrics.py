@@ -1,6 +1,6 @@
 """Metrics of a membership and of commits, by Kafka's names: consumer-coordinator-metrics.
 
-    requests, callbacks, commits ── took(what, ms) ──> Window of each ──> metrics(), from any thread
+    requests, callbacks, commits ── took(what, ms) ──> Window of each ──> groups(), from any thread
 
 Averages and rates are taken over `metrics_num_samples` windows of `metrics_sample_window_ms`, as in
 Kafka. Heartbeats are counted where they are sent, in the native core.

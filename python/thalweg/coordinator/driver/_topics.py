@@ -106,7 +106,7 @@ class Topics:
         self._last: Found | None = None  # also across a change of what is looked for
         self._doubts: dict[str, int] = {}
         self._absent: frozenset[str] = frozenset()  # named, and not there by the last answer
-        self._told_absent: set[str] = set()
+        self._told_absent: frozenset[str] = frozenset()
         self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
         self.subscribed = False
 
@@ -148,6 +148,7 @@ class Topics:
         self._pattern = self._request = self._found = self._last = None
         self._names_due_ms = self._ids_due_ms = None
         self._doubts = {}
+        self._absent = self._told_absent = frozenset()
         self.subscribed = False
 
     def _look_anew(self) -> None:
@@ -285,9 +286,10 @@ class Topics:
 
     def _tell_of_absent(self, absent: frozenset[str]) -> None:
         """Once each, to who misspelt a name. What one answer lacks may be being created."""
-        for name in sorted((absent & self._absent) - self._told_absent):
+        to_tell = absent & self._absent
+        for name in sorted(to_tell - self._told_absent):
             log.warning("topic %s is subscribed to and does not exist (yet)", name)
-        self._told_absent = (self._told_absent | (absent & self._absent)) & absent
+        self._told_absent = to_tell
         self._absent = absent
 
     def _subscribes_to(self, name: str) -> bool:
