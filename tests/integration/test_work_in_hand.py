@@ -154,6 +154,24 @@ def test_no_partition_goes_while_records_are_in_work(group: Group) -> None:
     assert any(what == "revoked" for what, _ in heard.events)
 
 
+def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> None:
+    group.send(range(4_000))
+    first = group.join(block_rebalance_on_poll=True, consumer_timeout_ms=30_000)
+    for _ in range(5):
+        next(first)
+    second = group.join()
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        next(first)
+        second.poll(20)
+    assert len(first.assignment()) == PARTITIONS
+    while not group.is_settled():
+        assert time.monotonic() < end + 40
+        first.allow_rebalance()
+        next(first)
+        second.poll(20)
+
+
 def test_what_was_lost_goes_though_records_are_in_work(group: Group) -> None:
     heard = Heard()
     group.send(range(8))

@@ -7,7 +7,9 @@
 )]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use thalweg_consumer::{BatchInfo, ConsumerConfig, Offer, RecordSink};
+use thalweg_consumer::{
+    BatchInfo, Consumer, ConsumerConfig, ConsumerError, Drained, Offer, RecordSink,
+};
 use thalweg_records::{Compression, RecordRef};
 
 #[path = "../tests/virtual_time/batches.rs"]
@@ -92,19 +94,18 @@ fn drain_in_pieces(c: &mut Criterion) {
     group.sample_size(20);
     let records = 100 * RECORDS_PER_BATCH;
     group.throughput(Throughput::Elements(records as u64));
-    for piece in [500, 1] {
-        group.bench_function(format!("{piece} a poll"), |b| {
+    let drain = |consumer: &Consumer, sink: &mut Count| consumer.drain(500, sink);
+    let step = |consumer: &Consumer, sink: &mut Count| consumer.step(sink);
+    let ways: [(&str, Way<'_>); 2] = [("500 a poll", &drain), ("1 a step", &step)];
+    for (name, way) in ways {
+        group.bench_function(name, |b| {
             b.iter_batched(
                 || fetched(1, 100, Compression::None),
                 |world| {
                     let mut sink = Count::default();
                     let mut taken = 0;
                     while taken < records {
-                        taken += world
-                            .consumer
-                            .drain(piece, &mut sink)
-                            .expect("records")
-                            .records;
+                        taken += way(&world.consumer, &mut sink).expect("records").records;
                     }
                     world
                 },
@@ -114,6 +115,8 @@ fn drain_in_pieces(c: &mut Criterion) {
     }
     group.finish();
 }
+
+type Way<'a> = &'a dyn Fn(&Consumer, &mut Count) -> Result<Drained, ConsumerError>;
 
 criterion_group!(benches, drain_whole, drain_in_pieces);
 criterion_main!(benches);

@@ -8,6 +8,8 @@
 //! undrained records, so nothing can be done for it until they are gone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use indexmap::IndexMap;
 use thalweg_cluster::NodeId;
@@ -25,6 +27,20 @@ pub(crate) struct Removed {
     pub(crate) counted_at: Option<NodeId>,
 }
 
+/// See [`crate::subscription::Subscription::changes`]. Written under the lock, read without.
+#[derive(Debug, Default)]
+pub(crate) struct Changes(AtomicU64);
+
+impl Changes {
+    fn note(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Assigned {
     partitions: IndexMap<TopicPartition, PartitionState>,
@@ -38,12 +54,17 @@ pub(crate) struct Assigned {
     next_handle: u32,
     /// Counts changes of the assignment, so that the I/O thread notices one.
     version: u64,
+    changes: Arc<Changes>,
 }
 
 impl Assigned {
     fn stamp(&mut self) -> u64 {
         self.next_stamp += 1;
         self.next_stamp
+    }
+
+    pub(crate) fn changes(&self) -> &Arc<Changes> {
+        &self.changes
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -148,6 +169,7 @@ impl Assigned {
             return false;
         };
         let before = std::mem::replace(&mut state.paused, paused);
+        self.changes.note();
         self.paused = self.paused + usize::from(paused) - usize::from(before);
         true
     }
@@ -183,11 +205,13 @@ impl Assigned {
             .filter(|state| state.paused)
             .count();
         self.version += 1;
+        self.changes.note();
     }
 
     /// Another phase, and every answer on its way is stale. False if it is not assigned.
     pub(crate) fn enter(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
         let stamp = self.stamp();
+        self.changes.note();
         match self.edit(partition) {
             Some(state) => {
                 state.enter(phase, stamp);
@@ -238,8 +262,14 @@ impl Assigned {
             return;
         };
         let moved = match &state.phase {
-            Phase::Fetching(position) if position.offset == from => Phase::Fetching(to),
-            Phase::AwaitValidation(position) if position.offset == from => {
+            // Nothing to confirm it by.
+            Phase::Fetching(position) if position.offset == from && to.leader_epoch < 0 => {
+                Phase::Fetching(to)
+            }
+            // If something was confirmed meanwhile, it was the old position.
+            Phase::Fetching(position) | Phase::AwaitValidation(position)
+                if position.offset == from =>
+            {
                 Phase::AwaitValidation(to)
             }
             _ => return,
@@ -389,6 +419,22 @@ mod tests {
         );
         let phase = assigned.get(&tp(0)).map(|state| state.phase);
         assert_eq!(phase, Some(Phase::AwaitValidation(at(10, 1))));
+    }
+
+    #[test]
+    fn a_position_confirmed_while_records_were_out_is_not_the_one_they_lead_to() {
+        for (epoch, expected) in [
+            (1, Phase::AwaitValidation(at(10, 1))),
+            (-1, Phase::Fetching(at(10, -1))),
+        ] {
+            let mut assigned = fetching(1);
+            let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
+            assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
+            assigned.enter(&tp(0), Phase::Fetching(at(0, 1)));
+            assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, epoch)));
+            let phase = assigned.get(&tp(0)).map(|state| state.phase);
+            assert_eq!(phase, Some(expected));
+        }
     }
 
     #[test]

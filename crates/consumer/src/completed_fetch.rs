@@ -9,7 +9,7 @@
 //! ```
 //! Slots are drained strictly in order, so the order within the partition is kept whatever order
 //! the codec threads finish in. `next_offset` is the fetch offset of the record set; the drain
-//! moves it together with the subscription's position.
+//! moves it together with the subscription's position, an iteration somewhat earlier.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -242,6 +242,17 @@ impl CompletedFetch {
         match self.slots.front() {
             Some(Slot::Decoding(cell)) => cell.is_done(),
             _ => true,
+        }
+    }
+
+    /// Whether a record can be taken, not the first of its batch, without coming to the batch's end.
+    pub(crate) fn is_amid_batch(&self) -> bool {
+        match self.slots.front() {
+            Some(Slot::Ready(ready)) => {
+                let taken = ready.cursor.index() as usize;
+                taken > 0 && ready.batch.len() - taken > 1
+            }
+            _ => false,
         }
     }
 

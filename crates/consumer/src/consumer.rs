@@ -34,6 +34,7 @@ use crate::offset_spec::{OffsetReset, OffsetSpec};
 use crate::partition_state::FetchPosition;
 use crate::pending::{Pending, pending};
 use crate::sink::RecordSink;
+use crate::stepping::InHand;
 use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
@@ -42,6 +43,8 @@ pub struct Consumer {
     pub(crate) config: ConsumerConfig,
     pub(crate) subscription: Subscription,
     pub(crate) buffer: Arc<FetchBuffer>,
+    /// What steps are taken through: out of the buffer, its position not moved yet.
+    in_hand: Mutex<Option<InHand>>,
     pub(crate) memory: Arc<FetchMemory>,
     pub(crate) metrics: ConsumerMetrics,
     /// Partitions may be assigned at any time, although none may be now.
@@ -68,6 +71,7 @@ impl Consumer {
             subscription: Subscription::default(),
             subscribed: AtomicBool::new(false),
             buffer: Arc::default(),
+            in_hand: Mutex::default(),
             lookups: Mutex::default(),
             changed: AtomicBool::new(false),
             attentive: AtomicBool::new(true),
@@ -83,17 +87,22 @@ impl Consumer {
         &self.config
     }
 
-    /// Positions, watermarks and the assignment, for reading.
+    /// Positions, watermarks and the assignment, for reading at once: later steps move no position
+    /// that is read through what this gave.
     pub fn subscription(&self) -> &Subscription {
+        self.settle();
         &self.subscription
     }
 
+    /// Records of an iteration are counted at the end of their batch, or when somebody looks by
+    /// [`Self::metrics_snapshot`] or [`Self::records_handed_out`].
     pub fn metrics(&self) -> &ConsumerMetrics {
         &self.metrics
     }
 
     /// All metrics by Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
+        self.settle();
         let (isolation, config) = (self.config.isolation_level, self.config.metrics);
         let mut assigned = self.subscription.lock();
         let of_partitions = assigned
@@ -116,6 +125,7 @@ impl Consumer {
 
     /// Partitions with undrained records, in the order in which they will be served.
     pub fn buffered(&self) -> Vec<TopicPartition> {
+        self.settle();
         self.buffer.buffered()
     }
 
@@ -143,6 +153,16 @@ impl Consumer {
     /// The same of some partitions only; of all if none is named. What is buffered of the others
     /// stays where it is.
     pub fn drain_only<S: RecordSink>(
+        &self,
+        only: &[TopicPartition],
+        records_max: usize,
+        sink: &mut S,
+    ) -> Result<Drained, ConsumerError> {
+        self.settle();
+        self.drain_settled(only, records_max, sink)
+    }
+
+    pub(crate) fn drain_settled<S: RecordSink>(
         &self,
         only: &[TopicPartition],
         records_max: usize,
@@ -185,11 +205,12 @@ impl Consumer {
 
     /// Whether a drain would find something now.
     pub fn has_drainable(&self) -> bool {
-        self.buffer.has_drainable(&self.subscription)
+        self.is_stepping() || self.buffer.has_drainable(&self.subscription)
     }
 
     /// Replaces the assignment; partitions that stay keep position, buffer and pause.
     pub fn assign(&self, partitions: &[TopicPartition]) {
+        self.settle();
         self.subscription.assign(partitions);
         self.moved();
     }
@@ -216,6 +237,7 @@ impl Consumer {
         offset: i64,
         leader_epoch: i32,
     ) -> Result<(), ConsumerError> {
+        self.settle();
         self.subscription.seek(partition, offset, leader_epoch)?;
         self.moved();
         Ok(())
@@ -228,6 +250,7 @@ impl Consumer {
         reset: OffsetReset,
     ) -> Result<(), ConsumerError> {
         self.all_assigned(partitions)?;
+        self.settle();
         for partition in partitions {
             self.subscription.request_reset(partition, reset)?;
         }
@@ -246,6 +269,7 @@ impl Consumer {
 
     fn set_paused(&self, partitions: &[TopicPartition], paused: bool) -> Result<(), ConsumerError> {
         self.all_assigned(partitions)?;
+        self.settle();
         for partition in partitions {
             self.subscription.set_paused(partition, paused)?;
         }
@@ -272,7 +296,7 @@ impl Consumer {
         &self,
         partition: &TopicPartition,
     ) -> Result<Option<FetchPosition>, ConsumerError> {
-        let position = self.subscription.position(partition)?;
+        let position = self.subscription().position(partition)?;
         if position.is_some() {
             return Ok(position);
         }
@@ -358,7 +382,7 @@ impl Consumer {
     /// As `notify`, unless the fetcher has nothing to do about it before the next answer. Store
     /// first, then load; the fetcher does it the other way round (see its `poll`), so one of the
     /// two sees the other.
-    fn emptied(&self) {
+    pub(crate) fn emptied(&self) {
         self.changed.store(true, Ordering::SeqCst);
         if self.attentive.load(Ordering::SeqCst) {
             self.notifier.notify();
@@ -375,6 +399,10 @@ impl Consumer {
 
     pub(crate) fn wake_fetcher(&self) {
         self.notifier.notify();
+    }
+
+    pub(crate) fn lock_in_hand(&self) -> MutexGuard<'_, Option<InHand>> {
+        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn lock_lookups(&self) -> MutexGuard<'_, VecDeque<LookupRequest>> {

@@ -34,7 +34,7 @@ pub struct Drained {
 
 /// How the draining of one record set ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+pub(crate) enum Stop {
     /// As many as wanted were taken; there is more.
     Full,
     Refused,
@@ -132,7 +132,11 @@ fn fail(
 }
 
 /// Takes at most `room` records out of one record set.
-fn take<S: RecordSink>(fetch: &mut CompletedFetch, room: usize, sink: &mut S) -> (usize, Stop) {
+pub(crate) fn take<S: RecordSink>(
+    fetch: &mut CompletedFetch,
+    room: usize,
+    sink: &mut S,
+) -> (usize, Stop) {
     let mut taken = 0;
     loop {
         fetch.pass_skipped();

@@ -8,9 +8,11 @@
 //! newer; but what begins with a record that nobody could take lets the others pass. It knows
 //! neither requests nor records; [`crate::drain`] does the draining.
 //!
-//! Lock order: this lock, then the subscription's. Nothing takes them the other way round.
+//! Lock order: what an iteration holds ([`crate::stepping`]), this lock, the subscription's. Nothing
+//! takes them the other way round.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -100,6 +102,8 @@ impl State {
 #[derive(Debug, Default)]
 pub struct FetchBuffer {
     state: Mutex<State>,
+    /// For who looks without the lock.
+    has_errors: AtomicBool,
 }
 
 impl FetchBuffer {
@@ -147,12 +151,36 @@ impl FetchBuffer {
         let mut state = self.lock();
         if !state.errors.iter().any(|queued| queued.error == error) {
             state.errors.push_back(QueuedError { error, about });
+            self.has_errors.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether an error waits to be raised by the next drain.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.has_errors.load(Ordering::Acquire)
+    }
+
+    /// Takes out what is served next, if it is open amid a batch and nothing is to be raised before.
+    pub(crate) fn take_amid_batch(
+        &self,
+        subscription: &Subscription,
+    ) -> Option<Box<CompletedFetch>> {
+        let mut state = self.lock();
+        if !state.errors.is_empty() || !state.queue.front()?.is_amid_batch() {
+            return None;
+        }
+        let assigned = subscription.lock();
+        let fetch = state.queue.front()?;
+        if standing(&assigned, fetch) == Standing::Current {
+            state.queue.pop_front()
+        } else {
+            None
         }
     }
 
     /// Begins a drain: its horizon (what arrives after this is left to the next one) with the first
     /// that [`Self::next`] would give, or the first error that still holds, whose partitions are
-    /// tried again from now on. An iteration begins one for each record, so this locks once.
+    /// tried again from now on. With one lock: there may be one drain for each record.
     pub(crate) fn begin(
         &self,
         subscription: &Subscription,
@@ -166,6 +194,7 @@ impl FetchBuffer {
                 return Err(queued.error);
             }
         }
+        self.has_errors.store(false, Ordering::Release);
         let horizon = state.sequence;
         let first = state.take_front(&assigned, only, horizon, &mut stale);
         Ok((horizon, first))

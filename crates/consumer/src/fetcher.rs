@@ -299,6 +299,7 @@ impl Role for Fetcher {
         self.decode.waiting.clear();
         self.in_flight.clear();
         self.nodes.clear();
+        self.shared.settle();
         self.shared.buffer.clear();
         self.shared.buffer.wake();
     }

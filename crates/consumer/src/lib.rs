@@ -41,6 +41,7 @@ mod poll_metrics;
 mod positions;
 mod range_reader;
 mod sink;
+mod stepping;
 mod subscription;
 mod survey;
 mod topic_partition;

@@ -50,7 +50,11 @@ impl Fetcher {
         }
         let answered = metadata.version != self.seen_metadata;
         self.seen_metadata = metadata.version;
+        // A new leader is to confirm where an iteration has come to, not where it began.
+        self.shared.settle();
         let leaderless = self.take_metadata(&metadata);
+        // Again: there was nothing to settle if a step was just being taken.
+        self.shared.settle();
         if answered && leaderless {
             // A look finds each such partition only once; an election may outlast it, and a topic
             // may get the partition later.

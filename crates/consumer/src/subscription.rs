@@ -11,19 +11,31 @@
 //! It does not know groups: who may own which partition is decided by the coordinator, which
 //! has the application's half assign like anyone else.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::assigned::Assigned;
+use crate::assigned::{Assigned, Changes};
 use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
 use crate::partition_state::{FetchPosition, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// The subscription state, shared. See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Subscription {
     assigned: Mutex<Assigned>,
+    changes: Arc<Changes>,
+}
+
+impl Default for Subscription {
+    fn default() -> Self {
+        let assigned = Assigned::default();
+        let changes = Arc::clone(assigned.changes());
+        Self {
+            assigned: Mutex::new(assigned),
+            changes,
+        }
+    }
 }
 
 impl Subscription {
@@ -31,6 +43,12 @@ impl Subscription {
     /// poisoned lock is entered all the same.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Assigned> {
         self.assigned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Grows with whatever may keep records that were taken out of the buffer from being handed out:
+    /// a new phase, assignment or pause of any partition. For who looks without the lock.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.count()
     }
 
     pub(crate) fn assign(&self, partitions: &[TopicPartition]) {

@@ -367,12 +367,7 @@ impl Consumer {
     }
 
     fn _records_handed_out(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self
-            .core(py)?
-            .consumer()
-            .metrics()
-            .records_consumed_total
-            .get())
+        Ok(self.core(py)?.consumer().records_handed_out())
     }
 
     /// Ends the waiting call, or the next one, with a `WakeupError`; from any thread.

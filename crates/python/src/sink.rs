@@ -44,7 +44,7 @@ pub(crate) struct Deserializers {
 }
 
 impl Deserializers {
-    fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.key.is_some() || self.value.is_some()
     }
 

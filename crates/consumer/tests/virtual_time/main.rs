@@ -12,4 +12,5 @@ mod model;
 mod positions;
 mod ranges;
 mod sessions;
+mod stepping;
 mod world;

@@ -8,7 +8,7 @@ use thalweg_records::Compression;
 
 use crate::batches::compressed;
 use crate::broker::Broker;
-use crate::world::{World, config, tp};
+use crate::world::{Taken, World, config, tp};
 
 const PARTITIONS: i32 = 4;
 
@@ -20,6 +20,9 @@ enum Step {
         codec: u8,
     },
     Drain {
+        max: u8,
+    },
+    Iterate {
         max: u8,
     },
     Seek {
@@ -50,6 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (partition.clone(), 1..40_u8, 0..5_u8)
             .prop_map(|(partition, count, codec)| Step::Append { partition, count, codec }),
         6 => (1..60_u8).prop_map(|max| Step::Drain { max }),
+        6 => (1..60_u8).prop_map(|max| Step::Iterate { max }),
         1 => (partition.clone(), 0..30_u8).prop_map(|(partition, back)| Step::Seek { partition, back }),
         1 => partition.clone().prop_map(Step::Pause),
         1 => partition.clone().prop_map(Step::Resume),
@@ -104,6 +108,7 @@ impl Model {
                 world.broker.append("t", partition, self.end[at], batch);
             }
             Step::Drain { max } => self.drain(usize::from(max)),
+            Step::Iterate { max } => self.iterate(max),
             Step::Seek { partition, back } => {
                 let at = partition as usize;
                 self.next[at] = (self.next[at] - i64::from(back)).max(0);
@@ -159,23 +164,33 @@ impl Model {
             .drain(max)
             .expect("nothing here is an error for the application");
         assert!(got.records.len() <= max);
-        for record in &got.records {
-            let at = record.partition as usize;
-            assert!(!self.paused[at], "a paused partition hands nothing out");
-            assert_eq!(record.offset, self.next[at], "no gap, no double");
-            assert!(
-                record
-                    .value
-                    .starts_with(record.offset.to_string().as_bytes())
-            );
-            self.next[at] += 1;
-        }
+        self.expect(&got.records);
         for partition in 0..PARTITIONS {
             if let Ok(Some(position)) = self.world.consumer.subscription().position(&tp(partition))
                 && got.records.iter().any(|r| r.partition == partition)
             {
                 assert_eq!(position.offset, self.next[partition as usize], "they agree");
             }
+        }
+    }
+
+    /// Without looking at a position in between: that would put everything in order.
+    fn iterate(&mut self, max: u8) {
+        for _ in 0..max {
+            let got = self.world.step().expect("nothing here is an error");
+            assert!(got.records.len() <= 1);
+            self.expect(&got.records);
+        }
+    }
+
+    fn expect(&mut self, records: &[Taken]) {
+        for record in records {
+            let at = record.partition as usize;
+            assert!(!self.paused[at], "a paused partition hands nothing out");
+            assert_eq!(record.offset, self.next[at], "no gap, no double");
+            let offset = record.offset.to_string();
+            assert!(record.value.starts_with(offset.as_bytes()));
+            self.next[at] += 1;
         }
     }
 

@@ -318,6 +318,15 @@ impl World {
         Ok(collected)
     }
 
+    /// As an iteration does it.
+    pub(crate) fn step(&mut self) -> Result<Collected, ConsumerError> {
+        let mut collected = Collected::default();
+        let drained = self.consumer.step(&mut collected)?;
+        assert_eq!(drained.records, collected.records.len());
+        collected.drained = drained;
+        Ok(collected)
+    }
+
     /// Drains and fetches until nothing comes any more, also after the longest wait of a fetch.
     pub(crate) fn drain_all(&mut self) -> Vec<Taken> {
         let mut all = Vec::new();

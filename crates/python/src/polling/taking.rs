@@ -76,7 +76,12 @@ impl Core {
             return Ok(None);
         }
         let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
-        let drained = self.consumer().drain_only(only, 1, &mut sink);
+        // A deserializer is foreign code: it may ask for a position.
+        let drained = if only.is_empty() && !self.hooks.deserializers.any() {
+            self.consumer().step(&mut sink)
+        } else {
+            self.consumer().drain_only(only, 1, &mut sink)
+        };
         let (record, ended) = (sink.record, sink.ended);
         self.note_drained(&drained);
         settled(py, drained, ended)?;

@@ -1,0 +1,139 @@
+//! One record at a time: what an iteration drains.
+//!
+//! ```text
+//!  fetch buffer              in hand                      sink
+//!  [P0 1000 | P1 ...]  -->   P0 1000  --step()--> one record, one record, ...
+//!            <--settle()--   P0 400     anything else comes: the position is moved over the 600
+//! ```
+//! Amid a batch a step costs neither the buffer's lock nor the subscription's. Between two of them
+//! the record set is in hand, outside of the buffer, and the subscription's position stays where the
+//! first of them began; whoever reads or changes anything settles first ([`Consumer::settle`]), so
+//! nobody sees that. What changes while a step's sink is at work, when there is nothing to settle,
+//! is seen by the step itself ([`Subscription::changes`]).
+//!
+//! The lock of what is in hand is taken first: see [`crate::fetch_buffer`].
+
+use crate::completed_fetch::CompletedFetch;
+use crate::consumer::Consumer;
+use crate::drain::{Drained, Stop, take};
+use crate::error::ConsumerError;
+use crate::partition_state::FetchPosition;
+use crate::sink::RecordSink;
+#[cfg(doc)]
+use crate::subscription::Subscription;
+
+/// The record set that steps are taken through.
+#[derive(Debug)]
+pub(crate) struct InHand {
+    fetch: Box<CompletedFetch>,
+    /// Where the subscription's position stands.
+    from: i64,
+    taken: u64,
+    /// The subscription's, when it was taken out of the buffer.
+    changes: u64,
+}
+
+impl Consumer {
+    /// As [`Consumer::drain`] of one record, for who will come for the next; one thread at a time.
+    /// The sink runs no foreign code: a position read from within it is that of an earlier step.
+    pub fn step<S: RecordSink>(&self, sink: &mut S) -> Result<Drained, ConsumerError> {
+        // Taken out, so that no lock is held while the sink builds its record.
+        let in_hand = self.lock_in_hand().take();
+        if let Some(in_hand) = in_hand
+            && let Some(drained) = self.step_on(in_hand, sink)
+        {
+            return Ok(drained);
+        }
+        let drained = self.drain_settled(&[], 1, sink);
+        if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
+            self.take_in_hand();
+        }
+        drained
+    }
+
+    /// A step through this record set. None where that may not be or there is no further step in it;
+    /// it is in the buffer again then.
+    fn step_on<S: RecordSink>(&self, mut in_hand: InHand, sink: &mut S) -> Option<Drained> {
+        let changes = in_hand.changes;
+        let may_go_on = changes == self.subscription.changes()
+            && !self.buffer.has_errors()
+            && in_hand.fetch.is_amid_batch();
+        if !may_go_on {
+            self.put_in_hand(in_hand);
+            self.settle();
+            return None;
+        }
+        let (records, stop) = take(&mut in_hand.fetch, 1, sink);
+        in_hand.taken += records as u64;
+        self.put_in_hand(in_hand);
+        if stop != Stop::Full || self.subscription.changes() != changes {
+            self.settle();
+        }
+        (records > 0 || stop == Stop::Refused).then_some(Drained {
+            records,
+            refused: stop == Stop::Refused,
+            freed: false,
+        })
+    }
+
+    /// Takes what steps can be taken through out of the buffer.
+    fn take_in_hand(&self) {
+        let changes = self.subscription.changes();
+        if let Some(fetch) = self.buffer.take_amid_batch(&self.subscription) {
+            let from = fetch.next_offset;
+            self.put_in_hand(InHand {
+                fetch,
+                from,
+                taken: 0,
+                changes,
+            });
+        }
+    }
+
+    fn put_in_hand(&self, in_hand: InHand) {
+        // Nothing is there, unless two threads take steps.
+        let before = self.lock_in_hand().replace(in_hand);
+        if let Some(before) = before {
+            self.give_back(before);
+        }
+    }
+
+    /// Moves the position over the steps that were taken and puts the rest back into the buffer.
+    pub(crate) fn settle(&self) {
+        // Locked to the end: who comes meanwhile is to see it done.
+        let mut slot = self.lock_in_hand();
+        if let Some(in_hand) = slot.take() {
+            self.give_back(in_hand);
+        }
+    }
+
+    fn give_back(&self, in_hand: InHand) {
+        let fetch = in_hand.fetch;
+        self.metrics.records_consumed_total.add(in_hand.taken);
+        let to = FetchPosition {
+            offset: fetch.next_offset,
+            leader_epoch: fetch.leader_epoch,
+        };
+        let (index, stamp, from) = (fetch.index, fetch.stamp, in_hand.from);
+        let mut assigned = self.subscription.lock();
+        let holds = assigned.advance(index, &fetch.partition, stamp, from, to);
+        drop(assigned);
+        if holds {
+            self.buffer.put_back(fetch);
+        } else {
+            drop(fetch);
+            self.emptied();
+        }
+    }
+
+    /// Whether steps are being taken through a record set.
+    pub(crate) fn is_stepping(&self) -> bool {
+        self.lock_in_hand().is_some()
+    }
+
+    /// Records that were handed out so far, by whatever call.
+    pub fn records_handed_out(&self) -> u64 {
+        self.settle();
+        self.metrics.records_consumed_total.get()
+    }
+}
