@@ -47,10 +47,21 @@ impl PollWatch {
 
     /// The last poll that was inside has ended.
     pub fn end(&self) {
-        if self.watched.load(Ordering::Relaxed) {
+        if self.is_watched() {
             self.note(clock::now());
         } else {
             self.last.store(UNWATCHED, Ordering::Relaxed);
+        }
+    }
+
+    pub fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    /// A poll that took no time worth the name.
+    pub fn passed(&self, now: Instant) {
+        if self.is_watched() {
+            self.note(now);
         }
     }
 
@@ -112,6 +123,19 @@ mod tests {
         drop(polling);
         let now = pass(299).await;
         assert_eq!(watch.overdue_at(LIMIT, now), returned + LIMIT);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_that_only_passed_counts_if_polls_are_watched() {
+        let watch = PollWatch::new();
+        watch.watch(clock::now());
+        let passed = pass(200).await;
+        watch.passed(passed);
+        let now = pass(200).await;
+        assert_eq!(watch.overdue_at(LIMIT, now), passed + LIMIT);
+        watch.unwatch();
+        watch.passed(now);
+        assert_eq!(watch.overdue_at(LIMIT, now), passed + LIMIT, "not noted");
     }
 
     #[tokio::test(start_paused = true)]

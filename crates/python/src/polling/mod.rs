@@ -51,6 +51,11 @@ impl ConsumerHooks {
             on_consume: read("on_consume")?,
         })
     }
+
+    /// Whether foreign code sees each record before it is handed out.
+    fn are_called(&self) -> bool {
+        self.deserializers.any() || self.on_consume.is_some()
+    }
 }
 
 /// The coordinator's work was done last: all of it, or what a call does that is no poll.
@@ -400,12 +405,44 @@ impl Core {
         errors::consumer(py, &self.consumer().position_timeout(partition, &metadata))
     }
 
+    /// [`Self::next`] where there is nothing to do but to hand out a record: nearly every step. What
+    /// is left to the general way gives None.
+    ///
+    /// No time is spent in here, so one look at the clock says whether the coordinator's work is due
+    /// and when the application left.
+    fn next_at_once<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.step_counts.load(Ordering::Relaxed) || self.hooks.are_called() {
+            return Ok(None);
+        }
+        let mut state = self.enter(py)?;
+        self.check(py)?;
+        if state.failure.is_some() || self.has_news(&state.polled) {
+            return Ok(None);
+        }
+        let (watch, due) = (self.client.poll_watch(), state.polled.due);
+        let now = (watch.is_watched() || due.is_some()).then(Instant::now);
+        if due.is_some_and(|at| now.is_some_and(|now| at <= now)) {
+            return Ok(None);
+        }
+        let taken = state.taken(&mut |state| self.take_one(py, state, &[]))?;
+        let Some(Offered::Record(record)) = taken else {
+            return Ok(None);
+        };
+        if let Some(now) = now {
+            watch.passed(now);
+        }
+        Ok(Some(record))
+    }
+
     /// The next record, the position moved past it and no further.
     pub(crate) fn next<'py>(
         &self,
         py: Python<'py>,
         deadline: Option<Instant>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if let Some(record) = self.next_at_once(py)? {
+            return Ok(Some(record));
+        }
         let _polling = self.client.poll_watch().enter();
         let _counted = self.counts_step().then(|| self.client.count_poll());
         loop {
