@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.support import java
+from tests.support.examples import example
 from tests.support.paths import PEERS_PYTHON, ROOT, made
 
 RECORDS = ROOT / "tests" / "conformance" / "records"
@@ -18,8 +19,7 @@ RECORDS = ROOT / "tests" / "conformance" / "records"
 def written() -> Path:
     """A folder of our batches, each with the text of what it holds."""
     folder = Path(tempfile.mkdtemp(prefix="thalweg-batches-"))
-    example = ["--package", "thalweg-records", "--example", "write_golden"]
-    subprocess.run(["cargo", "run", "--quiet", *example, "--", str(folder)], cwd=ROOT, check=True)
+    subprocess.run([example("write_golden"), str(folder)], check=True)
     return folder
 
 

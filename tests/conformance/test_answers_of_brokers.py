@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import subprocess
 
+from tests.support.examples import example
 from tests.support.kafka import RealKafka
-from tests.support.paths import ROOT
 from thalweg import EmbeddedBroker
 
 # Answers that are another's, and why.
@@ -52,10 +52,9 @@ def test_raw_answers_are_kafkas() -> None:
 
 def answers_of(servers: str) -> dict[str, list[str]]:
     """The lines of each answer."""
-    example = ["--package", "thalweg-broker", "--example", "answers"]
-    command = ["cargo", "run", "--quiet", *example, "--", servers]
+    command = [example("answers"), servers]
     printed = subprocess.run(
-        command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600
+        command, check=True, capture_output=True, text=True, timeout=600
     ).stdout
     printed = PACE.sub("", TOPIC_ID.sub("topic_id: ID,", MESSAGE.sub(r"\1: ?", printed)))
     found: dict[str, list[str]] = {}

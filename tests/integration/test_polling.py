@@ -258,6 +258,17 @@ def test_wakeup_ends_a_waiting_poll(broker: Broker, clients: Clients) -> None:
     assert [each.value for each in read(consumer, 3)] == values
 
 
+def test_wakeup_ends_the_next_step_of_an_iteration_too(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("wakeup")
+    fill(clients, broker, topic, 50, linger_ms=200)  # one batch
+    consumer = clients.consumer(broker, topic)
+    assert [next(consumer).offset for _ in range(3)] == [0, 1, 2]
+    consumer.wakeup()
+    with pytest.raises(WakeupError):
+        next(consumer)
+    assert [next(consumer).offset for _ in range(3)] == [3, 4, 5]
+
+
 def test_a_second_thread_is_turned_away(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("second")
     consumer = clients.consumer(broker, topic)

@@ -154,11 +154,16 @@ def test_no_partition_goes_while_records_are_in_work(group: Group) -> None:
     assert any(what == "revoked" for what, _ in heard.events)
 
 
-def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> None:
+def send_a_batch_each(group: Group) -> None:
+    """A thousand records to each partition."""
     producer = group.clients.producer(group.broker, linger_ms=1_000)
-    for number in range(4_000):  # a batch for each partition
+    for number in range(1_000 * PARTITIONS):
         producer.send(group.topic, b"%d" % number, partition=number % PARTITIONS)
     producer.flush(30)
+
+
+def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> None:
+    send_a_batch_each(group)
     first = group.join(block_rebalance_on_poll=True, consumer_timeout_ms=30_000)
     for _ in range(5):
         next(first)
@@ -175,6 +180,21 @@ def test_a_rebalance_is_allowed_amid_the_batch_of_an_iteration(group: Group) -> 
         first.allow_rebalance()
         next(first)
         second.poll(20)
+
+
+def test_each_step_through_a_batch_counts_as_a_poll(group: Group) -> None:
+    send_a_batch_each(group)
+    heard = Heard()
+    limits = {"max_poll_interval_ms": 1_000, "enable_auto_commit": False}
+    member = group.join(heard, consumer_timeout_ms=30_000, **limits)
+    for _ in range(10):
+        next(member)
+        time.sleep(0.4)
+    assert heard.events == [("assigned", list(range(PARTITIONS)))]
+    time.sleep(2)
+    for _ in range(20):
+        next(member)
+    assert ("lost", list(range(PARTITIONS))) in heard.events
 
 
 def test_what_was_lost_goes_though_records_are_in_work(group: Group) -> None:

@@ -225,8 +225,8 @@ impl Assigned {
     /// is worthless now.
     ///
     /// The I/O thread may have begun to validate the position while its records were handed out
-    /// without a lock. They are out, so the position moves all the same, within its phase; the
-    /// new stamp makes the question about the old position stale.
+    /// without a lock. They are out, so the position moves all the same; the new stamp makes the
+    /// question about the old one stale, and what was confirmed of that is asked of this one.
     pub(crate) fn advance(
         &mut self,
         index: usize,

@@ -162,6 +162,7 @@ impl Consumer {
         self.drain_settled(only, records_max, sink)
     }
 
+    /// [`Self::drain_only`] where nothing is in hand.
     pub(crate) fn drain_settled<S: RecordSink>(
         &self,
         only: &[TopicPartition],

@@ -7,9 +7,9 @@
 //! ```
 //! Amid a batch a step costs neither the buffer's lock nor the subscription's. Between two of them
 //! the record set is in hand, outside of the buffer, and the subscription's position stays where the
-//! first of them began; whoever reads or changes anything settles first ([`Consumer::settle`]), so
-//! nobody sees that. What changes while a step's sink is at work, when there is nothing to settle,
-//! is seen by the step itself ([`Subscription::changes`]).
+//! first of them began; whoever reads a position, or changes what may be handed out, settles first
+//! ([`Consumer::settle`]). Other changes, and those made while a step's sink is at work and there is
+//! nothing to settle, are noted ([`Subscription::changes`]) and end these steps.
 //!
 //! The lock of what is in hand is taken first: see [`crate::fetch_buffer`].
 
@@ -17,6 +17,7 @@ use crate::completed_fetch::CompletedFetch;
 use crate::consumer::Consumer;
 use crate::drain::{Drained, Stop, take};
 use crate::error::ConsumerError;
+use crate::fetch_buffer::FetchBuffer;
 use crate::partition_state::FetchPosition;
 use crate::sink::RecordSink;
 #[cfg(doc)]
@@ -65,14 +66,22 @@ impl Consumer {
         }
         let (records, stop) = take(&mut in_hand.fetch, 1, sink);
         in_hand.taken += records as u64;
+        if stop == Stop::Refused {
+            let slot = self.lock_in_hand();
+            self.give_back(in_hand, FetchBuffer::put_last);
+            drop(slot);
+            return Some(Drained {
+                refused: true,
+                ..Drained::default()
+            });
+        }
         self.put_in_hand(in_hand);
         if stop != Stop::Full || self.subscription.changes() != changes {
             self.settle();
         }
-        (records > 0 || stop == Stop::Refused).then_some(Drained {
+        (records > 0).then_some(Drained {
             records,
-            refused: stop == Stop::Refused,
-            freed: false,
+            ..Drained::default()
         })
     }
 
@@ -94,7 +103,7 @@ impl Consumer {
         // Nothing is there, unless two threads take steps.
         let before = self.lock_in_hand().replace(in_hand);
         if let Some(before) = before {
-            self.give_back(before);
+            self.give_back(before, FetchBuffer::put_back);
         }
     }
 
@@ -103,11 +112,11 @@ impl Consumer {
         // Locked to the end: who comes meanwhile is to see it done.
         let mut slot = self.lock_in_hand();
         if let Some(in_hand) = slot.take() {
-            self.give_back(in_hand);
+            self.give_back(in_hand, FetchBuffer::put_back);
         }
     }
 
-    fn give_back(&self, in_hand: InHand) {
+    fn give_back(&self, in_hand: InHand, put: fn(&FetchBuffer, Box<CompletedFetch>)) {
         let fetch = in_hand.fetch;
         self.metrics.records_consumed_total.add(in_hand.taken);
         let to = FetchPosition {
@@ -119,7 +128,7 @@ impl Consumer {
         let holds = assigned.advance(index, &fetch.partition, stamp, from, to);
         drop(assigned);
         if holds {
-            self.buffer.put_back(fetch);
+            put(&self.buffer, fetch);
         } else {
             drop(fetch);
             self.emptied();

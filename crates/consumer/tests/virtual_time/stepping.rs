@@ -1,4 +1,4 @@
-//! One record at a time, the record set held outside of the buffer between two steps.
+//! One record at a time, the record set in hand, outside of the buffer, between two steps.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,14 +180,15 @@ fn an_error_is_raised_by_the_next_step() {
 #[test]
 fn a_record_that_is_refused_is_offered_once_a_step() {
     for taken in 1..9 {
-        let mut world = of_two_batches(1);
+        let mut world = of_two_batches(2);
         steps(&mut world, taken);
         let mut sink = RefusingOnce::default();
         let drained = world.consumer.step(&mut sink).expect("refused");
         assert_eq!((drained.records, drained.refused), (0, true));
         assert_eq!(sink.offered, 1);
-        let at = taken as i64;
-        assert_eq!(steps(&mut world, 20 - taken), of(0, at..20));
+        let rest = of(0, taken as i64..20);
+        let expected = [of(1, 0..20), rest].concat();
+        assert_eq!(steps(&mut world, 40 - taken), expected, "others pass it");
     }
 }
 
@@ -276,7 +277,7 @@ fn a_cut_that_is_told_of_during_a_step_is_found_out() {
 }
 
 #[test]
-fn what_is_held_goes_when_the_consumer_is_closed() {
+fn what_is_in_hand_goes_when_the_consumer_is_closed() {
     let mut world = of_two_batches(1);
     steps(&mut world, 4);
     world.fetcher.abort(world.now);

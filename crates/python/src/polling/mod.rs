@@ -1,9 +1,11 @@
-//! The polling half of a consumer: hooks, looks, waits. What a look takes is in [`taking`].
+//! The polling half of a consumer: hooks, looks, waits. What a look takes is in [`taking`], the steps
+//! of an iteration are in [`iteration`].
 //!
 //! ```text
 //! loop: before_poll hook if due -> register the waker -> take -> wait until woken or due
 //! ```
 
+mod iteration;
 mod taking;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,7 +55,7 @@ impl ConsumerHooks {
     }
 
     /// Whether foreign code sees each record before it is handed out.
-    fn are_called(&self) -> bool {
+    fn see_records(&self) -> bool {
         self.deserializers.any() || self.on_consume.is_some()
     }
 }
@@ -65,6 +67,12 @@ struct Done {
     seen: u64,
     /// When it is to be done again.
     due: Option<Instant>,
+}
+
+impl Done {
+    fn is_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|at| at <= now)
+    }
 }
 
 /// What only the polling thread touches.
@@ -162,21 +170,6 @@ impl Core {
         }
     }
 
-    /// Whether this step of an iteration is a poll in the metrics. One a batch is: the others look
-    /// at no clock.
-    pub(crate) fn counts_step(&self) -> bool {
-        let counts = self.step_counts.load(Ordering::Relaxed);
-        if counts {
-            self.step_counts.store(false, Ordering::Relaxed);
-        }
-        counts
-    }
-
-    /// After a step that gave nothing, too.
-    pub(crate) fn count_next_step(&self) {
-        self.step_counts.store(true, Ordering::Relaxed);
-    }
-
     pub(crate) fn hold(&self, held: bool) {
         self.held.store(held, Ordering::Relaxed);
     }
@@ -235,7 +228,7 @@ impl Core {
         };
         let seen = self.client.reentries();
         let done = state.done(polls);
-        let due = done.due.is_some_and(|at| at <= Instant::now());
+        let due = done.due.is_some() && done.is_due(Instant::now());
         if !due && !self.has_news(done) {
             return Ok(state);
         }
@@ -403,58 +396,6 @@ impl Core {
     pub(crate) fn position_timeout(&self, py: Python<'_>, partition: &TopicPartition) -> PyErr {
         let metadata = self.client.view().metadata().snapshot();
         errors::consumer(py, &self.consumer().position_timeout(partition, &metadata))
-    }
-
-    /// [`Self::next`] where there is nothing to do but to hand out a record: nearly every step. What
-    /// is left to the general way gives None.
-    ///
-    /// No time is spent in here, so one look at the clock says whether the coordinator's work is due
-    /// and when the application left.
-    fn next_at_once<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if self.step_counts.load(Ordering::Relaxed) || self.hooks.are_called() {
-            return Ok(None);
-        }
-        let mut state = self.enter(py)?;
-        self.check(py)?;
-        if state.failure.is_some() || self.has_news(&state.polled) {
-            return Ok(None);
-        }
-        let (watch, due) = (self.client.poll_watch(), state.polled.due);
-        let now = (watch.is_watched() || due.is_some()).then(Instant::now);
-        if due.is_some_and(|at| now.is_some_and(|now| at <= now)) {
-            return Ok(None);
-        }
-        let taken = state.taken(&mut |state| self.take_one(py, state, &[]))?;
-        let Some(Offered::Record(record)) = taken else {
-            return Ok(None);
-        };
-        if let Some(now) = now {
-            watch.passed(now);
-        }
-        Ok(Some(record))
-    }
-
-    /// The next record, the position moved past it and no further.
-    pub(crate) fn next<'py>(
-        &self,
-        py: Python<'py>,
-        deadline: Option<Instant>,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if let Some(record) = self.next_at_once(py)? {
-            return Ok(Some(record));
-        }
-        let _polling = self.client.poll_watch().enter();
-        let _counted = self.counts_step().then(|| self.client.count_poll());
-        loop {
-            match self.poll_with(py, deadline, |state| self.take_one(py, state, &[]))? {
-                Some(Offered::Record(record)) => return Ok(Some(record)),
-                Some(Offered::Kept) => {}
-                None => {
-                    self.count_next_step();
-                    return Ok(None);
-                }
-            }
-        }
     }
 
     /// All that is buffered, as columns.
