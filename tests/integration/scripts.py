@@ -86,8 +86,7 @@ class Script:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
-        for reader in self._readers:
-            reader.join()
+        self._read_to_the_end()
 
     def wait_for(self, line: str) -> None:
         """Waits until the program has printed a line."""
@@ -96,6 +95,8 @@ class Script:
             self._limit_s,
             what=lambda: f"{line!r} of {self._out}\n{''.join(self._err)}",
         )
+        if f"{line}\n" not in self._out:
+            self._read_to_the_end()  # it has ended, which may be seen before its last line
         assert f"{line}\n" in self._out, f"it ended without {line!r}: {''.join(self._err)}"
 
     def interrupt(self) -> None:
@@ -109,13 +110,15 @@ class Script:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGABRT)  # faulthandler prints the stacks
             self.process.wait()
-            for reader in self._readers:
-                reader.join()
+            self._read_to_the_end()
             raise AssertionError(f"it hangs: {''.join(self._out)}\n{''.join(self._err)}") from None
-        for reader in self._readers:
-            reader.join()
+        self._read_to_the_end()
         took = time.monotonic() - self._started
         return Ended(code, "".join(self._out), "".join(self._err), took)
+
+    def _read_to_the_end(self) -> None:
+        for reader in self._readers:
+            reader.join()
 
 
 def start(source: str, *arguments: object, limit_s: float = LIMIT_S) -> Script:

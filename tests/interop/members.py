@@ -98,8 +98,14 @@ class Member:
                 stderr=errors,
             )
 
+    def lines(self) -> list[str]:
+        """The last lines that it wrote down."""
+        if not self.file.exists():
+            return []
+        return self.file.read_text(encoding="utf-8").splitlines()[-20:]
+
     def errors(self) -> str:
-        """The end of what it printed."""
+        """The end of what it printed, its client's log among it."""
         return self._errors.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
@@ -150,6 +156,12 @@ class Crew:
             assert member.process.poll() is None, member.errors()
         self.history.update(member.file for member in self.members)
         return self.history
+
+    def tell(self) -> str:
+        """What the living wrote down and printed, for the error of a wait that failed."""
+        return "\n".join(
+            f"{member.file.name}: {member.lines()}\n{member.errors()}" for member in self.living()
+        )
 
     def have_joined(self) -> bool:
         """Whether each member has been given its partitions once."""

@@ -75,13 +75,18 @@ def read_as_they_come(
     step = scaled(100_000, minimum=1000)
     for number, client in enumerate(clients, 1):
         group.join(client)
-        wait_until(group.is_settled, LIMIT_S, every=0.1, what=f"{client} with its share")
+        wait_until(
+            group.is_settled,
+            LIMIT_S,
+            every=0.1,
+            what=lambda client=client: f"{client} with its share, after {group.tell()}",
+        )
         send(producer, topic, range(step))
         wait_until(
             functools.partial(has_read, group, number * step),
             LIMIT_S,
             every=0.1,
-            what=lambda: f"all read, after {group.count()}",
+            what=lambda: f"all read, after {group.count()} and {group.tell()}",
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import logging
 import struct
 import sys
 import threading
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 HEARTBEAT_MS = 500
+FIRST_MS = 3000  # a poll of who owns nothing
 POLL_RECORDS = 1000  # of confluent-kafka, between two commits
 CONSUMER = "consumer"  # what group.protocol calls KIP-848's
 
@@ -94,7 +96,10 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
     consumer.subscribe([arguments["topic"]], listener=Told())
     while not ended.is_set():
         offsets = {}
-        for where, records in consumer.poll(timeout_ms=100).items():
+        # kafka-python 3.0 joins before it knows the topic's partitions and then once more; where a
+        # poll's time ends while that second SyncGroup is under way, its answer is dropped and never
+        # asked for again.
+        for where, records in consumer.poll(timeout_ms=100 if log.owned else FIRST_MS).items():
             log.read(where.partition, [each.offset for each in records])
             offsets[where] = library.OffsetAndMetadata(records[-1].offset + 1, "", -1)
         try:
@@ -273,6 +278,7 @@ def main() -> None:
         sys.stdin.read()
         ended.set()
 
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     threading.Thread(target=wait, daemon=True).start()
     with open(arguments["file"], "w", encoding="utf-8") as file:
         log = Log(file, arguments["number"])
