@@ -83,14 +83,25 @@ pub(crate) struct CompletedFetch {
     pub(crate) stamp: u64,
     /// Where the partition stood in the table of the assigned ones when this was last drained.
     pub(crate) index: usize,
-    /// Order of arrival.
-    pub(crate) sequence: u64,
+    /// The subscription's, when this was last found to be wanted.
+    pub(crate) changes: u64,
+    /// Its place among those in the buffer, which sets it: order of arrival, and 0 for leftovers.
+    pub(crate) rank: u64,
     pub(crate) next_offset: i64,
     /// Leader epoch of the batch before `next_offset`, whatever it held; -1 if unknown.
     pub(crate) leader_epoch: i32,
     pub(crate) slots: VecDeque<Slot>,
     /// The frame that `Ready` slots are slices of; shared with the answer's other partitions.
     pub(crate) frame: Arc<Charge>,
+}
+
+/// What was found when a partition's part of an answer was judged to be wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) stamp: u64,
+    pub(crate) from: FetchPosition,
+    /// The subscription's.
+    pub(crate) changes: u64,
 }
 
 /// What opening a record set needs to know.
@@ -107,8 +118,11 @@ impl CompletedFetch {
     /// Walks the batches of `data` once; what takes a codec is put into `jobs`.
     pub(crate) fn open(
         partition: TopicPartition,
-        stamp: u64,
-        from: FetchPosition,
+        Wanted {
+            stamp,
+            from,
+            changes,
+        }: Wanted,
         data: Bytes,
         mut context: OpenContext<'_>,
         jobs: &mut VecDeque<DecodeJob>,
@@ -117,7 +131,8 @@ impl CompletedFetch {
             partition,
             stamp,
             index: usize::MAX,
-            sequence: 0,
+            changes,
+            rank: 0,
             next_offset: from.offset,
             leader_epoch: from.leader_epoch,
             slots: VecDeque::new(),

@@ -18,7 +18,7 @@ use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse, NodeEndpoin
 use thalweg_protocol::{DecodeError, ErrorCode, Str};
 
 use crate::aborted::AbortedFilter;
-use crate::completed_fetch::{CompletedFetch, OpenContext};
+use crate::completed_fetch::{CompletedFetch, OpenContext, Wanted};
 use crate::error::ConsumerError;
 use crate::fetch_request::QUIET;
 use crate::fetcher::{FetchInFlight, Fetcher};
@@ -31,11 +31,8 @@ use crate::topic_partition::TopicPartition;
 /// What remains to be done for a partition once its state was looked at.
 enum Outcome {
     Nothing,
-    /// Its records go into the buffer, under this stamp, from this position on.
-    Open {
-        stamp: u64,
-        from: FetchPosition,
-    },
+    /// Its records go into the buffer.
+    Open(Wanted),
     Raise(ConsumerError, u64),
 }
 
@@ -184,7 +181,7 @@ impl Fetcher {
                     .buffer
                     .push_error(error, vec![(partition, stamp)]);
             }
-            Outcome::Open { stamp, from } => {
+            Outcome::Open(wanted) => {
                 let records = data.records.take().unwrap_or_default();
                 self.shared
                     .metrics
@@ -208,8 +205,7 @@ impl Fetcher {
                 };
                 let fetch = CompletedFetch::open(
                     partition,
-                    stamp,
-                    from,
+                    wanted,
                     records,
                     context,
                     &mut self.decode.waiting,
@@ -242,6 +238,7 @@ impl Fetcher {
         now: Instant,
     ) -> Outcome {
         let mut assigned = self.shared.subscription.lock();
+        let changes = assigned.changes().count();
         let Some(state) = assigned.edit(partition) else {
             return self.stale();
         };
@@ -250,7 +247,12 @@ impl Fetcher {
         };
         let code = ErrorCode(data.error_code);
         if code == ErrorCode::NONE {
-            return self.accept(node, state, data, from, now);
+            let wanted = Wanted {
+                stamp,
+                from,
+                changes,
+            };
+            return self.accept(node, state, data, wanted, now);
         }
         let retry_at = now + self.backoff.after(state.attempts);
         let error = match code {
@@ -302,7 +304,7 @@ impl Fetcher {
         node: NodeId,
         state: &mut PartitionState,
         data: &PartitionData,
-        from: FetchPosition,
+        wanted: Wanted,
         now: Instant,
     ) -> Outcome {
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
@@ -322,10 +324,7 @@ impl Fetcher {
             return Outcome::Nothing;
         }
         state.buffered = true;
-        Outcome::Open {
-            stamp: state.stamp,
-            from,
-        }
+        Outcome::Open(wanted)
     }
 
     fn stale(&self) -> Outcome {

@@ -42,6 +42,10 @@ impl DecodeCell {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn fill(&self, outcome: Result<ReadyBatch, Fault>) {
+        *self.lock() = Some(outcome);
+    }
+
     pub(crate) fn is_done(&self) -> bool {
         self.lock().is_some()
     }
@@ -171,11 +175,11 @@ impl Job for DecodeJob {
         }
         let rest = self.split_off(count);
         let compressed_bytes = self.compressed_bytes;
-        let buffer = self.buffer.take();
+        let (buffer, stamp) = (self.buffer.take(), self.stamp);
         // The frame and the room are given back before anybody looks.
         drop(self);
         if let Some(buffer) = buffer {
-            buffer.wake();
+            buffer.decoded(stamp);
         }
         DecodeDone {
             compressed_bytes,
@@ -213,7 +217,7 @@ impl DecodeJob {
         let bytes = outcome
             .as_ref()
             .map_or(0, |ready| ready.batch.records.len());
-        *cell.lock() = Some(outcome);
+        cell.fill(outcome);
         bytes
     }
 }

@@ -117,7 +117,7 @@ impl Consumer {
     }
 
     fn give_back(&self, in_hand: InHand, put: fn(&FetchBuffer, Box<CompletedFetch>)) {
-        let fetch = in_hand.fetch;
+        let mut fetch = in_hand.fetch;
         self.metrics.records_consumed_total.add(in_hand.taken);
         let to = FetchPosition {
             offset: fetch.next_offset,
@@ -126,6 +126,7 @@ impl Consumer {
         let (index, stamp, from) = (fetch.index, fetch.stamp, in_hand.from);
         let mut assigned = self.subscription.lock();
         let holds = assigned.advance(index, &fetch.partition, stamp, from, to);
+        fetch.changes = assigned.changes().count();
         drop(assigned);
         if holds {
             put(&self.buffer, fetch);
