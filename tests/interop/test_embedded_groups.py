@@ -79,7 +79,7 @@ def read_as_they_come(
             group.is_settled,
             LIMIT_S,
             every=0.1,
-            what=lambda client=client: f"{client} with its share, after {group.tell()}",
+            what=functools.partial(no_share, group, client),
         )
         send(producer, topic, range(step))
         wait_until(
@@ -88,6 +88,10 @@ def read_as_they_come(
             every=0.1,
             what=lambda: f"all read, after {group.count()} and {group.tell()}",
         )
+
+
+def no_share(group: Crew, client: str) -> str:
+    return f"{client} with its share, after {group.tell()}"
 
 
 def has_read(group: Crew, count: int) -> bool:
