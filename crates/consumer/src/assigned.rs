@@ -63,6 +63,11 @@ impl Assigned {
         self.next_stamp
     }
 
+    /// Grows with whatever makes answers and record sets stale: a new phase, a partition given away.
+    pub(crate) fn last_stamp(&self) -> u64 {
+        self.next_stamp
+    }
+
     pub(crate) fn changes(&self) -> &Arc<Changes> {
         &self.changes
     }
@@ -195,6 +200,8 @@ impl Assigned {
             in_session: gone.in_session,
             counted_at: gone.counted_at,
         }));
+        // Nobody has it: for who compares, as what is buffered of those that are gone is stale.
+        self.next_stamp += 1;
         let handles = self.partitions.values().enumerate();
         self.indexes = handles
             .map(|(index, state)| (state.handle, index))

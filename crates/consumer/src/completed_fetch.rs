@@ -21,6 +21,8 @@ use thalweg_records::{
 };
 
 use crate::aborted::AbortedFilter;
+#[cfg(doc)]
+use crate::assigned::Assigned;
 use crate::job::{DecodeCell, DecodeJob, DecodeLimits};
 use crate::memory::{Charge, FetchMemory};
 use crate::partition_state::FetchPosition;
@@ -83,10 +85,10 @@ pub(crate) struct CompletedFetch {
     pub(crate) stamp: u64,
     /// Where the partition stood in the table of the assigned ones when this was last drained.
     pub(crate) index: usize,
-    /// The subscription's, when this was last found to be wanted.
-    pub(crate) changes: u64,
-    /// Its place among those in the buffer, which sets it: order of arrival, and 0 for leftovers.
-    pub(crate) rank: u64,
+    /// The last stamp that was given out when this was last found to be wanted.
+    pub(crate) checked_at: u64,
+    /// Its place among those in the buffer, which sets it: leftovers have less than 0.
+    pub(crate) rank: i64,
     pub(crate) next_offset: i64,
     /// Leader epoch of the batch before `next_offset`, whatever it held; -1 if unknown.
     pub(crate) leader_epoch: i32,
@@ -95,13 +97,13 @@ pub(crate) struct CompletedFetch {
     pub(crate) frame: Arc<Charge>,
 }
 
-/// What was found when a partition's part of an answer was judged to be wanted.
+/// How a partition stood when its part of an answer was accepted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct Accepted {
     pub(crate) stamp: u64,
     pub(crate) from: FetchPosition,
-    /// The subscription's.
-    pub(crate) changes: u64,
+    /// [`Assigned::last_stamp`]
+    pub(crate) last_stamp: u64,
 }
 
 /// What opening a record set needs to know.
@@ -118,11 +120,11 @@ impl CompletedFetch {
     /// Walks the batches of `data` once; what takes a codec is put into `jobs`.
     pub(crate) fn open(
         partition: TopicPartition,
-        Wanted {
+        Accepted {
             stamp,
             from,
-            changes,
-        }: Wanted,
+            last_stamp,
+        }: Accepted,
         data: Bytes,
         mut context: OpenContext<'_>,
         jobs: &mut VecDeque<DecodeJob>,
@@ -131,7 +133,7 @@ impl CompletedFetch {
             partition,
             stamp,
             index: usize::MAX,
-            changes,
+            checked_at: last_stamp,
             rank: 0,
             next_offset: from.offset,
             leader_epoch: from.leader_epoch,

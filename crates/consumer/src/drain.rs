@@ -77,7 +77,7 @@ pub(crate) fn drain<S: RecordSink>(
         };
         let mut assigned = subscription.lock();
         let holds = assigned.advance(fetch.index, &fetch.partition, fetch.stamp, from, to);
-        fetch.changes = assigned.changes().count();
+        fetch.checked_at = assigned.last_stamp();
         // As Kafka does, once for each take from a record set; but not for each step of an iteration.
         if holds && (taken > 1 || stop == Stop::Empty) {
             assigned.measure(fetch.index, fetch.stamp, isolation);

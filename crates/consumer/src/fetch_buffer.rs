@@ -1,22 +1,19 @@
 //! What was fetched and not yet handed out: the queue between the I/O thread and the poller.
 //!
 //! ```text
-//! Fetcher --push--> ready [P1 .. P9, P0] --next()--> drain --put_back (leftovers)--> front
-//!            |        ^ decoded()                      |---put_last (refused) -----> back
-//!            '----> undecoded <------------------------'   put_back (the next batch is in work)
+//! Fetcher --push--> [P1 .. P9, P0] --next()--> drain --put_back (leftovers)--> front
+//!    codec thread --decoded--^                   '--put_last (refused) -----> back
 //!                   errors, one waker
 //! ```
 //! The front is served first, and leftovers go back to the front, so they come before anything
 //! newer; but what begins with a record that nobody could take lets the others pass. It knows
-//! neither requests nor records; [`crate::drain`] does the draining.
+//! neither requests nor records; [`crate::drain`] does the draining, [`crate::record_sets`] the
+//! order.
 //!
-//! What waits for a codec thread waits apart: with a thousand partitions in work each look for what
-//! is ready would pass nearly all of them.
-//!
-//! Lock order: what an iteration holds ([`crate::stepping`]), this lock, the subscription's. Nothing
-//! takes them the other way round.
+//! Lock order: what an iteration holds ([`crate::stepping`]), this lock, the subscription's; a batch's
+//! cell last of all. Nothing takes them the other way round.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -25,7 +22,8 @@ use crate::assigned::Assigned;
 use crate::completed_fetch::CompletedFetch;
 use crate::error::ConsumerError;
 use crate::memory::FetchMemory;
-use crate::partition_state::{PartitionState, Phase};
+use crate::partition_state::Phase;
+use crate::record_sets::RecordSets;
 use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
@@ -67,83 +65,9 @@ impl QueuedError {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Something can be done with the front of each; in the order of their ranks.
-    ready: VecDeque<Box<CompletedFetch>>,
-    /// The front of each is being decoded, or waits to be; by their stamps, of which no two
-    /// partitions have the same.
-    undecoded: BTreeMap<u64, Box<CompletedFetch>>,
+    sets: RecordSets,
     errors: VecDeque<QueuedError>,
     waker: Option<Waker>,
-    last_rank: u64,
-    /// The subscription's, when nothing of `undecoded` was stale.
-    changes: u64,
-}
-
-impl State {
-    fn add(&mut self, fetch: Box<CompletedFetch>) {
-        if fetch.is_ready() {
-            let rank = fetch.rank;
-            let index = self.ready.partition_point(|other| other.rank < rank);
-            self.ready.insert(index, fetch);
-        } else {
-            self.changes = self.changes.min(fetch.changes);
-            let before = self.undecoded.insert(fetch.stamp, fetch);
-            debug_assert!(
-                before.is_none(),
-                "a partition is fetched when it is drained"
-            );
-        }
-    }
-
-    fn add_first(&mut self, mut fetch: Box<CompletedFetch>) {
-        fetch.rank = 0;
-        self.add(fetch);
-    }
-
-    fn add_last(&mut self, mut fetch: Box<CompletedFetch>) {
-        self.last_rank += 1;
-        fetch.rank = self.last_rank;
-        self.add(fetch);
-    }
-
-    /// See [`FetchBuffer::next`]. Stale frames are the caller's, to be freed outside of the locks.
-    fn take_front(
-        &mut self,
-        assigned: &Assigned,
-        only: &[TopicPartition],
-        horizon: u64,
-        stale: &mut impl Extend<Box<CompletedFetch>>,
-    ) -> Option<Box<CompletedFetch>> {
-        let mut index = 0;
-        loop {
-            let fetch = self.ready.get_mut(index)?;
-            if assigned.stamp_at(fetch.index) != Some(fetch.stamp) {
-                fetch.index = assigned.index_of(&fetch.partition);
-            }
-            match standing(assigned, fetch) {
-                Standing::Stale => stale.extend(self.ready.remove(index)),
-                Standing::Current
-                    if fetch.rank <= horizon
-                        && (only.is_empty() || only.contains(&fetch.partition)) =>
-                {
-                    return self.ready.remove(index);
-                }
-                _ => index += 1,
-            }
-        }
-    }
-
-    /// Nobody decodes for a partition that has moved on: what waits for that would stay for ever.
-    fn take_stale(&mut self, assigned: &Assigned, stale: &mut impl Extend<Box<CompletedFetch>>) {
-        for (stamp, fetch) in std::mem::take(&mut self.undecoded) {
-            if standing(assigned, &fetch) == Standing::Stale {
-                stale.extend([fetch]);
-            } else {
-                self.undecoded.insert(stamp, fetch);
-            }
-        }
-        self.changes = assigned.changes().count();
-    }
 }
 
 #[derive(Debug, Default)]
@@ -175,24 +99,22 @@ impl FetchBuffer {
     }
 
     pub(crate) fn push(&self, fetch: Box<CompletedFetch>) {
-        self.lock().add_last(fetch);
+        self.lock().sets.push_last(fetch);
     }
 
     pub(crate) fn put_back(&self, fetch: Box<CompletedFetch>) {
-        self.lock().add_first(fetch);
+        self.lock().sets.push_first(fetch);
     }
 
     /// Behind all others: its first record was not taken, and theirs may be.
     pub(crate) fn put_last(&self, fetch: Box<CompletedFetch>) {
-        self.lock().add_last(fetch);
+        self.lock().sets.push_last(fetch);
     }
 
     /// Batches of the partition with this stamp were decoded; who waits is woken.
     pub(crate) fn decoded(&self, stamp: u64) {
         let mut state = self.lock();
-        if let Some(fetch) = state.undecoded.remove(&stamp) {
-            state.add(fetch);
-        }
+        state.sets.decoded(stamp);
         wake(state);
     }
 
@@ -215,16 +137,10 @@ impl FetchBuffer {
         subscription: &Subscription,
     ) -> Option<Box<CompletedFetch>> {
         let mut state = self.lock();
-        if !state.errors.is_empty() || !state.ready.front()?.is_amid_batch() {
+        if !state.errors.is_empty() {
             return None;
         }
-        let assigned = subscription.lock();
-        let fetch = state.ready.front()?;
-        if standing(&assigned, fetch) == Standing::Current {
-            state.ready.pop_front()
-        } else {
-            None
-        }
+        state.sets.take_amid_batch(&subscription.lock())
     }
 
     /// Begins a drain: its horizon (what arrives after this is left to the next one) with the first
@@ -234,8 +150,8 @@ impl FetchBuffer {
         &self,
         subscription: &Subscription,
         only: &[TopicPartition],
-    ) -> Result<(u64, Option<Box<CompletedFetch>>), ConsumerError> {
-        let mut stale = Vec::new();
+    ) -> Result<(i64, Option<Box<CompletedFetch>>), ConsumerError> {
+        let mut stale = VecDeque::new();
         let mut state = self.lock();
         let mut assigned = subscription.lock();
         while let Some(queued) = state.errors.pop_front() {
@@ -244,11 +160,8 @@ impl FetchBuffer {
             }
         }
         self.has_errors.store(false, Ordering::Release);
-        if state.changes != assigned.changes().count() {
-            state.take_stale(&assigned, &mut stale);
-        }
-        let horizon = state.last_rank;
-        let first = state.take_front(&assigned, only, horizon, &mut stale);
+        let horizon = state.sets.horizon();
+        let first = state.sets.take_front(&assigned, only, horizon, &mut stale);
         Ok((horizon, first))
     }
 
@@ -269,35 +182,24 @@ impl FetchBuffer {
             .then_some(queued.error)
     }
 
-    /// Takes out the first fetch that can be drained now: not stale (those are dropped on the
-    /// way), not paused (those stay), its first batch decoded, no later than `horizon`, of a
-    /// partition in `only` (of any if there are none).
+    /// Takes out the next fetch that can be drained ([`RecordSets::take_front`]); stale ones are
+    /// dropped on the way.
     pub(crate) fn next(
         &self,
         subscription: &Subscription,
         only: &[TopicPartition],
-        horizon: u64,
+        horizon: i64,
     ) -> Option<Box<CompletedFetch>> {
-        let mut stale = Vec::new();
+        let mut stale = VecDeque::new();
         let mut state = self.lock();
-        state.take_front(&subscription.lock(), only, horizon, &mut stale)
+        let assigned = subscription.lock();
+        state.sets.take_front(&assigned, only, horizon, &mut stale)
     }
 
     /// Drops what an assign or a seek has made worthless.
     pub(crate) fn discard_stale(&self, subscription: &Subscription) {
         let mut state = self.lock();
-        let assigned = subscription.lock();
-        let (mut kept, mut stale) = (VecDeque::new(), Vec::new());
-        for fetch in state.ready.drain(..) {
-            if standing(&assigned, &fetch) == Standing::Stale {
-                stale.push(fetch);
-            } else {
-                kept.push_back(fetch);
-            }
-        }
-        state.ready = kept;
-        state.take_stale(&assigned, &mut stale);
-        drop(assigned);
+        let stale = state.sets.take_stale(&subscription.lock());
         drop(state);
         drop(stale);
     }
@@ -306,47 +208,30 @@ impl FetchBuffer {
     pub(crate) fn has_drainable(&self, subscription: &Subscription) -> bool {
         let state = self.lock();
         let assigned = subscription.lock();
-        let mut ready = state.ready.iter();
-        !state.errors.is_empty()
-            || ready.any(|fetch| standing(&assigned, fetch) == Standing::Current)
+        !state.errors.is_empty() || state.sets.has_drainable(&assigned)
     }
 
     /// Partitions with undrained records, in the order in which they will be served.
     pub fn buffered(&self) -> Vec<TopicPartition> {
-        let state = self.lock();
-        let mut all: Vec<_> = state.ready.iter().chain(state.undecoded.values()).collect();
-        all.sort_by_key(|fetch| fetch.rank);
-        all.into_iter()
-            .map(|fetch| fetch.partition.clone())
-            .collect()
+        self.lock().sets.partitions()
     }
 
     /// Copies out what a paused partition still holds of a frame much larger than it: nobody
     /// knows when it will be resumed, and the frame would count all that time.
     pub(crate) fn unpin_paused(&self, subscription: &Subscription, memory: &Arc<FetchMemory>) {
         let mut state = self.lock();
-        if state.ready.is_empty() {
-            return;
-        }
         let assigned = subscription.lock();
         if !assigned.has_paused() {
             return;
         }
-        for fetch in &mut state.ready {
-            if standing(&assigned, fetch) == Standing::Paused {
-                fetch.unpin(memory);
-            }
+        for fetch in state.sets.paused_mut(&assigned) {
+            fetch.unpin(memory);
         }
     }
 
     pub(crate) fn clear(&self) {
-        let mut state = self.lock();
-        let all = (
-            std::mem::take(&mut state.ready),
-            std::mem::take(&mut state.undecoded),
-        );
-        drop(state);
-        drop(all);
+        let sets = std::mem::take(&mut self.lock().sets);
+        drop(sets);
     }
 }
 
@@ -356,163 +241,5 @@ fn wake(mut state: MutexGuard<'_, State>) {
     drop(state);
     if let Some(waker) = waker {
         waker.wake();
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Current,
-    Paused,
-    Stale,
-}
-
-fn standing(assigned: &Assigned, fetch: &CompletedFetch) -> Standing {
-    match assigned.stamped(fetch.index, &fetch.partition, fetch.stamp) {
-        Some(PartitionState {
-            phase: Phase::Fetching(position),
-            paused,
-            ..
-        }) if position.offset == fetch.next_offset => {
-            if *paused {
-                Standing::Paused
-            } else {
-                Standing::Current
-            }
-        }
-        _ => Standing::Stale,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::completed_fetch::{Fault, Slot};
-    use crate::job::DecodeCell;
-    use crate::partition_state::FetchPosition;
-
-    const START: FetchPosition = FetchPosition {
-        offset: 0,
-        leader_epoch: -1,
-    };
-
-    struct Buffered {
-        buffer: FetchBuffer,
-        subscription: Subscription,
-        memory: Arc<FetchMemory>,
-    }
-
-    fn tp(partition: i32) -> TopicPartition {
-        TopicPartition::new("t", partition)
-    }
-
-    impl Buffered {
-        fn new(partitions: i32) -> Self {
-            let subscription = Subscription::default();
-            subscription.assign(&(0..partitions).map(tp).collect::<Vec<_>>());
-            for partition in 0..partitions {
-                subscription
-                    .lock()
-                    .enter(&tp(partition), Phase::Fetching(START));
-            }
-            Self {
-                buffer: FetchBuffer::default(),
-                subscription,
-                memory: FetchMemory::new(1 << 20),
-            }
-        }
-
-        /// As it comes from the broker, with one batch in work.
-        fn fetched(&self, partition: i32) -> (Box<CompletedFetch>, Arc<DecodeCell>) {
-            let cell = Arc::new(DecodeCell::default());
-            let assigned = self.subscription.lock();
-            let fetch = CompletedFetch {
-                partition: tp(partition),
-                stamp: assigned.get(&tp(partition)).map_or(0, |it| it.stamp),
-                index: usize::MAX,
-                changes: assigned.changes().count(),
-                rank: 0,
-                next_offset: 0,
-                leader_epoch: -1,
-                slots: VecDeque::from([Slot::Decoding(Arc::clone(&cell))]),
-                frame: Arc::new(self.memory.charge(100)),
-            };
-            (Box::new(fetch), cell)
-        }
-
-        fn push(&self, partition: i32) -> impl Fn() {
-            let (fetch, cell) = self.fetched(partition);
-            let stamp = fetch.stamp;
-            self.buffer.push(fetch);
-            move || {
-                cell.fill(Err(Fault(String::new())));
-                self.buffer.decoded(stamp);
-            }
-        }
-
-        fn next(&self) -> Option<Box<CompletedFetch>> {
-            let begun = self.buffer.begin(&self.subscription, &[]);
-            begun.expect("no error is queued").1
-        }
-
-        fn next_partition(&self) -> Option<i32> {
-            self.next().map(|fetch| fetch.partition.partition)
-        }
-    }
-
-    #[test]
-    fn what_is_decoded_late_has_its_place_by_its_arrival() {
-        let here = Buffered::new(3);
-        let decode = [here.push(0), here.push(1), here.push(2)];
-        assert_eq!(here.next_partition(), None);
-        decode[2]();
-        decode[0]();
-        assert_eq!(here.buffer.buffered(), [tp(0), tp(1), tp(2)]);
-        assert_eq!(here.next_partition(), Some(0));
-        assert_eq!(here.next_partition(), Some(2));
-        decode[1]();
-        assert_eq!(here.next_partition(), Some(1));
-    }
-
-    #[test]
-    fn leftovers_come_before_what_arrived_earlier_and_was_decoded_later() {
-        let here = Buffered::new(3);
-        let decode = [here.push(0), here.push(1), here.push(2)];
-        decode[1]();
-        let leftover = here.next().expect("it is decoded");
-        here.buffer.put_back(leftover);
-        decode[0]();
-        decode[2]();
-        let order = [(); 3].map(|()| here.next_partition());
-        assert_eq!(order, [Some(1), Some(0), Some(2)]);
-    }
-
-    #[test]
-    fn what_is_decoded_while_it_is_out_is_ready_when_it_is_put_back() {
-        let here = Buffered::new(1);
-        let decode = here.push(0);
-        decode();
-        let mut out = here.next().expect("it is decoded");
-        let cell = Arc::new(DecodeCell::default());
-        out.slots[0] = Slot::Decoding(Arc::clone(&cell));
-        cell.fill(Err(Fault(String::new())));
-        here.buffer.decoded(out.stamp);
-        here.buffer.put_back(out);
-        assert_eq!(here.next_partition(), Some(0));
-    }
-
-    /// A seek whose own look at the buffer came before the fetch did.
-    #[test]
-    fn a_fetch_that_was_overtaken_by_a_seek_is_dropped_though_nobody_decodes_it() {
-        let here = Buffered::new(2);
-        let (fetch, _cell) = here.fetched(1);
-        here.subscription.lock().enter(
-            &tp(1),
-            Phase::Fetching(FetchPosition { offset: 7, ..START }),
-        );
-        here.buffer.discard_stale(&here.subscription);
-        here.buffer.push(fetch);
-        assert_eq!(here.memory.used(), 100);
-        assert_eq!(here.next_partition(), None);
-        assert_eq!(here.memory.used(), 0);
     }
 }

@@ -18,7 +18,7 @@ use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse, NodeEndpoin
 use thalweg_protocol::{DecodeError, ErrorCode, Str};
 
 use crate::aborted::AbortedFilter;
-use crate::completed_fetch::{CompletedFetch, OpenContext, Wanted};
+use crate::completed_fetch::{Accepted, CompletedFetch, OpenContext};
 use crate::error::ConsumerError;
 use crate::fetch_request::QUIET;
 use crate::fetcher::{FetchInFlight, Fetcher};
@@ -32,7 +32,7 @@ use crate::topic_partition::TopicPartition;
 enum Outcome {
     Nothing,
     /// Its records go into the buffer.
-    Open(Wanted),
+    Open(Accepted),
     Raise(ConsumerError, u64),
 }
 
@@ -181,7 +181,7 @@ impl Fetcher {
                     .buffer
                     .push_error(error, vec![(partition, stamp)]);
             }
-            Outcome::Open(wanted) => {
+            Outcome::Open(accepted) => {
                 let records = data.records.take().unwrap_or_default();
                 self.shared
                     .metrics
@@ -205,7 +205,7 @@ impl Fetcher {
                 };
                 let fetch = CompletedFetch::open(
                     partition,
-                    wanted,
+                    accepted,
                     records,
                     context,
                     &mut self.decode.waiting,
@@ -216,15 +216,15 @@ impl Fetcher {
         true
     }
 
-    /// What the node was asked for, if the partition has not moved on since.
-    fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<(u64, FetchPosition)> {
+    /// Where it is read from, if the partition has not moved on since the node was asked.
+    fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<FetchPosition> {
         let asked = self.nodes.get(&node)?.session.asked(state.handle)?;
         let position = state.valid_position()?;
         let is_current = asked.stamp == state.stamp
             && !state.buffered
             && !state.paused
             && position.offset == asked.fetch_offset;
-        is_current.then_some((asked.stamp, position))
+        is_current.then_some(position)
     }
 
     /// Looks at the partition's state under the lock and decides; marks it as buffered if its
@@ -238,21 +238,22 @@ impl Fetcher {
         now: Instant,
     ) -> Outcome {
         let mut assigned = self.shared.subscription.lock();
-        let changes = assigned.changes().count();
+        let last_stamp = assigned.last_stamp();
         let Some(state) = assigned.edit(partition) else {
             return self.stale();
         };
-        let Some((stamp, from)) = self.still_wanted(node, state) else {
+        let Some(from) = self.still_wanted(node, state) else {
             return self.stale();
         };
+        let stamp = state.stamp;
         let code = ErrorCode(data.error_code);
         if code == ErrorCode::NONE {
-            let wanted = Wanted {
+            let accepted = Accepted {
                 stamp,
                 from,
-                changes,
+                last_stamp,
             };
-            return self.accept(node, state, data, wanted, now);
+            return self.accept(node, state, data, accepted, now);
         }
         let retry_at = now + self.backoff.after(state.attempts);
         let error = match code {
@@ -304,7 +305,7 @@ impl Fetcher {
         node: NodeId,
         state: &mut PartitionState,
         data: &PartitionData,
-        wanted: Wanted,
+        accepted: Accepted,
         now: Instant,
     ) -> Outcome {
         let known = |offset: i64| Some(offset).filter(|o| *o >= 0);
@@ -324,7 +325,7 @@ impl Fetcher {
             return Outcome::Nothing;
         }
         state.buffered = true;
-        Outcome::Open(wanted)
+        Outcome::Open(accepted)
     }
 
     fn stale(&self) -> Outcome {

@@ -1,13 +1,13 @@
 //! Decompression as work for a codec thread: some neighbouring batches of a partition a job.
 //!
 //! ```text
-//! Fetcher --poll_job--> codec thread: checksum, decompress, walk --> DecodeCell --> drain
-//!                                            |                          ^ wakes the poller
+//! Fetcher --poll_job--> codec thread: checksum, decompress, walk --> a DecodeCell for each batch
+//!                                            |--> FetchBuffer: what is ready now; wakes the poller
 //!                                            '--> DecodeDone --job_done--> Fetcher: next job
 //! ```
-//! The cell is filled from the codec thread itself, so that a waiting poll does not have to wait
-//! for the I/O thread's next turn. A job whose fetch was thrown away fills a cell that nobody
-//! holds any more; its bytes go back with it.
+//! The codec thread itself tells the buffer, so that a waiting poll does not have to wait for the
+//! I/O thread's next turn. A job whose fetch was thrown away fills a cell that nobody holds any
+//! more; its bytes go back with it.
 //!
 //! Small batches travel together: a job's way to a codec thread and back costs as much as opening
 //! tens of kilobytes, and where producers do not linger a batch may hold a single record.

@@ -40,6 +40,7 @@ mod pending;
 mod poll_metrics;
 mod positions;
 mod range_reader;
+mod record_sets;
 mod sink;
 mod stepping;
 mod subscription;

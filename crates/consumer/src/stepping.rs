@@ -126,7 +126,7 @@ impl Consumer {
         let (index, stamp, from) = (fetch.index, fetch.stamp, in_hand.from);
         let mut assigned = self.subscription.lock();
         let holds = assigned.advance(index, &fetch.partition, stamp, from, to);
-        fetch.changes = assigned.changes().count();
+        fetch.checked_at = assigned.last_stamp();
         drop(assigned);
         if holds {
             put(&self.buffer, fetch);

@@ -1,0 +1,381 @@
+//! The record sets of the fetch buffer, in the order in which they are served.
+//!
+//! ```text
+//! push -----> ready [leftovers, P1, P3, ...]  --take_front()-->
+//!   |           ^ decoded()
+//!   '------> undecoded {P2, P4, ...}
+//! ```
+//! What waits for a codec thread waits apart: with a thousand partitions in work each look for what
+//! is ready would pass nearly all of them.
+//!
+//! Whether a batch is decoded is looked at under the buffer's lock, when its record set is added and
+//! when a codec thread says so ([`RecordSets::decoded`], after it filled the batch's cell). So
+//! whichever comes first, the other finds it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::assigned::Assigned;
+use crate::completed_fetch::CompletedFetch;
+use crate::partition_state::{PartitionState, Phase};
+use crate::topic_partition::TopicPartition;
+
+type Fetches = VecDeque<Box<CompletedFetch>>;
+
+#[derive(Debug, Default)]
+pub(crate) struct RecordSets {
+    /// Something can be done with the front of each; by rank.
+    ready: Fetches,
+    /// The front of each is with a codec thread, or will be. By stamp, which no two partitions share;
+    /// and a partition has one at most, as it is fetched only when it has been drained. A job may
+    /// outlive its record set and speak of the next one of the same stamp.
+    undecoded: BTreeMap<u64, Box<CompletedFetch>>,
+    first_rank: i64,
+    last_rank: i64,
+    /// While this is the last stamp that was given out, nothing of `undecoded` is stale; less where
+    /// that is not known.
+    checked_at: u64,
+}
+
+impl RecordSets {
+    pub(crate) fn push_last(&mut self, mut fetch: Box<CompletedFetch>) {
+        self.last_rank += 1;
+        fetch.rank = self.last_rank;
+        self.add(fetch);
+    }
+
+    pub(crate) fn push_first(&mut self, mut fetch: Box<CompletedFetch>) {
+        self.first_rank -= 1;
+        fetch.rank = self.first_rank;
+        self.add(fetch);
+    }
+
+    fn add(&mut self, fetch: Box<CompletedFetch>) {
+        if fetch.is_ready() {
+            self.add_ready(fetch);
+            return;
+        }
+        // A seek may have come, and have looked here, since this was found to be wanted.
+        self.checked_at = self.checked_at.min(fetch.checked_at);
+        let before = self.undecoded.insert(fetch.stamp, fetch);
+        debug_assert!(before.is_none(), "fetched before it was drained");
+    }
+
+    fn add_ready(&mut self, fetch: Box<CompletedFetch>) {
+        let rank = fetch.rank;
+        let index = self.ready.partition_point(|other| other.rank < rank);
+        self.ready.insert(index, fetch);
+    }
+
+    /// Batches of the partition with this stamp were decoded, not necessarily the first.
+    pub(crate) fn decoded(&mut self, stamp: u64) {
+        if self.undecoded.get(&stamp).is_some_and(|it| it.is_ready())
+            && let Some(fetch) = self.undecoded.remove(&stamp)
+        {
+            self.add_ready(fetch);
+        }
+    }
+
+    /// What is pushed from now on is beyond it; leftovers are not.
+    pub(crate) fn horizon(&self) -> i64 {
+        self.last_rank
+    }
+
+    /// Takes out the first that can be drained now: not stale (those are put into `stale` on the
+    /// way), not paused (those stay), its first batch decoded, not beyond `horizon`, of a partition
+    /// in `only` (of any if there are none).
+    pub(crate) fn take_front(
+        &mut self,
+        assigned: &Assigned,
+        only: &[TopicPartition],
+        horizon: i64,
+        stale: &mut Fetches,
+    ) -> Option<Box<CompletedFetch>> {
+        if self.checked_at != assigned.last_stamp() {
+            self.take_stale_undecoded(assigned, stale);
+        }
+        let mut index = 0;
+        loop {
+            let fetch = self.ready.get_mut(index)?;
+            match find(assigned, fetch) {
+                Standing::Stale => stale.extend(self.ready.remove(index)),
+                Standing::Current
+                    if fetch.rank <= horizon
+                        && (only.is_empty() || only.contains(&fetch.partition)) =>
+                {
+                    return self.ready.remove(index);
+                }
+                _ => index += 1,
+            }
+        }
+    }
+
+    /// Takes out what is served next, if it is open amid a batch.
+    pub(crate) fn take_amid_batch(&mut self, assigned: &Assigned) -> Option<Box<CompletedFetch>> {
+        let fetch = self.ready.front()?;
+        if fetch.is_amid_batch() && standing(assigned, fetch) == Standing::Current {
+            self.ready.pop_front()
+        } else {
+            None
+        }
+    }
+
+    /// Takes out what an assign or a seek has made worthless.
+    pub(crate) fn take_stale(&mut self, assigned: &Assigned) -> Fetches {
+        let mut stale = Fetches::new();
+        for mut fetch in std::mem::take(&mut self.ready) {
+            if find(assigned, &mut fetch) == Standing::Stale {
+                stale.push_back(fetch);
+            } else {
+                self.ready.push_back(fetch);
+            }
+        }
+        self.take_stale_undecoded(assigned, &mut stale);
+        stale
+    }
+
+    /// Nobody decodes for a partition that has moved on: what waits for that would stay for ever.
+    fn take_stale_undecoded(&mut self, assigned: &Assigned, stale: &mut Fetches) {
+        let mut gone = Vec::new();
+        for (stamp, fetch) in &mut self.undecoded {
+            if find(assigned, fetch) == Standing::Stale {
+                gone.push(*stamp);
+            }
+        }
+        stale.extend(gone.iter().filter_map(|stamp| self.undecoded.remove(stamp)));
+        self.checked_at = assigned.last_stamp();
+    }
+
+    /// Whether a drain would find something now.
+    pub(crate) fn has_drainable(&self, assigned: &Assigned) -> bool {
+        let mut ready = self.ready.iter();
+        ready.any(|fetch| standing(assigned, fetch) == Standing::Current)
+    }
+
+    pub(crate) fn paused_mut<'a>(
+        &'a mut self,
+        assigned: &'a Assigned,
+    ) -> impl Iterator<Item = &'a mut Box<CompletedFetch>> {
+        let ready = self.ready.iter_mut();
+        ready.filter(|fetch| standing(assigned, fetch) == Standing::Paused)
+    }
+
+    /// The order in which they will be served, where each is decoded in time.
+    pub(crate) fn partitions(&self) -> Vec<TopicPartition> {
+        let mut all: Vec<_> = self.ready.iter().chain(self.undecoded.values()).collect();
+        all.sort_by_key(|fetch| fetch.rank);
+        all.iter().map(|fetch| fetch.partition.clone()).collect()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Current,
+    Paused,
+    Stale,
+}
+
+/// [`standing`], which costs no hash of a name the next time.
+fn find(assigned: &Assigned, fetch: &mut CompletedFetch) -> Standing {
+    if assigned.stamp_at(fetch.index) != Some(fetch.stamp) {
+        fetch.index = assigned.index_of(&fetch.partition);
+    }
+    standing(assigned, fetch)
+}
+
+fn standing(assigned: &Assigned, fetch: &CompletedFetch) -> Standing {
+    match assigned.stamped(fetch.index, &fetch.partition, fetch.stamp) {
+        Some(PartitionState {
+            phase: Phase::Fetching(position),
+            paused,
+            ..
+        }) if position.offset == fetch.next_offset => {
+            if *paused {
+                Standing::Paused
+            } else {
+                Standing::Current
+            }
+        }
+        _ => Standing::Stale,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::completed_fetch::{Fault, Slot};
+    use crate::job::DecodeCell;
+    use crate::memory::FetchMemory;
+    use crate::partition_state::FetchPosition;
+
+    /// Some assigned partitions that are read from their start.
+    #[derive(Default)]
+    struct Bench {
+        sets: RecordSets,
+        assigned: Assigned,
+    }
+
+    fn tp(partition: i32) -> TopicPartition {
+        TopicPartition::new("t", partition)
+    }
+
+    fn at(offset: i64) -> Phase {
+        Phase::Fetching(FetchPosition {
+            offset,
+            leader_epoch: -1,
+        })
+    }
+
+    impl Bench {
+        fn new(partitions: i32) -> Self {
+            let mut bench = Self::default();
+            let all: Vec<_> = (0..partitions).map(tp).collect();
+            bench.assigned.assign(&all);
+            for partition in &all {
+                bench.assigned.enter(partition, at(0));
+            }
+            bench
+        }
+
+        /// As it comes from the broker, with these batches in work.
+        fn fetched(&self, partition: i32, cells: &[&Cell]) -> CompletedFetch {
+            let state = self.assigned.get(&tp(partition)).expect("it is assigned");
+            let slots = cells.iter().map(|cell| Slot::Decoding(Arc::clone(cell)));
+            CompletedFetch {
+                partition: tp(partition),
+                stamp: state.stamp,
+                index: usize::MAX,
+                checked_at: self.assigned.last_stamp(),
+                rank: 0,
+                next_offset: 0,
+                leader_epoch: -1,
+                slots: slots.collect(),
+                frame: Arc::new(FetchMemory::new(1).charge(1)),
+            }
+        }
+
+        /// One batch of each partition in work.
+        fn push_all<const N: usize>(&mut self) -> [Cell; N] {
+            std::array::from_fn(|partition| {
+                let cell = Cell::default();
+                let fetch = self.fetched(i32::try_from(partition).expect("few"), &[&cell]);
+                self.sets.push_last(Box::new(fetch));
+                cell
+            })
+        }
+
+        fn decode(&mut self, partition: i32, cell: &Cell) {
+            cell.fill(Err(Fault(String::new())));
+            let stamp = self.assigned.get(&tp(partition)).map(|state| state.stamp);
+            self.sets.decoded(stamp.expect("it is assigned"));
+        }
+
+        fn take(&mut self) -> Option<Box<CompletedFetch>> {
+            let horizon = self.sets.horizon();
+            let stale = &mut Fetches::new();
+            self.sets.take_front(&self.assigned, &[], horizon, stale)
+        }
+
+        fn next(&mut self) -> Option<i32> {
+            self.take().map(|fetch| fetch.partition.partition)
+        }
+    }
+
+    type Cell = Arc<DecodeCell>;
+
+    #[test]
+    fn what_is_decoded_late_has_its_place_by_its_arrival() {
+        let mut bench = Bench::new(3);
+        let cells: [Cell; 3] = bench.push_all();
+        assert_eq!(bench.next(), None);
+        bench.decode(2, &cells[2]);
+        bench.decode(0, &cells[0]);
+        assert_eq!(bench.sets.partitions(), [tp(0), tp(1), tp(2)]);
+        assert_eq!((bench.next(), bench.next()), (Some(0), Some(2)));
+        bench.decode(1, &cells[1]);
+        assert_eq!(bench.next(), Some(1));
+    }
+
+    #[test]
+    fn leftovers_come_before_what_arrived_earlier_and_was_decoded_later() {
+        let mut bench = Bench::new(3);
+        let cells: [Cell; 3] = bench.push_all();
+        bench.decode(1, &cells[1]);
+        let leftover = bench.take().expect("it is decoded");
+        bench.sets.push_first(leftover);
+        bench.decode(0, &cells[0]);
+        bench.decode(2, &cells[2]);
+        let order = [(); 3].map(|()| bench.next());
+        assert_eq!(order, [Some(1), Some(0), Some(2)]);
+    }
+
+    #[test]
+    fn of_leftovers_the_last_is_the_first_whichever_is_decoded_first() {
+        let mut bench = Bench::new(2);
+        let cell = Cell::default();
+        let in_work = bench.fetched(0, &[&cell]);
+        bench.sets.push_first(Box::new(in_work));
+        let ready = bench.fetched(1, &[]);
+        bench.sets.push_first(Box::new(ready));
+        assert_eq!(bench.sets.partitions(), [tp(1), tp(0)]);
+        bench.decode(0, &cell);
+        assert_eq!(bench.sets.partitions(), [tp(1), tp(0)]);
+        assert_eq!((bench.next(), bench.next()), (Some(1), Some(0)));
+    }
+
+    #[test]
+    fn what_is_decoded_while_it_is_out_is_ready_when_it_is_put_back() {
+        let mut bench = Bench::new(1);
+        let cell = Cell::default();
+        let out = bench.fetched(0, &[&cell]);
+        bench.decode(0, &cell);
+        bench.sets.push_first(Box::new(out));
+        assert_eq!(bench.next(), Some(0));
+    }
+
+    /// A seek whose own look at the buffer came before the fetch did.
+    #[test]
+    fn a_fetch_that_was_overtaken_by_a_seek_goes_though_nobody_decodes_it() {
+        let mut bench = Bench::new(2);
+        let fetch = bench.fetched(1, &[&Cell::default()]);
+        bench.assigned.enter(&tp(1), at(7));
+        assert!(bench.sets.take_stale(&bench.assigned).is_empty());
+        bench.sets.push_last(Box::new(fetch));
+        assert_eq!(bench.sets.partitions(), [tp(1)]);
+        assert_eq!(bench.next(), None);
+        assert_eq!(bench.sets.partitions(), []);
+    }
+
+    #[test]
+    fn what_is_in_work_for_a_partition_given_away_goes_though_nobody_decodes_it() {
+        let mut bench = Bench::new(2);
+        let _cells: [Cell; 2] = bench.push_all();
+        assert_eq!(bench.next(), None);
+        bench.assigned.assign(&[tp(0)]);
+        assert_eq!(bench.next(), None);
+        assert_eq!(bench.sets.partitions(), [tp(0)]);
+    }
+
+    #[test]
+    fn what_is_in_work_is_looked_through_only_where_it_may_be_stale() {
+        let mut bench = Bench::new(2);
+        let cells = [Cell::default(), Cell::default()];
+        let two = bench.fetched(0, &[&cells[0], &cells[1]]);
+        bench.sets.push_last(Box::new(two));
+        bench.assigned.enter(&tp(1), at(7));
+        assert_eq!(bench.next(), None);
+        let looked = |bench: &Bench| bench.sets.checked_at == bench.assigned.last_stamp();
+        assert!(looked(&bench));
+        bench.assigned.set_paused(&tp(1), true);
+        assert!(looked(&bench), "a pause makes nothing stale");
+        bench.decode(0, &cells[1]);
+        assert_eq!(bench.next(), None);
+        assert!(
+            looked(&bench),
+            "nor does a batch that is decoded before the first"
+        );
+        bench.decode(0, &cells[0]);
+        assert_eq!(bench.next(), Some(0));
+    }
+}
