@@ -63,7 +63,8 @@ impl Assigned {
         self.next_stamp
     }
 
-    /// Grows with whatever makes answers and record sets stale: a new phase, a partition given away.
+    /// Grows with whatever makes record sets stale: a position that is read from no more, a partition
+    /// given away.
     pub(crate) fn last_stamp(&self) -> u64 {
         self.next_stamp
     }
@@ -242,6 +243,11 @@ impl Assigned {
         from: i64,
         to: FetchPosition,
     ) -> bool {
+        // Another assignment may have moved what stays to another place in the table.
+        let index = match self.stamp_at(index) {
+            Some(found) if found == stamp => index,
+            _ => self.index_of(partition),
+        };
         if let Some((_, state)) = self.partitions.get_index_mut(index)
             && state.stamp == stamp
             && let Phase::Fetching(position) = &mut state.phase
@@ -413,6 +419,17 @@ mod tests {
         assert!(assigned.take_touched().is_empty());
         assigned.release(&tp(0), stamp);
         assert_eq!(assigned.take_touched().len(), 1);
+    }
+
+    #[test]
+    fn a_partition_that_stays_is_advanced_wherever_it_stands_now() {
+        let mut assigned = fetching(2);
+        let stamp = assigned.get(&tp(1)).map_or(0, |state| state.stamp);
+        let index = assigned.index_of(&tp(1));
+        assigned.assign(&[tp(1)]);
+        assert!(assigned.advance(index, &tp(1), stamp, 0, at(10, 1)));
+        let phase = assigned.get(&tp(1)).map(|state| state.phase);
+        assert_eq!(phase, Some(Phase::Fetching(at(10, 1))));
     }
 
     #[test]

@@ -83,11 +83,13 @@ pub(crate) struct CompletedFetch {
     pub(crate) partition: TopicPartition,
     /// The partition's stamp when the fetch was sent.
     pub(crate) stamp: u64,
-    /// Where the partition stood in the table of the assigned ones when this was last drained.
+    /// Where the partition stood in the table of the assigned ones when this was last looked at: a
+    /// hint.
     pub(crate) index: usize,
     /// The last stamp that was given out when this was last found to be wanted.
     pub(crate) checked_at: u64,
-    /// Its place among those in the buffer, which sets it: leftovers have less than 0.
+    /// Its place among those in the buffer, which sets it: what is put back into
+    /// the front has less than 0.
     pub(crate) rank: i64,
     pub(crate) next_offset: i64,
     /// Leader epoch of the batch before `next_offset`, whatever it held; -1 if unknown.
@@ -97,7 +99,7 @@ pub(crate) struct CompletedFetch {
     pub(crate) frame: Arc<Charge>,
 }
 
-/// How a partition stood when its part of an answer was accepted.
+/// How things stood when a partition's part of an answer was accepted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Accepted {
     pub(crate) stamp: u64,

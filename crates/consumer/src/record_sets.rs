@@ -26,8 +26,8 @@ pub(crate) struct RecordSets {
     /// Something can be done with the front of each; by rank.
     ready: Fetches,
     /// The front of each is with a codec thread, or will be. By stamp, which no two partitions share;
-    /// and a partition has one at most, as it is fetched only when it has been drained. A job may
-    /// outlive its record set and speak of the next one of the same stamp.
+    /// and of a partition there is one at most under a stamp, as it is fetched only when it has been
+    /// drained. A job may outlive its record set and speak of the next one of the same stamp.
     undecoded: BTreeMap<u64, Box<CompletedFetch>>,
     first_rank: i64,
     last_rank: i64,
@@ -75,7 +75,7 @@ impl RecordSets {
         }
     }
 
-    /// What is pushed from now on is beyond it; leftovers are not.
+    /// What is pushed last from now on is beyond it; leftovers are not.
     pub(crate) fn horizon(&self) -> i64 {
         self.last_rank
     }
@@ -90,18 +90,25 @@ impl RecordSets {
         horizon: i64,
         stale: &mut Fetches,
     ) -> Option<Box<CompletedFetch>> {
-        if self.checked_at != assigned.last_stamp() {
+        if self.checked_at == assigned.last_stamp() {
+            debug_assert!(
+                self.undecoded
+                    .values()
+                    .all(|fetch| standing(assigned, fetch) != Standing::Stale),
+                "what makes a record set stale gives out a stamp"
+            );
+        } else {
             self.take_stale_undecoded(assigned, stale);
         }
         let mut index = 0;
         loop {
             let fetch = self.ready.get_mut(index)?;
+            if fetch.rank > horizon {
+                return None;
+            }
             match find(assigned, fetch) {
                 Standing::Stale => stale.extend(self.ready.remove(index)),
-                Standing::Current
-                    if fetch.rank <= horizon
-                        && (only.is_empty() || only.contains(&fetch.partition)) =>
-                {
+                Standing::Current if only.is_empty() || only.contains(&fetch.partition) => {
                     return self.ready.remove(index);
                 }
                 _ => index += 1,
@@ -111,8 +118,8 @@ impl RecordSets {
 
     /// Takes out what is served next, if it is open amid a batch.
     pub(crate) fn take_amid_batch(&mut self, assigned: &Assigned) -> Option<Box<CompletedFetch>> {
-        let fetch = self.ready.front()?;
-        if fetch.is_amid_batch() && standing(assigned, fetch) == Standing::Current {
+        let fetch = self.ready.front_mut()?;
+        if fetch.is_amid_batch() && find(assigned, fetch) == Standing::Current {
             self.ready.pop_front()
         } else {
             None
@@ -370,11 +377,11 @@ mod tests {
         bench.assigned.set_paused(&tp(1), true);
         assert!(looked(&bench), "a pause makes nothing stale");
         bench.decode(0, &cells[1]);
-        assert_eq!(bench.next(), None);
         assert!(
             looked(&bench),
             "nor does a batch that is decoded before the first"
         );
+        assert_eq!(bench.next(), None);
         bench.decode(0, &cells[0]);
         assert_eq!(bench.next(), Some(0));
     }
