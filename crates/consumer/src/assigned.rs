@@ -81,17 +81,15 @@ impl Assigned {
         self.partitions.get(partition)
     }
 
-    pub(crate) fn stamp_at(&self, index: usize) -> Option<u64> {
-        self.partitions
-            .get_index(index)
-            .map(|(_, state)| state.stamp)
-    }
-
-    /// Where the partition stands in the table: a hint for [`Self::stamped`].
-    pub(crate) fn index_of(&self, partition: &TopicPartition) -> usize {
-        self.partitions
-            .get_index_of(partition)
-            .unwrap_or(usize::MAX)
+    /// Where the partition with this stamp stands in the table: at the hint, or its name is looked for.
+    pub(crate) fn index_of(&self, hint: usize, partition: &TopicPartition, stamp: u64) -> usize {
+        match self.partitions.get_index(hint) {
+            Some((_, state)) if state.stamp == stamp => hint,
+            _ => self
+                .partitions
+                .get_index_of(partition)
+                .unwrap_or(usize::MAX),
+        }
     }
 
     /// The partition's state if it still has this stamp. A stamp is given out once, so where the
@@ -102,13 +100,10 @@ impl Assigned {
         partition: &TopicPartition,
         stamp: u64,
     ) -> Option<&PartitionState> {
-        match self.partitions.get_index(index) {
-            Some((_, state)) if state.stamp == stamp => Some(state),
-            _ => self
-                .partitions
-                .get(partition)
-                .filter(|state| state.stamp == stamp),
-        }
+        let (_, state) = self
+            .partitions
+            .get_index(self.index_of(index, partition, stamp))?;
+        (state.stamp == stamp).then_some(state)
     }
 
     /// For changing: the partition will be looked at.
@@ -244,10 +239,7 @@ impl Assigned {
         to: FetchPosition,
     ) -> bool {
         // Another assignment may have moved what stays to another place in the table.
-        let index = match self.stamp_at(index) {
-            Some(found) if found == stamp => index,
-            _ => self.index_of(partition),
-        };
+        let index = self.index_of(index, partition, stamp);
         if let Some((_, state)) = self.partitions.get_index_mut(index)
             && state.stamp == stamp
             && let Phase::Fetching(position) = &mut state.phase
@@ -425,9 +417,8 @@ mod tests {
     fn a_partition_that_stays_is_advanced_wherever_it_stands_now() {
         let mut assigned = fetching(2);
         let stamp = assigned.get(&tp(1)).map_or(0, |state| state.stamp);
-        let index = assigned.index_of(&tp(1));
         assigned.assign(&[tp(1)]);
-        assert!(assigned.advance(index, &tp(1), stamp, 0, at(10, 1)));
+        assert!(assigned.advance(1, &tp(1), stamp, 0, at(10, 1)));
         let phase = assigned.get(&tp(1)).map(|state| state.phase);
         assert_eq!(phase, Some(Phase::Fetching(at(10, 1))));
     }

@@ -88,8 +88,8 @@ pub(crate) struct CompletedFetch {
     pub(crate) index: usize,
     /// The last stamp that was given out when this was last found to be wanted.
     pub(crate) checked_at: u64,
-    /// Its place among those in the buffer, which sets it: what is put back into
-    /// the front has less than 0.
+    /// Its place among those in the buffer, which sets it: what is put back into the
+    /// front has less than 0.
     pub(crate) rank: i64,
     pub(crate) next_offset: i64,
     /// Leader epoch of the batch before `next_offset`, whatever it held; -1 if unknown.

@@ -183,9 +183,7 @@ enum Standing {
 
 /// [`standing`], which costs no hash of a name the next time.
 fn find(assigned: &Assigned, fetch: &mut CompletedFetch) -> Standing {
-    if assigned.stamp_at(fetch.index) != Some(fetch.stamp) {
-        fetch.index = assigned.index_of(&fetch.partition);
-    }
+    fetch.index = assigned.index_of(fetch.index, &fetch.partition, fetch.stamp);
     standing(assigned, fetch)
 }
 
