@@ -764,7 +764,8 @@ _CONSUMER: tuple[Option, ...] = (
         "fetch_buffer_memory",
         67108864,
         "c",
-        "Memory for records fetched and not yet handed out; one batch may exceed it.",
+        "Memory for records fetched and not yet handed out; one batch may exceed it. A fetch asks"
+        " for a quarter of it at most, or for one partition's.",
         low=1,
         kafka=None,
     ),

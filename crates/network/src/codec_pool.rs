@@ -1,11 +1,17 @@
 //! A few threads for compression, checksums and decompression.
 //!
-//! One queue for all clients of the process. It is bounded by its users: a client hands in at most
-//! [`CodecPool::jobs_max_per_client`] jobs at a time and keeps the rest in its core.
+//! As many as there are cores: a core that the application and the I/O thread leave idle is there to
+//! be used, and one that they need is shared, as the system does it.
+//!
+//! One queue for all clients of the process. It is bounded by its users: a client hands in so many
+//! jobs for each thread ([`Role::JOBS_PER_THREAD`]) and keeps the rest in its core.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+
+#[cfg(doc)]
+use thalweg_cluster::Role;
 
 use crate::signals::with_signals_blocked;
 
@@ -44,9 +50,8 @@ impl CodecPool {
         }
     }
 
-    /// Enough to keep every thread busy while results travel back.
-    pub(crate) fn jobs_max_per_client(&self) -> usize {
-        self.threads * 2 + 2
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) {

@@ -12,6 +12,7 @@ use crate::client::{Client, ClientView, Parts};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 use crate::metrics::merged;
+use crate::runtime::Runtime;
 use crate::wait::{Blocked, block_until};
 
 /// Appending is [`Accumulator`]'s; waiting for metadata, flushing and closing are here.
@@ -26,10 +27,11 @@ impl ProducerClient {
     /// `listener` hears of completed batches that have callbacks.
     pub fn start(
         config: &ClientConfig,
-        producer: ProducerConfig,
+        mut producer: ProducerConfig,
         listener: Option<Arc<dyn CompletionListener>>,
     ) -> Result<Self, ClientError> {
         let parts = Parts::new(config)?;
+        producer.codec_threads = Runtime::current()?.codec().threads();
         let connections = Arc::clone(parts.cluster.metrics());
         let (accumulator, sender) = cores(&parts, producer, listener);
         let client = Client::start(parts, sender)?;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::codec_pool::CodecPool;
+use crate::error::ClientError;
 use crate::per_process::PerProcess;
 use crate::signals::with_signals_blocked;
 
@@ -56,7 +57,7 @@ impl Generation {
 
 impl Runtime {
     /// The runtime of this process; starts it if there is none.
-    pub fn current() -> io::Result<&'static Self> {
+    pub fn current() -> Result<&'static Self, ClientError> {
         let cell = CELL.get_or_make(Cell::default);
         if let Some(runtime) = cell.runtime.get() {
             return Ok(runtime);
@@ -65,7 +66,7 @@ impl Runtime {
         if let Some(runtime) = cell.runtime.get() {
             return Ok(runtime);
         }
-        let runtime = Self::start()?;
+        let runtime = Self::start().map_err(|error| ClientError::System(error.to_string()))?;
         Ok(cell.runtime.get_or_init(|| runtime))
     }
 
@@ -104,7 +105,7 @@ impl Runtime {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             handle,
-            codec: CodecPool::new(cores.saturating_sub(1)),
+            codec: CodecPool::new(cores),
             thread: Mutex::new(Some(IoThread { stop, stopped })),
         })
     }

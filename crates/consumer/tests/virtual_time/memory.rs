@@ -53,6 +53,26 @@ fn the_budget_is_kept_under_load_and_everything_arrives() {
     }
 }
 
+/// One answer does not take all of the memory, so that the next is on its way while it is drained.
+#[test]
+fn a_fetch_asks_for_a_quarter_of_the_memory_or_for_one_partition() {
+    for (partition_max, asked) in [(20_000, 50_000), (80_000, 80_000)] {
+        let limits = ConsumerConfig {
+            max_partition_fetch_bytes: partition_max,
+            ..budgeted()
+        };
+        let mut world = World::with_topic(limits, 20, |broker| {
+            for partition in 0..20 {
+                broker.append("t", partition, 10, sized(0, 10, 1_500));
+            }
+        });
+        world.run();
+        let fetches = world.broker.fetches();
+        assert!(fetches.len() > 1, "the next one waited for the drain");
+        assert_eq!(fetches[0].max_bytes, asked);
+    }
+}
+
 #[test]
 fn paused_partitions_that_hold_the_whole_budget_do_not_stop_the_others() {
     let mut world = World::with_topic(budgeted(), 12, |broker| {

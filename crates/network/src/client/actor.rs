@@ -24,7 +24,6 @@ use tokio::time::Sleep;
 use super::inbox::{Calls, Command, Inbox, JobResults};
 use super::pending::{Pending, Sent, Step, no_brokers};
 use crate::clock::{self, WallClock};
-use crate::codec_pool::CodecPool;
 use crate::config::ClientConfig;
 use crate::connection::{self, EventSink as _, Opener, Outbox};
 use crate::log::{self, Level, Logger, Repeated};
@@ -321,7 +320,7 @@ impl<R: Role> Actor<R> {
         let pool = Runtime::existing()
             .map(Runtime::codec)
             .filter(|_| !self.inline_jobs);
-        let limit = pool.map_or(usize::MAX, CodecPool::jobs_max_per_client);
+        let limit = pool.map_or(usize::MAX, |pool| pool.threads() * R::JOBS_PER_THREAD);
         while self.jobs_running < limit {
             let Some(job) = self.role.poll_job() else {
                 break;

@@ -86,7 +86,7 @@ pub struct Client<R: Role> {
 impl<R: Role> Client<R> {
     /// Starts the actor on this process's I/O thread. Connecting begins at once, in the background.
     pub fn start(parts: Parts, role: R) -> Result<Self, ClientError> {
-        let runtime = Runtime::current().map_err(|error| ClientError::System(error.to_string()))?;
+        let runtime = Runtime::current()?;
         let (client, actor) = Self::prepare(parts, role, false);
         runtime.spawn(actor.run());
         Ok(client)
