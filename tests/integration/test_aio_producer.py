@@ -911,6 +911,54 @@ def test_another_loop_is_refused_with_a_clear_error(embedded: Broker) -> None:
     assert embedded.wire.end_offsets(topic) == {0: 1}
 
 
+def test_another_loop_is_refused_while_a_task_of_its_own_is_at_work(embedded: Broker) -> None:
+    topic = embedded.create_topic("aio-busy-loops")
+    attempts = 2_000
+
+    async def program() -> int:
+        sent = 0
+        async with made(embedded) as producer:
+            await producer.send_and_wait(topic, b"v")
+
+            async def elsewhere() -> None:
+                for _ in range(attempts):
+                    with pytest.raises(IllegalStateError, match="another event loop"):
+                        await producer.send(topic, b"not this")
+
+            other = asyncio.create_task(asyncio.to_thread(asyncio.run, elsewhere()))
+            while not other.done():
+                await producer.send(topic, b"v")
+                sent += 1
+            await other
+        return sent + 1
+
+    sent = run(program())
+    assert embedded.wire.end_offsets(topic) == {0: sent}
+
+
+def test_awaitables_may_be_driven_by_hand(embedded: Broker) -> None:
+    """As libraries do that wrap coroutines: by `send` and `next`, results in StopIteration."""
+    topic = embedded.create_topic("aio-by-hand")
+
+    async def program() -> None:
+        async with made(embedded) as producer:
+            await producer.send_and_wait(topic, b"v")
+            with pytest.raises(StopIteration) as sent:
+                producer.send(topic, b"v").__await__().send(None)
+            future = sent.value.value
+            assert await future == future.result()
+            with pytest.raises(StopIteration) as outcome:
+                next(future.__await__())
+            assert outcome.value.value == future.result()
+            call = producer.send(topic, b"v")
+            await call
+            with pytest.raises(RuntimeError, match="already awaited"):
+                await call
+
+    run(program())
+    assert embedded.wire.end_offsets(topic) == {0: 3}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 def test_a_producer_starts_no_thread(embedded: Broker) -> None:
     topic = embedded.create_topic("aio-no-threads")

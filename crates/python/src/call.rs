@@ -13,13 +13,14 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pyo3::PyTraverseError;
-use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyRuntimeWarning, PyStopIteration};
+use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyRuntimeWarning};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PySet;
 
 use crate::async_producer::{AsyncProducer, Closing};
+use crate::awaiting::{Awaitable, Step};
 use crate::batch_futures::{Batch, Rows};
 use crate::completions::Completions;
 use crate::job::{Job, Polled};
@@ -63,12 +64,6 @@ struct Suspended {
     timer: Option<(Instant, Py<PyAny>)>,
 }
 
-/// What a step of the coroutine comes to.
-enum Step {
-    Yield(Py<PyAny>),
-    Return(Py<PyAny>),
-}
-
 /// A coroutine of a client.
 #[pyclass(freelist = 256, module = "thalweg._core")]
 pub(crate) struct Call {
@@ -91,14 +86,7 @@ impl Call {
     }
 
     fn __next__(&mut self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        match self.step(py) {
-            Ok(Step::Yield(future)) => Ok(future),
-            Ok(Step::Return(value)) => Err(PyStopIteration::new_err(value)),
-            Err(error) => {
-                self.end(py);
-                Err(error)
-            }
-        }
+        self.resume(py)?.iterated()
     }
 
     fn send(&mut self, py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
@@ -187,6 +175,20 @@ impl JobCall {
     }
 }
 
+impl Awaitable for Call {
+    #[inline]
+    fn step(slf: &Bound<'_, Self>) -> PyResult<Step> {
+        slf.try_borrow_mut()?.resume(slf.py())
+    }
+}
+
+impl Awaitable for JobCall {
+    #[inline]
+    fn step(slf: &Bound<'_, Self>) -> PyResult<Step> {
+        slf.try_borrow_mut()?.0.resume(slf.py())
+    }
+}
+
 impl Call {
     #[inline]
     pub(crate) fn new(core: Arc<Core>, completions: Py<Completions>, work: Producing) -> Self {
@@ -207,6 +209,16 @@ impl Call {
             suspended: None,
             result: None,
         }
+    }
+
+    /// A step; an error ends it.
+    #[inline]
+    fn resume(&mut self, py: Python<'_>) -> PyResult<Step> {
+        let step = self.step(py);
+        if step.is_err() {
+            self.end(py);
+        }
+        step
     }
 
     fn step(&mut self, py: Python<'_>) -> PyResult<Step> {

@@ -24,6 +24,7 @@ use crate::batch_futures::Batch;
 use crate::futures::{Awaited, Outcome};
 use crate::loop_queue::{Item, Queue, locked};
 use crate::record_waits::RecordWaits;
+use crate::running_loop::RunningLoop;
 use crate::{callbacks, errors};
 
 /// After so many futures a drain lets other callbacks of the loop run.
@@ -55,7 +56,7 @@ enum MakeFuture {
 pub(crate) struct Completions {
     queue: Arc<Queue>,
     event_loop: Py<PyAny>,
-    running_loop: Py<PyAny>,
+    running: RunningLoop,
     make_future: MakeFuture,
     tables: Mutex<Tables>,
     records: Arc<RecordWaits>,
@@ -70,11 +71,10 @@ impl Completions {
         let py = event_loop.py();
         let queue = Arc::new(Queue::new(notify)?);
         let records = Arc::new(RecordWaits::new(event_loop, Arc::clone(&queue))?);
-        let running_loop = py.import("asyncio")?.getattr("_get_running_loop")?;
         Ok(Self {
             queue,
             event_loop: event_loop.clone().unbind(),
-            running_loop: running_loop.unbind(),
+            running: RunningLoop::new(py)?,
             make_future: make_future(event_loop)?,
             tables: Mutex::default(),
             records,
@@ -139,11 +139,10 @@ impl Completions {
     /// An error unless the loop is the one that runs in this thread.
     #[inline]
     pub(crate) fn check_loop(&self, py: Python<'_>) -> PyResult<()> {
-        let running = self.running_loop.call0(py)?;
-        if running.is(&self.event_loop) {
+        let Some(running) = self.running.other_than(self.event_loop.bind(py))? else {
             return Ok(());
-        }
-        let text = if running.is_none(py) {
+        };
+        let text = if running.is_none() {
             "no event loop runs in this thread: a client is used in the loop that started it"
         } else {
             "this client was started in another event loop, and can be used only there"

@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 mod append;
 mod async_consumer;
 mod async_producer;
+mod awaiting;
 mod batch_futures;
 mod broker;
 mod broker_groups;
@@ -48,6 +49,7 @@ mod reader;
 mod record_future;
 mod record_waits;
 mod records;
+mod running_loop;
 mod runtime;
 mod send_many;
 mod sending;
@@ -98,6 +100,17 @@ mod _core {
     use crate::runtime::{runtime_threads, set_log_level, stop_threads};
     #[pymodule_export]
     use crate::tables::{ArrowBatch, RecordTable};
+
+    /// `PyO3` asks for a result.
+    #[pymodule_init]
+    #[allow(clippy::unnecessary_wraps)]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        let py = module.py();
+        crate::awaiting::take_steps::<Call>(py);
+        crate::awaiting::take_steps::<JobCall>(py);
+        crate::awaiting::take_steps::<RecordFuture>(py);
+        Ok(())
+    }
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -8,12 +8,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::PyStopIteration;
 use pyo3::exceptions::asyncio::{CancelledError, InvalidStateError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use thalweg_network::ClientError;
 
+use crate::awaiting::{Awaitable, Step};
 use crate::errors;
 use crate::futures::{Awaited, Outcome, Sent};
 use crate::record_waits::{Callback, RecordWaits, all_written};
@@ -207,15 +207,8 @@ impl RecordFuture {
     }
 
     /// A task that awaits it: sleeps, or has the outcome.
-    fn __next__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        let this = slf.get();
-        if !this.done() {
-            this.blocking.store(true, Ordering::Relaxed);
-            return Ok(slf);
-        }
-        // In a tuple, as the outcome is one itself.
-        let outcome = this.result(slf.py())?.unbind();
-        Err(PyStopIteration::new_err((outcome,)))
+    fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::step(slf)?.iterated()
     }
 
     fn __repr__(&self) -> String {
@@ -225,6 +218,18 @@ impl RecordFuture {
             _ => "finished",
         };
         format!("<RecordFuture {state}>")
+    }
+}
+
+impl Awaitable for RecordFuture {
+    fn step(slf: &Bound<'_, Self>) -> PyResult<Step> {
+        let this = slf.get();
+        if !this.done() {
+            this.blocking.store(true, Ordering::Relaxed);
+            return Ok(Step::Yield(slf.clone().into_any().unbind()));
+        }
+        let outcome = this.result(slf.py())?;
+        Ok(Step::Return(outcome.unbind()))
     }
 }
 

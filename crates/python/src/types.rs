@@ -1,14 +1,14 @@
 //! Constructors of `thalweg.structs`, looked up once.
 
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyInt, PyString, PyTuple};
+use pyo3::types::{PyInt, PyString, PyTuple, PyType};
 
 static TOPIC_PARTITION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static RECORD_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static OFFSET_AND_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static BROKER_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static NEW_TUPLE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 fn class<'py>(
     py: Python<'py>,
@@ -99,18 +99,29 @@ impl RecordMetadataOf {
             sizes.value,
             sizes.headers,
         );
-        // What a named tuple's own constructor does, without its Python frame.
-        let class = class(py, &RECORD_METADATA, "RecordMetadata")?;
-        new_tuple(py)?.call1((class, fields))
+        let class = class(py, &RECORD_METADATA, "RecordMetadata")?.cast::<PyType>()?;
+        new_tuple(class, fields.into_pyobject(py)?)
     }
 }
 
-fn new_tuple(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
-    let new = NEW_TUPLE.get_or_try_init(py, || {
-        let new = py.get_type::<PyTuple>().getattr("__new__")?;
-        PyResult::Ok(new.unbind())
-    })?;
-    Ok(new.bind(py))
+/// What a named tuple's own constructor does, without its Python frame.
+fn new_tuple<'py>(
+    class: &Bound<'py, PyType>,
+    fields: Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = class.py();
+    let arguments = (fields,).into_pyobject(py)?;
+    // SAFETY: the slot is that of `tuple`, which takes any class that extends it and a tuple of one
+    // iterable; it gives a new reference, or null and an exception.
+    unsafe {
+        let new = ffi::PyTuple_Type.tp_new.expect("tuples can be made");
+        let made = new(
+            class.as_type_ptr(),
+            arguments.as_ptr(),
+            std::ptr::null_mut(),
+        );
+        Bound::from_owned_ptr_or_err(py, made)
+    }
 }
 
 pub(crate) fn offset_and_metadata<'py>(
