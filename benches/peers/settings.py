@@ -162,12 +162,14 @@ ENTRANTS = {
 
 SPREAD_ENTRANTS = {
     "produce": [
+        Entrant("ceiling", ""),
         BASELINE,
         Entrant("thalweg", "send"),
         Entrant("thalweg", "send_many"),
         Entrant("thalweg", "send_arrow"),
     ],
     "consume": [
+        Entrant("ceiling", ""),
         BASELINE,
         Entrant("thalweg", "poll"),
         Entrant("thalweg", "iterate"),

@@ -13,7 +13,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from benches.peers.clients.program import Stopwatch, main
 from benches.peers.equal import CODEC_IDS
-from benches.peers.settings import PARTITIONS, Case, payloads
+from benches.peers.settings import Case, payloads
 from tests.support.wire import (
     PRODUCE,
     Connection,
@@ -52,7 +52,7 @@ def batch_of(case: Case) -> tuple[bytes, int]:
 def produce(case: Case) -> dict[str, Any]:
     batch, per_batch = batch_of(case)
     bodies = []
-    for partition in range(PARTITIONS):
+    for partition in range(case.partitions):
         body = Writer().string(None).int("hi", -1, 30_000).int("i", 1).string(case.topic)
         bodies.append(bytes(body.int("ii", 1, partition).bytes(batch).out))
     host, port = Wire(case.bootstrap).addresses[0]
@@ -64,7 +64,7 @@ def produce(case: Case) -> dict[str, Any]:
             for number in range(requests):
                 if number >= IN_FLIGHT:
                     check(connection.receive())
-                connection.send(PRODUCE, PRODUCE_VERSION, bodies[number % PARTITIONS])
+                connection.send(PRODUCE, PRODUCE_VERSION, bodies[number % case.partitions])
             for _ in range(min(requests, IN_FLIGHT)):
                 check(connection.receive())
     return watch.result(requests * per_batch, sent=(requests + 1) * per_batch)
@@ -80,7 +80,7 @@ def check(response: memoryview) -> None:
 
 def consume(case: Case) -> dict[str, Any]:
     host, port = Wire(case.bootstrap).addresses[0]
-    offsets = dict.fromkeys(range(PARTITIONS), 0)
+    offsets = dict.fromkeys(range(case.partitions), 0)
     count = 0
     with Connection(host, port) as connection, Stopwatch() as watch:
         while count < case.records:
