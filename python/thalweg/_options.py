@@ -771,7 +771,7 @@ _CONSUMER: tuple[Option, ...] = (
     ),
     _size(
         "poll_arrow_max_bytes",
-        67108864,
+        16777216,
         "c",
         "Most that one poll_arrow() returns if it is not told otherwise.",
         low=1,
