@@ -102,13 +102,15 @@ class Entrant:
 
 
 BASELINE = Entrant("confluent-kafka", "")
+# No client: what the broker and a bare socket give.
+CEILING = Entrant("ceiling", "")
 # It sends without a callback for each record, so that it never hears what became of one.
 QUIET = "quiet"
 # Its call for many records at once, without callbacks too.
 PRODUCE_BATCH = "produce_batch"
 ENTRANTS = {
     "produce": [
-        Entrant("ceiling", ""),
+        CEILING,
         BASELINE,
         Entrant("confluent-kafka", QUIET),
         Entrant("confluent-kafka", PRODUCE_BATCH),
@@ -122,7 +124,7 @@ ENTRANTS = {
         Entrant("kafka-python", "", 0.05),
     ],
     "consume": [
-        Entrant("ceiling", ""),
+        CEILING,
         BASELINE,
         Entrant("confluent-kafka", "defaults", 0.2),
         Entrant("thalweg", "poll"),
@@ -162,14 +164,12 @@ ENTRANTS = {
 
 SPREAD_ENTRANTS = {
     "produce": [
-        Entrant("ceiling", ""),
         BASELINE,
         Entrant("thalweg", "send"),
         Entrant("thalweg", "send_many"),
         Entrant("thalweg", "send_arrow"),
     ],
     "consume": [
-        Entrant("ceiling", ""),
         BASELINE,
         Entrant("thalweg", "poll"),
         Entrant("thalweg", "iterate"),
@@ -179,9 +179,16 @@ SPREAD_ENTRANTS = {
 }
 
 
+# Its large batches reach few partitions of a case that has more.
+CEILING_PARTITIONS_MAX = {"produce": 10, "consume": 1000}
+
+
 def entrants_of(case: Case) -> list[Entrant]:
     """Who takes part in a case."""
-    return (SPREAD_ENTRANTS if case.is_spread else ENTRANTS)[case.role]
+    if not case.is_spread:
+        return ENTRANTS[case.role]
+    has_ceiling = case.threads == 1 and case.partitions <= CEILING_PARTITIONS_MAX[case.role]
+    return [CEILING] * has_ceiling + SPREAD_ENTRANTS[case.role]
 
 
 # The settings of performance figures: linger 5 ms, batches of 128 KiB, acks=all, idempotent.

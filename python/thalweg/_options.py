@@ -608,7 +608,8 @@ _PRODUCER: tuple[Option, ...] = (
         33554432,
         "p",
         "All memory for records not yet acknowledged. send() waits up to max_block_ms for some"
-        " to come free, then raises BufferExhaustedError.",
+        " to come free, then raises BufferExhaustedError. With a codec up to a quarter is set aside"
+        " for what it makes.",
     ),
     _ms(
         "max_block_ms",
@@ -749,7 +750,8 @@ _CONSUMER: tuple[Option, ...] = (
         "fetch_max_bytes",
         52428800,
         "c",
-        "Most that a broker puts into one fetch; a first batch larger than that is still sent.",
+        "Most that a broker puts into one fetch; a first batch larger than that is still sent. Less"
+        " is asked for where `fetch_buffer_memory` is not four times as large.",
         high=INT32_MAX,
     ),
     _size(

@@ -29,6 +29,7 @@ from benches.peers.runner import Run, run
 from benches.peers.settings import (
     BASELINE,
     CASES,
+    CEILING,
     ENTRANTS,
     PRODUCE_BATCH,
     QUIET,
@@ -37,6 +38,7 @@ from benches.peers.settings import (
     WHOLE_SPREAD,
     Case,
     Entrant,
+    entrants_of,
     from_json,
     payloads,
 )
@@ -216,7 +218,7 @@ def test_threads_share_a_spread_case_out(kafka, entrant):
 @pytest.mark.parametrize(
     "entrant",
     # No test needs Go; `python -m benches.peers --quick` runs franz-go's program.
-    [each for each in SPREAD_ENTRANTS["consume"] if each.client != "franz-go"],
+    [CEILING, *(each for each in SPREAD_ENTRANTS["consume"] if each.client != "franz-go")],
     ids=lambda entrant: entrant.name,
 )
 def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
@@ -227,6 +229,17 @@ def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
     assert min(kafka.wire.end_offsets(topic).values()) > 0
     read = replace(filled, role="consume", threads=1, variant=entrant.variant)
     assert run(entrant, read).records >= 10_000
+
+
+def test_the_ceiling_takes_part_where_its_batches_reach_every_partition():
+    def has_ceiling(case: Case) -> bool:
+        return CEILING in entrants_of(case)
+
+    assert has_ceiling(Case("produce", 1))
+    assert has_ceiling(Case("produce", 1, partitions=1))
+    assert not has_ceiling(Case("produce", 1, threads=4))
+    assert not has_ceiling(Case("produce", 1, partitions=10_000))
+    assert has_ceiling(Case("consume", 1, partitions=1_000))
 
 
 def test_the_latencies_that_warm_up_are_left_out(monkeypatch):

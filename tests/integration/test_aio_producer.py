@@ -950,13 +950,45 @@ def test_awaitables_may_be_driven_by_hand(embedded: Broker) -> None:
             with pytest.raises(StopIteration) as outcome:
                 next(future.__await__())
             assert outcome.value.value == future.result()
+            # Traced, the interpreter takes results as from any iterator.
+            before = sys.gettrace()
+            sys.settrace(lambda *event: None)
+            try:
+                traced = await producer.send_and_wait(topic, b"v")
+            finally:
+                sys.settrace(before)
+            assert traced.offset == future.result().offset + 1
+            in_a_task = await asyncio.create_task(producer.send(topic, b"v"))
+            assert (await in_a_task).offset == traced.offset + 1
             call = producer.send(topic, b"v")
             await call
             with pytest.raises(RuntimeError, match="already awaited"):
                 await call
 
     run(program())
-    assert embedded.wire.end_offsets(topic) == {0: 3}
+    assert embedded.wire.end_offsets(topic) == {0: 5}
+
+
+@pytest.mark.parametrize("option", ["value_serializer", "partitioner"])
+def test_a_stop_iteration_of_the_users_is_an_error_and_no_result(
+    embedded: Broker, option: str
+) -> None:
+    topic = embedded.create_topic("aio-stop-iteration")
+    none_left: Any = iter(())
+
+    async def program() -> None:
+        async with made(embedded, **{option: lambda *given: next(none_left)}) as producer:
+            for sent in (producer.send, lambda *record: _in_a_task(producer.send(*record))):
+                with pytest.raises(RuntimeError, match="raised StopIteration") as raised:
+                    await sent(topic, b"v", b"k")
+                assert isinstance(raised.value.__cause__, StopIteration)
+
+    run(program())
+    assert embedded.wire.end_offsets(topic) == {0: 0}
+
+
+async def _in_a_task(call: Any) -> Any:
+    return await asyncio.create_task(call)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")

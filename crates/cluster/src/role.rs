@@ -37,10 +37,6 @@ pub trait Role: Send + 'static {
     /// The logger `thalweg.<name>` that its warnings are for.
     const LOGGER: &'static str;
 
-    /// How many of its jobs a codec thread has before it, the one in hand among them: so many that
-    /// it does not stand idle while the I/O thread is busy with something else.
-    const JOBS_PER_THREAD: usize = 4;
-
     /// Does what is due: starts requests by [`Cluster::send`], expires what is too old.
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64);
 

@@ -27,10 +27,10 @@ const SESSION_VERSION: i16 = 7;
 const TOPIC_ID_VERSION: i16 = 13;
 /// How long a node rests after a look in vain.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
-/// One answer takes at most this part of the memory for what is fetched, so that one is on its way
-/// and another in a codec's hands while a third is drained. An answer of nearly all of it is copied
-/// into memory that no cache holds, and nothing of it is there before all of it is.
-const BUFFER_PARTS: usize = 4;
+/// So many answers have room in the memory for what is fetched, if one partition's share of them is
+/// not larger: one is drained while another is decoded and a third on its way. An answer of nearly
+/// all of it is copied into memory that no cache holds, and nothing of it is there before all of it.
+const ANSWERS_MIN: usize = 4;
 
 impl Fetcher {
     pub(crate) fn send_fetches(&mut self, cluster: &mut Cluster, now: Instant) {
@@ -86,7 +86,7 @@ impl Fetcher {
         let most = partition_max
             .saturating_mul(wanted)
             .min(config.fetch_max_bytes.max(1) as usize)
-            .min((config.fetch_buffer_memory_bytes / BUFFER_PARTS).max(partition_max));
+            .min((config.fetch_buffer_memory_bytes / ANSWERS_MIN).max(partition_max));
         let free = self
             .shared
             .memory

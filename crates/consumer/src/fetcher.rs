@@ -194,10 +194,6 @@ impl Role for Fetcher {
 
     const LOGGER: &'static str = "consumer";
 
-    /// Jobs are small, and an answer of megabytes keeps the I/O thread from handing out more of
-    /// them for milliseconds. What they make is bounded by itself (`decode_queue`).
-    const JOBS_PER_THREAD: usize = 16;
-
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64) {
         if self.closed {
             return;

@@ -1,25 +1,48 @@
 //! A few threads for compression, checksums and decompression.
 //!
-//! As many as there are cores: a core that the application and the I/O thread leave idle is there to
-//! be used, and one that they need is shared, as the system does it.
-//!
-//! One queue for all clients of the process. It is bounded by its users: a client hands in so many
-//! jobs for each thread ([`Role::JOBS_PER_THREAD`]) and keeps the rest in its core.
+//! ```text
+//! clients ── submit() ──▶ [A: job job job | B: job | ...] ──▶ a thread: one of A, one of B, ...
+//! ```
+//! All clients of the process share the threads, each by turns, so that one with much to do keeps
+//! no other from its own. What waits here is bounded by who hands it in: a client has at most
+//! [`CodecPool::jobs_max_per_client`] jobs here and keeps the rest in its core.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 
-#[cfg(doc)]
-use thalweg_cluster::Role;
-
 use crate::signals::with_signals_blocked;
+
+const JOBS_PER_THREAD_MAX: usize = 4;
 
 type Task = Box<dyn FnOnce() + Send>;
 
+/// What each client has handed in, by turns; who has nothing here is not in it.
+#[derive(Default)]
+struct Turns(VecDeque<(usize, VecDeque<Task>)>);
+
+impl Turns {
+    fn push(&mut self, client: usize, task: Task) {
+        if let Some((_, tasks)) = self.0.iter_mut().find(|(known, _)| *known == client) {
+            tasks.push_back(task);
+        } else {
+            self.0.push_back((client, VecDeque::from([task])));
+        }
+    }
+
+    fn pop(&mut self) -> Option<Task> {
+        let (client, mut tasks) = self.0.pop_front()?;
+        let task = tasks.pop_front();
+        if !tasks.is_empty() {
+            self.0.push_back((client, tasks));
+        }
+        task
+    }
+}
+
 #[derive(Default)]
 struct Queue {
-    tasks: VecDeque<Task>,
+    tasks: Turns,
     /// Threads that sleep on the condition; a task wakes one only if there is one.
     idle: usize,
     /// How many were started.
@@ -54,7 +77,14 @@ impl CodecPool {
         self.threads
     }
 
-    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) {
+    /// Enough to keep every thread busy while results travel back and the I/O thread reads an answer
+    /// of megabytes; far more would be decoded into memory that no cache holds when it is drained.
+    pub(crate) fn jobs_max_per_client(&self) -> usize {
+        self.threads * JOBS_PER_THREAD_MAX
+    }
+
+    /// `client` is a number that no other living client has.
+    pub(crate) fn submit(&self, client: usize, task: impl FnOnce() + Send + 'static) {
         let mut queue = self
             .shared
             .queue
@@ -69,7 +99,7 @@ impl CodecPool {
             task();
             return;
         }
-        queue.tasks.push_back(Box::new(task));
+        queue.tasks.push(client, Box::new(task));
         if queue.idle > 0 {
             self.shared.ready.notify_one();
         }
@@ -107,7 +137,7 @@ impl CodecPool {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         queue.stopping = true;
-        queue.tasks.clear();
+        queue.tasks = Turns::default();
         self.shared.ready.notify_all();
     }
 }
@@ -118,7 +148,7 @@ fn work(shared: &Shared) {
         if queue.stopping {
             return;
         }
-        if let Some(task) = queue.tasks.pop_front() {
+        if let Some(task) = queue.tasks.pop() {
             drop(queue);
             task();
             queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,5 +160,28 @@ fn work(shared: &Shared) {
                 .unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_take_turns_and_each_has_its_own_order() {
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let mut turns = Turns::default();
+        for (client, job) in [(1, 'a'), (1, 'b'), (1, 'c'), (2, 'x'), (3, 'y'), (3, 'z')] {
+            let done = Arc::clone(&done);
+            turns.push(client, Box::new(move || done.lock().unwrap().push(job)));
+        }
+        while let Some(task) = turns.pop() {
+            task();
+        }
+        assert_eq!(*done.lock().unwrap(), ['a', 'x', 'y', 'b', 'z', 'c']);
+        assert!(
+            turns.0.is_empty(),
+            "nothing is kept of who has nothing to do"
+        );
     }
 }

@@ -105,6 +105,8 @@ impl Runtime {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             handle,
+            // One a core: a core that the application and the I/O thread leave idle is to be used, and
+            // one that they need is shared as the system shares it.
             codec: CodecPool::new(cores),
             thread: Mutex::new(Some(IoThread { stop, stopped })),
         })

@@ -13,7 +13,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use pyo3::PyTraverseError;
-use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyRuntimeWarning};
+use pyo3::exceptions::{PyGeneratorExit, PyRuntimeError, PyRuntimeWarning, PyStopIteration};
 use pyo3::gc::PyVisit;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -211,14 +211,20 @@ impl Call {
         }
     }
 
-    /// A step; an error ends it.
+    /// A step; an error ends it. A `StopIteration` of the application's (a serializer's, a
+    /// listener's) would be taken for a result: as in any coroutine it is a `RuntimeError`
+    /// (PEP 479).
     #[inline]
     fn resume(&mut self, py: Python<'_>) -> PyResult<Step> {
-        let step = self.step(py);
-        if step.is_err() {
+        self.step(py).map_err(|error| {
             self.end(py);
-        }
-        step
+            if !error.is_instance_of::<PyStopIteration>(py) {
+                return error;
+            }
+            let raised = PyRuntimeError::new_err("coroutine raised StopIteration");
+            raised.set_cause(py, Some(error));
+            raised
+        })
     }
 
     fn step(&mut self, py: Python<'_>) -> PyResult<Step> {

@@ -139,7 +139,7 @@ impl Completions {
     /// An error unless the loop is the one that runs in this thread.
     #[inline]
     pub(crate) fn check_loop(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(running) = self.running.other_than(self.event_loop.bind(py))? else {
+        let Some(running) = self.running.instead_of(self.event_loop.bind(py))? else {
             return Ok(());
         };
         let text = if running.is_none() {

@@ -101,15 +101,11 @@ mod _core {
     #[pymodule_export]
     use crate::tables::{ArrowBatch, RecordTable};
 
-    /// `PyO3` asks for a result.
     #[pymodule_init]
-    #[allow(clippy::unnecessary_wraps)]
-    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        let py = module.py();
-        crate::awaiting::take_steps::<Call>(py);
-        crate::awaiting::take_steps::<JobCall>(py);
-        crate::awaiting::take_steps::<RecordFuture>(py);
-        Ok(())
+    fn init(py: pyo3::Python<'_>) {
+        crate::awaiting::set_send_slot::<Call>(py);
+        crate::awaiting::set_send_slot::<JobCall>(py);
+        crate::awaiting::set_send_slot::<RecordFuture>(py);
     }
 
     #[pymodule_export]

@@ -1,8 +1,13 @@
 //! Which event loop runs in this thread.
 //!
-//! `CPython` 3.11 makes a system call to tell, once for each send. So what it says of a thread is kept,
-//! and asyncio's own table is looked into: where the loop that ran here last has a task in hand, it is
-//! that task that calls. Later versions make no system call.
+//! ```text
+//! a task of the loop is in hand, and the loop was last seen in this thread ──▶ it is this one
+//! anything else ──▶ asyncio is asked
+//! ```
+//! `CPython` 3.11 makes a system call to tell, once for each send, so asyncio's own table of tasks is
+//! looked into first; later versions make none. Deliberately missed: a second loop that is run within
+//! a task of the first, which asyncio itself forbids, and a loop that has moved to another thread and
+//! has not called from there yet.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,50 +15,59 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 pub(crate) struct RunningLoop {
-    asked: Py<PyAny>,
-    tasks: Option<Py<PyDict>>,
+    get_running_loop: Py<PyAny>,
+    tasks: Option<Tasks>,
+}
+
+/// The task that each loop has in hand.
+struct Tasks {
+    table: Py<PyDict>,
     /// The thread that the loop was last seen to run in.
     thread: AtomicUsize,
 }
 
 impl RunningLoop {
     pub(crate) fn new(py: Python<'_>) -> PyResult<Self> {
-        let asked = py.import("asyncio")?.getattr("_get_running_loop")?;
+        let get_running_loop = py.import("asyncio")?.getattr("_get_running_loop")?;
         let tasks = if py.version_info() < (3, 12) {
-            let tasks = py.import("asyncio.tasks")?.getattr("_current_tasks")?;
-            tasks.cast_into::<PyDict>().ok()
+            let table = py.import("asyncio.tasks")?.getattr("_current_tasks")?;
+            table.cast_into::<PyDict>().ok().map(|table| Tasks {
+                table: table.unbind(),
+                thread: AtomicUsize::new(0),
+            })
         } else {
             None
         };
         Ok(Self {
-            asked: asked.unbind(),
-            tasks: tasks.map(Bound::unbind),
-            thread: AtomicUsize::new(0),
+            get_running_loop: get_running_loop.unbind(),
+            tasks,
         })
     }
 
     /// What runs in this thread in the place of that loop: another one, or Python's `None`.
-    pub(crate) fn other_than<'py>(
+    pub(crate) fn instead_of<'py>(
         &self,
         event_loop: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = event_loop.py();
         if let Some(tasks) = &self.tasks
-            && self.thread.load(Ordering::Relaxed) == this_thread()
-            && tasks.bind(py).contains(event_loop)?
+            && tasks.thread.load(Ordering::Relaxed) == this_thread()
+            && tasks.table.bind(py).contains(event_loop)?
         {
             return Ok(None);
         }
-        let running = self.asked.bind(py).call0()?;
-        if running.is(event_loop) {
-            self.thread.store(this_thread(), Ordering::Relaxed);
-            return Ok(None);
+        let running = self.get_running_loop.bind(py).call0()?;
+        if !running.is(event_loop) {
+            return Ok(Some(running));
         }
-        Ok(Some(running))
+        if let Some(tasks) = &self.tasks {
+            tasks.thread.store(this_thread(), Ordering::Relaxed);
+        }
+        Ok(None)
     }
 }
 
-/// A name that no other living thread has.
+/// A number that no other living thread has; one that has ended may have had it.
 fn this_thread() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|mark| std::ptr::from_ref(mark).addr())

@@ -1,12 +1,13 @@
 //! Constructors of `thalweg.structs`, looked up once.
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyString, PyTuple, PyType};
 
 static TOPIC_PARTITION: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static RECORD_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static RECORD_METADATA: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 static OFFSET_AND_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static BROKER_METADATA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
@@ -99,20 +100,26 @@ impl RecordMetadataOf {
             sizes.value,
             sizes.headers,
         );
-        let class = class(py, &RECORD_METADATA, "RecordMetadata")?.cast::<PyType>()?;
-        new_tuple(class, fields.into_pyobject(py)?)
+        new_record_metadata(fields.into_pyobject(py)?)
     }
 }
 
 /// What a named tuple's own constructor does, without its Python frame.
-fn new_tuple<'py>(
-    class: &Bound<'py, PyType>,
-    fields: Bound<'py, PyTuple>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let py = class.py();
+fn new_record_metadata(fields: Bound<'_, PyTuple>) -> PyResult<Bound<'_, PyAny>> {
+    let py = fields.py();
+    let class = RECORD_METADATA.get_or_try_init(py, || {
+        let class = py.import("thalweg.structs")?.getattr("RecordMetadata")?;
+        let class = class.cast_into::<PyType>()?;
+        if class.is_subclass_of::<PyTuple>()? {
+            return Ok(class.unbind());
+        }
+        let text = "thalweg.structs.RecordMetadata was replaced by a class that is no tuple";
+        Err(PyTypeError::new_err(text))
+    })?;
+    let class = class.bind(py);
     let arguments = (fields,).into_pyobject(py)?;
-    // SAFETY: the slot is that of `tuple`, which takes any class that extends it and a tuple of one
-    // iterable; it gives a new reference, or null and an exception.
+    // SAFETY: the slot is that of `tuple`, which takes any class that extends it, as this one was
+    // seen to, and a tuple of one iterable; it gives a new reference, or null and an exception.
     unsafe {
         let new = ffi::PyTuple_Type.tp_new.expect("tuples can be made");
         let made = new(

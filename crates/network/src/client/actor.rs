@@ -24,6 +24,7 @@ use tokio::time::Sleep;
 use super::inbox::{Calls, Command, Inbox, JobResults};
 use super::pending::{Pending, Sent, Step, no_brokers};
 use crate::clock::{self, WallClock};
+use crate::codec_pool::CodecPool;
 use crate::config::ClientConfig;
 use crate::connection::{self, EventSink as _, Opener, Outbox};
 use crate::log::{self, Level, Logger, Repeated};
@@ -320,7 +321,7 @@ impl<R: Role> Actor<R> {
         let pool = Runtime::existing()
             .map(Runtime::codec)
             .filter(|_| !self.inline_jobs);
-        let limit = pool.map_or(usize::MAX, |pool| pool.threads() * R::JOBS_PER_THREAD);
+        let limit = pool.map_or(usize::MAX, CodecPool::jobs_max_per_client);
         while self.jobs_running < limit {
             let Some(job) = self.role.poll_job() else {
                 break;
@@ -333,7 +334,8 @@ impl<R: Role> Actor<R> {
             };
             let results = Arc::clone(&self.results);
             let notifier = Arc::clone(self.inbox.notifier());
-            pool.submit(move || {
+            let client = Arc::as_ptr(&self.results).addr();
+            pool.submit(client, move || {
                 // A panic is a bug in a codec: its batch stays unanswered until its own deadline,
                 // but the pool and the other clients go on.
                 let output = catch_unwind(AssertUnwindSafe(|| job.run())).ok();

@@ -78,6 +78,21 @@ impl std::fmt::Debug for Accumulator {
     }
 }
 
+/// What is set aside for the outputs of codec threads, a batch each. How many there are must not
+/// decide which records are taken: what leaves too little for the largest record is not set aside,
+/// but for one thread's.
+fn codec_outputs(config: &ProducerConfig) -> usize {
+    if config.compression == Compression::None {
+        return 0;
+    }
+    let total = config.buffer_memory;
+    let most = total / CODEC_SHARE_MAX;
+    let one = config.batch_size.min(most);
+    let beside_largest = total.saturating_sub(config.max_request_size).max(one);
+    let all = config.batch_size.saturating_mul(config.codec_threads);
+    all.min(most).min(beside_largest)
+}
+
 impl Accumulator {
     /// `notifier` wakes the actor that drives the sender; `listener` hears of completed batches
     /// that have callbacks.
@@ -87,12 +102,11 @@ impl Accumulator {
         notifier: Arc<Notifier>,
         listener: Option<Arc<dyn CompletionListener>>,
     ) -> Arc<Self> {
-        let codec_outputs = match config.compression {
-            Compression::None => 0,
-            _ => (config.codec_threads * config.batch_size)
-                .min(config.buffer_memory / CODEC_SHARE_MAX),
-        };
-        let pool = BufferPool::new(config.buffer_memory, config.batch_size, codec_outputs);
+        let pool = BufferPool::new(
+            config.buffer_memory,
+            config.batch_size,
+            codec_outputs(config),
+        );
         Arc::new(Self {
             batch_size: config.batch_size,
             linger: config.linger,

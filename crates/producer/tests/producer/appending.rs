@@ -4,6 +4,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use thalweg_producer::{AppendRefusal, ProducerConfig, Record};
+use thalweg_records::Compression;
 
 use crate::broker::Reaction;
 use crate::world::{TOPIC, World, config, counting_waker, is_pending, offset};
@@ -87,6 +88,29 @@ fn a_record_that_can_never_be_sent_is_refused_whatever_is_queued() {
         Some((61 + 21 + 1 + 2 + 8_000 + 1, 8_000, "buffer_memory"))
     );
     assert_eq!(refusal(5_000), None);
+}
+
+/// What codec threads need of the memory depends on the machine, and what is taken must not.
+#[test]
+fn which_records_are_taken_does_not_depend_on_the_number_of_codec_threads() {
+    for (buffer_memory, most) in [(8_000, 7_000), (11_000, 9_900), (64_000, 9_900)] {
+        for codec_threads in [1, 2, 64] {
+            let config = ProducerConfig {
+                max_request_size: 10_000,
+                buffer_memory,
+                batch_size: 1_000,
+                compression: Compression::Lz4,
+                codec_threads,
+                ..config()
+            };
+            let world = World::ready(config, 1, 1);
+            let fits = |len: usize| world.try_send(0, &"x".repeat(len)).is_ok();
+            let refused = buffer_memory.min(10_000);
+            assert!(!fits(refused), "{codec_threads} threads, {refused} bytes");
+            let taken = most - 87;
+            assert!(fits(taken), "{codec_threads} threads, {taken} bytes");
+        }
+    }
 }
 
 /// Scenario 28.

@@ -113,15 +113,19 @@ fn sixteen_threads_and_a_pool_of_two_batches() {
 
 #[test]
 fn a_pool_exhausted_with_any_codec_blocks_nobody_for_ever() {
-    for codec in Compression::ALL {
+    for (codec, codec_threads, batches) in Compression::ALL
+        .into_iter()
+        .flat_map(|codec| [(codec, 1, 4), (codec, 64, 4), (codec, 64, 2)])
+    {
         let config = ProducerConfig {
             batch_size: 1024,
-            buffer_memory: 4 * 1024,
+            buffer_memory: batches * 1024,
             compression: codec,
+            codec_threads,
             linger: Duration::from_millis(1),
             ..config()
         };
-        run(8, 100, 3, config);
+        run(8, 50, 3, config);
     }
 }
 
