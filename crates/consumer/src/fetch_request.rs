@@ -35,7 +35,7 @@ const ANSWERS_MIN: usize = 4;
 impl Fetcher {
     pub(crate) fn send_fetches(&mut self, cluster: &mut Cluster, now: Instant) {
         let eager = self.shared.config.fetch_min_bytes <= 1;
-        let due: Vec<(NodeId, bool)> = self
+        let mut due: Vec<(NodeId, bool)> = self
             .nodes
             .iter_mut()
             .filter_map(|(&id, node)| {
@@ -43,6 +43,8 @@ impl Fetcher {
                 node.is_due(probe, now).then_some((id, probe))
             })
             .collect();
+        // Where the memory is not enough for all, nobody is left out for good.
+        due.sort_by_key(|(id, _)| self.nodes.get(id).map(|node| node.last_fetch));
         let mut left = due.len();
         for (node, probe) in due {
             let share = self.budget_share(left, node);
@@ -147,6 +149,8 @@ impl Fetcher {
         let outgoing = Outgoing::new(&request, version, timeout)
             .expect("the request has no field beyond the negotiated version");
         let id = cluster.send(node, Purpose::Fetch, outgoing, now);
+        self.fetches += 1;
+        entry.last_fetch = self.fetches;
         entry.in_flight = Some(FetchInFlight {
             reserved_bytes: max_bytes,
             sent_at: now,

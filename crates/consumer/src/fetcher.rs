@@ -34,6 +34,8 @@ const ROUNDS_MAX: usize = 4;
 pub(crate) struct NodeFetch {
     pub(crate) session: FetchSession,
     pub(crate) in_flight: Option<FetchInFlight>,
+    /// Which of all fetches its last one was.
+    pub(crate) last_fetch: u64,
     /// After a failure: nothing is sent before.
     pub(crate) retry_at: Option<Instant>,
     pub(crate) failures: u32,
@@ -74,6 +76,8 @@ pub struct Fetcher {
     pub(crate) decode: DecodeQueue,
     /// Bytes that answers in flight may bring.
     pub(crate) reserved_bytes: usize,
+    /// So many were sent.
+    pub(crate) fetches: u64,
     pub(crate) backoff: Backoff,
     /// After a closer replica was not reached.
     pub(crate) rack_hidden_until: Option<Instant>,
@@ -101,6 +105,7 @@ impl Fetcher {
             lookups: Lookups::default(),
             decode: DecodeQueue::default(),
             reserved_bytes: 0,
+            fetches: 0,
             rack_hidden_until: None,
             rack_hidden_times: 0,
             seen_assignment: 0,

@@ -7,6 +7,7 @@ use thalweg_consumer::{ConsumerConfig, ConsumerError};
 use thalweg_records::Compression;
 
 use crate::batches::{compressed, marker, noisy, plain, sized, transactional};
+use crate::broker::Broker;
 use crate::world::{NOW_MS, World, config, tp};
 
 const BUDGET: usize = 200_000;
@@ -71,6 +72,35 @@ fn a_fetch_asks_for_a_quarter_of_the_memory_or_for_one_partition() {
         assert!(fetches.len() > 1, "the next one waited for the drain");
         assert_eq!(fetches[0].max_bytes, asked);
     }
+}
+
+#[test]
+fn memory_for_one_fetch_at_a_time_is_given_to_each_broker_in_turn() {
+    let limits = ConsumerConfig {
+        fetch_buffer_memory_bytes: 25_000,
+        max_partition_fetch_bytes: 20_000,
+        ..config()
+    };
+    let mut broker = Broker::new(&[1, 2, 3]);
+    broker.create("t", 3, 1);
+    for partition in 0..3 {
+        broker.log("t", partition).leader = partition + 1;
+        for batch in 0..30_i64 {
+            let bytes = sized(batch * 10, 10, 1_000);
+            broker.append("t", partition, (batch + 1) * 10, bytes);
+        }
+    }
+    let mut world = World::new(limits, broker);
+    world.assign_all(3);
+    let mut drained = [0; 3];
+    for _ in 0..12 {
+        world.run();
+        let got = world.drain(usize::MAX).expect("records");
+        for partition in 0..3 {
+            drained[usize::try_from(partition).expect("few")] += got.offsets(partition).len();
+        }
+    }
+    assert!(drained.iter().all(|&records| records >= 20), "{drained:?}");
 }
 
 #[test]
