@@ -12,6 +12,7 @@ from tests.support.kafka import VERSIONS, RealKafka
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, TopicPartition
 from thalweg.coordinator.classic.member import ClassicMember, MemberSettings
+from thalweg.coordinator.states import MemberState
 from thalweg.coordinator.steps import (
     Answered,
     Assign,
@@ -112,9 +113,15 @@ def kafka(request: pytest.FixtureRequest):
 
 
 def share_all(*members: Runner) -> bool:
-    """Whether each partition is exactly one member's."""
+    """Whether each partition is exactly one member's, and no rebalance under way.
+
+    A cooperative member keeps its partitions through one; whoever closes in it loses them.
+    """
     owned = sorted(each for member in members for each in member.poll())
-    everyone = all(member.member.assignment for member in members)
+    everyone = all(
+        member.member.assignment and member.member.state is MemberState.STABLE
+        for member in members
+    )
     return everyone and owned == [TopicPartition("t", number) for number in range(PARTITIONS)]
 
 
