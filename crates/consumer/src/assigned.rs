@@ -16,7 +16,7 @@ use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
 use crate::offset_spec::IsolationLevel;
-use crate::partition_state::{FetchPosition, Leader, PartitionState, Phase};
+use crate::partition_state::{Ahead, FetchPosition, Leader, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// What a revoked partition leaves behind at the fetcher.
@@ -282,14 +282,57 @@ impl Assigned {
         self.enter(partition, moved);
     }
 
-    /// The buffer holds nothing of this partition any more: it may be fetched again, last.
+    /// The record set at the position is drained, or thrown away: what follows may be fetched, last,
+    /// unless it was fetched ahead.
     pub(crate) fn release(&mut self, partition: &TopicPartition, stamp: u64) {
-        self.next_turn += 1;
-        let turn = self.next_turn;
-        if let Some(state) = self.current(partition, stamp) {
-            state.buffered = false;
-            state.turn = turn;
+        let turn = self.turn();
+        let Some(state) = self.current(partition, stamp) else {
+            return;
+        };
+        let ahead = std::mem::replace(&mut state.ahead, Ahead::No);
+        let at = state.valid_position().map(|position| position.offset);
+        if let Ahead::From(end) = ahead
+            && at == Some(end.offset)
+        {
+            return;
         }
+        state.buffered = false;
+        state.turn = turn;
+        if let Ahead::From(_) = ahead {
+            // It was thrown away amid: what was fetched ahead does not follow the position.
+            let anew = self.stamp();
+            if let Some(state) = self.partitions.get_mut(partition) {
+                state.stamp = anew;
+            }
+        }
+    }
+
+    /// Has the partition of this record set, which goes on being drained, fetched on from its end.
+    /// True if that is new.
+    pub(crate) fn run_ahead(
+        &mut self,
+        index: usize,
+        partition: &TopicPartition,
+        stamp: u64,
+        end: FetchPosition,
+        isolation: IsolationLevel,
+    ) -> bool {
+        let found = self.partitions.get_index_mut(index);
+        let starts =
+            found.is_some_and(|(_, state)| state.stamp == stamp && state.run_ahead(end, isolation));
+        if starts {
+            let turn = self.turn();
+            if let Some(state) = self.edit(partition) {
+                state.turn = turn;
+            }
+        }
+        starts
+    }
+
+    /// The last place in the rotation.
+    fn turn(&mut self) -> u64 {
+        self.next_turn += 1;
+        self.next_turn
     }
 
     /// Takes note of who leads a partition now. A position whose epoch is known must be confirmed

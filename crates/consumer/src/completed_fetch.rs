@@ -58,12 +58,7 @@ pub(crate) enum Slot {
 
 impl Slot {
     fn skipped(batch: &RawBatch) -> Self {
-        Self::Skipped {
-            to: FetchPosition {
-                offset: batch.next_offset(),
-                leader_epoch: batch.header.partition_leader_epoch,
-            },
-        }
+        Self::Skipped { to: end_of(batch) }
     }
 
     /// Bytes of the frame that this slot needs.
@@ -72,6 +67,13 @@ impl Slot {
             Self::Ready(ready) if ready.charge.is_none() => ready.batch.records.len(),
             _ => 0,
         }
+    }
+}
+
+fn end_of(batch: &RawBatch) -> FetchPosition {
+    FetchPosition {
+        offset: batch.next_offset(),
+        leader_epoch: batch.header.partition_leader_epoch,
     }
 }
 
@@ -95,6 +97,8 @@ pub(crate) struct CompletedFetch {
     /// Leader epoch of the batch before `next_offset`, whatever it held; -1 if unknown.
     pub(crate) leader_epoch: i32,
     pub(crate) slots: VecDeque<Slot>,
+    /// Where the position will be once all slots are drained; none if that is not to be.
+    pub(crate) end: Option<FetchPosition>,
     /// The frame that `Ready` slots are slices of; shared with the answer's other partitions.
     pub(crate) frame: Arc<Charge>,
 }
@@ -140,6 +144,7 @@ impl CompletedFetch {
             next_offset: from.offset,
             leader_epoch: from.leader_epoch,
             slots: VecDeque::new(),
+            end: Some(from),
             frame: Arc::clone(context.frame),
         };
         let data_bytes = data.len();
@@ -151,12 +156,18 @@ impl CompletedFetch {
             batches_seen += 1;
             let slot = match batch {
                 Ok(batch) if batch.next_offset() <= from.offset => continue,
-                Ok(batch) => fetch.open_batch(batch, &mut context, jobs, jobs_before),
+                Ok(batch) => {
+                    if let Some(end) = &mut fetch.end {
+                        end.move_to(end_of(&batch));
+                    }
+                    fetch.open_batch(batch, &mut context, jobs, jobs_before)
+                }
                 Err(error) => Slot::Failed(error.into()),
             };
             let failed = matches!(slot, Slot::Failed(_));
             fetch.push(slot);
             if failed {
+                fetch.end = None;
                 break;
             }
         }
@@ -164,6 +175,7 @@ impl CompletedFetch {
             // KIP-74 promises that the first batch always comes whole.
             let reason = format!("{data_bytes} bytes came and no whole batch among them");
             fetch.push(Slot::Failed(Fault(reason)));
+            fetch.end = None;
         }
         fetch
     }

@@ -22,6 +22,7 @@ use crate::assigned::Assigned;
 use crate::completed_fetch::CompletedFetch;
 use crate::error::ConsumerError;
 use crate::memory::FetchMemory;
+use crate::offset_spec::IsolationLevel;
 use crate::partition_state::Phase;
 use crate::record_sets::RecordSets;
 use crate::subscription::Subscription;
@@ -132,15 +133,29 @@ impl FetchBuffer {
     }
 
     /// Takes out what is served next, if it is open amid a batch and nothing is to be raised before.
+    /// In any case its partition is fetched on from its end; `ahead` is called if that is new.
     pub(crate) fn take_amid_batch(
         &self,
         subscription: &Subscription,
+        isolation: IsolationLevel,
+        ahead: impl FnOnce(),
     ) -> Option<Box<CompletedFetch>> {
         let mut state = self.lock();
         if !state.errors.is_empty() {
             return None;
         }
-        state.sets.take_amid_batch(&subscription.lock())
+        let mut assigned = subscription.lock();
+        let next = state.sets.front(&assigned)?;
+        let is_new = next.end.is_some_and(|end| {
+            assigned.run_ahead(next.index, &next.partition, next.stamp, end, isolation)
+        });
+        let taken = next.is_amid_batch().then(|| state.sets.pop_front());
+        drop(assigned);
+        drop(state);
+        if is_new {
+            ahead();
+        }
+        taken.flatten()
     }
 
     /// Begins a drain: its horizon (what arrives after this is left to the next one) with the first

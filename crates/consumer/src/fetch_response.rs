@@ -5,8 +5,8 @@
 //!                                                | yes
 //!        error code: leader hint / metadata update / reset / raise     records: buffer
 //! ```
-//! Still wanted means: assigned, not paused, same stamp, and the position still is the offset
-//! that was asked for. The answer's partitions become [`CompletedFetch`]es here; checksums of
+//! Still wanted means: assigned, not paused, same stamp, and what follows the position, or what is
+//! being drained there, still begins with the offset that was asked for. The answer's partitions become [`CompletedFetch`]es here; checksums of
 //! uncompressed batches are done in place, what takes a codec becomes jobs.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::fetcher::{FetchInFlight, Fetcher};
 use crate::job::DecodeLimits;
 use crate::memory::Charge;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
-use crate::partition_state::{FetchPosition, PartitionState, Phase};
+use crate::partition_state::{Ahead, FetchPosition, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// What remains to be done for a partition once its state was looked at.
@@ -219,7 +219,7 @@ impl Fetcher {
     /// Where it is read from, if the partition has not moved on since the node was asked.
     fn still_wanted(&self, node: NodeId, state: &PartitionState) -> Option<FetchPosition> {
         let asked = self.nodes.get(&node)?.session.asked(state.handle)?;
-        let position = state.valid_position()?;
+        let position = state.fetch_position()?;
         let is_current = asked.stamp == state.stamp
             && !state.buffered
             && !state.paused
@@ -254,6 +254,11 @@ impl Fetcher {
                 last_stamp,
             };
             return self.accept(node, state, data, accepted, now);
+        }
+        if state.ahead != Ahead::No {
+            // Nothing of it concerns the records before, which are being drained.
+            state.give_up_ahead();
+            return Outcome::Nothing;
         }
         let retry_at = now + self.backoff.after(state.attempts);
         let error = match code {

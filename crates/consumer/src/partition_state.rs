@@ -70,6 +70,17 @@ pub(crate) struct Leader {
     pub(crate) epoch: i32,
 }
 
+/// Reading on behind the record set that an iteration goes through: see [`crate::stepping`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ahead {
+    /// What is fetched begins at the position.
+    No,
+    /// What is fetched begins here, where the record set before it ends.
+    From(FetchPosition),
+    /// The broker had an objection: the fetch from the position, once it has come there, will tell.
+    GivenUp,
+}
+
 #[derive(Debug)]
 pub(crate) struct PartitionState {
     /// A number for this assignment of this partition, never used again.
@@ -79,6 +90,7 @@ pub(crate) struct PartitionState {
     pub(crate) paused: bool,
     /// Fetched records wait in the buffer, so the partition is not fetched again.
     pub(crate) buffered: bool,
+    pub(crate) ahead: Ahead,
     /// A request that will settle the phase is on its way.
     pub(crate) asked: bool,
     /// An error about this partition waits to be raised; nothing is tried before it is.
@@ -119,6 +131,7 @@ impl PartitionState {
             stamp,
             paused: false,
             buffered: false,
+            ahead: Ahead::No,
             asked: false,
             blocked: false,
             backoff_due: false,
@@ -146,6 +159,7 @@ impl PartitionState {
         self.phase = phase;
         self.stamp = stamp;
         self.buffered = false;
+        self.ahead = Ahead::No;
         self.asked = false;
         self.blocked = false;
         self.backoff_due = false;
@@ -159,6 +173,42 @@ impl PartitionState {
             Phase::Fetching(position) => Some(position),
             _ => None,
         }
+    }
+
+    /// Where the next fetch begins, if there may be one.
+    pub(crate) fn fetch_position(&self) -> Option<FetchPosition> {
+        match self.ahead {
+            Ahead::From(end) => self.valid_position().and(Some(end)),
+            Ahead::No | Ahead::GivenUp => self.valid_position(),
+        }
+    }
+
+    /// The end of the log for a reader, as of the last answer.
+    fn known_end(&self, isolation: IsolationLevel) -> Option<i64> {
+        match isolation {
+            IsolationLevel::ReadUncommitted => self.high_watermark,
+            IsolationLevel::ReadCommitted => self.last_stable_offset,
+        }
+    }
+
+    /// Has what follows `end` fetched although the record set that ends there is not drained yet; not
+    /// where the log was not known to go on: the broker would sit on the request. True if that is new.
+    pub(crate) fn run_ahead(&mut self, end: FetchPosition, isolation: IsolationLevel) -> bool {
+        let goes_on = self
+            .known_end(isolation)
+            .is_some_and(|known| end.offset < known);
+        let starts = goes_on && self.buffered && self.ahead == Ahead::No;
+        if starts {
+            self.ahead = Ahead::From(end);
+            self.buffered = false;
+        }
+        starts
+    }
+
+    /// Waits until the position has come to where it was fetched ahead from.
+    pub(crate) fn give_up_ahead(&mut self) {
+        self.ahead = Ahead::GivenUp;
+        self.buffered = true;
     }
 
     /// Something went wrong: nothing is tried before `retry_at`.
@@ -198,13 +248,10 @@ impl PartitionState {
 
     /// How far the position is from the ends of the log, where both are known.
     pub(crate) fn distance(&self, isolation: IsolationLevel) -> Option<Distance> {
-        let end = match isolation {
-            IsolationLevel::ReadUncommitted => self.high_watermark,
-            IsolationLevel::ReadCommitted => self.last_stable_offset,
-        };
+        let end = self.known_end(isolation)?;
         let position = self.valid_position()?.offset;
         Some(Distance {
-            lag: (end? - position).max(0),
+            lag: (end - position).max(0),
             lead: self.log_start_offset.map(|start| (position - start).max(0)),
         })
     }

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::assigned::Assigned;
 use crate::completed_fetch::CompletedFetch;
-use crate::partition_state::{PartitionState, Phase};
+use crate::partition_state::{Ahead, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 type Fetches = VecDeque<Box<CompletedFetch>>;
@@ -25,10 +25,10 @@ type Fetches = VecDeque<Box<CompletedFetch>>;
 pub(crate) struct RecordSets {
     /// Something can be done with the front of each; by rank.
     ready: Fetches,
-    /// The front of each is with a codec thread, or will be. By stamp, which no two partitions share;
-    /// and of a partition there is one at most under a stamp, as it is fetched only when it has been
-    /// drained. A job may outlive its record set and speak of the next one of the same stamp.
-    undecoded: BTreeMap<u64, Box<CompletedFetch>>,
+    /// The front of each is with a codec thread, or will be. By stamp, which no two partitions share,
+    /// and first offset: there may be one that is being drained, and one that was fetched ahead. A job
+    /// may outlive its record set and speak of the next one of the same stamp.
+    undecoded: BTreeMap<(u64, i64), Box<CompletedFetch>>,
     first_rank: i64,
     last_rank: i64,
     /// While this is the last stamp that was given out, nothing of `undecoded` is stale; less where
@@ -56,7 +56,8 @@ impl RecordSets {
         }
         // A seek may have come, and have looked here, since this was found to be wanted.
         self.checked_at = self.checked_at.min(fetch.checked_at);
-        let before = self.undecoded.insert(fetch.stamp, fetch);
+        let key = (fetch.stamp, fetch.next_offset);
+        let before = self.undecoded.insert(key, fetch);
         debug_assert!(before.is_none(), "fetched before it was drained");
     }
 
@@ -68,10 +69,13 @@ impl RecordSets {
 
     /// Batches of the partition with this stamp were decoded, not necessarily the first.
     pub(crate) fn decoded(&mut self, stamp: u64) {
-        if self.undecoded.get(&stamp).is_some_and(|it| it.is_ready())
-            && let Some(fetch) = self.undecoded.remove(&stamp)
-        {
-            self.add_ready(fetch);
+        let of_stamp = self.undecoded.range((stamp, i64::MIN)..=(stamp, i64::MAX));
+        let ready = of_stamp.filter(|(_, fetch)| fetch.is_ready());
+        let ready: Vec<_> = ready.map(|(key, _)| *key).collect();
+        for key in ready {
+            if let Some(fetch) = self.undecoded.remove(&key) {
+                self.add_ready(fetch);
+            }
         }
     }
 
@@ -116,14 +120,14 @@ impl RecordSets {
         }
     }
 
-    /// Takes out what is served next, if it is open amid a batch.
-    pub(crate) fn take_amid_batch(&mut self, assigned: &Assigned) -> Option<Box<CompletedFetch>> {
+    /// What is served next, if it can be.
+    pub(crate) fn front(&mut self, assigned: &Assigned) -> Option<&CompletedFetch> {
         let fetch = self.ready.front_mut()?;
-        if fetch.is_amid_batch() && find(assigned, fetch) == Standing::Current {
-            self.ready.pop_front()
-        } else {
-            None
-        }
+        (find(assigned, fetch) == Standing::Current).then_some(fetch)
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Box<CompletedFetch>> {
+        self.ready.pop_front()
     }
 
     /// Takes out what an assign or a seek has made worthless.
@@ -143,12 +147,12 @@ impl RecordSets {
     /// Nobody decodes for a partition that has moved on: what waits for that would stay for ever.
     fn take_stale_undecoded(&mut self, assigned: &Assigned, stale: &mut Fetches) {
         let mut gone = Vec::new();
-        for (stamp, fetch) in &mut self.undecoded {
+        for (key, fetch) in &mut self.undecoded {
             if find(assigned, fetch) == Standing::Stale {
-                gone.push(*stamp);
+                gone.push(*key);
             }
         }
-        stale.extend(gone.iter().filter_map(|stamp| self.undecoded.remove(stamp)));
+        stale.extend(gone.iter().filter_map(|key| self.undecoded.remove(key)));
         self.checked_at = assigned.last_stamp();
     }
 
@@ -178,6 +182,8 @@ impl RecordSets {
 enum Standing {
     Current,
     Paused,
+    /// Fetched ahead: what comes before it is being drained.
+    Ahead,
     Stale,
 }
 
@@ -188,19 +194,23 @@ fn find(assigned: &Assigned, fetch: &mut CompletedFetch) -> Standing {
 }
 
 fn standing(assigned: &Assigned, fetch: &CompletedFetch) -> Standing {
-    match assigned.stamped(fetch.index, &fetch.partition, fetch.stamp) {
-        Some(PartitionState {
-            phase: Phase::Fetching(position),
-            paused,
-            ..
-        }) if position.offset == fetch.next_offset => {
-            if *paused {
-                Standing::Paused
-            } else {
-                Standing::Current
-            }
-        }
-        _ => Standing::Stale,
+    let state = assigned.stamped(fetch.index, &fetch.partition, fetch.stamp);
+    let Some(PartitionState {
+        phase: Phase::Fetching(position),
+        paused,
+        ahead,
+        ..
+    }) = state
+    else {
+        return Standing::Stale;
+    };
+    let is_next = position.offset == fetch.next_offset;
+    let is_ahead = matches!(ahead, Ahead::From(end) if end.offset == fetch.next_offset);
+    match (is_next, is_ahead, paused) {
+        (false, false, _) => Standing::Stale,
+        (_, _, true) => Standing::Paused,
+        (true, _, false) => Standing::Current,
+        (false, true, false) => Standing::Ahead,
     }
 }
 
@@ -256,6 +266,7 @@ mod tests {
                 next_offset: 0,
                 leader_epoch: -1,
                 slots: slots.collect(),
+                end: None,
                 frame: Arc::new(FetchMemory::new(1).charge(1)),
             }
         }

@@ -11,6 +11,12 @@
 //! ([`Consumer::settle`]). Other changes, and those made while a step's sink is at work and there is
 //! nothing to settle, are noted ([`Subscription::changes`]) and end these steps.
 //!
+//! Steps take long to come through a record set, and nothing else would have its partition fetched
+//! meanwhile. So the whole of what is served next counts as drained where fetching is concerned: what
+//! follows it is fetched *ahead* ([`Ahead`]) if the log is known to go on there, into a second record
+//! set that waits in the buffer until the position has come to it. What the broker says against that
+//! is not told: the fetch from the position, later, will hear it again.
+//!
 //! The lock of what is in hand is taken first: see [`crate::fetch_buffer`].
 
 use crate::completed_fetch::CompletedFetch;
@@ -20,6 +26,8 @@ use crate::error::ConsumerError;
 use crate::fetch_buffer::FetchBuffer;
 use crate::partition_state::FetchPosition;
 use crate::sink::RecordSink;
+#[cfg(doc)]
+use crate::partition_state::Ahead;
 #[cfg(doc)]
 use crate::subscription::Subscription;
 
@@ -88,7 +96,12 @@ impl Consumer {
     /// Takes what steps can be taken through out of the buffer.
     fn take_in_hand(&self) {
         let changes = self.subscription.changes();
-        if let Some(fetch) = self.buffer.take_amid_batch(&self.subscription) {
+        let isolation = self.config.isolation_level;
+        let ahead = || self.emptied();
+        let taken = self
+            .buffer
+            .take_amid_batch(&self.subscription, isolation, ahead);
+        if let Some(fetch) = taken {
             let from = fetch.next_offset;
             self.put_in_hand(InHand {
                 fetch,

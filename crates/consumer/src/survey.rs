@@ -151,8 +151,11 @@ impl Look<'_> {
                         position,
                     });
             }
-            (Phase::Fetching(position), Some(leader)) => {
-                let Some(node) = wanted_at else { return };
+            (Phase::Fetching(_), Some(leader)) => {
+                let wanted = wanted_at.zip(state.fetch_position());
+                let Some((node, position)) = wanted else {
+                    return;
+                };
                 survey.fetch.push(FetchChange::Want(
                     node,
                     Wanted {

@@ -11,6 +11,7 @@ mod memory;
 mod model;
 mod positions;
 mod ranges;
+mod reading_ahead;
 mod sessions;
 mod stepping;
 mod world;

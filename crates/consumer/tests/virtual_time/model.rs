@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use thalweg_consumer::ConsumerConfig;
 use thalweg_records::Compression;
 
 use crate::batches::compressed;
@@ -76,10 +77,15 @@ struct Model {
 }
 
 impl Model {
-    fn new() -> Self {
+    /// With `max_partition_fetch_bytes`.
+    fn new(partition_max: i32) -> Self {
         let mut broker = Broker::new(&[1, 2]);
         broker.create("t", PARTITIONS, 1);
-        let mut world = World::new(config(), broker);
+        let config = ConsumerConfig {
+            max_partition_fetch_bytes: partition_max,
+            ..config()
+        };
+        let mut world = World::new(config, broker);
         world.assign_all(PARTITIONS);
         let all = |value| vec![value; PARTITIONS as usize];
         Self {
@@ -224,8 +230,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_partition_is_read_without_gap_or_double(steps in prop::collection::vec(step(), 1..80)) {
-        let mut model = Model::new();
+    fn every_partition_is_read_without_gap_or_double(
+        steps in prop::collection::vec(step(), 1..80),
+        partition_max in prop_oneof![Just(1), 1..4_000_i32, Just(1 << 20)],
+    ) {
+        let mut model = Model::new(partition_max);
         for step in &steps {
             model.take(step);
         }
