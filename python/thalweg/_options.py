@@ -773,7 +773,7 @@ _CONSUMER: tuple[Option, ...] = (
     ),
     _size(
         "poll_arrow_max_bytes",
-        16777216,
+        4194304,
         "c",
         "Most that one poll_arrow() returns if it is not told otherwise.",
         low=1,

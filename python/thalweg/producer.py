@@ -262,7 +262,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
         Commits at its end. If the block raises, or something of the transaction failed, it is
         aborted and the error raised. After a KafkaTimeoutError of the commit itself the outcome
-        is not known: call `commit_transaction` until it is.
+        is not known: call `commit_transaction` until it is. Commit or abort nothing inside of the
+        block, whose end would then find no transaction.
         """
         return _transactions.Transaction(self)
 

@@ -74,10 +74,18 @@ class DefaultSerializer(Serializer[Any], Deserializer[Any]):
         self.encoding = encoding
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
-        """Encodes a str; bytes, bytearray, memoryview and None are passed on."""
-        raw = data is None or isinstance(data, bytes | bytearray | memoryview)
-        encoded: bytes | None = data if raw else data.encode(self.encoding)
-        return encoded
+        """Encodes a str; bytes, bytearray, memoryview and None are passed on.
+
+        Raises:
+            TypeError: If it is anything else.
+        """
+        if data is None or isinstance(data, bytes | bytearray | memoryview):
+            return data  # type: ignore[return-value]
+        if not isinstance(data, str):
+            raise TypeError(
+                f"{type(self).__name__} takes str, bytes or None, not {type(data).__name__}"
+            )
+        return data.encode(self.encoding)
 
     def deserialize(self, topic: str, headers: Headers, data: bytes | None) -> Any:
         """Decodes bytes to a str; None stays None."""

@@ -119,8 +119,7 @@ def share_all(*members: Runner) -> bool:
     """
     owned = sorted(each for member in members for each in member.poll())
     everyone = all(
-        member.member.assignment and member.member.state is MemberState.STABLE
-        for member in members
+        member.member.assignment and member.member.state is MemberState.STABLE for member in members
     )
     return everyone and owned == [TopicPartition("t", number) for number in range(PARTITIONS)]
 

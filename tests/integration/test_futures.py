@@ -38,6 +38,17 @@ def test_callbacks_get_the_metadata_and_their_own_arguments(
     assert metadata == RecordMetadata(*metadata)
 
 
+def test_what_cannot_be_called_is_refused_at_once(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("uncallable")
+    producer = clients.producer(broker)
+    batch = producer.send_many(topic, [b"value"])
+    for future in (producer.send(topic, b"value"), batch):
+        for add in (future.add_callback, future.add_errback, future.add_both):
+            with pytest.raises(TypeError, match="3 is not callable"):
+                add(3)  # type: ignore[arg-type]
+        assert future.get(20)
+
+
 def test_a_callback_added_late_runs_at_once_in_the_same_thread(
     broker: Broker, clients: Clients
 ) -> None:

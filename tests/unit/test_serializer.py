@@ -113,6 +113,12 @@ def test_bytes_pass_through_the_default_serializer(data):
     assert DefaultSerializer().serialize("t", [], data) is data
 
 
+@pytest.mark.parametrize("data", [5, 1.5, {"a": 1}, ["x"]])
+def test_the_default_serializer_names_what_it_does_not_take(data):
+    with pytest.raises(TypeError, match=f"takes str, bytes or None, not {type(data).__name__}"):
+        DefaultSerializer().serialize("t", [], data)
+
+
 def test_a_null_stays_a_null():
     assert JsonSerializer().serialize("t", [], None) is None
     assert JsonSerializer().deserialize("t", [], None) is None

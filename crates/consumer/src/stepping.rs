@@ -24,10 +24,10 @@ use crate::consumer::Consumer;
 use crate::drain::{Drained, Stop, take};
 use crate::error::ConsumerError;
 use crate::fetch_buffer::FetchBuffer;
-use crate::partition_state::FetchPosition;
-use crate::sink::RecordSink;
 #[cfg(doc)]
 use crate::partition_state::Ahead;
+use crate::partition_state::FetchPosition;
+use crate::sink::RecordSink;
 #[cfg(doc)]
 use crate::subscription::Subscription;
 

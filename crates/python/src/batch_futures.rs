@@ -225,12 +225,12 @@ impl FutureBatchMetadata {
         f: Py<PyAny>,
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
-    ) {
+    ) -> PyResult<()> {
         let (args, kwargs) = (
             args.clone().unbind(),
             kwargs.map(|given| given.clone().unbind()),
         );
-        futures::add(py, Arc::clone(&self.0), wanted, f, args, kwargs);
+        futures::add(py, Arc::clone(&self.0), wanted, f, args, kwargs)
     }
 }
 
@@ -285,9 +285,9 @@ impl FutureBatchMetadata {
         f: Py<PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyRef<'py, Self> {
-        slf.add(py, Wanted::Value, f, args, kwargs);
-        slf
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Value, f, args, kwargs)?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (f, *args, **kwargs))]
@@ -297,9 +297,9 @@ impl FutureBatchMetadata {
         f: Py<PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyRef<'py, Self> {
-        slf.add(py, Wanted::Exception, f, args, kwargs);
-        slf
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Exception, f, args, kwargs)?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (f, *args, **kwargs))]
@@ -309,9 +309,9 @@ impl FutureBatchMetadata {
         f: Py<PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyRef<'py, Self> {
-        slf.add(py, Wanted::Both, f, args, kwargs);
-        slf
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Both, f, args, kwargs)?;
+        Ok(slf)
     }
 
     fn __len__(&self) -> usize {

@@ -12,7 +12,7 @@ use crate::{errors, settings};
 
 /// `poll_arrow_max_bytes` where the option is absent. Tables of more are written into memory that no
 /// cache holds any more when they are read.
-const ARROW_BYTES: usize = 16 * 1024 * 1024;
+const ARROW_BYTES: usize = 4 * 1024 * 1024;
 
 /// A core that starts connecting in the background, and how long to wait until it has.
 pub(crate) fn start(

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use thalweg_producer::{BatchCompletion, Callback, CompletionListener};
@@ -78,7 +79,13 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
     f: Py<PyAny>,
     args: Py<PyTuple>,
     kwargs: Option<Py<PyDict>>,
-) {
+) -> PyResult<()> {
+    // Else nobody would learn of it but a log, much later.
+    let given = f.bind(py);
+    if !given.is_callable() {
+        let text = format!("{} is not callable", given.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
     let known = Arc::clone(&future);
     let call = move |py: Python<'_>| {
         if let Err(error) = call(py, &*known, wanted, &f, &args, kwargs.as_ref()) {
@@ -86,6 +93,7 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
         }
     };
     future.when_done(py, Box::new(call));
+    Ok(())
 }
 
 fn call<A: Awaited>(
@@ -242,7 +250,7 @@ impl FutureRecordMetadata {
         f: Py<PyAny>,
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
-    ) {
+    ) -> PyResult<()> {
         let (args, kwargs) = (
             args.clone().unbind(),
             kwargs.map(|given| given.clone().unbind()),
@@ -300,9 +308,9 @@ impl FutureRecordMetadata {
         f: Py<PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyRef<'py, Self> {
-        slf.add(py, Wanted::Value, f, args, kwargs);
-        slf
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Value, f, args, kwargs)?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (f, *args, **kwargs))]
@@ -312,9 +320,9 @@ impl FutureRecordMetadata {
         f: Py<PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyRef<'py, Self> {
-        slf.add(py, Wanted::Exception, f, args, kwargs);
-        slf
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Exception, f, args, kwargs)?;
+        Ok(slf)
     }
 
     #[pyo3(signature = (f, *args, **kwargs))]
@@ -324,8 +332,8 @@ impl FutureRecordMetadata {
         f: Py<PyAny>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyRef<'py, Self> {
-        slf.add(py, Wanted::Both, f, args, kwargs);
-        slf
+    ) -> PyResult<PyRef<'py, Self>> {
+        slf.add(py, Wanted::Both, f, args, kwargs)?;
+        Ok(slf)
     }
 }

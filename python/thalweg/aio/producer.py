@@ -376,6 +376,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         Commits at its end. If the block raises or is cancelled, or something of the transaction
         failed, it is aborted and the error raised. After a KafkaTimeoutError of the commit itself,
         or a cancellation, the outcome is not known: await `commit_transaction` until it is.
+        Commit or abort nothing inside of the block, whose end would then find no transaction.
         """
         return Transaction(self)
 

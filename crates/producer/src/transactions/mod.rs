@@ -234,9 +234,13 @@ impl TransactionManager {
         if let Some(error) = &self.error {
             return error.clone();
         }
-        let hint = match self.state {
-            State::Uninitialized => "; call init_transactions first",
-            State::Ready => "; call begin_transaction first",
+        let hint = match (self.state, call) {
+            (State::Uninitialized, _) => "; call init_transactions first",
+            (_, Call::Init) => "; it is called once, before the first transaction",
+            (State::Ready, _) => "; call begin_transaction first",
+            (State::InTransaction, Call::Begin) => {
+                "; commit or abort the transaction that has begun first"
+            }
             _ => "",
         };
         let text = format!("{call}: the producer is in state {}{hint}", self.state);

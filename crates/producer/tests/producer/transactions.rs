@@ -294,6 +294,28 @@ fn records_are_taken_within_a_transaction_only() {
 }
 
 #[test]
+fn a_refused_call_tells_what_to_call() {
+    let mut world = new_world(2, transactional(), 1, 1);
+    let refused = |outcome: Result<(), ProducerError>, hint: &str| {
+        let text = outcome.expect_err("refused").to_string();
+        assert!(text.ends_with(hint), "{text}");
+    };
+    let begun = world.sender.begin_transaction();
+    refused(begun, "; call init_transactions first");
+    init(&mut world);
+    let again = world.sender.init_transactions().map(drop);
+    refused(again, "; it is called once, before the first transaction");
+    let ended = world.sender.commit_transaction().map(drop);
+    refused(ended, "; call begin_transaction first");
+    begin(&mut world);
+    let begun = world.sender.begin_transaction();
+    refused(
+        begun,
+        "; commit or abort the transaction that has begun first",
+    );
+}
+
+#[test]
 fn without_a_transactional_id_every_call_is_refused() {
     let mut world = World::ready(config(), 1, 1);
     let error = world.sender.begin_transaction().expect_err("refused");
