@@ -489,6 +489,9 @@ class FutureRecordMetadata:
 
         At once, in this thread, if the outcome is known and no callback is due before it. Not
         called if the record failed. What f raises is logged.
+
+        Raises:
+            TypeError: If f cannot be called.
         """
 
     def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:

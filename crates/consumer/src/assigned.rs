@@ -4,8 +4,8 @@
 //! fetcher looks at touched partitions only, so a poll costs what has changed and not what is
 //! assigned: with 50,000 partitions and traffic on four, four are looked at.
 //!
-//! The one change that is not marked is a position moved by draining: the partition still has
-//! undrained records, so nothing can be done for it until they are gone.
+//! The one change that is not marked is a position moved by draining: what is fetched next does not
+//! depend on it before the record set is empty.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use indexmap::IndexMap;
 use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
 
+use crate::completed_fetch::CompletedFetch;
 use crate::offset_spec::IsolationLevel;
 use crate::partition_state::{Ahead, FetchPosition, Leader, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
@@ -309,20 +310,14 @@ impl Assigned {
 
     /// Has the partition of this record set, which goes on being drained, fetched on from its end.
     /// True if that is new.
-    pub(crate) fn run_ahead(
-        &mut self,
-        index: usize,
-        partition: &TopicPartition,
-        stamp: u64,
-        end: FetchPosition,
-        isolation: IsolationLevel,
-    ) -> bool {
-        let found = self.partitions.get_index_mut(index);
-        let starts =
-            found.is_some_and(|(_, state)| state.stamp == stamp && state.run_ahead(end, isolation));
+    pub(crate) fn run_ahead(&mut self, of: &CompletedFetch, isolation: IsolationLevel) -> bool {
+        let found = self.partitions.get_index_mut(of.index);
+        let starts = found.zip(of.end).is_some_and(|((_, state), end)| {
+            state.stamp == of.stamp && state.run_ahead(end, isolation)
+        });
         if starts {
             let turn = self.turn();
-            if let Some(state) = self.edit(partition) {
+            if let Some(state) = self.edit(&of.partition) {
                 state.turn = turn;
             }
         }

@@ -45,6 +45,8 @@ pub struct Consumer {
     pub(crate) buffer: Arc<FetchBuffer>,
     /// What steps are taken through: out of the buffer, its position not moved yet.
     in_hand: Mutex<Option<InHand>>,
+    /// There is such a record set, though it may be with a step just now.
+    pub(crate) stepping: AtomicBool,
     pub(crate) memory: Arc<FetchMemory>,
     pub(crate) metrics: ConsumerMetrics,
     /// Partitions may be assigned at any time, although none may be now.
@@ -72,6 +74,7 @@ impl Consumer {
             subscribed: AtomicBool::new(false),
             buffer: Arc::default(),
             in_hand: Mutex::default(),
+            stepping: AtomicBool::new(false),
             lookups: Mutex::default(),
             changed: AtomicBool::new(false),
             attentive: AtomicBool::new(true),
@@ -123,7 +126,8 @@ impl Consumer {
         (self.memory.used(), self.memory.peak())
     }
 
-    /// Partitions with undrained records, in the order in which they will be served.
+    /// Partitions with undrained records, in the order in which they will be served; one of which more
+    /// was fetched ahead is named twice.
     pub fn buffered(&self) -> Vec<TopicPartition> {
         self.settle();
         self.buffer.buffered()
@@ -206,7 +210,7 @@ impl Consumer {
 
     /// Whether a drain would find something now.
     pub fn has_drainable(&self) -> bool {
-        self.is_stepping() || self.buffer.has_drainable(&self.subscription)
+        self.stepping.load(Ordering::SeqCst) || self.buffer.has_drainable(&self.subscription)
     }
 
     /// Replaces the assignment; partitions that stay keep position, buffer and pause.

@@ -3,15 +3,14 @@
 //! ```text
 //! fetch buffer                                        sink
 //! [P0 100 of 1000 | P1 1000 | ... ]  --at most n-->   100 records of P0
-//!  ^ leftovers stay in front; P0 is not fetched again before it is empty
+//!  ^ leftovers stay in front; a poll has nothing of P0 fetched before it is empty
 //! ```
 //! One fetch after the other, in order of arrival. What is drained moves the fetch offset of the
 //! record set and the subscription's position together, before the next record set is touched.
 //! While records go into the sink no lock is held: the record set is out of the queue meanwhile,
-//! still counted as buffered, so nobody fetches its partition.
+//! still counted as buffered, so nobody fetches from the position.
 //!
-//! Only what had arrived when the drain began is handed out by it: results of two fetches never
-//! mix in one drain.
+//! Only what had arrived when the drain began is handed out by it.
 
 use crate::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
 use crate::error::ConsumerError;

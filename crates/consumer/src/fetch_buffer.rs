@@ -133,29 +133,24 @@ impl FetchBuffer {
     }
 
     /// Takes out what is served next, if it is open amid a batch and nothing is to be raised before.
-    /// In any case its partition is fetched on from its end; `ahead` is called if that is new.
     pub(crate) fn take_amid_batch(
         &self,
         subscription: &Subscription,
-        isolation: IsolationLevel,
-        ahead: impl FnOnce(),
     ) -> Option<Box<CompletedFetch>> {
         let mut state = self.lock();
         if !state.errors.is_empty() {
             return None;
         }
+        let is_amid_batch = state.sets.front(&subscription.lock())?.is_amid_batch();
+        is_amid_batch.then(|| state.sets.pop_front()).flatten()
+    }
+
+    /// Has what follows the record set that is served next fetched; true if that is new.
+    pub(crate) fn run_ahead(&self, subscription: &Subscription, isolation: IsolationLevel) -> bool {
+        let mut state = self.lock();
         let mut assigned = subscription.lock();
-        let next = state.sets.front(&assigned)?;
-        let is_new = next.end.is_some_and(|end| {
-            assigned.run_ahead(next.index, &next.partition, next.stamp, end, isolation)
-        });
-        let taken = next.is_amid_batch().then(|| state.sets.pop_front());
-        drop(assigned);
-        drop(state);
-        if is_new {
-            ahead();
-        }
-        taken.flatten()
+        let next = state.sets.front(&assigned);
+        next.is_some_and(|next| assigned.run_ahead(next, isolation))
     }
 
     /// Begins a drain: its horizon (what arrives after this is left to the next one) with the first
@@ -226,7 +221,8 @@ impl FetchBuffer {
         !state.errors.is_empty() || state.sets.has_drainable(&assigned)
     }
 
-    /// Partitions with undrained records, in the order in which they will be served.
+    /// Partitions with undrained records, in the order in which they will be served; one of which more
+    /// was fetched ahead is named twice.
     pub fn buffered(&self) -> Vec<TopicPartition> {
         self.lock().sets.partitions()
     }

@@ -6,8 +6,9 @@
 //!        error code: leader hint / metadata update / reset / raise     records: buffer
 //! ```
 //! Still wanted means: assigned, not paused, same stamp, and what follows the position, or what is
-//! being drained there, still begins with the offset that was asked for. The answer's partitions become [`CompletedFetch`]es here; checksums of
-//! uncompressed batches are done in place, what takes a codec becomes jobs.
+//! being drained there, still begins with the offset that was asked for. The answer's partitions
+//! become [`CompletedFetch`]es here; checksums of uncompressed batches are done in place, what takes
+//! a codec becomes jobs.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -258,6 +259,9 @@ impl Fetcher {
         if state.ahead != Ahead::No {
             // Nothing of it concerns the records before, which are being drained.
             state.give_up_ahead();
+            if may_heal(code) {
+                cluster.request_update();
+            }
             return Outcome::Nothing;
         }
         let retry_at = now + self.backoff.after(state.attempts);

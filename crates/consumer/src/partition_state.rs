@@ -88,7 +88,7 @@ pub(crate) struct PartitionState {
     pub(crate) phase: Phase,
     pub(crate) stamp: u64,
     pub(crate) paused: bool,
-    /// Fetched records wait in the buffer, so the partition is not fetched again.
+    /// What would be fetched next is in the buffer, or not to be fetched yet.
     pub(crate) buffered: bool,
     pub(crate) ahead: Ahead,
     /// A request that will settle the phase is on its way.

@@ -11,13 +11,15 @@
 //! ([`Consumer::settle`]). Other changes, and those made while a step's sink is at work and there is
 //! nothing to settle, are noted ([`Subscription::changes`]) and end these steps.
 //!
-//! Steps take long to come through a record set, and nothing else would have its partition fetched
-//! meanwhile. So the whole of what is served next counts as drained where fetching is concerned: what
+//! An iteration takes long to come through a record set, and nothing else would have its partition
+//! fetched meanwhile. So the whole of what is served next counts as drained where fetching is concerned: what
 //! follows it is fetched *ahead* ([`Ahead`]) if the log is known to go on there, into a second record
 //! set that waits in the buffer until the position has come to it. What the broker says against that
 //! is not told: the fetch from the position, later, will hear it again.
 //!
 //! The lock of what is in hand is taken first: see [`crate::fetch_buffer`].
+
+use std::sync::atomic::Ordering;
 
 use crate::completed_fetch::CompletedFetch;
 use crate::consumer::Consumer;
@@ -30,6 +32,7 @@ use crate::partition_state::FetchPosition;
 use crate::sink::RecordSink;
 #[cfg(doc)]
 use crate::subscription::Subscription;
+use crate::topic_partition::TopicPartition;
 
 /// The record set that steps are taken through.
 #[derive(Debug)]
@@ -55,6 +58,7 @@ impl Consumer {
         }
         let drained = self.drain_settled(&[], 1, sink);
         if drained.as_ref().is_ok_and(|drained| drained.records > 0) {
+            self.read_ahead();
             self.take_in_hand();
         }
         drained
@@ -93,23 +97,43 @@ impl Consumer {
         })
     }
 
+    /// As [`Consumer::step`] for a sink that may run foreign code, and of some partitions only, of all
+    /// if none is named: nothing is in hand meanwhile.
+    pub fn drain_one<S: RecordSink>(
+        &self,
+        only: &[TopicPartition],
+        sink: &mut S,
+    ) -> Result<Drained, ConsumerError> {
+        let drained = self.drain_only(only, 1, sink);
+        if only.is_empty() && drained.as_ref().is_ok_and(|drained| drained.records > 0) {
+            self.read_ahead();
+        }
+        drained
+    }
+
+    fn read_ahead(&self) {
+        let isolation = self.config.isolation_level;
+        if self.buffer.run_ahead(&self.subscription, isolation) {
+            self.emptied();
+        }
+    }
+
     /// Takes what steps can be taken through out of the buffer.
     fn take_in_hand(&self) {
         let changes = self.subscription.changes();
-        let isolation = self.config.isolation_level;
-        let ahead = || self.emptied();
-        let taken = self
-            .buffer
-            .take_amid_batch(&self.subscription, isolation, ahead);
-        if let Some(fetch) = taken {
-            let from = fetch.next_offset;
-            self.put_in_hand(InHand {
-                fetch,
-                from,
-                taken: 0,
-                changes,
-            });
-        }
+        // First: who looks while it is in neither place is to know of it.
+        self.stepping.store(true, Ordering::SeqCst);
+        let Some(fetch) = self.buffer.take_amid_batch(&self.subscription) else {
+            self.stepping.store(false, Ordering::SeqCst);
+            return;
+        };
+        let from = fetch.next_offset;
+        self.put_in_hand(InHand {
+            fetch,
+            from,
+            taken: 0,
+            changes,
+        });
     }
 
     fn put_in_hand(&self, in_hand: InHand) {
@@ -147,11 +171,7 @@ impl Consumer {
             drop(fetch);
             self.emptied();
         }
-    }
-
-    /// Whether steps are being taken through a record set.
-    pub(crate) fn is_stepping(&self) -> bool {
-        self.lock_in_hand().is_some()
+        self.stepping.store(false, Ordering::SeqCst);
     }
 
     /// Records that were handed out so far, by whatever call.

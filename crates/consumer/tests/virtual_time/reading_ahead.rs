@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use thalweg_consumer::{ConsumerConfig, ConsumerError, IsolationLevel};
+use thalweg_consumer::{
+    BatchInfo, ConsumerConfig, ConsumerError, IsolationLevel, Offer, RecordSink,
+};
 use thalweg_protocol::ErrorCode;
-use thalweg_records::Compression;
+use thalweg_records::{Compression, RecordRef};
 
 use crate::batches::{compressed, plain};
 use crate::broker::Broker;
-use crate::world::{World, config, tp};
+use crate::world::{Collected, World, config, tp};
 
 /// Each answer brings one batch of a partition.
 fn one_batch_each() -> ConsumerConfig {
@@ -122,7 +124,6 @@ fn an_answer_that_comes_after_a_seek_is_not_taken() {
     assert_eq!(asked(&world), 10, "on its way");
     world.consumer.seek(&tp(0), 5, -1).expect("assigned");
     world.hold_answers = false;
-    world.deliver();
     world.run();
     assert_eq!(steps(&mut world, 35), (5..40).collect::<Vec<_>>());
 }
@@ -262,20 +263,100 @@ fn damage_found_before_what_was_fetched_ahead_is_fetched_again() {
 #[test]
 fn two_record_sets_of_a_partition_are_decoded_each_in_its_place() {
     let bases = [0, 10, 20, 30, 40, 50];
-    let mut world = of_pairs(&bases.map(|base| compressed(base, 10, 50, Compression::Zstd)));
-    assert_eq!(steps(&mut world, 2), [0, 1]);
-    assert_eq!(asked(&world), 20);
+    let batches = bases.map(|base| match base {
+        0 | 20 => plain(base, 10),
+        _ => compressed(base, 10, 50, Compression::Zstd),
+    });
+    let mut world = of_pairs(&batches);
+    // 10 to 19 are decoded, as the very first ones are alone; what comes now is not.
     world.hold_jobs = true;
-    let mut offsets = vec![0, 1];
-    for _ in 0..200 {
-        world.run();
-        offsets.extend(world.step().expect("a record, or none yet").offsets(0));
-        if offsets.len() % 7 == 0 {
-            let _ = world.position(0);
-            world.run_jobs();
-        }
-        world.run_jobs();
-    }
-    assert_eq!(offsets, (0..60).collect::<Vec<_>>());
+    assert_eq!(steps(&mut world, 30), (0..30).collect::<Vec<_>>());
+    assert_eq!(asked(&world), 40);
+    assert!(world.step().expect("none yet").records.is_empty());
+    assert_eq!(world.buffered(), [0, 0], "both wait");
+    world.run_jobs();
+    world.hold_jobs = false;
+    world.run();
+    assert_eq!(steps(&mut world, 30), (30..60).collect::<Vec<_>>());
+    assert!(world.step().expect("nothing").records.is_empty());
     assert_eq!(world.consumer.buffered_bytes().0, 0);
+}
+
+#[test]
+fn what_is_on_its_way_is_not_asked_for_again_when_the_position_comes_there() {
+    let mut world = of_batches(4);
+    world.hold_answers = true;
+    assert_eq!(steps(&mut world, 10), (0..10).collect::<Vec<_>>());
+    assert!(world.step().expect("none yet").records.is_empty());
+    world.run();
+    assert_eq!((asked(&world), world.broker.fetches().len()), (10, 2));
+    world.hold_answers = false;
+    world.run();
+    assert_eq!(steps(&mut world, 30), (10..40).collect::<Vec<_>>());
+    assert_eq!(world.consumer.buffered_bytes().0, 0);
+}
+
+/// Deserializers are foreign code and take one record at a time out of the buffer.
+#[test]
+fn an_iteration_that_leaves_nothing_in_hand_reads_ahead_as_well() {
+    let mut world = of_batches(3);
+    let mut offsets = Vec::new();
+    for taken in 0..30 {
+        let mut sink = Collected::default();
+        world.consumer.drain_one(&[], &mut sink).expect("a record");
+        offsets.extend(sink.offsets(0));
+        world.run();
+        let ahead = (taken / 10 + 1).min(2) * 10;
+        assert!(asked(&world) >= ahead, "after {taken}: {}", asked(&world));
+    }
+    assert_eq!(offsets, (0..30).collect::<Vec<_>>());
+    assert_eq!(world.broker.fetches().len(), 4);
+}
+
+/// Each in its turn, and a step's partition is not the only one that is asked for.
+#[test]
+fn several_partitions_take_turns_and_none_holds_more_than_two_record_sets() {
+    let mut world = World::with_topic(one_batch_each(), 3, |broker| {
+        for partition in 0..3 {
+            fill(broker, partition, 5);
+        }
+    });
+    let mut offsets = [vec![], vec![], vec![]];
+    for _ in 0..150 {
+        let got = world.step().expect("a record").records;
+        offsets[got[0].partition as usize].push(got[0].offset);
+        world.run();
+        let buffered = world.buffered();
+        for partition in 0..3 {
+            let held = buffered.iter().filter(|each| **each == partition).count();
+            assert!(held <= 2, "{buffered:?}");
+        }
+    }
+    assert_eq!(offsets, [(); 3].map(|()| (0..50).collect::<Vec<_>>()));
+}
+
+/// A record that is refused lets the others pass, but not what follows it in its own partition.
+#[test]
+fn what_follows_a_refused_record_does_not_pass_it() {
+    let mut world = of_batches(3);
+    steps(&mut world, 4);
+    let refused = world.consumer.drain(10, &mut Refusing).expect("refused");
+    assert!(refused.refused);
+    assert_eq!(
+        world.drain(100).expect("records").offsets(0),
+        (4..20).collect::<Vec<_>>()
+    );
+}
+
+/// A sink without room.
+struct Refusing;
+
+impl RecordSink for Refusing {
+    fn begin_batch(&mut self, _: &BatchInfo<'_>) -> Offer {
+        Offer::Refused
+    }
+
+    fn record(&mut self, _: &RecordRef<'_>) -> Offer {
+        Offer::Refused
+    }
 }

@@ -80,7 +80,7 @@ impl Core {
         let drained = if only.is_empty() && !self.hooks.deserializers.any() {
             self.consumer().step(&mut sink)
         } else {
-            self.consumer().drain_only(only, 1, &mut sink)
+            self.consumer().drain_one(only, &mut sink)
         };
         let (record, ended) = (sink.record, sink.ended);
         self.note_drained(&drained);
