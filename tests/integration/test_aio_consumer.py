@@ -213,6 +213,7 @@ def test_positions_and_lookups(broker: Broker, clients: Clients) -> None:
             assert found is not None
             assert found.offset <= 7
             assert (consumer.highwater(where), consumer.last_stable_offset(where)) == (30, 30)
+            assert consumer.lag(where) == 30 - await consumer.position(where)
             stamp = consumer.last_poll_timestamp(where)
             assert stamp is not None
             assert abs(stamp / 1000 - time.time()) < 30

@@ -141,6 +141,14 @@ class ConsumerOffsets:
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.last_stable_offset(partition)
 
+    def lag(self, partition: TopicPartition) -> int | None:
+        """Offsets between the position and the end, as of the last fetch; see `highwater`.
+
+        The end is the last stable offset under read_committed.
+        """
+        _consuming.check_assigned(self._consumer, partition)
+        return self._consumer.lag(partition)
+
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """Unix ms of the last answer to a fetch of the partition; see `highwater`."""
         _consuming.check_assigned(self._consumer, partition)
