@@ -155,7 +155,7 @@ def write_chart(path: Path, all_results: list[Results]) -> None:
             "#1f6feb"
             if name.startswith("thalweg")
             else "#c9d1d9"
-            if name == "ceiling"
+            if name.startswith("ceiling")
             else "#8b949e"
             for name in names
         ]

@@ -104,6 +104,8 @@ class Entrant:
 BASELINE = Entrant("confluent-kafka", "")
 # No client: what the broker and a bare socket give.
 CEILING = Entrant("ceiling", "")
+# With batches no larger than the clients': what a broker appends at a time decides its rate.
+EQUAL_CEILING = Entrant("ceiling", "batch_bytes")
 # It sends without a callback for each record, so that it never hears what became of one.
 QUIET = "quiet"
 # Its call for many records at once, without callbacks too.
@@ -111,6 +113,7 @@ PRODUCE_BATCH = "produce_batch"
 ENTRANTS = {
     "produce": [
         CEILING,
+        EQUAL_CEILING,
         BASELINE,
         Entrant("confluent-kafka", QUIET),
         Entrant("confluent-kafka", PRODUCE_BATCH),
@@ -187,8 +190,9 @@ def entrants_of(case: Case) -> list[Entrant]:
     """Who takes part in a case."""
     if not case.is_spread:
         return ENTRANTS[case.role]
+    ceilings = [each for each in ENTRANTS[case.role] if each.client == CEILING.client]
     has_ceiling = case.threads == 1 and case.partitions <= CEILING_PARTITIONS_MAX[case.role]
-    return [CEILING] * has_ceiling + SPREAD_ENTRANTS[case.role]
+    return ceilings * has_ceiling + SPREAD_ENTRANTS[case.role]
 
 
 # The settings of performance figures: linger 5 ms, batches of 128 KiB, acks=all, idempotent.

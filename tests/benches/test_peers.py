@@ -31,6 +31,7 @@ from benches.peers.settings import (
     CASES,
     CEILING,
     ENTRANTS,
+    EQUAL_CEILING,
     PRODUCE_BATCH,
     QUIET,
     SPREAD_CASES,
@@ -233,6 +234,8 @@ def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
 
 def test_the_ceiling_takes_part_where_its_batches_reach_every_partition():
     def has_ceiling(case: Case) -> bool:
+        of_equal_batches = EQUAL_CEILING in entrants_of(case)
+        assert of_equal_batches == (case.role == "produce" and CEILING in entrants_of(case))
         return CEILING in entrants_of(case)
 
     assert has_ceiling(Case("produce", 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -541,6 +542,28 @@ def test_what_no_retry_cures_is_raised_once_and_tried_again_by_the_next_poll(cod
     bench.now = 60_000
     assert bench.tell(Ticked()) == []
     assert sent(bench.poll(), "JoinGroup")
+
+
+@pytest.mark.parametrize(
+    "code, text",
+    [
+        (
+            26,
+            r"joining group 'g': .* session_timeout_ms of 45000: .*group\.min\.session",
+        ),
+        (
+            23,
+            r"joining group 'g': no assignor of this member \(spread\) .*partition_assignment",
+        ),
+        (81, r"joining group 'g': .* group\.max\.size"),
+        (30, r"joining group 'g': .* READ on the group"),
+        (24, r"joining group 'g'$"),
+    ],
+)
+def test_a_refusal_names_its_cause_and_the_option(code, text):
+    bench = Bench()
+    [raised] = bench.error(bench.join(), code)
+    assert re.search(text, str(raised.error)), raised.error
 
 
 def test_a_request_that_cannot_be_sent_is_raised():

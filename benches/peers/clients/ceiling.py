@@ -32,7 +32,7 @@ FETCH_BYTES = 64 << 20
 
 
 def batch_of(case: Case) -> tuple[bytes, int]:
-    """A batch as large as the broker takes, and its number of records."""
+    """A batch as large as the broker takes, or as the clients', and its number of records."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=CODEC_IDS[case.codec],
@@ -40,7 +40,7 @@ def batch_of(case: Case) -> tuple[bytes, int]:
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        batch_size=BATCH_BYTES,
+        batch_size=case.batch_bytes if case.variant == "batch_bytes" else BATCH_BYTES,
     )
     values = payloads(case.size)
     count = 0

@@ -37,6 +37,11 @@ class Assignors:
         self._protocol = common_protocol(assignors)
         self.cooperative = self._protocol is RebalanceProtocol.COOPERATIVE
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """In the order of preference."""
+        return tuple(self._by_name)
+
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 

@@ -13,7 +13,7 @@ it), as callbacks run in the application's thread. Requests are sent in any step
 
 What was sent, and what came of it, is conversation.py's; why the member joins again, and what the
 application is told when, rebalance.py's; what the leader does, leader.py's; what error codes
-mean, verdict.py's.
+mean, verdict.py's; the words for those that are told, refusal.py's.
 
 What is deliberately absent: finding the coordinator, heartbeats and the watch on
 max_poll_interval_ms (the driver's, which is told what to repeat), and commits.
@@ -28,6 +28,7 @@ from thalweg.coordinator.classic.assigning import Assignors
 from thalweg.coordinator.classic.conversation import Conversation
 from thalweg.coordinator.classic.leader import Leader
 from thalweg.coordinator.classic.rebalance import Rebalance
+from thalweg.coordinator.classic.refusal import refusal
 from thalweg.coordinator.classic.requests import MemberSettings
 from thalweg.coordinator.classic.verdict import Verdict, verdict
 from thalweg.coordinator.states import CLASSIC_MEMBER, MemberState, move
@@ -307,7 +308,7 @@ class ClassicMember:
             case Verdict.WAIT:
                 self._retry(now)
             case _:
-                self._tell(for_code(code)(f"joining group {self._settings.group_id}"))
+                self._tell(refusal(code, self._settings, self._assignors.names))
 
     def _retry(self, now: float, at_once: bool = False) -> None:
         """Joins again: after a wait, or at once if that has not failed too often."""
