@@ -104,8 +104,9 @@ class Entrant:
 BASELINE = Entrant("confluent-kafka", "")
 # No client: what the broker and a bare socket give.
 CEILING = Entrant("ceiling", "")
-# With batches no larger than the clients': what a broker appends at a time decides its rate.
-EQUAL_CEILING = Entrant("ceiling", "batch_bytes")
+# With batches, or shares of a partition in an answer, no larger than the clients': what a broker
+# appends or reads at a time decides its rate.
+EQUAL_CEILING = Entrant("ceiling", "equal")
 # It sends without a callback for each record, so that it never hears what became of one.
 QUIET = "quiet"
 # Its call for many records at once, without callbacks too.
@@ -128,6 +129,7 @@ ENTRANTS = {
     ],
     "consume": [
         CEILING,
+        EQUAL_CEILING,
         BASELINE,
         Entrant("confluent-kafka", "defaults", 0.2),
         Entrant("thalweg", "poll"),

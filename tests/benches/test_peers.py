@@ -234,9 +234,10 @@ def test_a_spread_case_is_read_from_all_its_partitions(kafka, entrant):
 
 def test_the_ceiling_takes_part_where_its_batches_reach_every_partition():
     def has_ceiling(case: Case) -> bool:
-        of_equal_batches = EQUAL_CEILING in entrants_of(case)
-        assert of_equal_batches == (case.role == "produce" and CEILING in entrants_of(case))
-        return CEILING in entrants_of(case)
+        both = {CEILING, EQUAL_CEILING}
+        found = both & set(entrants_of(case))
+        assert found in (both, set())
+        return bool(found)
 
     assert has_ceiling(Case("produce", 1))
     assert has_ceiling(Case("produce", 1, partitions=1))

@@ -28,6 +28,7 @@ PRODUCE_VERSION = 7  # the first that takes zstd
 BATCH_BYTES = 950_000
 IN_FLIGHT = 5
 PARTITION_FETCH_BYTES = 16 << 20
+EQUAL_FETCH_BYTES = 1 << 20  # max.partition.fetch.bytes, of which all clients keep the default
 FETCH_BYTES = 64 << 20
 
 
@@ -40,7 +41,7 @@ def batch_of(case: Case) -> tuple[bytes, int]:
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        batch_size=case.batch_bytes if case.variant == "batch_bytes" else BATCH_BYTES,
+        batch_size=case.batch_bytes if case.variant == "equal" else BATCH_BYTES,
     )
     values = payloads(case.size)
     count = 0
@@ -81,10 +82,11 @@ def check(response: memoryview) -> None:
 def consume(case: Case) -> dict[str, Any]:
     host, port = Wire(case.bootstrap).addresses[0]
     offsets = dict.fromkeys(range(case.partitions), 0)
+    partition_bytes = EQUAL_FETCH_BYTES if case.variant == "equal" else PARTITION_FETCH_BYTES
     count = 0
     with Connection(host, port) as connection, Stopwatch() as watch:
         while count < case.records:
-            send_fetch(connection, case.topic, offsets, PARTITION_FETCH_BYTES, FETCH_BYTES)
+            send_fetch(connection, case.topic, offsets, partition_bytes, FETCH_BYTES)
             for partition, data in parse_fetch(connection.receive()).items():
                 for header in batch_headers(data):
                     offsets[partition] = header.base_offset + header.last_offset_delta + 1
