@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use thalweg_consumer::{
-    BatchInfo, ConsumerConfig, ConsumerError, IsolationLevel, Offer, RecordSink,
-};
+use thalweg_consumer::{ConsumerConfig, ConsumerError, IsolationLevel};
 use thalweg_protocol::ErrorCode;
-use thalweg_records::{Compression, RecordRef};
+use thalweg_records::Compression;
 
 use crate::batches::{compressed, plain};
 use crate::broker::Broker;
@@ -340,23 +338,14 @@ fn several_partitions_take_turns_and_none_holds_more_than_two_record_sets() {
 fn what_follows_a_refused_record_does_not_pass_it() {
     let mut world = of_batches(3);
     steps(&mut world, 4);
-    let refused = world.consumer.drain(10, &mut Refusing).expect("refused");
-    assert!(refused.refused);
+    let mut full = Collected {
+        limit: Some(0),
+        ..Collected::default()
+    };
+    let drained = world.consumer.drain(10, &mut full).expect("refused");
+    assert!(drained.refused);
     assert_eq!(
         world.drain(100).expect("records").offsets(0),
         (4..20).collect::<Vec<_>>()
     );
-}
-
-/// A sink without room.
-struct Refusing;
-
-impl RecordSink for Refusing {
-    fn begin_batch(&mut self, _: &BatchInfo<'_>) -> Offer {
-        Offer::Refused
-    }
-
-    fn record(&mut self, _: &RecordRef<'_>) -> Offer {
-        Offer::Refused
-    }
 }
