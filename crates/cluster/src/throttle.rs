@@ -33,8 +33,9 @@ const LEADING_THROTTLE_TIME: &[(ApiKey, i16)] = &[
     (ApiKey::CONSUMER_GROUP_HEARTBEAT, 0),
 ];
 
-/// No broker mutes a client for longer than its quota window allows; a bad value must not hang us.
-const THROTTLE_MAX: Duration = Duration::from_secs(60 * 60);
+/// A damaged answer must not silence a node: records wait `delivery_timeout_ms`, by default two
+/// minutes. A broker that wants more time does not read from the connection until then.
+const THROTTLE_MAX: Duration = Duration::from_secs(60);
 
 /// How long the answer asks us to hold back. Looks at the body without consuming it.
 pub(crate) fn throttle_time(key: ApiKey, version: i16, body: &Reader) -> Duration {

@@ -82,6 +82,12 @@ fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic)
     let Some(name) = named else { return false };
     let known = old.topics.get(&*name);
     let error = ErrorCode(told.error_code);
+    if error == ErrorCode::NONE && !has_bounded_indexes(told) {
+        if let Some(topic) = known {
+            insert(new, Some(topic), Topic::clone(topic));
+        }
+        return true;
+    }
     if error == ErrorCode::NONE {
         let topic = take_topic(&name, known.map(|topic| &**topic), told);
         let leaderless = topic.partitions.iter().any(|p| p.leader.is_none());
@@ -106,6 +112,14 @@ fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic)
         }
     }
     error.is_retriable()
+}
+
+/// Kafka numbers the n partitions of a topic from 0 to n - 1. An answer with any other index is
+/// damaged, and tables as long as its largest index could take all memory.
+fn has_bounded_indexes(told: &MetadataResponseTopic) -> bool {
+    let count = told.partitions.len();
+    let mut indexes = told.partitions.iter().map(|part| part.partition_index);
+    indexes.all(|index| usize::try_from(index).is_ok_and(|index| index < count))
 }
 
 fn insert(new: &mut Metadata, known: Option<&Arc<Topic>>, topic: Topic) {

@@ -38,7 +38,7 @@ pub struct Topic {
     /// `Uuid::ZERO` if the broker is too old to tell.
     pub id: Uuid,
     pub is_internal: bool,
-    /// Sorted by index; usually dense.
+    /// Sorted by index. Every index is less than the number of partitions in the broker's answer.
     pub partitions: Vec<Partition>,
     /// The last answers did not know the topic although earlier ones did: a broker that restarts
     /// tells less than it should, so what was known stays for some answers.

@@ -222,6 +222,28 @@ fn a_topic_that_a_restarting_broker_omits_stays_for_some_answers() {
     assert_eq!(bench.cluster.metadata().topic_error("t"), None);
 }
 
+/// Scenario 10.
+#[test]
+fn a_topic_with_an_index_beyond_its_partitions_is_not_believed() {
+    let good = topic("t", 1, &[(1, 5), (2, 5)]);
+    let mut bench = knowing(std::slice::from_ref(&good));
+    for index in [i32::MAX, 60_000_000, 2, -1] {
+        let mut known = good.clone();
+        known.partitions[1].partition_index = index;
+        let mut fresh = topic("fresh", 2, &[(1, 0)]);
+        fresh.partitions[0].partition_index = index;
+        update(&mut bench, &[known, fresh]);
+        let metadata = bench.cluster.metadata();
+        let kept = metadata.topic("t").expect("what was known stays");
+        assert_eq!(kept.partitions.len(), 2, "{index}");
+        assert_eq!(metadata.leader("t", 1), Some(2), "{index}");
+        assert!(metadata.topic("fresh").is_none(), "{index}");
+    }
+    update(&mut bench, &[topic("t", 1, &[(3, 6), (3, 6)])]);
+    let leader = bench.cluster.metadata().leader("t", 1);
+    assert_eq!(leader, Some(3), "a sound answer is taken again");
+}
+
 #[test]
 fn a_partition_without_a_leader_has_none() {
     let mut bench = knowing(&[topic("t", 1, &[(-1, 3)])]);

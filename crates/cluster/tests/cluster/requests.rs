@@ -236,6 +236,18 @@ fn a_throttled_connection_holds_back_until_the_time_is_over() {
 }
 
 #[test]
+fn a_damaged_throttle_time_silences_a_node_for_a_minute_at_most() {
+    let mut bench = Bench::bootstrapped(1);
+    bench.ready(1, Purpose::Produce);
+    bench
+        .cluster
+        .throttle(1, Purpose::Produce, i32::MAX, bench.now);
+    assert!(!bench.cluster.is_ready(1, Purpose::Produce, bench.now));
+    bench.advance(Duration::from_secs(60));
+    assert!(bench.cluster.is_ready(1, Purpose::Produce, bench.now));
+}
+
+#[test]
 fn metadata_that_waits_for_a_throttled_node_is_asked_for_when_that_is_over() {
     let mut bench = Bench::bootstrapped(1);
     bench.ready(1, Purpose::General);

@@ -343,9 +343,12 @@ impl Handshake<'_> {
             });
         }
         let length = frame_length(prefix, self.receive_max).map_err(|error| self.named(error))?;
-        let mut body = vec![0; length];
-        match self.stream.read_exact(&mut body).await {
-            Ok(_) => Ok(Bytes::from(body)),
+        // Grows with what arrives: a length is only the peer's claim.
+        let mut body = Vec::new();
+        let mut frame = (&mut self.stream).take(length as u64);
+        match frame.read_to_end(&mut body).await {
+            Ok(read) if read == length => Ok(Bytes::from(body)),
+            Ok(_) => Err(self.broken(&io::ErrorKind::UnexpectedEof.into())),
             Err(error) => Err(self.broken(&error)),
         }
     }

@@ -1,4 +1,4 @@
-//! From a byte stream to frames: small ones by one read, large ones into a buffer of their size.
+//! From a byte stream to frames: small ones by one read, large ones into a buffer of their own.
 
 use std::future::Future as _;
 use std::io;
@@ -16,6 +16,9 @@ const PREFIX_BYTES: usize = 4;
 
 /// One read takes up to this much ahead, so that small answers cost one system call each (or less).
 const AHEAD_BYTES: usize = 16 * 1024;
+
+/// Room made for a large frame before its bytes are there: a length is only the peer's claim.
+const CLAIMED_BYTES_MAX: usize = 1024 * 1024;
 
 /// The reading half of a connection.
 #[derive(Debug)]
@@ -53,6 +56,9 @@ impl FrameReader {
             }
             let read = if let Some((body, size)) = &mut self.large {
                 let missing = *size - body.len();
+                if body.len() == body.capacity() {
+                    body.reserve(missing.min(body.len()));
+                }
                 ready!(poll_read(stream, &mut (&mut *body).limit(missing), cx))
             } else {
                 // Nothing else holds this buffer, so this moves the rest to its front.
@@ -88,7 +94,7 @@ impl FrameReader {
             return Ok(Some(frame));
         }
         if PREFIX_BYTES + size > AHEAD_BYTES {
-            let mut body = BytesMut::with_capacity(size);
+            let mut body = BytesMut::with_capacity(size.min(CLAIMED_BYTES_MAX));
             body.put_slice(&self.ahead[PREFIX_BYTES..]);
             self.ahead.clear();
             self.large = Some((body, size));
@@ -105,4 +111,47 @@ fn poll_read(
 ) -> Poll<io::Result<usize>> {
     // The future keeps nothing between polls, so a new one each time loses nothing.
     pin!(stream.read_buf(room)).poll(cx)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_frame_takes_memory_as_its_bytes_come() {
+        let (mut near, far) = tokio::io::duplex(64 * 1024);
+        let mut stream: BoxStream = Box::new(far);
+        let mut reader = FrameReader::new(100_000_000);
+        let claim = 90_000_000_i32.to_be_bytes();
+        let bytes = [&claim[..], &vec![7; 20_000]].concat();
+        near.write_all(&bytes).await.expect("it fits into the pipe");
+        drop(near);
+        let end = poll_fn(|cx| reader.poll_frame(&mut stream, cx)).await;
+        assert_eq!(end, Ok(None), "the stream ends within the frame");
+        let (body, size) = reader.large.expect("a frame was begun");
+        assert_eq!((body.len(), size), (20_000, 90_000_000));
+        assert!(
+            body.capacity() <= 2 * CLAIMED_BYTES_MAX,
+            "{}",
+            body.capacity()
+        );
+    }
+
+    #[tokio::test]
+    async fn a_frame_larger_than_its_first_room_comes_whole() {
+        let (mut near, far) = tokio::io::duplex(64 * 1024);
+        let mut stream: BoxStream = Box::new(far);
+        let mut reader = FrameReader::new(100_000_000);
+        let sent: Vec<u8> = (0..5 * CLAIMED_BYTES_MAX).map(|n| n as u8).collect();
+        let claim = u32::to_be_bytes(sent.len() as u32);
+        let bytes = [&claim[..], &sent].concat();
+        let writing = tokio::spawn(async move { near.write_all(&bytes).await });
+        let frame = poll_fn(|cx| reader.poll_frame(&mut stream, cx)).await;
+        assert_eq!(frame, Ok(Some(Bytes::from(sent))));
+        writing.await.expect("no panic").expect("all was read");
+    }
 }

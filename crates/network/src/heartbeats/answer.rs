@@ -5,6 +5,10 @@ use std::time::Duration;
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::dynamic::Value;
 
+/// A damaged answer must not silence the member: its session would time out. Kafka's own brokers
+/// allow 15 seconds by default (`group.consumer.max.heartbeat.interval.ms`).
+const INTERVAL_MAX: Duration = Duration::from_secs(60);
+
 /// The fields of the answer that tell of the heartbeats themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -37,7 +41,9 @@ impl Answer {
         Self {
             code: code.map_or(ErrorCode::UNKNOWN_SERVER_ERROR, ErrorCode),
             epoch: int("MemberEpoch"),
-            interval: interval.filter(|&ms| ms > 0).map(Duration::from_millis),
+            interval: interval
+                .filter(|&ms| ms > 0)
+                .map(|ms| Duration::from_millis(ms).min(INTERVAL_MAX)),
             has_assignment: !matches!(body.get("Assignment"), None | Some(Value::Null)),
         }
     }
@@ -96,6 +102,12 @@ mod tests {
             consumer(7, Value::Null).interval,
             Some(Duration::from_secs(5))
         );
+    }
+
+    #[test]
+    fn an_interval_of_days_is_taken_for_a_minute() {
+        let damaged = Value::Struct(vec![("HeartbeatIntervalMs", i32::MAX.into())]);
+        assert_eq!(Answer::read(&damaged).interval, Some(INTERVAL_MAX));
     }
 
     #[test]
