@@ -50,5 +50,5 @@ pub use error::ClientError;
 pub use heartbeats::{HeartbeatOutcome, HeartbeatPlan, PollWatch, Polling};
 pub use per_process::PerProcess;
 pub use runtime::{Generation, Runtime};
-pub use signals::block_signals;
+pub use signals::BlockedSignals;
 pub use transactions::TransactionCall;

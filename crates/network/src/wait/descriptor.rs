@@ -3,11 +3,11 @@
 
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+#[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 use std::ptr;
 use std::time::Instant;
 
 use super::Wait;
-use crate::signals::mask::Mask;
 
 /// An eventfd on Linux, a pipe elsewhere.
 pub(super) struct Gate {
@@ -80,14 +80,13 @@ impl Gate {
         };
     }
 
-    /// Sleeps; with `held`, those signals are let through for as long as it lasts.
-    pub(super) fn wait(&self, deadline: Option<Instant>, held: Option<&Mask>) -> Wait {
+    pub(super) fn wait(&self, deadline: Option<Instant>) -> Wait {
         let mut watched = libc::pollfd {
             fd: self.read.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
-        let outcome = poll(&mut watched, deadline, held);
+        let outcome = poll(&mut watched, deadline);
         if outcome == Wait::Notified {
             self.close();
         }
@@ -106,41 +105,24 @@ fn outcome(ready: i32) -> Wait {
 }
 
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
-fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>, held: Option<&Mask>) -> Wait {
+fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>) -> Wait {
     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
     let timeout = left.map(|left| libc::timespec {
         tv_sec: libc::time_t::try_from(left.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: left.subsec_nanos().into(),
     });
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    let mask = held.map_or(ptr::null(), |held| ptr::from_ref(held.before()));
-    // SAFETY: one pollfd, and pointers that are null or valid for the call.
-    outcome(unsafe { libc::ppoll(watched, 1, timeout, mask) })
+    // SAFETY: one pollfd, and a timeout that is null or valid for the call.
+    outcome(unsafe { libc::ppoll(watched, 1, timeout, ptr::null()) })
 }
 
+/// Without ppoll: whole milliseconds, rounded up.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-const GAP_LIMIT_MS: i32 = 1000;
-
-/// Without ppoll: signals are let through before the sleep, which leaves a gap of a few
-/// instructions; a second's limit on one sleep bounds what that can cost.
-#[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
-fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>, held: Option<&Mask>) -> Wait {
+fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>) -> Wait {
     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
     let ms = left.map_or(-1, |left| {
         i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
     });
-    let Some(held) = held else {
-        // SAFETY: one pollfd, ours.
-        return outcome(unsafe { libc::poll(watched, 1, ms) });
-    };
-    // SAFETY: the mask was filled in by pthread_sigmask.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, held.before(), ptr::null_mut()) };
-    let is_limited = !(0..=GAP_LIMIT_MS).contains(&ms);
-    let ms = if is_limited { GAP_LIMIT_MS } else { ms };
-    // SAFETY: as above.
-    match outcome(unsafe { libc::poll(watched, 1, ms) }) {
-        // Not the deadline: whoever waits looks for signals and sleeps on.
-        Wait::TimedOut if is_limited => Wait::Interrupted,
-        outcome => outcome,
-    }
+    // SAFETY: one pollfd, ours.
+    outcome(unsafe { libc::poll(watched, 1, ms) })
 }

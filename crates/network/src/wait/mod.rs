@@ -5,6 +5,11 @@
 //!   other thread:   change the state ─▶ wake(): one write, only if the thread is parked
 //! ```
 //! A wake before the park is remembered, so none is lost; one too many is harmless.
+//!
+//! Handlers of signals are foreign code: they run with the thread's own signal mask, as the processes
+//! that they start inherit it. So a signal may slip in after the look for signals and before the
+//! sleep, and another thread may get one that this thread is to handle. Both are noticed at the next
+//! look, [`ASK_EVERY`] later.
 
 #[cfg(unix)]
 mod descriptor;
@@ -18,8 +23,6 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use crate::runtime::Generation;
-#[cfg(unix)]
-use crate::signals::mask::Mask;
 
 pub use doorbell::Doorbell;
 
@@ -27,8 +30,9 @@ const EMPTY: u8 = 0;
 const PARKED: u8 = 1;
 const NOTIFIED: u8 = 2;
 
-/// Until this the plain poll is used: most waits end sooner, and two system calls are saved.
-const UNMASKED_MAX: Duration = Duration::from_millis(20);
+/// The first look for signals comes after this: most waits end sooner.
+const ASK_FIRST: Duration = Duration::from_millis(20);
+const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// How a park ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +90,7 @@ impl Gate {
     fn wait(&self, deadline: Option<Instant>) -> Wait {
         match self {
             #[cfg(unix)]
-            Self::Descriptor(gate) => gate.wait(deadline, None),
+            Self::Descriptor(gate) => gate.wait(deadline),
             Self::Slices(gate) => gate.wait(deadline),
         }
     }
@@ -140,31 +144,6 @@ impl Parker {
 
     /// Sleeps until the waker is used, the deadline is over, or a signal arrives.
     pub fn wait(&self, deadline: Option<Instant>) -> Wait {
-        self.park(|gate| gate.wait(deadline))
-    }
-
-    /// As [`Self::wait`], and cannot miss a signal: they are held back while `interrupted` is asked,
-    /// and let through only within the sleep.
-    pub fn wait_unless(
-        &self,
-        deadline: Option<Instant>,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Wait {
-        #[cfg(unix)]
-        if let Gate::Descriptor(gate) = &self.inner.gate {
-            let held = Mask::block_all();
-            if interrupted() {
-                return Wait::Interrupted;
-            }
-            return self.park(|_| gate.wait(deadline, Some(&held)));
-        }
-        if interrupted() {
-            return Wait::Interrupted;
-        }
-        self.wait(deadline)
-    }
-
-    fn park(&self, sleep: impl FnOnce(&Gate) -> Wait) -> Wait {
         let state = &self.inner.state;
         if state
             .compare_exchange(EMPTY, PARKED, Ordering::AcqRel, Ordering::Acquire)
@@ -173,7 +152,7 @@ impl Parker {
             state.store(EMPTY, Ordering::Release);
             return Wait::Notified;
         }
-        let outcome = sleep(&self.inner.gate);
+        let outcome = self.inner.gate.wait(deadline);
         // A waker that finds EMPTY from here on leaves NOTIFIED for the next park; one that found
         // PARKED opens the gate, perhaps only after we went: the next park then ends too early,
         // which callers take for a wake-up without news.
@@ -185,41 +164,34 @@ impl Parker {
 }
 
 /// Blocks this thread until `poll` gives something. `poll` must hand the waker to whatever will
-/// change *before* it looks; `interrupted` is asked when a signal arrived, and says whether to stop.
+/// change *before* it looks; `interrupted` is asked when a signal arrived, and now and then, and says
+/// whether to stop.
 pub fn block_until<T>(
     deadline: Option<Instant>,
     interrupted: &mut dyn FnMut() -> bool,
     mut poll: impl FnMut(&Waker) -> Option<T>,
 ) -> Result<T, Blocked> {
     let parker = Parker::current();
-    let start = Instant::now();
-    // What a signal's handler raised is told once: whoever asks again would hear that all is well.
-    let mut stopped = false;
-    let mut is_stopped = || {
-        stopped = stopped || interrupted();
-        stopped
-    };
-    let mut quick = true;
+    let mut ask_at = Instant::now() + ASK_FIRST;
     loop {
         if let Some(found) = poll(parker.waker()) {
             return Ok(found);
         }
-        let soon = start + UNMASKED_MAX;
-        let mut outcome = if quick {
-            parker.wait(Some(deadline.map_or(soon, |at| at.min(soon))))
-        } else {
-            Wait::TimedOut
-        };
-        quick &= outcome != Wait::TimedOut;
-        // Not looked at again in between: a wake since then is remembered.
-        if !quick && deadline.is_none_or(|at| at > soon) {
-            outcome = parker.wait_unless(deadline, &mut is_stopped);
-        }
-        match outcome {
-            // A last look: the deadline and the news may have come together.
-            Wait::TimedOut => return poll(parker.waker()).ok_or(Blocked::TimedOut),
-            Wait::Interrupted if is_stopped() => return Err(Blocked::Interrupted),
-            Wait::Notified | Wait::Interrupted => {}
+        // What nobody woke it for is not looked at again.
+        let mut outcome = Wait::TimedOut;
+        while outcome != Wait::Notified {
+            outcome = parker.wait(Some(deadline.map_or(ask_at, |at| at.min(ask_at))));
+            let now = Instant::now();
+            if outcome == Wait::Interrupted || now >= ask_at {
+                if interrupted() {
+                    return Err(Blocked::Interrupted);
+                }
+                ask_at = now + ASK_EVERY;
+            }
+            if outcome == Wait::TimedOut && deadline.is_some_and(|at| now >= at) {
+                // A last look: the deadline and the news may have come together.
+                return poll(parker.waker()).ok_or(Blocked::TimedOut);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use thalweg_network::BlockedSignals;
 use thalweg_network::wait::{Blocked, Parker, Wait, block_until, never_interrupted};
 
 #[expect(
@@ -130,4 +131,53 @@ fn who_waits_for_long_does_not_look_again_and_again() {
         None
     });
     assert_eq!((outcome, looks), (Err(Blocked::TimedOut), 2));
+}
+
+/// The signals that this thread blocks now, as bits.
+fn blocked() -> u64 {
+    let mut mask = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: without a new set the call only writes the old one.
+    let mask = unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
+        mask.assume_init()
+    };
+    // SAFETY: an initialised set, and numbers of signals.
+    (1..32).fold(0, |bits, n| {
+        bits | u64::from(unsafe { libc::sigismember(&raw const mask, n) } == 1) << n
+    })
+}
+
+/// A handler may start a process, which inherits the mask.
+#[test]
+fn handlers_run_with_the_threads_own_signal_mask() {
+    let own = blocked();
+    let mut masks = Vec::new();
+    let mut interrupted = || {
+        masks.push(blocked());
+        false
+    };
+    let outcome: Result<(), _> = block_until(soon(400), &mut interrupted, |_| None);
+    assert_eq!(outcome, Err(Blocked::TimedOut));
+    assert!(!masks.is_empty(), "a waiting thread is asked now and then");
+    assert!(
+        masks.iter().all(|mask| *mask == own),
+        "{masks:x?}, not {own:x}"
+    );
+}
+
+#[test]
+fn foreign_code_runs_with_the_mask_from_before() {
+    let own = blocked();
+    let signals = BlockedSignals::block();
+    let all = blocked();
+    assert_ne!(all, own);
+    assert_eq!(signals.lifted(blocked), own);
+    assert_eq!(blocked(), all);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        signals.lifted(|| panic!("planned"));
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(blocked(), all, "after a panic, too");
+    drop(signals);
+    assert_eq!(blocked(), own);
 }
