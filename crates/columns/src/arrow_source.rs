@@ -8,7 +8,7 @@
 //! offset, ...) is ignored. Anything else is an error that names the column.
 
 use arrow_array::types::{Int32Type, Int64Type};
-use arrow_array::{Array, PrimitiveArray, RecordBatch, RecordBatchReader};
+use arrow_array::{Array, PrimitiveArray, RecordBatch};
 use arrow_schema::Schema;
 use thalweg_producer::{Record, RecordSource};
 use thalweg_records::varint::{VARINT_LEN_MAX, write_varint};
@@ -16,6 +16,7 @@ use thalweg_records::{Headers, RawHeaders};
 
 use crate::byte_column::{ByteColumn, HeadersColumn, partitions, timestamps_ms};
 use crate::error::ColumnsError;
+use crate::ffi::ImportedStream;
 
 const SENDABLE: [&str; 5] = ["value", "key", "partition", "timestamp", "headers"];
 /// Told by the broker, not to it.
@@ -44,6 +45,8 @@ struct Chunk {
 pub struct ArrowSource {
     chunks: Vec<Chunk>,
     rows: usize,
+    /// Of all rows, in place of their column.
+    partition: Option<i32>,
     now_ms: i64,
     keyless: bool,
     /// The chunk of the last row asked for: mostly that of the next one too.
@@ -53,7 +56,7 @@ pub struct ArrowSource {
 
 impl ArrowSource {
     /// Reads a stream to its end. Rows without a timestamp get `now_ms`.
-    pub fn read(reader: impl RecordBatchReader, now_ms: i64) -> Result<Self, ColumnsError> {
+    pub fn read(reader: ImportedStream, now_ms: i64) -> Result<Self, ColumnsError> {
         let schema = reader.schema();
         check_names(&schema)?;
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
@@ -69,6 +72,7 @@ impl ArrowSource {
         let mut source = Self {
             chunks: Vec::with_capacity(batches.len()),
             rows: 0,
+            partition: None,
             now_ms,
             keyless: true,
             current: 0,
@@ -85,6 +89,16 @@ impl ArrowSource {
             source.chunks.push(chunk);
         }
         Ok(source)
+    }
+
+    /// Sends all rows to one partition, whatever their own column says.
+    #[must_use]
+    pub fn to_partition(self, partition: i32) -> Self {
+        Self {
+            partition: Some(partition),
+            keyless: false,
+            ..self
+        }
     }
 
     fn find(&mut self, row: usize) -> usize {
@@ -203,11 +217,10 @@ impl RecordSource for ArrowSource {
         };
         let valid = |array: &dyn Array| array.is_valid(row);
         Record {
-            partition: chunk
-                .partition
-                .as_ref()
-                .filter(|p| valid(*p))
-                .map(|p| p.value(row)),
+            partition: self.partition.or_else(|| {
+                let column = chunk.partition.as_ref().filter(|p| valid(*p));
+                column.map(|p| p.value(row))
+            }),
             timestamp_ms: chunk
                 .timestamp
                 .as_ref()

@@ -34,6 +34,19 @@ pub enum ColumnsError {
         reason: String,
     },
 
+    #[error("the Arrow {what} is released already: each can be read once")]
+    Released { what: &'static str },
+
+    #[error("the Arrow data is malformed: {reason}")]
+    Malformed { reason: String },
+
+    #[error("a column of {found} cannot be read")]
+    UnreadableType { found: String },
+
+    /// Whoever made the stream says why it ends early.
+    #[error("the Arrow stream failed: {reason}")]
+    Stream { reason: String },
+
     /// Milliseconds that microseconds in 64 bits cannot tell.
     #[error("{partition}, offset {offset}: timestamp {timestamp_ms} ms is out of range")]
     MalformedTimestamp {

@@ -2,15 +2,20 @@
 //!
 //! The binding puts the structs into capsules (`arrow_schema`, `arrow_array`,
 //! `arrow_array_stream`) and takes them out; whoever releases a struct gives our buffers back to
-//! their pool. This is the only file of the crate that may use unsafe code.
+//! their pool. What comes from outside is checked before and after it is imported (`ffi_checks`).
 #![allow(unsafe_code)]
 
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
+use std::ffi::CStr;
+use std::sync::Arc;
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{Array, RecordBatch, RecordBatchIterator, StructArray};
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::error::ColumnsError;
+use crate::ffi_checks::{check_array, check_schema};
 
 /// A record batch as the pair that `__arrow_c_array__` returns.
 #[derive(Debug)]
@@ -41,19 +46,35 @@ pub fn export_stream(schema: SchemaRef, batches: Vec<RecordBatch>) -> FFI_ArrowA
 ///
 /// # Safety
 ///
-/// `array` must point to a valid, unreleased `ArrowArray` of that schema which nobody else uses at
-/// the same time. It is moved out: the struct left behind is marked as released.
+/// Both pointers are null or lead to the C interface's structs, which nobody else uses at the same
+/// time, and what these point to is as large as they say. The array is moved out: the struct left
+/// behind is marked as released.
 pub unsafe fn import_array(
-    schema: &FFI_ArrowSchema,
+    schema: *const FFI_ArrowSchema,
     array: *mut FFI_ArrowArray,
 ) -> Result<RecordBatch, ColumnsError> {
-    // SAFETY: the caller's promise is what both calls ask for.
-    let data = unsafe { from_ffi(FFI_ArrowArray::from_raw(array), schema) }?;
-    if !matches!(data.data_type(), DataType::Struct(_)) {
-        return Err(ColumnsError::NoTable {
-            found: data.data_type().to_string(),
-        });
+    // SAFETY: the caller's promise.
+    let schema = unsafe { schema.as_ref() }.ok_or(ColumnsError::Released { what: "schema" })?;
+    let data_type = table_type(schema)?;
+    if array.is_null() {
+        return Err(ColumnsError::Released { what: "array" });
     }
+    // SAFETY: the caller's promise.
+    unsafe { batch_of(FFI_ArrowArray::from_raw(array), &data_type) }
+}
+
+/// # Safety
+///
+/// What the array points to is as large as it says.
+unsafe fn batch_of(
+    array: FFI_ArrowArray,
+    data_type: &DataType,
+) -> Result<RecordBatch, ColumnsError> {
+    check_array(data_type, &array)?;
+    // SAFETY: the array has the shape of its type, and the caller's promise holds for its buffers.
+    let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
+    let data = without_stray_offsets(data);
+    data.validate_full()?;
     let table = StructArray::from(data);
     // A record batch has no rows that are null as a whole; arrow would panic.
     match (0..table.len()).find(|&row| table.is_null(row)) {
@@ -62,15 +83,128 @@ pub unsafe fn import_array(
     }
 }
 
+/// Text of no rows may have an offset all the same, into data that it does not have: those who make
+/// such an array have cut it out of a longer one. Nothing of an array without rows is kept.
+fn without_stray_offsets(data: ArrayData) -> ArrayData {
+    if data.is_empty() {
+        return ArrayData::new_empty(data.data_type());
+    }
+    let children = data.child_data().iter().cloned();
+    let children = children.map(without_stray_offsets).collect();
+    // SAFETY: the caller validates it.
+    unsafe { data.into_builder().child_data(children).build_unchecked() }
+}
+
+/// A struct's, whose fields are the columns.
+fn table_type(schema: &FFI_ArrowSchema) -> Result<DataType, ColumnsError> {
+    let data_type = check_schema(schema)?;
+    match data_type {
+        DataType::Struct(_) => Ok(data_type),
+        other => Err(ColumnsError::NoTable {
+            found: other.to_string(),
+        }),
+    }
+}
+
+/// The batches of a stream of somebody else's, each checked as it comes.
+#[derive(Debug)]
+pub struct ImportedStream {
+    stream: FFI_ArrowArrayStream,
+    data_type: DataType,
+    schema: SchemaRef,
+    is_over: bool,
+}
+
 /// Takes over the stream behind an `arrow_array_stream` capsule.
 ///
 /// # Safety
 ///
-/// `stream` must point to a valid, unreleased `ArrowArrayStream` that nobody else uses at the
-/// same time. It is moved out: the struct left behind is marked as released.
+/// `stream` is null or leads to the C interface's struct, which nobody else uses at the same time,
+/// and what its arrays point to is as large as they say. It is moved out: the struct left behind is
+/// marked as released.
 pub unsafe fn import_stream(
     stream: *mut FFI_ArrowArrayStream,
-) -> Result<RecordBatchStreamReader, ColumnsError> {
-    // SAFETY: the caller's promise is exactly what `from_raw` asks for.
-    Ok(unsafe { RecordBatchStreamReader::from_raw(stream) }?)
+) -> Result<ImportedStream, ColumnsError> {
+    let released = || ColumnsError::Released { what: "stream" };
+    if stream.is_null() {
+        return Err(released());
+    }
+    // SAFETY: the caller's promise.
+    let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream) };
+    stream.release().ok_or_else(released)?;
+    let get_schema = stream.get_schema().ok_or_else(incomplete)?;
+    let mut schema = FFI_ArrowSchema::empty();
+    // SAFETY: the stream is not released, and the function is its own.
+    let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
+    if code != 0 {
+        return Err(stream_error(&mut stream, code));
+    }
+    let data_type = table_type(&schema)?;
+    let DataType::Struct(fields) = &data_type else {
+        unreachable!("the type of a table is a struct");
+    };
+    let schema = Arc::new(Schema::new(fields.clone()));
+    Ok(ImportedStream {
+        stream,
+        data_type,
+        schema,
+        is_over: false,
+    })
+}
+
+impl ImportedStream {
+    pub fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    fn read(&mut self) -> Result<Option<RecordBatch>, ColumnsError> {
+        let get_next = self.stream.get_next().ok_or_else(incomplete)?;
+        let mut array = FFI_ArrowArray::empty();
+        // SAFETY: the stream is not released, and the function is its own.
+        let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
+        if code != 0 {
+            return Err(stream_error(&mut self.stream, code));
+        }
+        if array.is_released() {
+            return Ok(None);
+        }
+        // SAFETY: who imported the stream promised it.
+        unsafe { batch_of(array, &self.data_type) }.map(Some)
+    }
+}
+
+impl Iterator for ImportedStream {
+    type Item = Result<RecordBatch, ColumnsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let read = self.read();
+        self.is_over = !matches!(read, Ok(Some(_)));
+        read.transpose()
+    }
+}
+
+fn incomplete() -> ColumnsError {
+    ColumnsError::Malformed {
+        reason: "a stream lacks one of its functions".to_owned(),
+    }
+}
+
+/// In the words of whoever made the stream.
+fn stream_error(stream: &mut FFI_ArrowArrayStream, code: i32) -> ColumnsError {
+    let said = stream.get_last_error().and_then(|last_error| {
+        // SAFETY: the stream is not released, its last call failed, and the function is its own.
+        let text = unsafe { last_error(std::ptr::from_mut(stream)) };
+        // SAFETY: the C interface: null, or text that lives until the stream's next call.
+        (!text.is_null()).then(|| {
+            unsafe { CStr::from_ptr(text) }
+                .to_string_lossy()
+                .into_owned()
+        })
+    });
+    ColumnsError::Stream {
+        reason: said.unwrap_or_else(|| format!("error {code}")),
+    }
 }

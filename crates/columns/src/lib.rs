@@ -7,7 +7,7 @@
 //! Memory of columns comes out of a [`SlabPool`] and returns to it when Arrow releases it.
 //!
 //! Deliberately not here: schemas of the values themselves (to this crate they are bytes), and
-//! Python (the binding wraps the C structs in capsules). Unsafe code lives in `ffi` alone.
+//! Python (the binding wraps the C structs in capsules). Unsafe code lives in `ffi` and `ffi_checks`.
 #![deny(unsafe_code)]
 
 mod arrow_sink;
@@ -16,6 +16,7 @@ mod byte_column;
 mod column_builders;
 mod error;
 mod ffi;
+mod ffi_checks;
 mod layout;
 mod slab;
 
@@ -23,7 +24,8 @@ pub use arrow_sink::{ArrowSink, TABLE_BYTES_MAX, TABLE_ROWS_MAX, TableLimits};
 pub use arrow_source::ArrowSource;
 pub use error::ColumnsError;
 pub use ffi::{
-    ArrayExport, export_array, export_schema, export_stream, import_array, import_stream,
+    ArrayExport, ImportedStream, export_array, export_schema, export_stream, import_array,
+    import_stream,
 };
 pub use layout::{Column, Layout};
 pub use slab::SlabPool;

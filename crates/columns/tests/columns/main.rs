@@ -1,5 +1,6 @@
 //! Columns from records and back.
 
+mod import;
 mod sink;
 mod source;
 mod support;

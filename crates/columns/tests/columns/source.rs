@@ -62,6 +62,21 @@ fn values(array: ArrayRef) -> Vec<Option<Vec<u8>>> {
 }
 
 #[test]
+fn one_partition_for_all_rows_stands_for_their_column() {
+    let value = || -> ArrayRef { Arc::new(BinaryArray::from_iter([Some(b"a"), Some(b"b")])) };
+    let column: ArrayRef = Arc::new(Int32Array::from(vec![Some(7), None]));
+    for columns in [
+        vec![("value", value())],
+        vec![("value", value()), ("partition", column)],
+    ] {
+        let mut source = source(columns).expect("sendable").to_partition(2);
+        assert!(!source.is_keyless());
+        let partitions = read(&mut source).into_iter().map(|row| row.0);
+        assert_eq!(partitions.collect::<Vec<_>>(), [Some(2), Some(2)]);
+    }
+}
+
+#[test]
 fn every_kind_of_bytes_and_text_is_taken() {
     let rows = [
         Some("ab"),

@@ -1,0 +1,262 @@
+//! What Arrow's importer takes for granted about C structs, looked at before it reads them.
+//!
+//! ```text
+//! ArrowSchema ─ check_schema ─▶ DataType ─┐
+//! ArrowArray ─────────────────────────────┴─ check_array ─▶ arrow's importer ─▶ validate_full
+//! ```
+//! The importer reads the last offset of a column, lengths of its buffers, children: a wrong count
+//! makes it panic or read elsewhere. What can be seen in the structs is refused here; what lies in
+//! the buffers (offsets, keys of dictionaries, text) is `ArrayData::validate_full`'s to check.
+//!
+//! Deliberately not here, as nobody can tell: whether a pointer points to as much memory as the
+//! struct says.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_void};
+
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow_data::layout;
+use arrow_schema::DataType;
+
+use crate::error::ColumnsError;
+
+/// Types within types; ours have three.
+const DEPTH_MAX: usize = 32;
+/// Far below what overflows when it is multiplied by the width of an element.
+const ROWS_MAX: i64 = 1 << 48;
+
+/// The struct of Arrow's C data interface, whose fields the importer keeps to itself.
+#[repr(C)]
+struct CSchema {
+    format: *const c_char,
+    name: *const c_char,
+    metadata: *const c_char,
+    flags: i64,
+    n_children: i64,
+    children: *const *const Self,
+    dictionary: *const Self,
+    release: Option<unsafe extern "C" fn(*mut FFI_ArrowSchema)>,
+    private_data: *mut c_void,
+}
+
+#[repr(C)]
+struct CArray {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *const *const c_void,
+    children: *const *const Self,
+    dictionary: *const Self,
+    release: Option<unsafe extern "C" fn(*mut FFI_ArrowArray)>,
+    private_data: *mut c_void,
+}
+
+const _: () = assert!(size_of::<CSchema>() == size_of::<FFI_ArrowSchema>());
+const _: () = assert!(size_of::<CArray>() == size_of::<FFI_ArrowArray>());
+
+fn malformed(reason: impl Into<String>) -> ColumnsError {
+    ColumnsError::Malformed {
+        reason: reason.into(),
+    }
+}
+
+/// The type that a schema describes.
+pub(crate) fn check_schema(schema: &FFI_ArrowSchema) -> Result<DataType, ColumnsError> {
+    // SAFETY: both are the C interface's struct, field by field.
+    let fields = unsafe { &*std::ptr::from_ref(schema).cast::<CSchema>() };
+    look_at_schema(fields, 0)?;
+    Ok(DataType::try_from(schema)?)
+}
+
+fn look_at_schema(schema: &CSchema, depth: usize) -> Result<(), ColumnsError> {
+    if schema.release.is_none() {
+        return Err(ColumnsError::Released { what: "schema" });
+    }
+    if depth > DEPTH_MAX {
+        return Err(malformed(format!("types lie in types {depth} deep")));
+    }
+    let format = text(schema.format)?.ok_or_else(|| malformed("a schema has no format"))?;
+    text(schema.name)?;
+    let children = entries(schema.children, schema.n_children, "children of a schema")?;
+    let children_min = match format.as_bytes() {
+        b"+s" => 0,
+        b"+r" => 2,
+        [b'+', kind, ..] if *kind != b'u' => 1,
+        _ => 0,
+    };
+    if children.len() < children_min {
+        return Err(malformed(format!(
+            "a schema of format {format:?} lacks a child"
+        )));
+    }
+    for child in children.iter().copied().chain([schema.dictionary]) {
+        // SAFETY: the C interface: null or a schema that lives as long as this one.
+        if let Some(child) = unsafe { child.as_ref() } {
+            look_at_schema(child, depth + 1)?;
+        }
+    }
+    if children.iter().any(|child| child.is_null()) {
+        return Err(malformed("a child of a schema is null"));
+    }
+    Ok(())
+}
+
+/// `None` for null.
+fn text<'a>(pointer: *const c_char) -> Result<Option<&'a str>, ColumnsError> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the C interface: a null-terminated string that lives as long as its schema.
+    let text = unsafe { CStr::from_ptr(pointer) }.to_str();
+    text.map(Some)
+        .map_err(|_| malformed("a format or a name in a schema is no UTF-8"))
+}
+
+/// A counted list of pointers.
+fn entries<'a, T>(list: *const T, count: i64, what: &str) -> Result<&'a [T], ColumnsError> {
+    match usize::try_from(count) {
+        Err(_) => Err(malformed(format!("there are {count} {what}"))),
+        Ok(0) => Ok(&[]),
+        Ok(_) if list.is_null() || !list.is_aligned() => Err(malformed(format!(
+            "the list of {count} {what} is no pointer"
+        ))),
+        // SAFETY: the C interface: as many as are counted, for as long as the struct lives.
+        Ok(count) => Ok(unsafe { std::slice::from_raw_parts(list, count) }),
+    }
+}
+
+/// Whether an array may be imported as this type.
+pub(crate) fn check_array(
+    data_type: &DataType,
+    array: &FFI_ArrowArray,
+) -> Result<(), ColumnsError> {
+    // SAFETY: both are the C interface's struct, field by field.
+    let fields = unsafe { &*std::ptr::from_ref(array).cast::<CArray>() };
+    look_at_array(data_type, fields)
+}
+
+/// As deep as the type, whose depth is limited.
+fn look_at_array(data_type: &DataType, array: &CArray) -> Result<(), ColumnsError> {
+    if array.release.is_none() {
+        return Err(ColumnsError::Released { what: "array" });
+    }
+    // First, as there are types whose layout cannot be asked for.
+    let types = types_of_children(data_type)?;
+    let rows = rows_of(array)?;
+    check_buffers(data_type, array, rows)?;
+    let children = entries(array.children, array.n_children, "children of an array")?;
+    if types.len() != children.len() {
+        let (wanted, found) = (types.len(), children.len());
+        return Err(malformed(format!(
+            "an array of {data_type} has {wanted} children, got {found}"
+        )));
+    }
+    for (child_type, &child) in types.into_iter().zip(children) {
+        // SAFETY: the C interface: an array that lives as long as this one.
+        let child = unsafe { child.as_ref() };
+        look_at_array(
+            child_type,
+            child.ok_or_else(|| malformed("a child is null"))?,
+        )?;
+    }
+    // SAFETY: the C interface: null or an array that lives as long as this one.
+    match (data_type, unsafe { array.dictionary.as_ref() }) {
+        (DataType::Dictionary(_, values), Some(dictionary)) => look_at_array(values, dictionary),
+        (DataType::Dictionary(_, _), None) => Err(malformed("a dictionary has no values")),
+        (_, None) => Ok(()),
+        (_, Some(_)) => Err(malformed(format!(
+            "an array of {data_type} has a dictionary"
+        ))),
+    }
+}
+
+/// Rows in the buffers: those that the array skips, too.
+fn rows_of(array: &CArray) -> Result<usize, ColumnsError> {
+    let (length, offset) = (array.length, array.offset);
+    let limited = |count: i64| (0..=ROWS_MAX).contains(&count);
+    if !limited(length) || !limited(offset) {
+        let text = format!("an array of {length} rows begins at row {offset}");
+        return Err(malformed(text));
+    }
+    Ok((length + offset) as usize)
+}
+
+fn types_of_children(data_type: &DataType) -> Result<Vec<&DataType>, ColumnsError> {
+    Ok(match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, 0..) => {
+            vec![item.data_type()]
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(pair) if pair.len() == 2 => vec![entries.data_type()],
+            other => return Err(malformed(format!("the entries of a map are {other}"))),
+        },
+        DataType::FixedSizeBinary(..0)
+        | DataType::FixedSizeList(..)
+        | DataType::Union(..)
+        | DataType::RunEndEncoded(..)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_) => {
+            return Err(ColumnsError::UnreadableType {
+                found: data_type.to_string(),
+            });
+        }
+        _ => Vec::new(),
+    })
+}
+
+fn check_buffers(data_type: &DataType, array: &CArray, rows: usize) -> Result<(), ColumnsError> {
+    let buffers = entries(array.buffers, array.n_buffers, "buffers")?;
+    let expected = layout(data_type);
+    let nulls = usize::from(expected.can_contain_null_mask);
+    let fixed = nulls + expected.buffers.len();
+    let enough = if expected.variadic {
+        // The last one has the lengths of those that the type does not fix.
+        buffers.len() > fixed
+    } else {
+        buffers.len() == fixed
+    };
+    if !enough {
+        let found = buffers.len();
+        return Err(malformed(format!(
+            "an array of {data_type} has {fixed} buffers, got {found}"
+        )));
+    }
+    if nulls == 1 && buffers[0].is_null() && array.null_count > 0 {
+        let nulls = array.null_count;
+        return Err(malformed(format!("of {nulls} nulls nothing says where")));
+    }
+    match data_type {
+        DataType::Utf8 | DataType::Binary => check_last_offset::<i32>(buffers[1], array, rows),
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            check_last_offset::<i64>(buffers[1], array, rows)
+        }
+        _ if expected.variadic => {
+            let (lengths, count) = (buffers[buffers.len() - 1], buffers.len() - fixed - 1);
+            let lengths = entries(lengths.cast::<i64>(), count as i64, "lengths of buffers")?;
+            match lengths.iter().find(|&&length| length < 0) {
+                Some(length) => Err(malformed(format!("a buffer of {length} bytes"))),
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The importer takes the last offset for the length of the data.
+fn check_last_offset<T: Copy + PartialOrd + Default>(
+    offsets: *const c_void,
+    array: &CArray,
+    rows: usize,
+) -> Result<(), ColumnsError> {
+    if array.length == 0 && array.offset == 0 {
+        return Ok(());
+    }
+    let offsets = entries(offsets.cast::<T>(), rows as i64 + 1, "offsets")?;
+    if offsets[rows] < T::default() {
+        return Err(malformed("an offset is negative"));
+    }
+    Ok(())
+}
