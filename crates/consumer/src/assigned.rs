@@ -42,6 +42,14 @@ impl Changes {
     }
 }
 
+/// What a drain took of a record set.
+#[derive(Clone, Copy, Debug)]
+struct Taken {
+    handle: u32,
+    stamp: u64,
+    from: FetchPosition,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Assigned {
     partitions: IndexMap<TopicPartition, PartitionState>,
@@ -49,6 +57,8 @@ pub(crate) struct Assigned {
     indexes: BTreeMap<u32, usize>,
     touched: Vec<u32>,
     removed: Vec<Removed>,
+    /// By the last drain, in its order.
+    taken: Vec<Taken>,
     paused: usize,
     next_turn: u64,
     next_stamp: u64,
@@ -212,8 +222,19 @@ impl Assigned {
         self.changes.note();
     }
 
-    /// Another phase, and every answer on its way is stale. False if it is not assigned.
+    /// Another phase with another position: every answer on its way is stale, and so is what a drain
+    /// that is under way has come to. False if it is not assigned.
     pub(crate) fn enter(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
+        let entered = self.enter_unmoved(partition, phase);
+        if let Some(state) = self.partitions.get_mut(partition) {
+            state.moved_at = state.stamp;
+        }
+        entered
+    }
+
+    /// [`Self::enter`] of a phase with the position as it was read or confirmed: a drain that is under
+    /// way still moves it.
+    pub(crate) fn enter_unmoved(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
         let stamp = self.stamp();
         self.changes.note();
         match self.edit(partition) {
@@ -230,7 +251,8 @@ impl Assigned {
     ///
     /// The I/O thread may have begun to validate the position while its records were handed out
     /// without a lock. They are out, so the position moves all the same; the new stamp makes the
-    /// question about the old one stale, and what was confirmed of that is asked of this one.
+    /// question about the old one stale, and what was confirmed of that is asked of this one. But a
+    /// seek that came meanwhile, from a deserializer or another thread, is the application's last word.
     pub(crate) fn advance(
         &mut self,
         index: usize,
@@ -249,8 +271,58 @@ impl Assigned {
             *position = to;
             return true;
         }
-        self.advance_stale(partition, from, to);
+        self.advance_stale(partition, stamp, from, to);
         false
+    }
+
+    /// A drain begins: what earlier ones took is the application's.
+    pub(crate) fn begin_drain(&mut self) {
+        self.taken.clear();
+    }
+
+    /// The drain took records of this partition, from this position on.
+    pub(crate) fn note_taken(
+        &mut self,
+        index: usize,
+        partition: &TopicPartition,
+        stamp: u64,
+        from: FetchPosition,
+    ) {
+        let index = self.index_of(index, partition, stamp);
+        if let Some((_, state)) = self.partitions.get_index(index) {
+            let handle = state.handle;
+            self.taken.push(Taken {
+                handle,
+                stamp,
+                from,
+            });
+        }
+    }
+
+    /// Moves the positions back to where the last drain began; not those that the application has
+    /// moved since, nor those of logs that are no more.
+    pub(crate) fn take_back(&mut self) {
+        for Taken {
+            handle,
+            stamp,
+            from,
+        } in std::mem::take(&mut self.taken)
+        {
+            let Some((partition, state)) = self.by_handle(handle) else {
+                continue;
+            };
+            // Also where an earlier record set of the partition was taken back just now.
+            if state.moved_at > stamp {
+                continue;
+            }
+            let phase = match state.phase {
+                Phase::AwaitValidation(_) if from.leader_epoch >= 0 => Phase::AwaitValidation(from),
+                Phase::Fetching(_) | Phase::AwaitValidation(_) => Phase::Fetching(from),
+                _ => continue,
+            };
+            let partition = partition.clone();
+            self.enter(&partition, phase);
+        }
     }
 
     /// Notes for the metrics how far the position is from the ends of its log.
@@ -263,8 +335,15 @@ impl Assigned {
     }
 
     /// [`Self::advance`] for a partition whose stamp has changed.
-    fn advance_stale(&mut self, partition: &TopicPartition, from: i64, to: FetchPosition) {
-        let Some(state) = self.partitions.get(partition) else {
+    fn advance_stale(
+        &mut self,
+        partition: &TopicPartition,
+        stamp: u64,
+        from: i64,
+        to: FetchPosition,
+    ) {
+        let state = self.partitions.get(partition);
+        let Some(state) = state.filter(|state| state.moved_at <= stamp) else {
             return;
         };
         let moved = match &state.phase {
@@ -280,7 +359,7 @@ impl Assigned {
             }
             _ => return,
         };
-        self.enter(partition, moved);
+        self.enter_unmoved(partition, moved);
     }
 
     /// The record set at the position is drained, or thrown away: what follows may be fetched, last,
@@ -358,7 +437,7 @@ impl Assigned {
             phase @ (Phase::AwaitValidation(_) | Phase::AwaitReset(_)) => phase,
             _ => return,
         };
-        self.enter(partition, phase);
+        self.enter_unmoved(partition, phase);
     }
 
     /// No partition is read from this follower any more, whoever named it.
@@ -403,6 +482,7 @@ impl Assigned {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offset_spec::OffsetReset;
 
     fn tp(partition: i32) -> TopicPartition {
         TopicPartition::new("t", partition)
@@ -483,11 +563,66 @@ mod tests {
             let mut assigned = fetching(1);
             let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
             assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
-            assigned.enter(&tp(0), Phase::Fetching(at(0, 1)));
+            assigned.enter_unmoved(&tp(0), Phase::Fetching(at(0, 1)));
             assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, epoch)));
             let phase = assigned.get(&tp(0)).map(|state| state.phase);
             assert_eq!(phase, Some(expected));
         }
+    }
+
+    /// Be it to where the drain began, which is where a position that was only confirmed stands.
+    #[test]
+    fn a_seek_while_records_are_out_counts_wherever_it_leads() {
+        for sought in [
+            Phase::Fetching(at(0, -1)),
+            Phase::Fetching(at(3, -1)),
+            Phase::AwaitValidation(at(0, 1)),
+            Phase::AwaitReset(OffsetReset::Earliest),
+        ] {
+            let mut assigned = fetching(1);
+            let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
+            assigned.enter(&tp(0), sought);
+            // A new leader does not make it less of a seek.
+            assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
+            assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, 1)));
+            assert_eq!(assigned.get(&tp(0)).map(|state| state.phase), Some(sought));
+        }
+    }
+
+    #[test]
+    fn a_drain_is_taken_back_to_where_it_began() {
+        let mut assigned = fetching(2);
+        let stamp = |assigned: &Assigned, of| assigned.get(&tp(of)).map_or(0, |state| state.stamp);
+        let phase = |assigned: &Assigned, of| assigned.get(&tp(of)).map(|state| state.phase);
+        let (first, second) = (stamp(&assigned, 0), stamp(&assigned, 1));
+        assigned.begin_drain();
+        for (from, to) in [(0, 5), (5, 9)] {
+            assigned.advance(0, &tp(0), first, from, at(to, 1));
+            assigned.note_taken(0, &tp(0), first, at(from, 1));
+        }
+        assigned.advance(1, &tp(1), second, 0, at(7, 1));
+        assigned.note_taken(1, &tp(1), second, at(0, 1));
+        // The application has sought in one, and the other is to be confirmed by a new leader.
+        assigned.enter(&tp(1), Phase::Fetching(at(3, -1)));
+        assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
+        assigned.take_back();
+        assert_eq!(phase(&assigned, 0), Some(Phase::AwaitValidation(at(0, 1))));
+        assert_eq!(phase(&assigned, 1), Some(Phase::Fetching(at(3, -1))));
+        assigned.enter(&tp(0), Phase::Fetching(at(5, 1)));
+        assigned.take_back();
+        assert_eq!(phase(&assigned, 0), Some(Phase::Fetching(at(5, 1))), "once");
+    }
+
+    #[test]
+    fn a_partition_given_away_and_back_while_records_are_out_begins_anew() {
+        let mut assigned = fetching(1);
+        let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
+        assigned.assign(&[]);
+        assigned.assign(&[tp(0)]);
+        assigned.enter(&tp(0), Phase::Fetching(at(0, 1)));
+        assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, 1)));
+        let phase = assigned.get(&tp(0)).map(|state| state.phase);
+        assert_eq!(phase, Some(Phase::Fetching(at(0, 1))));
     }
 
     #[test]

@@ -123,6 +123,14 @@ pub(crate) struct OpenContext<'a> {
 }
 
 impl CompletedFetch {
+    /// Where its next record is.
+    pub(crate) fn position(&self) -> FetchPosition {
+        FetchPosition {
+            offset: self.next_offset,
+            leader_epoch: self.leader_epoch,
+        }
+    }
+
     /// Walks the batches of `data` once; what takes a codec is put into `jobs`.
     pub(crate) fn open(
         partition: TopicPartition,

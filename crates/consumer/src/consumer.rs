@@ -208,6 +208,14 @@ impl Consumer {
         drained
     }
 
+    /// Takes the last drain back, as its records did not reach the application: they are fetched and
+    /// handed out again. Partitions that the application has moved since stay where they are.
+    pub fn take_back(&self) {
+        self.settle();
+        self.subscription.lock().take_back();
+        self.moved();
+    }
+
     /// Whether a drain would find something now.
     pub fn has_drainable(&self) -> bool {
         self.stepping.load(Ordering::SeqCst) || self.buffer.has_drainable(&self.subscription)

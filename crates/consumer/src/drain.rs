@@ -16,7 +16,6 @@ use crate::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
 use crate::error::ConsumerError;
 use crate::fetch_buffer::FetchBuffer;
 use crate::offset_spec::IsolationLevel;
-use crate::partition_state::FetchPosition;
 use crate::sink::{BatchInfo, Offer, RecordSink};
 use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
@@ -64,18 +63,18 @@ pub(crate) fn drain<S: RecordSink>(
         let Some(mut fetch) = first.take().or_else(next) else {
             break;
         };
-        let from = fetch.next_offset;
+        let from = fetch.position();
         let slots_before = fetch.slots.len();
         let (taken, stop) = take(&mut fetch, records_max - drained.records, sink);
         drained.records += taken;
         drained.freed |= fetch.slots.len() < slots_before;
         drained.refused = stop == Stop::Refused;
-        let to = FetchPosition {
-            offset: fetch.next_offset,
-            leader_epoch: fetch.leader_epoch,
-        };
+        let to = fetch.position();
         let mut assigned = subscription.lock();
-        let holds = assigned.advance(fetch.index, &fetch.partition, fetch.stamp, from, to);
+        let holds = assigned.advance(fetch.index, &fetch.partition, fetch.stamp, from.offset, to);
+        if taken > 0 {
+            assigned.note_taken(fetch.index, &fetch.partition, fetch.stamp, from);
+        }
         fetch.checked_at = assigned.last_stamp();
         // As Kafka does, once for each take from a record set; but not for each step of an iteration.
         if holds && (taken > 1 || stop == Stop::Empty) {

@@ -8,7 +8,7 @@
 //! The front is served first, and leftovers go back to the front, so they come before anything
 //! newer; but what begins with a record that nobody could take lets the others pass. It knows
 //! neither requests nor records; [`crate::drain`] does the draining, [`crate::record_sets`] the
-//! order.
+//! order, [`crate::queued_errors`] keeps the errors.
 //!
 //! Lock order: what an iteration holds ([`crate::stepping`]), this lock, the subscription's; a batch's
 //! cell last of all. Nothing takes them the other way round.
@@ -18,56 +18,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use crate::assigned::Assigned;
 use crate::completed_fetch::CompletedFetch;
 use crate::error::ConsumerError;
 use crate::memory::FetchMemory;
 use crate::offset_spec::IsolationLevel;
-use crate::partition_state::Phase;
+use crate::queued_errors::QueuedErrors;
 use crate::record_sets::RecordSets;
 use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
-/// An error to be raised by the next poll, unless its partitions have moved on.
-#[derive(Debug)]
-struct QueuedError {
-    error: ConsumerError,
-    about: Vec<(TopicPartition, u64)>,
-}
-
-impl QueuedError {
-    /// Whether it still holds of this partition; what is about none in particular is about each.
-    fn is_about(&self, partition: &TopicPartition, assigned: &Assigned) -> bool {
-        let stamp = assigned.get(partition).map(|state| state.stamp);
-        self.about.is_empty()
-            || self
-                .about
-                .iter()
-                .any(|(about, of)| about == partition && Some(*of) == stamp)
-    }
-
-    /// Whether it still holds; then its partitions are tried again from now on.
-    fn is_to_be_raised(&self, assigned: &mut Assigned) -> bool {
-        let mut holds = self.about.is_empty();
-        for (partition, stamp) in &self.about {
-            if let Some(partition) = assigned.current(partition, *stamp) {
-                partition.blocked = false;
-                partition.backoff_due = true;
-                if partition.phase == Phase::Uncommitted {
-                    // Somebody may commit an offset until the next look.
-                    partition.phase = Phase::Initializing;
-                }
-                holds = true;
-            }
-        }
-        holds
-    }
-}
-
 #[derive(Debug, Default)]
 struct State {
     sets: RecordSets,
-    errors: VecDeque<QueuedError>,
+    errors: QueuedErrors,
     waker: Option<Waker>,
 }
 
@@ -121,10 +84,8 @@ impl FetchBuffer {
 
     pub(crate) fn push_error(&self, error: ConsumerError, about: Vec<(TopicPartition, u64)>) {
         let mut state = self.lock();
-        if !state.errors.iter().any(|queued| queued.error == error) {
-            state.errors.push_back(QueuedError { error, about });
-            self.has_errors.store(true, Ordering::Release);
-        }
+        state.errors.push(error, about);
+        self.has_errors.store(true, Ordering::Release);
     }
 
     /// Whether an error waits to be raised by the next drain.
@@ -164,12 +125,11 @@ impl FetchBuffer {
         let mut stale = VecDeque::new();
         let mut state = self.lock();
         let mut assigned = subscription.lock();
-        while let Some(queued) = state.errors.pop_front() {
-            if queued.is_to_be_raised(&mut assigned) {
-                return Err(queued.error);
-            }
+        if let Some(error) = state.errors.take_first(&mut assigned) {
+            return Err(error);
         }
         self.has_errors.store(false, Ordering::Release);
+        assigned.begin_drain();
         let horizon = state.sets.horizon();
         let first = state.sets.take_front(&assigned, only, horizon, &mut stale);
         Ok((horizon, first))
@@ -184,12 +144,7 @@ impl FetchBuffer {
     ) -> Option<ConsumerError> {
         let mut state = self.lock();
         let mut assigned = subscription.lock();
-        let mut errors = state.errors.iter();
-        let index = errors.position(|queued| queued.is_about(partition, &assigned))?;
-        let queued = state.errors.remove(index)?;
-        queued
-            .is_to_be_raised(&mut assigned)
-            .then_some(queued.error)
+        state.errors.take_about(partition, &mut assigned)
     }
 
     /// Takes out the next fetch that can be drained ([`RecordSets::take_front`]); stale ones are
@@ -209,7 +164,10 @@ impl FetchBuffer {
     /// Drops what an assign or a seek has made worthless.
     pub(crate) fn discard_stale(&self, subscription: &Subscription) {
         let mut state = self.lock();
-        let stale = state.sets.take_stale(&subscription.lock());
+        let assigned = subscription.lock();
+        let stale = state.sets.take_stale(&assigned);
+        state.errors.drop_stale(&assigned);
+        drop(assigned);
         drop(state);
         drop(stale);
     }

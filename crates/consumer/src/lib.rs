@@ -39,6 +39,7 @@ mod partition_state;
 mod pending;
 mod poll_metrics;
 mod positions;
+mod queued_errors;
 mod range_reader;
 mod record_sets;
 mod sink;

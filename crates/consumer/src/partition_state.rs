@@ -87,6 +87,9 @@ pub(crate) struct PartitionState {
     pub(crate) handle: u32,
     pub(crate) phase: Phase,
     pub(crate) stamp: u64,
+    /// The stamp of the last assignment, seek or reset. Since then the position was only read on from,
+    /// or confirmed.
+    pub(crate) moved_at: u64,
     pub(crate) paused: bool,
     /// What would be fetched next is in the buffer, or not to be fetched yet.
     pub(crate) buffered: bool,
@@ -129,6 +132,7 @@ impl PartitionState {
             handle,
             phase: Phase::Initializing,
             stamp,
+            moved_at: stamp,
             paused: false,
             buffered: false,
             ahead: Ahead::No,

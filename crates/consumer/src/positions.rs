@@ -323,7 +323,7 @@ impl Fetcher {
         let mut assigned = self.shared.subscription.lock();
         for target in targets {
             if assigned.current(&target.partition, target.stamp).is_some() {
-                assigned.enter(&target.partition, Phase::Fetching(target.position));
+                assigned.enter_unmoved(&target.partition, Phase::Fetching(target.position));
             }
         }
         drop(assigned);
@@ -368,10 +368,11 @@ impl Fetcher {
 
     fn block(&self, target: &ValidationTarget, error: ConsumerError) {
         let mut assigned = self.shared.subscription.lock();
-        if let Some(state) = assigned.current(&target.partition, target.stamp) {
-            state.blocked = true;
-            state.asked = false;
-        }
+        let Some(state) = assigned.current(&target.partition, target.stamp) else {
+            return;
+        };
+        state.blocked = true;
+        state.asked = false;
         drop(assigned);
         self.shared
             .buffer

@@ -28,7 +28,6 @@ use crate::error::ConsumerError;
 use crate::fetch_buffer::FetchBuffer;
 #[cfg(doc)]
 use crate::partition_state::Ahead;
-use crate::partition_state::FetchPosition;
 use crate::sink::RecordSink;
 #[cfg(doc)]
 use crate::subscription::Subscription;
@@ -156,10 +155,7 @@ impl Consumer {
     fn give_back(&self, in_hand: InHand, put: fn(&FetchBuffer, Box<CompletedFetch>)) {
         let mut fetch = in_hand.fetch;
         self.metrics.records_consumed_total.add(in_hand.taken);
-        let to = FetchPosition {
-            offset: fetch.next_offset,
-            leader_epoch: fetch.leader_epoch,
-        };
+        let to = fetch.position();
         let (index, stamp, from) = (fetch.index, fetch.stamp, in_hand.from);
         let mut assigned = self.subscription.lock();
         let holds = assigned.advance(index, &fetch.partition, stamp, from, to);

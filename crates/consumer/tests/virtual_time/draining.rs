@@ -396,3 +396,50 @@ fn nothing_is_fetched_before_a_position_is_known() {
     assert!(world.broker.seen.is_empty());
     assert_eq!(world.consumer.awaiting_committed(), [tp(0)]);
 }
+
+/// Also one to where the drain began, which is where the position still stands.
+#[test]
+fn a_seek_within_a_drain_is_the_last_word() {
+    for to in [0, 3, 50] {
+        let mut world = World::with_topic(config(), 1, |broker| fill(broker, 1, 100));
+        let got = world
+            .drain_seeking(20, 0, |consumer| {
+                consumer.seek(&tp(0), to, -1).expect("assigned");
+            })
+            .expect("nothing is wrong here");
+        assert_eq!(got.offsets(0), (0..20).collect::<Vec<_>>());
+        assert_eq!(world.position(0), to);
+        assert_eq!(world.drain_all()[0].offset, to);
+    }
+}
+
+#[test]
+fn a_seek_to_the_beginning_within_a_drain_is_looked_up() {
+    let mut world = World::with_topic(config(), 1, |broker| fill(broker, 1, 100));
+    let got = world.drain_seeking(20, 0, |consumer| {
+        let earliest = OffsetReset::Earliest;
+        consumer.seek_to(&[tp(0)], earliest).expect("assigned");
+    });
+    assert_eq!(got.expect("nothing is wrong here").records.len(), 20);
+    world.run();
+    assert_eq!(world.position(0), 0);
+}
+
+/// What a drain gave did not reach the application, and what it gives next is the same.
+#[test]
+fn a_drain_that_is_taken_back_is_handed_out_again() {
+    let mut world = World::with_topic(config(), 3, |broker| fill(broker, 3, 100));
+    world.run();
+    let before = world.drain(30).expect("nothing is wrong here");
+    let lost = world.drain(200).expect("nothing is wrong here");
+    world.consumer.take_back();
+    world.consumer.take_back();
+    let mut all = before.records;
+    all.extend(world.drain_all());
+    assert_eq!(lost.records.len(), 200);
+    for partition in 0..3 {
+        let of = all.iter().filter(|record| record.partition == partition);
+        let offsets: Vec<_> = of.map(|record| record.offset).collect();
+        assert_eq!(offsets, (0..100).collect::<Vec<_>>(), "of {partition}");
+    }
+}

@@ -13,5 +13,6 @@ mod positions;
 mod ranges;
 mod reading_ahead;
 mod sessions;
+mod silence;
 mod stepping;
 mod world;

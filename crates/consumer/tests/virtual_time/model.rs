@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use thalweg_consumer::ConsumerConfig;
+use thalweg_consumer::{Consumer, ConsumerConfig};
 use thalweg_records::Compression;
 
 use crate::batches::compressed;
@@ -27,6 +27,10 @@ enum Step {
         max: u8,
     },
     Seek {
+        partition: i32,
+        back: u8,
+    },
+    SeekWithinDrain {
         partition: i32,
         back: u8,
     },
@@ -56,6 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (1..60_u8).prop_map(|max| Step::Drain { max }),
         6 => (1..60_u8).prop_map(|max| Step::Iterate { max }),
         1 => (partition.clone(), 0..30_u8).prop_map(|(partition, back)| Step::Seek { partition, back }),
+        1 => (partition.clone(), 0..30_u8)
+            .prop_map(|(partition, back)| Step::SeekWithinDrain { partition, back }),
         1 => partition.clone().prop_map(Step::Pause),
         1 => partition.clone().prop_map(Step::Resume),
         1 => partition.clone().prop_map(|without| Step::Reassign { without }),
@@ -123,6 +129,7 @@ impl Model {
                     .seek(&tp(partition), self.next[at], -1)
                     .expect("assigned");
             }
+            Step::SeekWithinDrain { partition, back } => self.seek_within_drain(partition, back),
             Step::Pause(partition) => self.pause(partition, true),
             Step::Resume(partition) => self.pause(partition, false),
             Step::Reassign { without } => {
@@ -177,6 +184,30 @@ impl Model {
             {
                 assert_eq!(position.offset, self.next[partition as usize], "they agree");
             }
+        }
+    }
+
+    /// What is handed out by this drain ends where it began; what counts is the seek.
+    fn seek_within_drain(&mut self, partition: i32, back: u8) {
+        let at = partition as usize;
+        let to = (self.next[at] - i64::from(back)).max(0);
+        let mut sought = false;
+        let seek = |consumer: &Consumer| {
+            sought = true;
+            consumer.seek(&tp(partition), to, -1).expect("assigned");
+        };
+        let got = self
+            .world
+            .drain_seeking(usize::MAX, partition, seek)
+            .expect("nothing here is an error for the application");
+        self.expect(&got.records);
+        if sought {
+            self.next[at] = to;
+            assert_eq!(
+                self.world.position(partition),
+                to,
+                "the seek is the last word"
+            );
         }
     }
 

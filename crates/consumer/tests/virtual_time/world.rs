@@ -318,6 +318,25 @@ impl World {
         Ok(collected)
     }
 
+    /// A drain in which the application seeks at the first record of a partition: a deserializer, or
+    /// another thread.
+    pub(crate) fn drain_seeking(
+        &mut self,
+        max: usize,
+        partition: i32,
+        seek: impl FnOnce(&Consumer),
+    ) -> Result<Collected, ConsumerError> {
+        let mut sink = Seeking {
+            collected: Collected::default(),
+            consumer: Arc::clone(&self.consumer),
+            partition,
+            seek: Some(seek),
+        };
+        let drained = self.consumer.drain(max, &mut sink)?;
+        sink.collected.drained = drained;
+        Ok(sink.collected)
+    }
+
     /// As an iteration does it.
     pub(crate) fn step(&mut self) -> Result<Collected, ConsumerError> {
         let mut collected = Collected::default();
@@ -407,6 +426,30 @@ impl RecordSink for Collected {
             value: record.value.unwrap_or_default().to_vec(),
         });
         Offer::Taken
+    }
+}
+
+struct Seeking<F> {
+    collected: Collected,
+    consumer: Arc<Consumer>,
+    partition: i32,
+    seek: Option<F>,
+}
+
+impl<F: FnOnce(&Consumer)> RecordSink for Seeking<F> {
+    fn begin_batch(&mut self, batch: &BatchInfo<'_>) -> Offer {
+        self.collected.begin_batch(batch)
+    }
+
+    fn record(&mut self, record: &RecordRef<'_>) -> Offer {
+        let offer = self.collected.record(record);
+        let last = self.collected.records.last();
+        if last.is_some_and(|last| last.partition == self.partition)
+            && let Some(seek) = self.seek.take()
+        {
+            seek(&self.consumer);
+        }
+        offer
     }
 }
 
