@@ -8,15 +8,19 @@
 //! A batch that was split (KIP-126) is finished piece by piece; it counts as done with the last of
 //! them. A future that was dropped costs nothing: nobody knows of it here.
 //!
+//! A batch lingers for records that are still to come. Once somebody waits for one of those it has,
+//! it is sent without: whoever waits says so by `hasten`.
+//!
 //! Deliberately not here: any idea of what a callback is. It is a number that the listener knows.
 
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::{Poll, Waker};
 
 use thalweg_protocol::{ErrorCode, Str};
 
+use crate::accumulator::Accumulator;
 use crate::error::ProducerError;
 use crate::sync::lock;
 
@@ -40,6 +44,11 @@ pub struct Callback {
 /// completion: it must only hand on.
 pub trait CompletionListener: Send + Sync {
     fn completed(&self, completion: &Arc<BatchCompletion>, callbacks: Vec<Callback>);
+
+    /// This process was forked from the one that made the producer: nobody completes a batch here.
+    fn is_inherited(&self) -> bool {
+        false
+    }
 }
 
 /// The outcome of consecutive records of a batch: of all of them, unless the batch was split.
@@ -83,6 +92,10 @@ pub struct BatchCompletion {
     pub(crate) id: u64,
     /// Set when the batch is closed, 0 before.
     records: AtomicU32,
+    /// It does not linger: somebody waits for it, or nothing of this producer does.
+    hastened: AtomicBool,
+    /// Where it lies until it is closed. Futures may outlive their producer.
+    accumulator: Weak<Accumulator>,
     result: OnceLock<Box<[Piece]>>,
     pending: Mutex<Pending>,
     listener: Option<Arc<dyn CompletionListener>>,
@@ -111,6 +124,7 @@ impl BatchCompletion {
         topic: Str,
         partition: i32,
         id: u64,
+        lingers: Option<Weak<Accumulator>>,
         listener: Option<Arc<dyn CompletionListener>>,
     ) -> Self {
         Self {
@@ -118,6 +132,8 @@ impl BatchCompletion {
             partition,
             id,
             records: AtomicU32::new(0),
+            hastened: AtomicBool::new(lingers.is_none()),
+            accumulator: lingers.unwrap_or_default(),
             result: OnceLock::new(),
             pending: Mutex::default(),
             listener,
@@ -135,6 +151,12 @@ impl BatchCompletion {
     #[inline]
     pub fn is_done(&self) -> bool {
         self.result.get().is_some()
+    }
+
+    /// Not done, and never to be: the batch is another process's. Who waits would wait for ever, and
+    /// the locks in here may be held by threads that are not in this process.
+    pub fn is_orphaned(&self) -> bool {
+        !self.is_done() && self.listener.as_ref().is_some_and(|it| it.is_inherited())
     }
 
     /// The outcomes of all records in ascending order, once the batch is done.
@@ -157,7 +179,7 @@ impl BatchCompletion {
             Ok(written) => {
                 let known = written.base_offset >= 0;
                 let offset = if known {
-                    written.base_offset + i64::from(index)
+                    written.base_offset.saturating_add(index.into())
                 } else {
                     -1
                 };
@@ -192,6 +214,29 @@ impl BatchCompletion {
                 code,
             },
         })
+    }
+
+    /// A call of `hasten` may send the batch earlier.
+    #[inline]
+    pub fn is_lingering(&self) -> bool {
+        !self.is_hastened() && self.records.load(Ordering::Relaxed) == 0
+    }
+
+    /// Somebody waits for a record of the batch: the batch is sent without lingering.
+    pub fn hasten(&self) {
+        // Set before the sender is told, so that it finds the batch ready. Later calls leave the
+        // telling to the first.
+        if !self.is_lingering() || self.hastened.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if let Some(accumulator) = self.accumulator.upgrade() {
+            accumulator.look_at(&self.topic, self.partition);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_hastened(&self) -> bool {
+        self.hastened.load(Ordering::Relaxed)
     }
 
     /// `waker` is woken when the batch is done; false if it is done already.
@@ -292,7 +337,7 @@ mod tests {
     }
 
     fn completion(listener: Option<Arc<dyn CompletionListener>>) -> Arc<BatchCompletion> {
-        let completion = Arc::new(BatchCompletion::new(Str::from("t"), 3, 0, listener));
+        let completion = Arc::new(BatchCompletion::new(Str::from("t"), 3, 0, None, listener));
         completion.seal(10);
         completion
     }

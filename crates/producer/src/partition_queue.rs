@@ -34,6 +34,8 @@ pub(crate) struct Front {
     pub(crate) bytes: usize,
     /// It takes no more records.
     pub(crate) closed: bool,
+    /// It does not linger.
+    pub(crate) hastened: bool,
 }
 
 /// The result of [`PartitionQueue::try_append`].
@@ -104,6 +106,7 @@ impl PartitionQueue {
             created: batch.created,
             bytes: batch.rope.len(),
             closed,
+            hastened: batch.completion.is_hastened(),
         })
     }
 

@@ -6,8 +6,8 @@
 //!                  └─ wake? only if due before the ────┘ arm(next deadline)
 //!                     moment at which the sender looks anyway
 //! ```
-//! A partition is here once at most for each of the two reasons, so the cost follows the partitions
-//! with data, never all that are known.
+//! A partition is here once at most for each of the two reasons, and once for each lingering batch
+//! that somebody waits for. So the cost follows the partitions with data, never all that are known.
 //!
 //! The lost wake-up: an append that pushes between the sender's last look and its sleep would wait
 //! for a sender that sleeps. Both sides go through one lock: `arm` refuses while there is news.
@@ -56,11 +56,12 @@ impl Default for ReadyQueue {
 }
 
 impl ReadyQueue {
-    /// Enters a partition that must be looked at by `due`. True: wake the sender.
-    pub(crate) fn push(&self, arrival: Arrival, due: Instant) -> bool {
+    /// Enters a partition that must be looked at by `due`, or at once (`None`). True: wake the
+    /// sender.
+    pub(crate) fn push(&self, arrival: Arrival, due: Option<Instant>) -> bool {
         let mut inner = lock(&self.0);
         inner.arrivals.push(arrival);
-        inner.wake_before(Some(due))
+        inner.wake_before(due)
     }
 
     /// Something changed that concerns everything (flush, close, memory short). True: wake.

@@ -14,7 +14,7 @@
 //! What cannot be appended now is refused, with the reason as a value; for memory that is a place
 //! in the queue.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
 
 use thalweg_records::BATCH_HEADER_LEN;
@@ -428,7 +428,8 @@ impl Accumulator {
     fn new_completion(&self, place: &Place<'_>) -> Arc<BatchCompletion> {
         let name = place.topic.name().clone();
         let listener = self.listener.clone();
-        let new = |id| BatchCompletion::new(name, place.partition, id, listener);
+        let lingers = (!self.linger.is_zero()).then(|| Weak::clone(&self.this));
+        let new = |id| BatchCompletion::new(name, place.partition, id, lingers, listener);
         self.incomplete.add(new)
     }
 
@@ -451,7 +452,7 @@ impl Accumulator {
         queue.listed = true;
         let topic = Arc::clone(place.topic);
         let partition = place.partition;
-        let wake = self.ready.push(Arrival { topic, partition }, due);
+        let wake = self.ready.push(Arrival { topic, partition }, Some(due));
         drop(queue);
         if wake {
             self.notifier.notify();

@@ -15,7 +15,7 @@ mod append;
 mod follower;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use indexmap::IndexMap;
@@ -34,7 +34,7 @@ use crate::gate::Gate;
 use crate::incomplete::{FlushTicket, Incomplete};
 use crate::metrics::{Buffer, ProducerMetrics};
 use crate::partitioner::Partitioner;
-use crate::ready_queue::ReadyQueue;
+use crate::ready_queue::{Arrival, ReadyQueue};
 use crate::sync::lock;
 use crate::topic::TopicEntry;
 
@@ -43,6 +43,8 @@ const CODEC_SHARE_MAX: usize = 4;
 
 /// Where the records of one producer wait to be sent. Shared by all threads.
 pub struct Accumulator {
+    /// What its batches know it by.
+    this: Weak<Self>,
     batch_size: usize,
     linger: Duration,
     compression: Compression,
@@ -107,7 +109,8 @@ impl Accumulator {
             config.batch_size,
             codec_outputs(config),
         );
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             batch_size: config.batch_size,
             linger: config.linger,
             compression: config.compression,
@@ -160,6 +163,18 @@ impl Accumulator {
     /// Has the sender look at everything.
     pub(crate) fn nudge(&self) {
         if self.ready.nudge() {
+            self.notifier.notify();
+        }
+    }
+
+    /// Has the sender look at a partition.
+    pub(crate) fn look_at(&self, topic: &str, partition: i32) {
+        let topics = self.topics.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(topic) = topics.get(topic).cloned() else {
+            return;
+        };
+        drop(topics);
+        if self.ready.push(Arrival { topic, partition }, None) {
             self.notifier.notify();
         }
     }

@@ -70,8 +70,9 @@ pub(crate) enum Standing {
 impl Front {
     fn standing(&self, rules: &Rules) -> Standing {
         let due = self.created + rules.linger;
-        // Without linger the appender's clock may be ahead of this turn's by a little.
-        if self.closed || rules.linger.is_zero() || due <= rules.now {
+        // A batch of a producer without linger is hastened from the start: the appender's clock may
+        // be ahead of this turn's by a little.
+        if self.closed || self.hastened || due <= rules.now {
             Standing::Urgent
         } else {
             Standing::Lingering(due)

@@ -15,6 +15,7 @@ mod coordinator;
 mod cost;
 mod draining;
 mod expiry;
+mod hastening;
 mod idempotence;
 mod metrics;
 mod ordering;
