@@ -31,6 +31,7 @@ from thalweg.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartitio
 
 __all__ = [
     "Hooks",
+    "check_any_assigned",
     "check_assigned",
     "check_bytes",
     "check_limits",
@@ -113,6 +114,13 @@ def _not_assigned(partition: TopicPartition, assigned: Collection[TopicPartition
     names = ", ".join(f"{each.topic}-{each.partition}" for each in first)
     more = len(assigned) - len(first)
     return f"{text}: it has {names}{f' and {more} more' if more else ''}"
+
+
+def check_any_assigned(core: Any, partitions: Collection[TopicPartition]) -> None:
+    """Raises an IllegalStateError if none of these is assigned, so that no record can come."""
+    assigned = core.assignment()
+    if assigned.isdisjoint(partitions):
+        raise IllegalStateError(_not_assigned(next(iter(partitions)), assigned))
 
 
 def check_assigned(core: Any, partition: Any) -> None:

@@ -84,10 +84,10 @@ __all__ = [
     "stop_threads",
 ]
 
-_K = TypeVar("_K", default=bytes | None)
-_V = TypeVar("_V", default=bytes | None)
-_K_co = TypeVar("_K_co", covariant=True, default=bytes | None)
-_V_co = TypeVar("_V_co", covariant=True, default=bytes | None)
+_K = TypeVar("_K", default=Any)
+_V = TypeVar("_V", default=Any)
+_K_co = TypeVar("_K_co", covariant=True, default=Any)
+_V_co = TypeVar("_V_co", covariant=True, default=Any)
 
 _Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -236,11 +236,14 @@ class Producer(Generic[_K, _V]):
         for each piece.
         """
 
-    def send_arrow(self, topic: str, data: object) -> FutureBatchMetadata:
+    def send_arrow(
+        self, topic: str, data: object, partition: int | None = None
+    ) -> FutureBatchMetadata:
         """`data` has `__arrow_c_stream__` (or `__arrow_c_array__`): columns value, key,
         partition, timestamp, headers by name; topic, offset, timestamp_type and leader_epoch
         are ignored, any other column is a ValueError that names it, as is a timestamp before
-        1970. IllegalStateError if a Python serializer is set."""
+        1970. `partition` is one for all rows, in place of their column; it is a ValueError if
+        negative. IllegalStateError if a Python serializer is set."""
 
     def flush(self, timeout: float | None = None) -> None:
         """Seconds; KafkaTimeoutError when they are over. All that was appended before the
@@ -281,7 +284,8 @@ class Producer(Generic[_K, _V]):
         """Requests by name on this producer's own connections and metadata."""
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Never opened, closed, or made before a fork in the parent of this process."""
 
 # ---------------------------------------------------------------- async_producer.rs
 
@@ -338,7 +342,7 @@ class AsyncProducer(Generic[_K, _V]):
         """As `Producer.send_many`; with `serialized` no Python step applies."""
 
     def _send_arrow(
-        self, topic: str, data: object
+        self, topic: str, data: object, partition: int | None = None
     ) -> Coroutine[Any, Any, Future[BatchMetadata]]: ...
     def _flush(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
         """When it is done, all futures of what was sent before have their outcome."""
@@ -366,7 +370,8 @@ class AsyncProducer(Generic[_K, _V]):
     @property
     def _client(self) -> Client: ...
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Not started, stopped, or made before a fork in the parent of this process."""
 
 # ---------------------------------------------------------------- call.rs
 
@@ -545,8 +550,14 @@ class FutureBatchMetadata:
 
 @final
 class BatchMetadata:
-    """What was written of a `send_many` or `send_arrow`."""
+    """What was written of a `send_many` or `send_arrow`; it can be pickled."""
 
+    def __new__(
+        cls, partitions: dict[TopicPartition, tuple[int, int, int]], offsets: bytes
+    ) -> Self:
+        """`offsets` are int64, little-endian; ValueError if their bytes are none."""
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def count(self) -> int:
         """Rows that were written."""
@@ -742,12 +753,12 @@ class Consumer(Generic[_K_co, _V_co]):
         first record only. The schema is RecordTable's."""
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = ...) -> None:
-        """IllegalStateError if the partition is not assigned."""
+        """IllegalStateError if it is not assigned, or another thread uses the consumer."""
 
     def seek_to(
         self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
     ) -> None:
-        """Lazy, as kafka-python's seek_to_beginning and seek_to_end."""
+        """Lazy, as kafka-python's seek_to_beginning and seek_to_end; else as `seek`."""
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
         """Next offset to be handed out; waits (running `before_poll` as no poll) until it is known,
@@ -861,7 +872,8 @@ class Consumer(Generic[_K_co, _V_co]):
     @property
     def client(self) -> Client: ...
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Never opened, closed, or made before a fork in the parent of this process."""
 
 @final
 class AsyncConsumer(Generic[_K_co, _V_co]):
@@ -1019,7 +1031,8 @@ class Client:
         """Of a client that belongs to a producer or consumer: IllegalStateError."""
 
     @property
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """Closed, or made before a fork in the parent of this process."""
 
 @final
 class PendingRequest:

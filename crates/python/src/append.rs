@@ -49,6 +49,17 @@ pub(crate) fn now_ms() -> i64 {
         .map_or(0, |since| since.as_millis() as i64)
 }
 
+/// Refuses a number that no partition has.
+pub(crate) fn check_partition(topic: &str, partition: Option<i32>) -> PyResult<()> {
+    match partition {
+        Some(negative @ ..0) => {
+            let text = format!("partition {negative} of topic {topic}: a partition is 0 or more");
+            Err(PyValueError::new_err(text))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Not now: an error, or something to wait for.
 pub(crate) enum Refused {
     Not(NotAppended),
@@ -152,10 +163,7 @@ impl PartitionWait {
         topic: &str,
         partition: Option<i32>,
     ) -> PyResult<Self> {
-        if let Some(negative) = partition.filter(|index| *index < 0) {
-            let text = format!("partition {negative} of topic {topic}: a partition is 0 or more");
-            return Err(PyValueError::new_err(text));
-        }
+        check_partition(topic, partition)?;
         let asked = appender.metadata.request_topic(topic);
         asked.map_err(|invalid| errors::raise(py, "InvalidTopicError", &invalid.to_string()))?;
         Ok(Self {

@@ -126,14 +126,16 @@ impl AsyncProducer {
         self.call(py, Producing::SendMany(sending))
     }
 
+    #[pyo3(signature = (topic, data, partition = None))]
     fn _send_arrow<'py>(
         &self,
         py: Python<'py>,
         topic: &Bound<'py, PyAny>,
         data: &Bound<'py, PyAny>,
+        #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
     ) -> PyResult<Call> {
         let core = &self.opened(py)?.core;
-        let sending = send_many::send_columns(py, core, &topic_name(topic)?, data)?;
+        let sending = send_many::send_columns(py, core, &topic_name(topic)?, data, partition)?;
         self.call(py, Producing::SendMany(sending))
     }
 
@@ -198,12 +200,12 @@ impl AsyncProducer {
         Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
     }
 
-    /// Not started, or stopped.
+    /// Stopped, or made before a fork in the parent of this process; false before the start.
     #[getter]
     fn closed(&self) -> bool {
         self.0
             .get()
-            .is_none_or(|opened| opened.core.view().is_closed())
+            .is_some_and(|opened| opened.core.view().check().is_err())
     }
 }
 

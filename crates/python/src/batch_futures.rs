@@ -6,13 +6,13 @@ use std::task::Waker;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use thalweg_producer::{AppendedRows, BatchCompletion, ProducerError};
-use thalweg_protocol::Str;
 
+use crate::batch_metadata::{BatchMetadata, Settled, Written};
 use crate::callbacks::{self, Work};
+use crate::errors;
 use crate::futures::{self, Awaited, Outcome, Sent, Wanted, when_batch_done};
-use crate::{errors, types};
 
 /// Where the rows went: as ranges, or row by row where Python steps were set.
 pub(crate) enum Rows {
@@ -24,17 +24,6 @@ pub(crate) enum Rows {
 enum RowError {
     Core(ProducerError),
     Python(Py<PyAny>),
-}
-
-/// Count, first and last offset.
-type Written = (usize, i64, i64);
-
-/// What was written of all rows.
-struct Settled {
-    /// Offset by row, -1 where it is not known.
-    offsets: Vec<i64>,
-    count: usize,
-    partitions: BTreeMap<(Str, i32), Written>,
 }
 
 /// Shared by the future, its callbacks and its metadata.
@@ -161,6 +150,11 @@ impl Awaited for Batch {
         self.pending().is_none()
     }
 
+    fn is_orphaned(&self) -> bool {
+        self.pending()
+            .is_some_and(|completion| completion.is_orphaned())
+    }
+
     fn poll_done(&self, waker: &Waker) -> bool {
         while let Some(completion) = self.pending() {
             if completion.poll_done(waker).is_pending() {
@@ -170,10 +164,17 @@ impl Awaited for Batch {
         true
     }
 
+    fn hasten(&self) {
+        match &self.rows {
+            Rows::Bulk(rows) => rows.completions().for_each(|batch| batch.hasten()),
+            Rows::Each(rows) => rows.iter().flatten().for_each(Sent::hasten),
+        }
+    }
+
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
         let known = self.outcome.get_or_try_init(py, || -> PyResult<_> {
             let (settled, errors) = self.settle(py);
-            let metadata = Bound::new(py, BatchMetadata::new(settled))?.into_any();
+            let metadata = Bound::new(py, BatchMetadata::from(settled))?.into_any();
             if errors.is_empty() {
                 return Ok(Ok(metadata.unbind()));
             }
@@ -316,67 +317,5 @@ impl FutureBatchMetadata {
 
     fn __len__(&self) -> usize {
         self.0.len
-    }
-}
-
-/// What was written of many records.
-#[pyclass(frozen, module = "thalweg._core")]
-pub(crate) struct BatchMetadata {
-    settled: Settled,
-    view: PyOnceLock<Py<PyAny>>,
-}
-
-impl BatchMetadata {
-    fn new(settled: Settled) -> Self {
-        Self {
-            settled,
-            view: PyOnceLock::new(),
-        }
-    }
-}
-
-#[pymethods]
-impl BatchMetadata {
-    fn __repr__(&self) -> String {
-        let Settled {
-            count, partitions, ..
-        } = &self.settled;
-        let partitions = partitions.len();
-        format!("BatchMetadata(count={count}, partitions={partitions})")
-    }
-
-    #[getter]
-    fn count(&self) -> usize {
-        self.settled.count
-    }
-
-    #[getter]
-    fn partitions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for ((topic, partition), (count, first, last)) in &self.settled.partitions {
-            let key = types::topic_partition(py, topic, *partition)?;
-            dict.set_item(key, (count, first, last))?;
-        }
-        Ok(dict)
-    }
-
-    #[getter]
-    fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let view = self.view.get_or_try_init(py, || -> PyResult<_> {
-            let raw: Vec<u8> = self
-                .settled
-                .offsets
-                .iter()
-                .flat_map(|offset| offset.to_ne_bytes())
-                .collect();
-            let bytes = PyBytes::new(py, &raw);
-            let view = PyMemoryView::from(bytes.as_any())?;
-            Ok(view.call_method1("cast", ("q",))?.unbind())
-        })?;
-        Ok(view.bind(py).clone())
-    }
-
-    fn __len__(&self) -> usize {
-        self.settled.offsets.len()
     }
 }

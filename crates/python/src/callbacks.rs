@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use thalweg_network::PerProcess;
+use thalweg_network::{BlockedSignals, PerProcess};
 
 /// What runs on the callback thread; Python errors are its own affair (see [`report`]).
 pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
@@ -241,15 +241,15 @@ impl Callbacks {
         thread::Builder::new()
             .name("thalweg-callbacks".to_owned())
             .spawn(|| {
-                thalweg_network::block_signals();
+                let signals = BlockedSignals::block();
                 ON_CALLBACK_THREAD.set(true);
-                self.serve();
+                self.serve(&signals);
             })?;
         self.started.store(true, Ordering::Release);
         Ok(())
     }
 
-    fn serve(&self) {
+    fn serve(&self, signals: &BlockedSignals) {
         let mut callbacks_run = 0;
         loop {
             let mut queue = locked(&self.queue);
@@ -266,7 +266,8 @@ impl Callbacks {
                 return;
             }
             drop(queue);
-            if Python::try_attach(|py| self.run_all(py, items)).is_none() {
+            let run = || Python::try_attach(|py| self.run_all(py, items));
+            if signals.lifted(run).is_none() {
                 // No interpreter any more; what was left of it must not be touched.
                 return;
             }

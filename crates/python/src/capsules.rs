@@ -2,9 +2,9 @@
 
 use std::ffi::CStr;
 
+use arrow_array::RecordBatch;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -18,7 +18,9 @@ const STREAM: &CStr = c"arrow_array_stream";
 /// What columns refuse, as Python's own errors.
 pub(crate) fn columns_error(error: &ColumnsError) -> PyErr {
     match error {
-        ColumnsError::NoTable { .. } => PyTypeError::new_err(error.to_string()),
+        ColumnsError::NoTable { .. } | ColumnsError::UnreadableType { .. } => {
+            PyTypeError::new_err(error.to_string())
+        }
         _ => PyValueError::new_err(error.to_string()),
     }
 }
@@ -51,10 +53,7 @@ pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
         let schema = reader.schema();
         // Reading may call back into Python (a stream made of a generator), which attaches by itself.
         let batches = data.py().detach(|| reader.collect::<Result<_, _>>());
-        return Ok((
-            schema,
-            batches.map_err(|error| PyValueError::new_err(error.to_string()))?,
-        ));
+        return Ok((schema, batches.map_err(|error| columns_error(&error))?));
     }
     if let Some(method) = data.getattr_opt("__arrow_c_array__")? {
         let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) =
@@ -64,7 +63,7 @@ pub(crate) fn batches(data: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<Recor
             .cast::<FFI_ArrowSchema>();
         let array = array.pointer_checked(Some(ARRAY))?.cast::<FFI_ArrowArray>();
         // SAFETY: as above; the schema's capsule lives longer than this call.
-        let batch = unsafe { thalweg_columns::import_array(schema.as_ref(), array.as_ptr()) };
+        let batch = unsafe { thalweg_columns::import_array(schema.as_ptr(), array.as_ptr()) };
         let batch = batch.map_err(|error| columns_error(&error))?;
         return Ok((batch.schema(), vec![batch]));
     }

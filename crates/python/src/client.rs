@@ -12,8 +12,8 @@ use thalweg_network::admin::AdminClient;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{
-    ASK_TIMEOUT, ClientError, ClientView, NamedRequest, Request, RequestTarget, Response, Ticket,
-    VersionChoice,
+    ASK_TIMEOUT, ClientError, ClientView, Generation, NamedRequest, Request, RequestTarget,
+    Response, Ticket, VersionChoice,
 };
 use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, EncodeError, Str};
@@ -238,13 +238,17 @@ impl Client {
             let text = "this client belongs to a producer or consumer; close that";
             return Err(errors::raise(py, "IllegalStateError", text));
         };
+        if client.view().is_inherited() {
+            return Ok(()); // its connections are the parent's
+        }
         let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
         gil::client_call(py, |interrupted| client.close(deadline, interrupted))
     }
 
+    /// Closed, or made before a fork in the parent of this process.
     #[getter]
     fn closed(&self) -> bool {
-        self.view().is_closed()
+        self.view().check().is_err()
     }
 }
 
@@ -333,6 +337,7 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
 
 pub(crate) struct Pending {
     ticket: Ticket<Response>,
+    generation: Generation,
     /// Held while the outcome goes from the ticket into the answer, so that a second thread that
     /// waits finds it in one of the two.
     moving: Mutex<()>,
@@ -343,6 +348,10 @@ pub(crate) struct Pending {
 impl Pending {
     /// The answer if it is there; else the waker is woken when it is.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<&Result<Value, ClientError>> {
+        if self.generation.is_inherited() {
+            // First of all: in a child the locks below may be held by threads that do not exist.
+            return Some(self.keep(Err(ClientError::Forked)));
+        }
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = self.answer.get() {
             return Some(answer);
@@ -355,7 +364,7 @@ impl Pending {
     }
 
     fn is_done(&self) -> bool {
-        self.answer.get().is_some() || self.ticket.is_done()
+        self.answer.get().is_some() || self.generation.is_inherited() || self.ticket.is_done()
     }
 }
 
@@ -367,6 +376,7 @@ impl PendingRequest {
     pub(crate) fn of(ticket: Ticket<Response>) -> Self {
         Self(Arc::new(Pending {
             ticket,
+            generation: Generation::current(),
             moving: Mutex::default(),
             answer: OnceLock::new(),
         }))

@@ -169,8 +169,9 @@ impl Consumer {
                 "offset {offset}: an offset is 0 or more"
             )));
         }
-        self.core(py)?
-            .consumer()
+        let core = self.core(py)?;
+        let _using = core.usage.enter(py)?;
+        core.consumer()
             .seek(&partition_of(partition), offset, leader_epoch)
             .map_err(|error| errors::consumer(py, &error))
     }
@@ -186,8 +187,9 @@ impl Consumer {
                 )));
             }
         };
-        self.core(py)?
-            .consumer()
+        let core = self.core(py)?;
+        let _using = core.usage.enter(py)?;
+        core.consumer()
             .seek_to(&partitions_of(partitions), reset)
             .map_err(|error| errors::consumer(py, &error))
     }
@@ -352,7 +354,7 @@ impl Consumer {
 
     /// The calls that are Python's: one thread at a time is in one of them, or polls.
     fn _begin_use(&self, py: Python<'_>) -> PyResult<()> {
-        self.core(py)?.usage.begin(py)
+        self.core(py)?.begin_use(py)
     }
 
     fn _end_use(&self) {
@@ -397,7 +399,7 @@ impl Consumer {
             return Ok(());
         };
         if core.client.view().is_inherited() {
-            return Err(forked(py));
+            return Ok(()); // its connections are the parent's
         }
         let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(crate::producer::far_away);
         gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
@@ -410,10 +412,11 @@ impl Consumer {
         ))))
     }
 
+    /// Never opened, closed, or made before a fork in the parent of this process.
     #[getter]
     fn closed(&self) -> bool {
         self.0
             .get()
-            .is_none_or(|core| core.client.view().is_closed())
+            .is_none_or(|core| core.client.view().check().is_err())
     }
 }

@@ -9,6 +9,7 @@ use std::task::Waker;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use thalweg_network::{ClientError, Generation};
 use thalweg_producer::{BatchCompletion, Callback, CompletionListener};
 
 use crate::callbacks::{self, Work};
@@ -22,8 +23,14 @@ pub(crate) type Outcome<'py> = Result<Bound<'py, PyAny>, Bound<'py, PyAny>>;
 pub(crate) trait Awaited {
     fn is_done(&self) -> bool;
 
+    /// It is not done and never will be: it was the parent's, and this process was forked from it.
+    fn is_orphaned(&self) -> bool;
+
     /// True if it is done; else the waker is woken when that may have changed.
     fn poll_done(&self, waker: &Waker) -> bool;
+
+    /// Somebody waits for it: what it waits for is sent without lingering.
+    fn hasten(&self);
 
     /// Only once it is done.
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>>;
@@ -39,6 +46,8 @@ pub(crate) fn get<'py, A: Awaited + Sync>(
     timeout: Option<f64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if !future.is_done() {
+        check_process(py, future)?;
+        future.hasten();
         let deadline = gil::deadline_seconds(timeout);
         let done = gil::wait(py, deadline, |waker| future.poll_done(waker).then_some(()))?;
         if done.is_none() {
@@ -48,6 +57,14 @@ pub(crate) fn get<'py, A: Awaited + Sync>(
         }
     }
     future.outcome(py)?.map_err(PyErr::from_value)
+}
+
+/// An error in a forked child, where nobody tells the outcome any more.
+fn check_process<A: Awaited>(py: Python<'_>, future: &A) -> PyResult<()> {
+    if future.is_orphaned() {
+        return Err(errors::client(py, &ClientError::Forked));
+    }
+    Ok(())
 }
 
 /// The outcome if it is known.
@@ -86,6 +103,7 @@ pub(crate) fn add<A: Awaited + Send + Sync + 'static>(
         let text = format!("{} is not callable", given.repr()?);
         return Err(PyTypeError::new_err(text));
     }
+    check_process(py, &*future)?;
     let known = Arc::clone(&future);
     let call = move |py: Python<'_>| {
         if let Err(error) = call(py, &*known, wanted, &f, &args, kwargs.as_ref()) {
@@ -120,7 +138,13 @@ fn call<A: Awaited>(
 }
 
 /// Hands the tokens of a completed batch to the callback thread.
-pub(crate) struct Listener;
+pub(crate) struct Listener(Generation);
+
+impl Listener {
+    pub(crate) fn new() -> Self {
+        Self(Generation::current())
+    }
+}
 
 impl CompletionListener for Listener {
     fn completed(&self, _: &Arc<BatchCompletion>, callbacks: Vec<Callback>) {
@@ -128,6 +152,10 @@ impl CompletionListener for Listener {
         for callback in callbacks {
             thread.completed(callback.token);
         }
+    }
+
+    fn is_inherited(&self) -> bool {
+        self.0.is_inherited()
     }
 }
 
@@ -163,8 +191,16 @@ impl Awaited for Sent {
         self.completion.is_done()
     }
 
+    fn is_orphaned(&self) -> bool {
+        self.completion.is_orphaned()
+    }
+
     fn poll_done(&self, waker: &Waker) -> bool {
         self.completion.poll_done(waker).is_ready()
+    }
+
+    fn hasten(&self) {
+        self.completion.hasten();
     }
 
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
@@ -199,9 +235,15 @@ impl Awaited for Failed {
         true
     }
 
+    fn is_orphaned(&self) -> bool {
+        false
+    }
+
     fn poll_done(&self, _: &Waker) -> bool {
         true
     }
+
+    fn hasten(&self) {}
 
     fn outcome<'py>(&self, py: Python<'py>) -> PyResult<Outcome<'py>> {
         Ok(Err(self.0.bind(py).clone()))

@@ -18,6 +18,7 @@ mod async_consumer;
 mod async_producer;
 mod awaiting;
 mod batch_futures;
+mod batch_metadata;
 mod broker;
 mod broker_groups;
 mod call;
@@ -71,7 +72,9 @@ mod _core {
     #[pymodule_export]
     use crate::async_producer::AsyncProducer;
     #[pymodule_export]
-    use crate::batch_futures::{BatchMetadata, FutureBatchMetadata};
+    use crate::batch_futures::FutureBatchMetadata;
+    #[pymodule_export]
+    use crate::batch_metadata::BatchMetadata;
     #[pymodule_export]
     use crate::broker::EmbeddedBroker;
     #[pymodule_export]

@@ -122,16 +122,19 @@ impl Producer {
     /// Sends the rows of an Arrow table, data frame or stream: a future of their `BatchMetadata`.
     ///
     /// Columns by name: value, key, partition, timestamp, headers; topic, offset, `timestamp_type` and
-    /// `leader_epoch` are ignored, any other is a `ValueError`. See docs/columns.md.
+    /// `leader_epoch` are ignored, any other is a `ValueError`. `partition` is one for all rows, in place
+    /// of their column. See docs/columns.md.
+    #[pyo3(signature = (topic, data, partition = None))]
     fn send_arrow<'py>(
         &self,
         py: Python<'py>,
         topic: &Bound<'py, PyAny>,
         data: &Bound<'py, PyAny>,
+        #[pyo3(from_py_with = outgoing::partition)] partition: Option<i32>,
     ) -> PyResult<FutureBatchMetadata> {
         let core = self.core(py)?;
         let topic = topic_name(topic)?;
-        let mut sending = send_many::send_columns(py, core, &topic, data)?;
+        let mut sending = send_many::send_columns(py, core, &topic, data, partition)?;
         let (rows, len) = run(py, core, &mut sending)?;
         Ok(FutureBatchMetadata::new(rows, len))
     }
@@ -148,8 +151,8 @@ impl Producer {
         let Some(core) = self.0.get() else {
             return Ok(());
         };
-        if core.client.view().is_inherited() {
-            return Err(errors::client(py, &thalweg_network::ClientError::Forked));
+        if core.view().is_inherited() {
+            return Ok(()); // its connections are the parent's
         }
         let deadline = gil::deadline_seconds(timeout).unwrap_or_else(far_away);
         gil::client_call(py, |interrupted| core.client.close(deadline, interrupted))
@@ -202,11 +205,10 @@ impl Producer {
         Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
     }
 
+    /// Never opened, closed, or made before a fork in the parent of this process.
     #[getter]
     fn closed(&self) -> bool {
-        self.0
-            .get()
-            .is_none_or(|core| core.client.view().is_closed())
+        self.0.get().is_none_or(|core| core.view().check().is_err())
     }
 }
 

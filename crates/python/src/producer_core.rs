@@ -46,7 +46,7 @@ impl Core {
             .filter(|given| !given.is_none())
             .map(Hooks::new)
             .transpose()?;
-        let listener: Arc<dyn CompletionListener> = Arc::new(Listener);
+        let listener: Arc<dyn CompletionListener> = Arc::new(Listener::new());
         let client = py
             .detach(|| ProducerClient::start(&client_config, producer_config, Some(listener)))
             .map_err(|error| errors::client(py, &error))?;

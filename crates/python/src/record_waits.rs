@@ -1,5 +1,12 @@
 //! Who waits for records of one event loop, batch by batch, and what their futures make of it.
 //!
+//! ```text
+//! a turn of the loop: task 1 sends, waits ─ task 2 sends, waits ─ ... ─ `Hasten`: the batches go
+//! ```
+//! A batch that somebody waits for does not linger, but it waits for the end of the turn: the other
+//! tasks that are ready may have records for it. So many tasks that each wait for a record of their
+//! own share batches, and one task alone waits no longer than it has to.
+//!
 //! Shared by the loop's `Completions` and its `RecordFuture`s. The references to Python objects in
 //! here are the `Completions`' for the cycle collector; a future, which it does not follow, has none
 //! but the loop's, which is weak. Nothing of Python runs, and no object is dropped, under a lock.
@@ -36,6 +43,8 @@ pub(crate) struct Callback {
 struct Waiting {
     completion: Arc<BatchCompletion>,
     callbacks: Vec<Callback>,
+    /// It is among those that go after the turn.
+    is_hurried: bool,
     /// Records whose futures are gone: if they fail, the loop hears of it.
     unwatched: Vec<u32>,
 }
@@ -46,6 +55,8 @@ pub(crate) struct RecordWaits {
     generation: Generation,
     /// By the address of the completion, which the entry keeps alive.
     batches: Mutex<BTreeMap<usize, Waiting>>,
+    /// Lingering batches that are waited for, until the loop's turn is over.
+    hurried: Mutex<Vec<Arc<BatchCompletion>>>,
     /// What records of a partition have in common: futures are asked for one batch after another.
     metadata: Mutex<Option<(Str, i32, RecordMetadataOf)>>,
 }
@@ -62,6 +73,7 @@ impl RecordWaits {
             event_loop: PyWeakrefReference::new(event_loop)?.unbind(),
             generation: Generation::current(),
             batches: Mutex::default(),
+            hurried: Mutex::default(),
             metadata: Mutex::default(),
         })
     }
@@ -127,7 +139,7 @@ impl RecordWaits {
     /// Calls back once the record's batch is done. If it is, behind those who waited before: they
     /// may not have been called yet.
     pub(crate) fn call_when_done(
-        &self,
+        self: &Arc<Self>,
         py: Python<'_>,
         sent: &Sent,
         callback: Callback,
@@ -135,10 +147,47 @@ impl RecordWaits {
         let mut batches = locked(&self.batches);
         if let Some(batch) = self.waiting(&mut batches, sent) {
             batch.callbacks.push(callback);
+            let lingers = sent.completion.is_lingering();
+            let first = lingers && !std::mem::replace(&mut batch.is_hurried, true);
+            drop(batches);
+            if first {
+                self.hasten_after_turn(py, &sent.completion);
+            }
             return Ok(());
         }
         drop(batches);
         self.call_soon(py, &callback)
+    }
+
+    /// The batch is sent once the tasks that are ready now had their turn.
+    pub(crate) fn hasten_after_turn(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        completion: &Arc<BatchCompletion>,
+    ) {
+        let mut hurried = locked(&self.hurried);
+        let first = hurried.is_empty();
+        hurried.push(Arc::clone(completion));
+        drop(hurried);
+        if !first {
+            return;
+        }
+        let call = || {
+            let hasten = Bound::new(py, Hasten(Arc::clone(self)))?;
+            let event_loop = self.event_loop(py)?;
+            event_loop.call_method1(intern!(py, "call_soon"), (hasten,))
+        };
+        if call().is_err() {
+            // A loop that is closed has no turns any more, and the batches need none.
+            self.hasten();
+        }
+    }
+
+    fn hasten(&self) {
+        let hurried = std::mem::take(&mut *locked(&self.hurried));
+        for completion in hurried {
+            completion.hasten();
+        }
     }
 
     pub(crate) fn call_soon(&self, py: Python<'_>, callback: &Callback) -> PyResult<()> {
@@ -159,7 +208,7 @@ impl RecordWaits {
 
     /// Takes a function back; how often it was there.
     pub(crate) fn forget_callback(
-        &self,
+        self: &Arc<Self>,
         sent: &Sent,
         future: &Bound<'_, PyAny>,
         function: &Bound<'_, PyAny>,
@@ -215,6 +264,7 @@ impl RecordWaits {
                 Some(free.insert(Waiting {
                     completion: Arc::clone(&sent.completion),
                     callbacks: Vec::new(),
+                    is_hurried: false,
                     unwatched: Vec::new(),
                 }))
             }
@@ -276,6 +326,17 @@ impl RecordWaits {
         if let Err(error) = tell() {
             callbacks::report(py, "exception handler of an event loop", error);
         }
+    }
+}
+
+/// What a loop calls after a turn in which somebody began to wait.
+#[pyclass(frozen)]
+struct Hasten(Arc<RecordWaits>);
+
+#[pymethods]
+impl Hasten {
+    fn __call__(&self) {
+        self.0.hasten();
     }
 }
 

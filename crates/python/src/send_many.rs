@@ -17,7 +17,7 @@ use thalweg_producer::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
-use crate::append::{Appender, Brought, PartitionWait, Unmet, Waiting, now_ms};
+use crate::append::{Appender, Brought, PartitionWait, Unmet, Waiting, check_partition, now_ms};
 use crate::batch_futures::Rows;
 use crate::list_source::{Columns, ListSource, Partitions, at_row};
 use crate::operation::{Operation, is_over};
@@ -84,7 +84,9 @@ pub(crate) fn columns<'py>(
         headers: optional("headers", headers)?,
         partitions: match partition {
             None => Partitions::Chosen,
-            Some(one) if one.is_instance_of::<PyInt>() => Partitions::One(one.extract()?),
+            Some(one) if one.is_instance_of::<PyInt>() => {
+                outgoing::partition(one)?.map_or(Partitions::Chosen, Partitions::One)
+            }
             Some(each) => Partitions::Each(each_row(
                 &column("partition", each, Some(len))?,
                 outgoing::partition,
@@ -187,6 +189,7 @@ pub(crate) fn send_columns<'py>(
     core: &Core,
     topic: &Bound<'py, PyString>,
     data: &Bound<'py, PyAny>,
+    partition: Option<i32>,
 ) -> PyResult<SendMany> {
     if let Some(hooks) = &core.hooks {
         let text = if hooks.has_serializer() {
@@ -198,8 +201,12 @@ pub(crate) fn send_columns<'py>(
     }
     core.appender.check_open(py)?;
     let (schema, batches) = capsules::batches(data)?;
-    let source = ArrowSource::new(&schema, &batches, now_ms())
+    check_partition(topic.to_str()?, partition)?;
+    let mut source = ArrowSource::new(&schema, &batches, now_ms())
         .map_err(|error| capsules::columns_error(&error))?;
+    if let Some(partition) = partition {
+        source = source.to_partition(partition);
+    }
     WholeColumn::new(&core.appender, topic, Source::Arrow(source)).map(SendMany::Whole)
 }
 

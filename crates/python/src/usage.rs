@@ -1,10 +1,11 @@
 //! One thread at a time uses a consumer.
 //!
 //! ```text
-//! poll: waiting, and the coordinator's work ──┐
-//! commit, subscribe, ... (Python) ────────────┴──▶ Usage: this thread's, or nobody's
+//! poll: from its first look until its records are handed over ──┐
+//! commit, subscribe, seek, ... ─────────────────────────────────┴──▶ Usage: this thread's, or nobody's
 //! ```
-//! Nested calls of the same thread are fine: hooks and listeners commit and seek.
+//! So a commit of a second thread finds no positions of records that the first is still being given.
+//! Nested calls of the same thread are fine: hooks, listeners and deserializers commit and seek.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -33,9 +34,18 @@ impl Usage {
         Ok(Using(self))
     }
 
+    /// Turns a second thread away, for a call that gives control to nobody and ends at once.
+    pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
+        match self.thread.load(Ordering::Acquire) {
+            NOBODY => Ok(()),
+            thread if thread == me() => Ok(()),
+            _ => Err(used_elsewhere(py)),
+        }
+    }
+
     /// For Python, which has no scope to bind it to: followed by [`Self::end`].
     pub(crate) fn begin(&self, py: Python<'_>) -> PyResult<()> {
-        let me = ME.with(|mine| std::ptr::from_ref(mine) as u64);
+        let me = me();
         if self.thread.load(Ordering::Acquire) != me {
             let taken =
                 self.thread
@@ -48,11 +58,20 @@ impl Usage {
         Ok(())
     }
 
+    /// Whether the call of this thread is within no other.
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.depth.load(Ordering::Relaxed) == 1
+    }
+
     pub(crate) fn end(&self) {
         if self.depth.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.thread.store(NOBODY, Ordering::Release);
         }
     }
+}
+
+fn me() -> u64 {
+    ME.with(|mine| std::ptr::from_ref(mine) as u64)
 }
 
 impl Drop for Using<'_> {

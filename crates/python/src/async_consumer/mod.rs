@@ -289,6 +289,7 @@ impl Polling {
     fn look(&mut self, py: Python<'_>, core: &Core) -> PyResult<Option<Py<PyAny>>> {
         let what = &self.what;
         let polls = !matches!(what, What::Position(_));
+        let _using = core.usage.enter(py)?;
         let state = core.enter(py)?;
         let mut take = |state: &mut PollState| what.take(py, core, state);
         let register = |consumer: &ConsumerCore| consumer.register(core.sleepers.waker());

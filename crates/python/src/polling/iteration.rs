@@ -61,6 +61,9 @@ impl Core {
             return Ok(None);
         }
         let mut state = self.enter(py)?;
+        // Not entered, as this gives control to nobody. Looked at after the state was locked: who
+        // begins meanwhile looks at that.
+        self.usage.check(py)?;
         let watch = self.client.poll_watch();
         if watch.is_watched() || state.polled.due.is_some() {
             let now = Instant::now();

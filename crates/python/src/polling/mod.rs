@@ -129,7 +129,7 @@ pub(crate) struct Core {
     pub(crate) consumer_timeout: Option<Duration>,
     state: Mutex<PollState>,
     woken: AtomicBool,
-    /// Who waits in a poll, does the coordinator's work, or commits.
+    /// Who polls, commits, or seeks.
     pub(crate) usage: Usage,
     /// Calls of asyncio that sleep until there is something.
     pub(crate) sleepers: Sleepers,
@@ -191,6 +191,19 @@ impl Core {
         }
     }
 
+    /// For a call of Python's, followed by its end: no other thread polls, commits or seeks until then.
+    pub(crate) fn begin_use(&self, py: Python<'_>) -> PyResult<()> {
+        self.usage.begin(py)?;
+        // A step of an iteration that takes at once does not enter: it is over, or under way here.
+        match self.state.try_lock() {
+            Err(TryLockError::WouldBlock) if self.usage.is_outermost() => {
+                self.usage.end();
+                Err(used_elsewhere(py))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn wakeup(&self) {
         self.woken.store(true, Ordering::Release);
         self.consumer().wake();
@@ -232,11 +245,9 @@ impl Core {
         if !due && !self.has_news(done) {
             return Ok(state);
         }
-        let using = self.usage.enter(py)?;
         drop(state);
         let left_ms = gil::left(deadline).map(|left| left.as_millis() as u64);
         let next: Option<f64> = hook.bind(py).call1((left_ms, polls))?.extract()?;
-        drop(using);
         let mut state = self.enter(py)?;
         *state.done(polls) = Done {
             seen,
@@ -306,6 +317,7 @@ impl Core {
         polls: bool,
         mut take: impl FnMut(&mut PollState) -> PyResult<Option<T>>,
     ) -> PyResult<Option<T>> {
+        let _using = self.usage.enter(py)?;
         let mut kept = self.enter(py)?;
         loop {
             // The parker is looked for by who will wait: most steps of an iteration do not.
@@ -317,7 +329,6 @@ impl Core {
                     return Ok(None);
                 }
                 Look::Nothing { state, until } => {
-                    let _using = self.usage.enter(py)?;
                     gil::park(py, until)?;
                     kept = state;
                 }
@@ -332,6 +343,8 @@ impl Core {
         deadline: Option<Instant>,
         records_max: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
+        // Until the interceptors are done: what they are given is not handed over yet.
+        let _using = self.usage.enter(py)?;
         let _polling = self.client.poll_watch().enter();
         let _counted = self.client.count_poll();
         let polled = self.poll_with(py, deadline, |state| {
@@ -349,10 +362,20 @@ impl Core {
         py: Python<'py>,
         records: Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        match &self.hooks.on_consume {
+        self.handed_over(py, || match &self.hooks.on_consume {
             Some(hook) => Ok(hook.bind(py).call1((records,))?.cast_into::<PyDict>()?),
             None => Ok(records),
+        })
+    }
+
+    /// The last step of what a drain took on its way to the application. If that fails, or Ctrl-C came
+    /// meanwhile, the drain is taken back: nobody has its records.
+    fn handed_over<T>(&self, py: Python<'_>, step: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+        let done = step().and_then(|done| py.check_signals().map(|()| done));
+        if done.is_err() {
+            self.consumer().take_back();
         }
+        done
     }
 
     /// The next offset to be handed out, once it is known. No poll: what the application has in

@@ -76,8 +76,8 @@ impl Core {
             return Ok(None);
         }
         let mut sink = OneSink::new(py, &mut state.maker, &self.hooks.deserializers);
-        // A deserializer is foreign code: it may ask for a position.
-        let drained = if only.is_empty() && !self.hooks.deserializers.any() {
+        // Foreign code may ask for a position, or lose the record: then the drain is taken back.
+        let drained = if only.is_empty() && !self.hooks.see_records() {
             self.consumer().step(&mut sink)
         } else {
             self.consumer().drain_one(only, &mut sink)
@@ -91,8 +91,10 @@ impl Core {
         match &self.hooks.on_consume {
             None => Ok(Some(Offered::Record(record.into_any()))),
             Some(hook) => {
-                let partition = state.maker.partition_object(py)?;
-                let left = intercepted(py, hook, partition, record)?;
+                let left = self.handed_over(py, || {
+                    let partition = state.maker.partition_object(py)?;
+                    intercepted(py, hook, partition, record)
+                })?;
                 Ok(Some(left.map_or(Offered::Kept, Offered::Record)))
             }
         }
@@ -115,9 +117,8 @@ impl Core {
         if drained.records == 0 {
             return Ok(None);
         }
-        sink.take()
-            .map(Some)
-            .map_err(|error| capsules::columns_error(&error))
+        let table = || sink.take().map_err(|error| capsules::columns_error(&error));
+        self.handed_over(py, table).map(Some)
     }
 
     fn arrow_sink<'a>(&self, state: &'a mut PollState, limits: TableLimits) -> &'a mut ArrowSink {
