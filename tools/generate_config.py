@@ -185,6 +185,12 @@ def shown(value: Any) -> str:
     return f"`{value}`"
 
 
+def by(letters: str) -> str:
+    """Which clients, where it is not all of them."""
+    names = [f"`{CLIENTS[letter]}`" for letter in letters]
+    return f" by {' and '.join(names)}" if names else ""
+
+
 def notes(row: Option) -> str:
     """The last column of the page's table."""
     parts = [row.doc]
@@ -193,7 +199,7 @@ def notes(row: Option) -> str:
     if row.secret:
         parts.append("Secret: never shown.")
     for word, why in (
-        ("Ignored", row.ignored),
+        (f"Ignored{by(row.ignored_by)}", row.ignored),
         ("Deprecated", row.deprecated),
         ("Refused", row.refused),
     ):

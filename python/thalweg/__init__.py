@@ -105,6 +105,7 @@ _HOMES = {
 }
 _MODULES = (
     "admin",
+    "aio",
     "broker",
     "config",
     "consumer",

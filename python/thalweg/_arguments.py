@@ -21,6 +21,7 @@ __all__ = [
     "constructor_topics",
     "count_given",
     "duration_given",
+    "int_given",
     "keywords_only",
     "mapping_given",
     "number_given",
@@ -32,7 +33,7 @@ __all__ = [
     "topics_given",
 ]
 
-OFFSETS: Final = "{TopicPartition: OffsetAndMetadata}"
+OFFSETS: Final = "{TopicPartition: OffsetAndMetadata or int}"
 
 _PARTITION: Final = "TopicPartition(topic, partition)"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -254,11 +255,36 @@ def count_given(given: Any, name: str) -> None:
         raise ValueError(f"{name} must be at least 1, got {given}")
 
 
+def int_given(given: Any, name: str, least: int, most: int) -> int:
+    """A number between two limits.
+
+    Raises:
+        TypeError: If it is no int.
+        ValueError: If it is outside of them.
+    """
+    if not hasattr(given, "__index__"):
+        raise TypeError(f"{name} must be an int from {least} to {most}, got {shown(given)}")
+    if not least <= given <= most:
+        raise ValueError(f"{name} must be from {least} to {most}, got {given}")
+    return int(given)
+
+
 # ---------------------------------------------------------------------- offsets
 
 
+def _offset_given(value: Any) -> OffsetAndMetadata | None:
+    """A value of `offsets_given`; None if it is none."""
+    found: OffsetAndMetadata | None = _as(OffsetAndMetadata, value)
+    if found is not None:
+        return found
+    if type(value) is tuple and len(value) == 2:
+        return OffsetAndMetadata(*value)
+    is_number = hasattr(value, "__index__") and not isinstance(value, bool)
+    return OffsetAndMetadata(value) if is_number else None
+
+
 def offsets_given(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit.
+    """Offsets to commit; an offset alone, or with a metadata string, stands for the rest too.
 
     Raises:
         TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
@@ -266,13 +292,12 @@ def offsets_given(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     """
     found: dict[TopicPartition, OffsetAndMetadata] = {}
     for key, value in mapping_given(offsets, "offsets", OFFSETS).items():
-        where, at = _as(TopicPartition, key), _as(OffsetAndMetadata, value)
+        where, at = _as(TopicPartition, key), _offset_given(value)
         if where is None:
             raise TypeError(f"offsets must be {OFFSETS}, one key is {shown(key)}")
         name = f"{where.topic}-{where.partition}"
         if at is None:
-            hint = f": OffsetAndMetadata({value})" if isinstance(value, int) else ""
-            raise TypeError(f"offsets must be {OFFSETS}, that of {name} is {shown(value)}{hint}")
+            raise TypeError(f"offsets must be {OFFSETS}, that of {name} is {shown(value)}")
         found[where] = at
         offset: Any = at.offset
         if not hasattr(offset, "__index__"):

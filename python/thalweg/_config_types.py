@@ -173,6 +173,7 @@ class ConsumerConfig(TypedDict, total=False):
     max_poll_records: int
     consumer_timeout_ms: float | None
     max_poll_interval_ms: int
+    rebalance_timeout_ms: int | None
     session_timeout_ms: int
     heartbeat_interval_ms: int
     group_protocol: Literal["classic", "consumer"]

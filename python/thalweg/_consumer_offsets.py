@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from thalweg import _consuming, _core
-from thalweg._arguments import partition_given, partitions_named
+from thalweg._arguments import offsets_given, partition_given, partitions_named
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver, run
 from thalweg.structs import (
@@ -219,13 +219,14 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     @alone
     def commit(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
         """Commits offsets for the group, and waits until it is done.
 
         Args:
-            offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}; None: the positions.
+            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, an int, or an
+                int and a metadata string; None: the positions.
             timeout_ms: How long to retry; None: default_api_timeout_ms.
 
         Raises:
@@ -236,12 +237,13 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             RebalanceInProgressError: While the group rebalances: poll, then commit again.
             KafkaTimeoutError: When the time is over.
         """
-        run(self._driver.commit(offsets, self._limit(timeout_ms)))
+        given = None if offsets is None else offsets_given(offsets)
+        run(self._driver.commit(given, self._limit(timeout_ms)))
 
     @alone
     def commit_async(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: Callable[[Any, Any], object] | None = None,
     ) -> Any:
         """Commits offsets without waiting and without retries.
@@ -259,7 +261,8 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
             ValueError: If an offset is negative.
         """
-        return self._driver.commit_async(offsets, callback)
+        given = None if offsets is None else offsets_given(offsets)
+        return self._driver.commit_async(given, callback)
 
     def mark(self, records: Any) -> None:
         """Marks records as done, for `commit_marked` and, with auto_commit_marks, auto-commit.

@@ -37,6 +37,7 @@ class Option(NamedTuple):
         core: Whether the native core is told.
         secret: Whether the value must never be shown.
         ignored: Why a value has no effect (IgnoredOptionWarning).
+        ignored_by: Letters of the clients where it has none; empty: everywhere.
         deprecated: Why the option makes no sense here (DeprecationWarning).
         refused: Why a value other than the default cannot be honoured (an error).
         annotation: The type in the generated TypedDict, if the kind does not say it.
@@ -57,6 +58,7 @@ class Option(NamedTuple):
     core: bool = True
     secret: bool = False
     ignored: str | None = None
+    ignored_by: str = ""
     deprecated: str | None = None
     refused: str | None = None
     annotation: str | None = None
@@ -66,6 +68,10 @@ class Option(NamedTuple):
     def dotted(self) -> str | None:
         """Kafka's name of the option."""
         return self.name.replace("_", ".") if self.kafka == _SAME else self.kafka
+
+    def is_ignored(self, client: str) -> bool:
+        """Whether a client of that letter takes it without effect."""
+        return self.ignored is not None and (not self.ignored_by or client in self.ignored_by)
 
 
 def _ms(name: str, default: int | None, clients: str, doc: str, **more: Any) -> Option:
@@ -122,6 +128,7 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
 
 _RUST_IO = "sockets are driven by thalweg's native core, not by Python"
 _METRICS = "metrics are read with metrics(), and all of them are kept"
+_NO_METRICS = "this client has no metrics"
 _KERBEROS = "GSSAPI is not offered by this version"
 _JVM = "it names something of the Java virtual machine"
 
@@ -221,15 +228,16 @@ _CONNECTION: tuple[Option, ...] = (
         doc="Requests sent on one connection before the first is answered; a broker that falls"
         " behind with the batches of several partitions gets a second connection. Above 5 there is"
         " no idempotence; without idempotence, above 1 a retry may reorder records, and at 1 a lost"
-        " connection still may: what the broker had of it may be written late. Producers only:"
-        " consumers and admin clients take it without effect.",
+        " connection still may: what the broker had of it may be written late.",
+        ignored="it limits requests that write records",
+        ignored_by="ca",
     ),
     _size(
         "receive_message_max_bytes",
         100_000_000,
         "pca",
         "Largest frame accepted from a broker, checked before memory is taken for it. A consumer"
-        " raises it to fetch_max_bytes + max_partition_fetch_bytes.",
+        " raises it to fetch_max_bytes + max_partition_fetch_bytes; if given, with a warning.",
         low=1000,
         high=INT32_MAX,
         kafka=None,
@@ -364,7 +372,7 @@ _SECURITY: tuple[Option, ...] = (
     _object(
         "ssl_context",
         "pca",
-        "An ssl.SSLContext.",
+        "What thalweg.aio.helpers.create_ssl_context() gives; an ssl.SSLContext is refused.",
         kafka=None,
         refused="TLS runs in the native core, which cannot use a Python SSLContext; give"
         " ssl_cafile, ssl_certfile, ssl_keyfile, ssl_check_hostname instead",
@@ -600,7 +608,8 @@ _PRODUCER: tuple[Option, ...] = (
         "linger_ms",
         5,
         "p",
-        "How long a batch that is not full waits for more records.",
+        "How long a batch that is not full waits for more records. A batch does not linger while a"
+        " thread or task waits for one of its records.",
         aliases=("queue.buffering.max.ms",),
     ),
     _size(
@@ -692,7 +701,11 @@ _CONSUMER: tuple[Option, ...] = (
         annotation="str | None",
     ),
     _flag(
-        "enable_auto_commit", True, "c", "Whether poll() commits positions by itself.", core=False
+        "enable_auto_commit",
+        True,
+        "c",
+        "Whether poll() commits positions by itself; None: False.",
+        core=False,
     ),
     _ms(
         "auto_commit_interval_ms",
@@ -799,7 +812,8 @@ _CONSUMER: tuple[Option, ...] = (
         "consumer_timeout_ms",
         None,
         "c",
-        "Iteration ends after so long without a record; None or inf: never.",
+        "Iteration ends after so long without a record; None or inf: never. AIOKafkaConsumer takes"
+        " it without effect.",
         nullable=True,
         kafka=None,
         annotation="float | None",
@@ -812,6 +826,18 @@ _CONSUMER: tuple[Option, ...] = (
         low=1,
         high=INT32_MAX,
         core=False,
+    ),
+    _ms(
+        "rebalance_timeout_ms",
+        None,
+        "c",
+        "How long the group waits for this member in a rebalance (aiokafka); None:"
+        " max_poll_interval_ms, as in Kafka's own clients.",
+        low=1,
+        high=INT32_MAX,
+        nullable=True,
+        core=False,
+        kafka=None,
     ),
     _ms(
         "session_timeout_ms",
@@ -891,8 +917,9 @@ _HOOKS: tuple[Option, ...] = (
         default=(),
         clients="pca",
         core=False,
-        doc="Reporters of metrics: instances, classes or dotted names; see thalweg.metrics."
-        " Admin clients call none.",
+        doc="Reporters of metrics: instances, classes or dotted names; see thalweg.metrics.",
+        ignored=_NO_METRICS,
+        ignored_by="a",
         annotation="str | Sequence[Any]",
         differs="There is no JMX.",
     ),
@@ -903,8 +930,18 @@ _HOOKS: tuple[Option, ...] = (
         "Windows of time over which averages and rates are taken.",
         low=1,
         high=1000,
+        ignored=_NO_METRICS,
+        ignored_by="a",
     ),
-    _ms("metrics_sample_window_ms", 30000, "pca", "How long such a window is.", low=1),
+    _ms(
+        "metrics_sample_window_ms",
+        30000,
+        "pca",
+        "How long such a window is.",
+        low=1,
+        ignored=_NO_METRICS,
+        ignored_by="a",
+    ),
     _ms(
         "statistics_interval_ms",
         0,
@@ -927,7 +964,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     _object(
         "api_version",
         "pca",
-        "kafka-python's broker version.",
+        "kafka-python's broker version; the client's `config` shows the one it infers.",
         kafka=None,
         ignored="the versions of each API are negotiated with each broker",
     ),
@@ -954,7 +991,7 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         ignored="telemetry is not pushed by this version",
         differs="Telemetry is not pushed by this version.",
     ),
-    _object("metrics", "a", "A Metrics object.", kafka=None, ignored="this client has no metrics"),
+    _object("metrics", "a", "A Metrics object.", kafka=None, ignored=_NO_METRICS),
     _object("selector", "pca", "A selectors class.", kafka=None, deprecated=_RUST_IO),
     _object("kafka_client", "pca", "A client class.", kafka=None, deprecated=_RUST_IO),
     _object("net", "pca", "A network class.", kafka=None, deprecated=_RUST_IO),

@@ -24,6 +24,7 @@ class Findings:
         self.client = client
         self.problems: list[str] = []
         self.warnings: list[tuple[str, type[Warning]]] = []
+        self.named: set[str] = set()  # options of which the user hears already
 
     def problem(self, text: str) -> None:
         """Notes what makes the configuration impossible."""
@@ -86,6 +87,9 @@ class _Rules:
 
     def tls(self) -> None:
         """Options of TLS, and Kafka's spellings of them."""
+        if not self.values["security_protocol"].endswith("SSL"):
+            self._pointless("ssl_", "has no encryption", "SSL or SASL_SSL")
+            return
         self._stores()
         algorithm = self.values["ssl_endpoint_identification_algorithm"]
         if algorithm is not None and algorithm.lower() not in ("", "none", "https"):
@@ -96,8 +100,6 @@ class _Rules:
             self.values["ssl_check_hostname"] = algorithm.lower() == "https"
         if self.values["ssl_keyfile"] is not None and self.values["ssl_certfile"] is None:
             self.found.problem("ssl_keyfile is given without ssl_certfile")
-        if not self.values["security_protocol"].endswith("SSL"):
-            self._pointless("ssl_", "has no encryption", "SSL or SASL_SSL")
 
     def _stores(self) -> None:
         for store, target in (("truststore", "ssl_cafile"), ("keystore", "ssl_certfile")):
@@ -118,7 +120,7 @@ class _Rules:
         """Warns of security options under a protocol that does not use them."""
         names = sorted(
             name
-            for name in self.explicit
+            for name in self.explicit - self.found.named
             if name.startswith(prefix) and self.values[name] is not None
         )
         if names:
@@ -133,6 +135,7 @@ class _Rules:
         """What SASL needs, and Java's login line."""
         if not self.values["security_protocol"].startswith("SASL_"):
             self._pointless("sasl_", "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
+            self.values["sasl_mechanism"] = None  # the core refuses one that it cannot use
             return
         self._jaas()
         mechanism = self.values["sasl_mechanism"]
@@ -277,8 +280,14 @@ class _Rules:
                 f"request_timeout_ms ({request}) must be larger than fetch_max_wait_ms ({wait})"
             )
         frame = self.values["fetch_max_bytes"] + self.values["max_partition_fetch_bytes"]
-        limit = max(self.values["receive_message_max_bytes"], frame)
-        self.values["receive_message_max_bytes"] = min(limit, 2**31 - 1)
+        frame = min(frame, 2**31 - 1)
+        if self.values["receive_message_max_bytes"] < frame:
+            self.values["receive_message_max_bytes"] = frame
+            if "receive_message_max_bytes" in self.explicit:
+                self.found.warn(
+                    "receive_message_max_bytes is raised to fetch_max_bytes +"
+                    f" max_partition_fetch_bytes ({frame})"
+                )
 
     def group(self) -> None:
         """What only a group makes sense of."""
@@ -327,18 +336,23 @@ class _Rules:
                 )
 
     def statistics(self) -> None:
-        """The statistics callback and how often it is called."""
-        stats_cb = self.values["stats_cb"]
+        """Who hears of the metrics, and how often."""
+        stats_cb, interval = self.values["stats_cb"], self.values["statistics_interval_ms"]
         if stats_cb is not None and not callable(stats_cb):
             self.found.problem(f"stats_cb must be callable, not {stats_cb!r}")
-        elif stats_cb is not None and not self.values["statistics_interval_ms"]:
-            self.found.warn(
-                "stats_cb: without effect, as statistics_interval_ms is 0", self.ignored
+        elif not self.values["metrics_enabled"]:
+            names = ("metric_reporters", "statistics_interval_ms", "stats_cb")
+            self._without_effect(
+                [name for name in names if self.values[name]], "metrics_enabled is False"
             )
-        elif stats_cb is None and self.values["statistics_interval_ms"]:
-            self.found.warn(
-                "statistics_interval_ms: without effect, as there is no stats_cb", self.ignored
-            )
+        elif stats_cb is not None and not interval:
+            self._without_effect(["stats_cb"], "statistics_interval_ms is 0")
+        elif stats_cb is None and interval:
+            self._without_effect(["statistics_interval_ms"], "there is no stats_cb")
+
+    def _without_effect(self, names: list[str], reason: str) -> None:
+        if names:
+            self.found.warn(f"{', '.join(names)}: without effect, as {reason}", self.ignored)
 
 
 _COMMON: Final = (_Rules.backoff, _Rules.timeouts, _Rules.tls, _Rules.sasl, _Rules.sockets)

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from thalweg import _closing, _core
+from thalweg._arguments import int_given
 from thalweg._group_server import GroupServer
 from thalweg.errors import BrokerResponseError, kafka_errors
 
@@ -161,7 +162,8 @@ class EmbeddedBroker:
             that Kafka keeps elsewhere.
 
     Raises:
-        ValueError: If there is not at least one node.
+        TypeError: If nodes or port is no int.
+        ValueError: If there is not at least one node, or no such port.
     """
 
     def __init__(
@@ -172,6 +174,8 @@ class EmbeddedBroker:
         configs: Mapping[str, Any] | None = None,
     ) -> None:
         options = {name: str(value) for name, value in (configs or {}).items()}
+        int_given(nodes, "nodes", 1, 65535)
+        int_given(port, "port", 0, 65535)
         self._native = _core.EmbeddedBroker(nodes, port, host, options)
         self._groups = GroupServer(self._native)
         self._end: weakref.finalize[Any, Any] | None = None

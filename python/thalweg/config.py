@@ -10,11 +10,13 @@ is in `_rules.py`. Secrets never appear in a message, repr or warning.
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 from thalweg import _closing
+from thalweg._broker_version import ApiVersions, inferred
 from thalweg._canonical import canonical
 from thalweg._coerce import coerce, duration_ms, native_partitioner, server_pair
 from thalweg._options import CLIENTS, ROWS, Option
@@ -25,6 +27,7 @@ __all__ = [
     "Config",
     "IgnoredOptionWarning",
     "Option",
+    "TlsOptions",
     "configured",
     "options_of",
     "resolve",
@@ -39,6 +42,18 @@ class IgnoredOptionWarning(UserWarning):
     """An option was accepted and has no effect; the message says why."""
 
 
+class TlsOptions:
+    """What the option `ssl_context` takes: `ssl_*` options, whose values no repr shows."""
+
+    __slots__ = ("options",)
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+
+    def __repr__(self) -> str:
+        return f"<TlsOptions {', '.join(self.options)}>"
+
+
 class Config(dict[str, Any]):
     """Resolved options under their canonical names; its repr hides secrets.
 
@@ -51,6 +66,27 @@ class Config(dict[str, Any]):
         super().__init__(values)
         self.client = client
         self.explicit = frozenset(explicit)
+        self._owner: Callable[[], Any] = lambda: None
+        self._asked_by: Callable[[Any], ApiVersions] = lambda owner: {}
+
+    def opened(self, owner: Any, asked_by: Callable[[Any], ApiVersions]) -> None:
+        """Has `config["api_version"]` tell the brokers' version, unless the user gave one.
+
+        Args:
+            owner: The opened client, held weakly: the native core may hold the options.
+            asked_by: Given the client, asks a broker for its API versions. It is called when the
+                option is first read, so an application that does not read it waits for nothing.
+        """
+        if self["api_version"] is None:
+            del self["api_version"]
+            self._owner, self._asked_by = weakref.ref(owner), asked_by
+
+    def __missing__(self, name: str) -> Any:
+        owner = self._owner()
+        if name != "api_version" or owner is None:
+            raise KeyError(name)
+        self[name] = inferred(self._asked_by(owner))
+        return self[name]
 
     def __repr__(self) -> str:
         return repr(self.public())
@@ -127,18 +163,29 @@ def _unknown(client: Client, name: str) -> str:
     return f"unknown option {name!r}{hint}"
 
 
+def _spelt_out(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The options, those of a TlsOptions one by one."""
+    for name, value in given.items():
+        if name == "ssl_context" and isinstance(value, TlsOptions):
+            yield from value.options.items()
+        else:
+            yield name, value
+
+
 def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
     """The given values by canonical name; unknown names and contradicting doubles are problems."""
     known = _names(client)
     values: dict[str, Any] = {}
     spelt: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in _spelt_out(given):
         row = known.get(name)
         if row is None:
             found.problem(_unknown(client, name))
         elif value is None and row.name == "bootstrap_servers":
             # A variable that is not set, most likely; nobody means localhost by it.
             found.problem(f"{name} is None: give 'host:port', or leave it out for localhost:9092")
+        elif value is None and row.name == "enable_auto_commit":
+            values[row.name], spelt[row.name] = False, name  # as in kafka-python
         elif value is None and not row.nullable and row.kind != "reset":
             continue  # as if it were not given: os.environ.get(...) and the like
         elif row.name in values and values[row.name] != value:
@@ -148,22 +195,31 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
     return values
 
 
-def _warn_of(row: Option, value: Any, found: Findings) -> None:
+def _warn_of(row: Option, value: Any, ignored: str | None, found: Findings) -> None:
+    """Notes what the user should hear of an option by itself; the value is the coerced one."""
     if row.refused is not None and value is not None:
         found.problem(f"{row.name} cannot be honoured: {row.refused}")
+        found.named.add(row.name)
     elif row.deprecated is not None:
         found.warn(f"{row.name} makes no sense here: {row.deprecated}", DeprecationWarning)
-    elif row.ignored is not None and value is not None and value != row.default:
-        found.warn(f"{row.name} is accepted and ignored: {row.ignored}", IgnoredOptionWarning)
+    elif ignored is not None and value is not None and value != coerce(row, row.default):
+        found.warn(f"{row.name} is accepted and ignored: {ignored}", IgnoredOptionWarning)
+        found.named.add(row.name)
 
 
-def resolve(client: Client, given: Mapping[str, Any], called: str | None = None) -> Config:
+def resolve(
+    client: Client,
+    given: Mapping[str, Any],
+    called: str | None = None,
+    unused: Mapping[str, str] | None = None,
+) -> Config:
     """Checks, coerces and completes the options of one client.
 
     Args:
         client: "p" for producers, "c" for consumers, "a" for admin clients.
         given: What the user gave, under any of an option's names.
         called: The class that is made, for messages; by default the synchronous one.
+        unused: {option: why it has no effect on that class}.
 
     Returns:
         All options of that client.
@@ -183,10 +239,15 @@ def resolve(client: Client, given: Mapping[str, Any], called: str | None = None)
             values[name] = coerce(row, row.default)
             read.pop(name)
         if name in read:
-            _warn_of(row, read[name], found)
+            ignored = row.ignored if row.is_ignored(client) else (unused or {}).get(name)
+            _warn_of(row, values[name], ignored, found)
     old_timeout = read.get("api_version_auto_timeout_ms")
     if old_timeout is not None and "bootstrap_timeout_ms" not in read:
-        values["bootstrap_timeout_ms"] = int(old_timeout)
+        row = options_of(client)["bootstrap_timeout_ms"]
+        try:
+            values["bootstrap_timeout_ms"] = coerce(row, old_timeout)
+        except ValueError as wrong:
+            found.problem(f"api_version_auto_timeout_ms {wrong}")
     apply_rules(client, values, frozenset(read), found, IgnoredOptionWarning)
     if found.problems:
         raise KafkaConfigurationError(found.message(), problems=found.problems)
@@ -195,7 +256,12 @@ def resolve(client: Client, given: Mapping[str, Any], called: str | None = None)
     return Config(client, values, read)
 
 
-def configured(client: Literal["p", "c"], called: str, given: Mapping[str, Any]) -> Config:
+def configured(
+    client: Literal["p", "c"],
+    called: str,
+    given: Mapping[str, Any],
+    unused: Mapping[str, str] | None = None,
+) -> Config:
     """The checked options of a producer or consumer, with a client_id.
 
     Its interceptors are told of them.
@@ -204,11 +270,12 @@ def configured(client: Literal["p", "c"], called: str, given: Mapping[str, Any])
         client: "p" or "c".
         called: The class's name, for messages.
         given: What the user gave.
+        unused: {option: why it has no effect on that class}.
 
     Raises:
         KafkaConfigurationError: With every problem at once.
     """
-    config = resolve(client, given, called)
+    config = resolve(client, given, called, unused)
     if config["client_id"] is None:
         kind = {"p": "producer", "c": "consumer"}[client]
         config["client_id"] = f"thalweg-{kind}-{_closing.next_number(kind)}"

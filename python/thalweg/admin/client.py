@@ -64,6 +64,7 @@ class KafkaAdminClient(
             self.config = config
             _logging.refresh()
             self._client = _core.Client(config.core())
+            config.opened(self, KafkaAdminClient.api_versions)
             _closing.watch(self, KafkaAdminClient.close)
 
     @classmethod

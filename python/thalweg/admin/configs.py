@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Any
 
+from thalweg._arguments import shown
 from thalweg.admin.naming import FlexibleEnum, snake_keys
 from thalweg.admin.requests import Requests
 from thalweg.errors import UnsupportedVersionError, for_code
@@ -105,16 +106,16 @@ class ConfigResource:
 
     Args:
         resource_type: A ConfigResourceType, or its name.
-        name: A topic's name, a broker's node id as str, ...
+        name: A topic's name, a broker's node id, ...
         configs: Names of options for describe_configs (None: all), {name: value} or
             {name: (AlterConfigOp, value)} for alter_configs.
     """
 
     def __init__(
-        self, resource_type: ConfigResourceType | str | int, name: str, configs: Any = None
+        self, resource_type: ConfigResourceType | str | int, name: str | int, configs: Any = None
     ) -> None:
         self.resource_type = ConfigResourceType.build_from(resource_type)
-        self.name = name
+        self.name = str(name) if isinstance(name, int) else name
         self.configs = configs
 
     def __repr__(self) -> str:
@@ -153,12 +154,27 @@ def _pairs(configs: Any) -> list[tuple[str, AlterConfigOp, str | None]]:
     return found
 
 
+def _resources_given(given: Any) -> list[ConfigResource]:
+    expected = "a list of ConfigResource(type, name)"
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise TypeError(f"config_resources must be {expected}, got {shown(given)}")
+    found = list(given)
+    for index, each in enumerate(found):
+        if not (hasattr(each, "resource_type") and hasattr(each, "name")):
+            hint = f": ConfigResource('topic', {each!r})" if isinstance(each, str) else ""
+            raise TypeError(
+                f"config_resources must be {expected}, [{index}] is {shown(each)}{hint}"
+            )
+    return found
+
+
 class ConfigRequests(Requests):
     """Calls about options."""
 
     def _by_node(self, resources: Iterable[ConfigResource]) -> dict[Any, list[ConfigResource]]:
         """Options of one broker are asked of that broker; all others of any."""
         found: dict[Any, list[ConfigResource]] = defaultdict(list)
+        resources = _resources_given(resources)
         own = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
         for each in resources:
             node: Any = "any"
@@ -269,7 +285,7 @@ class ConfigRequests(Requests):
         Returns:
             {resource type: {name: "OK", or the error}}.
         """
-        resources = list(config_resources)
+        resources = _resources_given(config_resources)
         if raise_on_unknown:
             self._check_names(resources)
         if incremental is None:
@@ -296,7 +312,7 @@ class ConfigRequests(Requests):
         Returns:
             {resource type: {name: "OK", or the error}}.
         """
-        resources = list(config_resources)
+        resources = _resources_given(config_resources)
         if raise_on_unknown:
             self._check_names(resources)
         if incremental is None:

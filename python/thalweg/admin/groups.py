@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+from thalweg._arguments import mapping_given, offsets_given, partitions_given
 from thalweg.admin.acls import operation_names
 from thalweg.admin.naming import FlexibleEnum, snake_keys
 from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
-from thalweg.admin.partitions import PartitionRequests
+from thalweg.admin.partitions import PartitionRequests, by_topic
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
@@ -85,6 +86,26 @@ class MemberToRemove:
         )
 
 
+def _spelt_out(member: dict[str, Any]) -> dict[str, Any]:
+    """A described member whose subscription and assignment are dicts."""
+    return member | {
+        name: _fields(member[name]) if isinstance(member[name], tuple) else member[name]
+        for name in ("member_metadata", "member_assignment")
+    }
+
+
+def _fields(said: Any) -> dict[str, Any]:
+    """A Subscription or Assignment as kafka-python's to_dict() has it, its user_data as bytes."""
+    found: dict[str, Any] = said._asdict()
+    del found["version"]
+    for name in {"owned_partitions", "assigned_partitions"} & found.keys():
+        found[name] = [
+            {"topic": topic, "partitions": partitions}
+            for topic, partitions in by_topic(found[name]).items()
+        ]
+    return found
+
+
 def _decoded(kind: Any, data: bytes) -> Any:
     """What a member put into its byte field; the bytes themselves if they are something else."""
     if not data:
@@ -145,14 +166,16 @@ class GroupRequests(PartitionRequests):
 
         Returns:
             {group: {group_id, group_state, protocol_type, protocol_data, members, error,
-            authorized_operations}}; a member's member_metadata is a Subscription and its
-            member_assignment an Assignment.
+            authorized_operations}}; a member's member_metadata is {topics, user_data,
+            owned_partitions, generation_id, rack_id} and its member_assignment
+            {assigned_partitions, user_data}, with partitions as [{topic, partitions}].
         """
         found: dict[str, dict[str, Any]] = {}
         for group_id in group_ids:
             group, error = self._described(
                 group_id, group_coordinator_id, include_authorized_operations
             )
+            group["members"] = [_spelt_out(member) for member in group["members"]]
             found[group_id] = {**group, "error": None if error is None else str(error)}
         return found
 
@@ -310,9 +333,19 @@ class GroupRequests(PartitionRequests):
     ) -> dict[TopicPartition, type[BrokerResponseError]]:
         """Commits offsets for a group without members (OffsetCommit).
 
+        Args:
+            group_id: A group without members.
+            offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
+            group_coordinator_id: The node that coordinates it; None: looked up.
+
         Returns:
             {TopicPartition: error class}; NoError where it went well.
+
+        Raises:
+            TypeError: If offsets is something else.
+            ValueError: If an offset is negative.
         """
+        offsets = offsets_given(offsets)
         if not offsets:
             return {}
         answer = self._call(
@@ -349,7 +382,8 @@ class GroupRequests(PartitionRequests):
         Returns:
             {TopicPartition: {"error": error class, "offset": what was committed}}.
         """
-        if not offset_specs:
+        expected = "{TopicPartition: OffsetSpec, OffsetTimestamp or int}"
+        if not mapping_given(offset_specs, "offset_specs", expected):
             return {}
         for where, spec in offset_specs.items():
             if not isinstance(spec, int):
@@ -391,7 +425,7 @@ class GroupRequests(PartitionRequests):
             BrokerResponseError: If the whole group fails (GroupIdNotFoundError, ...).
         """
         topics: dict[str, list[dict[str, int]]] = {}
-        for topic, partition in partitions:
+        for topic, partition in partitions_given(partitions):
             topics.setdefault(topic, []).append({"PartitionIndex": partition})
         if not topics:
             return {}

@@ -5,7 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from thalweg._arguments import mapping_given
 from thalweg.admin.acls import operation_names
+from thalweg.admin.answers import CreatePartitionsResponse, ElectLeadersResponse
 from thalweg.admin.naming import snake_keys
 from thalweg.admin.offsets import IsolationLevel, OffsetSpec
 from thalweg.admin.requests import Requests, first_error
@@ -20,7 +22,7 @@ from thalweg.errors import (
 )
 from thalweg.structs import OffsetAndTimestamp, TopicPartition
 
-__all__ = ["NewPartitions", "PartitionRequests"]
+__all__ = ["NewPartitions", "PartitionRequests", "by_topic"]
 
 # The least version of ListOffsets for each named offset (KIP-734, KIP-405, KIP-1005).
 _SPEC_VERSIONS: dict[int, int] = {
@@ -45,7 +47,8 @@ class NewPartitions:
         self.new_assignments = new_assignments
 
 
-def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """{topic: its partitions}."""
     found: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         found[topic].append(partition)
@@ -77,7 +80,7 @@ class PartitionRequests(Requests):
         timeout_ms: float | None = None,
         validate_only: bool = False,
         raise_errors: bool = True,
-    ) -> dict[str, Any]:
+    ) -> CreatePartitionsResponse:
         """Adds partitions to topics (CreatePartitions).
 
         Args:
@@ -88,7 +91,7 @@ class PartitionRequests(Requests):
             raise_errors: Whether the first topic's error is raised; else see error_code.
 
         Returns:
-            {"results": [{name, error_code, error_message}]}.
+            An object with `results`, rows of name, error_code and error_message.
 
         Raises:
             InvalidPartitionsError: If there are that many already; and others.
@@ -107,8 +110,7 @@ class PartitionRequests(Requests):
             ),
             raise_errors=raise_errors,
         )
-        found: dict[str, Any] = snake_keys(answer)
-        return found
+        return CreatePartitionsResponse.of(answer)
 
     def _leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, set[TopicPartition]]:
         """{leader: its partitions}, from fresh metadata.
@@ -174,6 +176,7 @@ class PartitionRequests(Requests):
         Raises:
             BrokerResponseError: If a partition fails.
         """
+        mapping_given(records_to_delete, "records_to_delete", "{TopicPartition: offset}")
         found: dict[TopicPartition, dict[str, Any]] = {}
         errors: list[tuple[int, str | None, str]] = []
 
@@ -191,7 +194,7 @@ class PartitionRequests(Requests):
                             for partition in partitions
                         ],
                     }
-                    for topic, partitions in _by_topic(theirs).items()
+                    for topic, partitions in by_topic(theirs).items()
                 ],
                 "TimeoutMs": self._timeout(timeout_ms),
             }
@@ -232,6 +235,8 @@ class PartitionRequests(Requests):
             UnsupportedVersionError: If a broker does not know a named offset.
         """
         level = IsolationLevel.build_from(isolation_level)
+        expected = "{TopicPartition: OffsetSpec or int}"
+        mapping_given(topic_partition_specs, "topic_partition_specs", expected)
         for spec in topic_partition_specs.values():
             if not isinstance(spec, int):
                 raise TypeError(f"Unsupported ts type {type(spec)}, expected int or OffsetSpec")
@@ -260,7 +265,7 @@ class PartitionRequests(Requests):
                             for partition in partitions
                         ],
                     }
-                    for topic, partitions in _by_topic(theirs).items()
+                    for topic, partitions in by_topic(theirs).items()
                 ],
             }
             answer = self._call("ListOffsets", body, leader, version=max(version, least))
@@ -332,7 +337,7 @@ class PartitionRequests(Requests):
                     for topic in answer["Topics"]
                 }
             else:
-                given = _by_topic(given)
+                given = by_topic(given)
         return [{"Topic": topic, "Partitions": list(ids)} for topic, ids in given.items()]
 
     def elect_leaders(
@@ -341,7 +346,7 @@ class PartitionRequests(Requests):
         topic_partitions: Any = None,
         timeout_ms: float | None = None,
         raise_errors: bool = True,
-    ) -> dict[str, Any]:
+    ) -> ElectLeadersResponse:
         """Has leaders elected (ElectLeaders, KIP-460).
 
         Args:
@@ -351,7 +356,8 @@ class PartitionRequests(Requests):
             raise_errors: Whether the first error is raised; ElectionNotNeededError is none.
 
         Returns:
-            {"error_code", "replica_election_results": [{topic, partition_result: [...]}]}.
+            An object with error_code and `replica_election_results`, rows of topic and
+            partition_result, which has rows of partition_id, error_code and error_message.
         """
 
         def codes(answer: dict[str, Any]) -> list[tuple[int, str | None, str]]:
@@ -376,12 +382,11 @@ class PartitionRequests(Requests):
             raise_errors=raise_errors,
             ignored=(ElectionNotNeededError,),
         )
-        found: dict[str, Any] = snake_keys(answer)
-        return found
+        return ElectLeadersResponse.of(answer)
 
     def perform_leader_election(
         self, election_type: int, topic_partitions: Any = None, timeout_ms: float | None = None
-    ) -> dict[str, Any]:
+    ) -> ElectLeadersResponse:
         """kafka-python 2's name of elect_leaders."""
         return self.elect_leaders(election_type, topic_partitions, timeout_ms)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ConsumerRebalanceListener,
         ConsumerRecord,
     )
+    from thalweg.aio.errors import IllegalOperation
     from thalweg.aio.producer import AIOKafkaProducer, RecordFuture
     from thalweg.errors import ConsumerStoppedError
     from thalweg.structs import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -28,6 +29,7 @@ __all__ = [
     "ConsumerRebalanceListener",
     "ConsumerRecord",
     "ConsumerStoppedError",
+    "IllegalOperation",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "RecordFuture",
@@ -43,15 +45,18 @@ _HOMES = {
     "ConsumerRebalanceListener": "coordinator.listener",
     "ConsumerRecord": "aio.consumer",
     "ConsumerStoppedError": "errors",
+    "IllegalOperation": "aio.errors",
     "OffsetAndMetadata": "structs",
     "OffsetAndTimestamp": "structs",
     "RecordFuture": "aio.producer",
     "TopicPartition": "structs",
 }
-_NOT_YET = {
+# aiokafka's names that are not here: what to use in their place.
+_ABSENT = {
     "AIOKafkaAdminClient": "use thalweg.KafkaAdminClient, its calls by asyncio.to_thread()",
+    "AIOKafkaClient": "each client has its own connections, and takes no client object",
 }
-_MODULES = ("batch", "consumer", "producer")
+_MODULES = ("abc", "batch", "consumer", "errors", "helpers", "producer", "structs")
 
 
 def __getattr__(name: str) -> "Any":
@@ -60,10 +65,9 @@ def __getattr__(name: str) -> "Any":
     if name in _MODULES:
         return importlib.import_module(f"thalweg.aio.{name}")
     home = _HOMES.get(name)
-    if name in _NOT_YET:
-        raise ImportError(f"thalweg.aio.{name} is not yet in this version: {_NOT_YET[name]}")
     if home is None:
-        raise AttributeError(f"module 'thalweg.aio' has no attribute {name!r}")
+        hint = f": {_ABSENT[name]}" if name in _ABSENT else ""
+        raise AttributeError(f"module 'thalweg.aio' has no attribute {name!r}{hint}")
     found = getattr(importlib.import_module(f"thalweg.{home}"), name)
     globals()[name] = found
     return found

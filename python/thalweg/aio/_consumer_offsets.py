@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from thalweg import _consuming, _core
-from thalweg._arguments import partition_given, partitions_named
-from thalweg.aio._transactions import offsets_given
+from thalweg._arguments import offsets_given, partition_given, partitions_named
 from thalweg.aio._waits import awaited
 from thalweg.config import Config
 from thalweg.coordinator.driver import Driver
@@ -216,21 +215,23 @@ class ConsumerOffsets:
         """Commits offsets for the group, and waits until it is done.
 
         Args:
-            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, a number, or a
-                number and a metadata string; None: the positions.
+            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, an int, or an
+                int and a metadata string; None: the positions.
 
         Raises:
             IllegalStateError: Without group_id.
             TypeError: If offsets is something else.
             ValueError: If an offset is negative.
-            CommitFailedError: If the group has moved on.
+            CommitFailedError: If the group has moved on, or has taken one of the partitions away
+                since the call.
             RebalanceInProgressError: While the group rebalances: ask for records, then again.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         self._check_open()
         given = None if offsets is None else offsets_given(offsets)
+        asked_at = None if given is None else self._driver.departures
         async with self._committing:  # the retry of one must not undo another
-            await awaited(self._driver.commit(given, self._limit()), self._calls)
+            await awaited(self._driver.commit(given, self._limit(), asked_at), self._calls)
 
     def mark(self, records: Any) -> None:
         """Marks records as done, as `KafkaConsumer.mark`; from any thread."""

@@ -1,33 +1,12 @@
-"""`async with producer.transaction():`, and offsets in the forms that aiokafka takes."""
+"""`async with producer.transaction():`, which aborts if its block raises or is cancelled."""
 
-from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
-from thalweg._arguments import OFFSETS, mapping_given
 from thalweg._transactions import abort_failed
 from thalweg.errors import AbortableTransactionError, FatalTransactionError, KafkaError
-from thalweg.structs import OffsetAndMetadata
 
-__all__ = ["Transaction", "offsets_given"]
-
-
-def offsets_given(offsets: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Offsets of which some may be numbers, or pairs of a number and a metadata string.
-
-    Raises:
-        TypeError: If it is no mapping.
-    """
-    given = mapping_given(offsets, "offsets", OFFSETS)
-    return {where: _offset(at) for where, at in given.items()}
-
-
-def _offset(at: Any) -> Any:
-    if isinstance(at, int):
-        return OffsetAndMetadata(at)
-    if isinstance(at, tuple) and len(at) == 2:
-        return OffsetAndMetadata(*at)
-    return at
+__all__ = ["Transaction"]
 
 
 class _Transactional(Protocol):

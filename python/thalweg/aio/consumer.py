@@ -16,9 +16,17 @@ import os
 import re
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self, overload
 
 from thalweg import _closing, _consuming, _core, _logging, metrics
 from thalweg._arguments import (
@@ -53,8 +61,8 @@ if TYPE_CHECKING:
 
         loop: asyncio.AbstractEventLoop | None
 
-    K = TypeVar("K", default=bytes | None)
-    V = TypeVar("V", default=bytes | None)
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
 else:
     from typing import TypeVar
 
@@ -69,7 +77,23 @@ __all__ = [
     "RecordTable",
 ]
 
+_UNUSED: Final = {
+    "consumer_timeout_ms": "async iteration waits for the next record; to wait for less, await"
+    " getmany(timeout_ms=...)"
+}
+
 log = logging.getLogger("thalweg.consumer")
+
+# How often a call that waits for some partitions looks whether they are still assigned.
+_LOOK_MS: Final = 1000
+
+
+class _Asked(NamedTuple):
+    """A `subscribe` or `assign` that cannot begin yet, and what it was given."""
+
+    begin: Callable[[], None]
+    topics: Sequence[str] = ()
+    partitions: Sequence[TopicPartition] = ()
 
 
 class _NotStarted:
@@ -100,7 +124,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     """
 
     config: Config
-    _begin: Callable[[], None] | None
+    _begin: _Asked | None
     _committing: asyncio.Lock
     _calls: _core.AsyncConsumer[K, V]
     _completions: _core.Completions | None
@@ -166,7 +190,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             self._tasks = set()
             self._committing = asyncio.Lock()
             self._pid = os.getpid()
-            self.config = configured("c", "AIOKafkaConsumer", configs)
+            self.config = configured("c", "AIOKafkaConsumer", configs, _UNUSED)
             self._consumer = _core.Consumer()
             # The core keeps the driver: what that keeps must not lead back here.
             spawn = functools.partial(_spawn, weakref.ref(self))
@@ -225,10 +249,10 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
     async def _begun(self) -> None:
         """Takes what was asked for before the start."""
-        begin, self._begin = self._begin, None
-        if begin is None:
+        asked, self._begin = self._begin, None
+        if asked is None:
             return
-        begin()
+        asked.begin()
         limit = self.config["default_api_timeout_ms"]
         if not await self._calls.until(self._driver.has_partitions, limit):
             log.warning("%r: no partitions were assigned within %d ms", self, limit)
@@ -242,7 +266,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         Args:
             autocommit: False leaves the commit out.
         """
-        if not self._started:
+        if not self._started or self._pid != os.getpid():
             return
         self._check_loop()
         if self._stopping is None:
@@ -270,8 +294,13 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
     @property
     def closed(self) -> bool:
-        """Not started, or stopped."""
-        return not self._started or self._stopping is not None
+        """Stopped, or started before a fork in the parent of this process.
+
+        False before the start, as of any client that is still to be used.
+        """
+        if self._started and self._pid != os.getpid():
+            return True
+        return self._stopping is not None
 
     # ------------------------------------------------------------------ what is read
 
@@ -285,7 +314,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             InvalidTopicError: If no topic can have a name.
         """
         given = partitions_given(partitions)
-        self._now_or_later(lambda: self._driver.assign(given))
+        self._now_or_later(_Asked(lambda: self._driver.assign(given), partitions=given))
 
     def subscribe(
         self,
@@ -316,18 +345,19 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             raise TypeError(
                 f"listener must be an AsyncConsumerRebalanceListener, got {shown(listener)}"
             )
-        self._now_or_later(lambda: self._driver.subscribe(names, pattern, listener))
+        begin = functools.partial(self._driver.subscribe, names, pattern, listener)
+        self._now_or_later(_Asked(begin, topics=names))
 
-    def _now_or_later(self, begin: Callable[[], None]) -> None:
+    def _now_or_later(self, asked: _Asked) -> None:
         """At the start, before that; at the end of leaving, while that goes on."""
         if not self._started:
-            self._begin = begin
+            self._begin = asked
             return
         self._check_running()
         if self._is_leaving:
-            self._begin = begin
+            self._begin = asked
         else:
-            begin()
+            asked.begin()
 
     def unsubscribe(self) -> Awaitable[None]:
         """Reads nothing any more, and leaves the group; commits first, if auto-commit is on.
@@ -348,17 +378,25 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     def _left(self) -> None:
         """What was asked for while it left begins at once, before any task can look."""
         self._is_leaving = False
-        begin, self._begin = self._begin, None
-        if begin is not None:
-            begin()
+        asked, self._begin = self._begin, None
+        if asked is not None:
+            asked.begin()
 
-    def subscription(self) -> set[str] | None:
-        """The topics subscribed to; None without subscription, and before the start."""
-        return self._driver.subscription()
+    def subscription(self) -> set[str]:
+        """The topics subscribed to, or those that match the pattern.
+
+        Before the start, what `subscribe` was given. Not None without subscription, as
+        `KafkaConsumer.subscription`: aiokafka gives an empty set.
+        """
+        if not self._started:
+            return set() if self._begin is None else set(self._begin.topics)
+        return self._driver.subscription() or set()
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; none before the start."""
-        return self._consumer.assignment() if self._started else set()
+        """The partitions that are read; before the start, what `assign` was given."""
+        if not self._started:
+            return set() if self._begin is None else set(self._begin.partitions)
+        return self._consumer.assignment()
 
     # ------------------------------------------------------------------ records
 
@@ -370,12 +408,27 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
         Raises:
             ConsumerStoppedError: If the consumer was stopped, also while it waits.
-            IllegalStateError: If nothing is subscribed to or assigned.
+            IllegalStateError: If nothing is subscribed to or assigned, or none of the partitions
+                is assigned, also once a rebalance takes them away while it waits.
             TypeError: If one is no TopicPartition.
             KafkaError: As `KafkaConsumer.poll`.
         """
         self._check_running()
-        return self._calls.getone(partitions_named(partitions))
+        named = partitions_named(partitions)
+        return self._getone_of(named) if named else self._calls.getone(named)
+
+    async def _getone_of(self, partitions: list[TopicPartition]) -> ConsumerRecord[K, V]:
+        while True:
+            self._check_running()
+            self._check_may_come(partitions)
+            found = await self._calls.getmany(partitions, _LOOK_MS, 1)
+            for [record] in found.values():
+                return record
+
+    def _check_may_come(self, partitions: list[TopicPartition]) -> None:
+        """Raises if no record of these partitions can come; a rebalance may bring them."""
+        if partitions and self._driver.is_settled():
+            _consuming.check_any_assigned(self._consumer, partitions)
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
@@ -394,12 +447,15 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             TypeError: If timeout_ms is no number, or max_records no int.
             ValueError: If an argument is out of range.
             ConsumerStoppedError: If the consumer was stopped.
+            IllegalStateError: As `getone`; it does not look again while it waits.
             KafkaError: As `KafkaConsumer.poll`.
         """
         self._check_running()
         _consuming.check_limits(max_records)
         limit = _consuming.whole_ms(timeout_ms)
-        return await self._calls.getmany(partitions_named(partitions), limit, max_records)
+        named = partitions_named(partitions)
+        self._check_may_come(named)
+        return await self._calls.getmany(named, limit, max_records)
 
     async def poll_arrow(
         self,
@@ -450,7 +506,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         await self.stop(autocommit=exc_type is None)
 
     def __del__(self) -> None:
-        if not getattr(self, "_started", False) or self.closed or self._pid != os.getpid():
+        if not getattr(self, "_started", False) or self.closed:
             return
         warnings.warn(f"{self!r} was not stopped", ResourceWarning, stacklevel=2, source=self)
         running = asyncio._get_running_loop()

@@ -9,6 +9,7 @@ never the loop. The core, the options and the Python steps are KafkaProducer's.
 
 import asyncio
 import logging
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from thalweg._arguments import duration_given, keywords_only
 from thalweg._core import BatchMetadata, RecordFuture
 from thalweg._producing import Hooks, close_steps, records_failed, watched
 from thalweg.aio import _completions
-from thalweg.aio._transactions import Transaction, offsets_given
+from thalweg.aio._transactions import Transaction
 from thalweg.aio.batch import BatchBuilder
 from thalweg.config import Config, configured
 from thalweg.errors import BatchSendError, IllegalStateError
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
         loop: asyncio.AbstractEventLoop | None
         max_batch_size: int
 
-    K = TypeVar("K", default=bytes)
-    V = TypeVar("V", default=bytes)
+    # A lambda says nothing of its argument: mypy then takes the default, and pyright the bound.
+    K = TypeVar("K", bound=Any, default=Any)
+    V = TypeVar("V", bound=Any, default=Any)
 else:
     from typing import TypeVar
 
@@ -69,6 +71,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     config: Config
     _loop: asyncio.AbstractEventLoop | None
     _completions: _core.Completions | None
+    _pid: int
     _hooks: Hooks | None
     _stopped: bool
     _watch: metrics.Watch
@@ -151,6 +154,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         if self._loop is not None and self._loop is not loop:
             raise IllegalStateError("the producer was made for another event loop")
         _logging.refresh()
+        self._pid = os.getpid()
         self._completions = completions = _completions.attach(loop)
         try:
             waits = self.config.asks_for_names
@@ -187,7 +191,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         if timeout is not None:
             duration_given(timeout, "timeout", "seconds")
         completions, loop = self._completions, self._loop
-        if completions is None or loop is None or self._stopped:
+        if completions is None or loop is None or self._stopped or self._pid != os.getpid():
             return
         failed_before = records_failed(super().metrics())
         await self._close(timeout)
@@ -246,13 +250,20 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         """
         return await self._send_many(topic, values, keys, headers, partition, timestamps_ms)
 
-    async def send_arrow(self, topic: str, data: object) -> asyncio.Future[BatchMetadata]:
+    async def send_arrow(
+        self, topic: str, data: object, partition: int | None = None
+    ) -> asyncio.Future[BatchMetadata]:
         """Appends columns (any object with `__arrow_c_stream__`), as `KafkaProducer.send_arrow`.
+
+        Args:
+            topic: Where to.
+            data: Columns value, key, partition, timestamp and headers, by name.
+            partition: One partition for all rows, in place of their column.
 
         Returns:
             A future as that of `send_many`.
         """
-        return await self._send_arrow(topic, data)
+        return await self._send_arrow(topic, data, partition)
 
     def create_batch(self) -> BatchBuilder:
         """An empty batch of at most `batch_size` bytes, to be filled and given to `send_batch`."""
@@ -339,7 +350,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             TypeError: If the arguments are something else.
             ValueError: If an offset is negative, or the group has no id.
         """
-        rows = _transactions.offset_rows(offsets_given(offsets))
+        rows = _transactions.offset_rows(offsets)
         await self._send_offsets(rows, _transactions.group_fields(group_id, None))
 
     async def commit_transaction(self) -> None:

@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="thalweg",
         description="Kafka for Python: client, Spark data source, embedded broker.",
         epilog="`thalweg COMMAND --help` tells what a command takes.",
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"thalweg {__version__}")
     parser.add_argument(
@@ -61,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not given:
         parser.print_help()
         return 2
-    rest = next((at + 1 for at, each in enumerate(given) if each in COMMANDS), len(given))
+    rest = _command_at(given) + 1
     head = parser.parse_args(given[:rest])
     command = importlib.import_module(f"thalweg.cli.{head.command}")
     about = COMMANDS[head.command]
@@ -82,6 +83,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"thalweg {head.command}: {error}", file=sys.stderr)
         return 1
     return status
+
+
+def _command_at(given: Sequence[str]) -> int:
+    """Where the command is: behind the options, and what they take."""
+    at = 0
+    while at < len(given) and given[at].startswith("-"):
+        at += 2 if given[at] in ("-b", "--bootstrap") else 1
+    return at
 
 
 def _own_arguments(

@@ -16,6 +16,9 @@ of the protocol crate. Each class has `errno`, `retriable` and `invalid_metadata
 What is deliberately absent: no hierarchy of thalweg's own, and no error that only a log shows.
 """
 
+from functools import lru_cache
+from typing import Any
+
 from thalweg.errors import _base, _broker, _client
 from thalweg.errors._base import *  # noqa: F403
 from thalweg.errors._base import BrokerResponseError, UnknownError
@@ -33,13 +36,25 @@ def for_code(error_code: int) -> type[BrokerResponseError]:
         error_code: A code of Kafka's error table; 0 gives `NoError`.
 
     Returns:
-        The class; for a code that this version does not know, a new subclass of `UnknownError`
+        The class; for a code that this version does not know, a subclass of `UnknownError`
         with that `errno`, so that the code is not lost.
     """
-    known = kafka_errors.get(error_code)
-    if known is not None:
-        return known
-    return type("UnrecognizedBrokerError", (UnknownError,), {"errno": error_code})
+    return kafka_errors.get(error_code) or _unrecognized(error_code)
+
+
+@lru_cache(maxsize=64)
+def _unrecognized(error_code: int) -> type[BrokerResponseError]:
+    fields = {"errno": error_code, "__reduce__": _reduce_unrecognized}
+    return type("UnrecognizedBrokerError", (UnknownError,), fields)
+
+
+def _reduce_unrecognized(error: BrokerResponseError) -> tuple[Any, ...]:
+    # By its code: no module has the class under its name.
+    return _made, (error.errno, error.args), error.__dict__
+
+
+def _made(error_code: int, args: tuple[object, ...]) -> BrokerResponseError:
+    return for_code(error_code)(*args)
 
 
 # One public home: tracebacks, reprs and pickles say thalweg.errors, whichever file a class is in.

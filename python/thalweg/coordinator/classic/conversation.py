@@ -74,7 +74,7 @@ class Conversation:
         return self._send("SyncGroup", body, self._settings.request_timeout_ms)
 
     def leave(self, reason: str) -> list[MemberAction]:
-        """Tells the group, unless static: such a member may be back (KIP-345). Never retried."""
+        """Tells the group, unless static: such a member may be back (KIP-345)."""
         settings = self._settings
         if not self.member_id or settings.group_instance_id is not None:
             return []

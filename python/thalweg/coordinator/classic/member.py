@@ -151,6 +151,13 @@ class ClassicMember:
         """The partitions that the application was told are its own."""
         return self._rebalance.owned.partitions
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the application has what the group gave it, and no rebalance is known of."""
+        rebalance = self._rebalance
+        is_told = rebalance.synced is None and rebalance.reason is None
+        return self.state is MemberState.STABLE and is_told
+
     def group_metadata(self) -> ConsumerGroupMetadata:
         """What fences this member's commits and transactions."""
         match self.state:

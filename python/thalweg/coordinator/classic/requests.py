@@ -25,6 +25,7 @@ class MemberSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     max_poll_interval_ms: int = 300_000
+    rebalance_timeout_ms: int | None = None
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
@@ -32,7 +33,15 @@ class MemberSettings:
     @property
     def join_timeout_ms(self) -> int:
         """JoinGroup waits for all members: longer than other requests."""
-        return max(self.request_timeout_ms, self.max_poll_interval_ms + _JOIN_LAPSE_MS)
+        return max(
+            self.request_timeout_ms,
+            max(self.max_poll_interval_ms, self.patience_ms) + _JOIN_LAPSE_MS,
+        )
+
+    @property
+    def patience_ms(self) -> int:
+        """How long the group waits for this member in a rebalance."""
+        return self.rebalance_timeout_ms or self.max_poll_interval_ms
 
     def identity(self, member_id: str) -> dict[str, Any]:
         """Group, member and, of a static member, its instance id; older versions lack that."""
@@ -48,7 +57,7 @@ def join(
     """JoinGroup."""
     return settings.identity(member_id) | {
         "SessionTimeoutMs": settings.session_timeout_ms,
-        "RebalanceTimeoutMs": settings.max_poll_interval_ms,
+        "RebalanceTimeoutMs": settings.patience_ms,
         "ProtocolType": PROTOCOL_TYPE,
         "Protocols": list(protocols),
         "Reason": reason[:_REASON_MAX],

@@ -59,6 +59,7 @@ class ConsumerMemberSettings:
     rack_id: str | None = None
     server_assignor: str | None = None
     max_poll_interval_ms: int = 300_000
+    rebalance_timeout_ms: int | None = None
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
@@ -124,7 +125,7 @@ def full(
     topics, regex = subscription
     body = minimal(settings, member_id, epoch) | {
         "RackId": settings.rack_id,
-        "RebalanceTimeoutMs": settings.max_poll_interval_ms,
+        "RebalanceTimeoutMs": settings.rebalance_timeout_ms or settings.max_poll_interval_ms,
         "SubscribedTopicNames": sorted(topics),
         "ServerAssignor": settings.server_assignor,
         "TopicPartitions": id_rows(owned),

@@ -109,6 +109,11 @@ class ConsumerMember:
         """The partitions that it owns, in order."""
         return self._partitions(self._owned)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the application has what the group gave it, and no rebalance is known of."""
+        return self.state is _S.STABLE
+
     def group_metadata(self) -> ConsumerGroupMetadata:
         """For transactions: the epoch in the place of the generation."""
         in_group = self.state in _IN_GROUP

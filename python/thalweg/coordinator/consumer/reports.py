@@ -27,6 +27,9 @@ from thalweg.coordinator.steps import (
 
 __all__ = ["Reports"]
 
+# The native core repeats heartbeats at least this often, whatever interval a damaged answer names.
+_INTERVAL_MAX_MS = 60_000
+
 
 class Reports:
     """What a member has told the broker, and what came of it.
@@ -97,7 +100,7 @@ class Reports:
         """
         self.epoch = body["MemberEpoch"]
         self.member_id = body.get("MemberId") or self.member_id
-        self._interval_ms = body["HeartbeatIntervalMs"] or self._interval_ms
+        self._interval_ms = min(body["HeartbeatIntervalMs"] or self._interval_ms, _INTERVAL_MAX_MS)
         if self._repeated_from is None or not (is_report or self.token is None):
             return []
         if self.may_be_repeated(now):

@@ -114,11 +114,16 @@ class Driver:
         if found is not None:
             self._take(found)
         return [
-            self._member.poll() if self._member is not None else None,
+            self._poll_membership(),
             self._offsets.poll(),
             # The last: what the others have found out may have made a look due at once.
-            None if self._is_telling else self._topics.due_ms,
+            None if self._is_telling else self._topics.next_call_ms,
         ]
+
+    def _poll_membership(self) -> float | None:
+        if self._member is not None:
+            return self._member.poll()
+        return None if self._membership is None else self._membership.keep_leaving()
 
     def _wait(self) -> list[float | None]:
         """What a position may wait for: committed offsets, and the membership to ask with."""
@@ -130,7 +135,7 @@ class Driver:
         return [
             self._member.wait(),
             self._offsets.look_for_committed(),
-            self._topics.due_ms,
+            self._topics.next_call_ms,
         ]
 
     def _take(self, found: Found) -> None:
@@ -251,6 +256,12 @@ class Driver:
             return self._member.has_partitions()
         return self._told_at_all or not self._topics.subscribed
 
+    def is_settled(self) -> bool:
+        """Whether the assignment stays as it is, as far as is known."""
+        if self._member is not None:
+            return self._member.is_settled()
+        return not self._topics.subscribed or (self._told_at_all and not self._is_telling)
+
     def unsubscribe(self) -> Waiting[None]:
         """Gives all partitions up, and leaves the group."""
         try:
@@ -338,11 +349,19 @@ class Driver:
         yield from Seeking(self._consumer, self._config, seek, is_eager=is_eager).to(found)
         return found
 
+    @property
+    def departures(self) -> int:
+        """How often the group has taken partitions away."""
+        return self._offsets.departures
+
     def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        timeout_ms: int,
+        asked_at: int | None = None,
     ) -> Waiting[None]:
-        """Commits and waits; asynchronous commits made before are finished first."""
-        yield from self._timed(self._offsets.commit(offsets, timeout_ms))
+        """Commits and waits; see `CommittedOffsets.commit`."""
+        yield from self._timed(self._offsets.commit(offsets, timeout_ms, asked_at))
 
     def _timed(self, commit: Waiting[None]) -> Waiting[None]:
         began = time.monotonic_ns()

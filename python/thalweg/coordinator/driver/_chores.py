@@ -264,6 +264,7 @@ class Chores:
             told()
 
     def _take_away(self, partitions: tuple[TopicPartition, ...]) -> None:
+        self._offsets.depart(partitions)
         self._offsets.forget(partitions)
         left = self._consumer.assignment() - set(partitions)
         self._assign(sorted(left))

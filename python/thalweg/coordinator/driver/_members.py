@@ -41,6 +41,7 @@ def make_member(
                 rack_id=config["client_rack"] or None,
                 server_assignor=config["group_remote_assignor"],
                 max_poll_interval_ms=config["max_poll_interval_ms"],
+                rebalance_timeout_ms=config["rebalance_timeout_ms"],
                 request_timeout_ms=config["request_timeout_ms"],
                 retry_backoff_ms=config["retry_backoff_ms"],
                 retry_backoff_max_ms=config["retry_backoff_max_ms"],

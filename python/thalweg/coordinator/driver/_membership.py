@@ -9,15 +9,17 @@ The member steps wherever a call waits. Its chores are done only in polls, and b
 """
 
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
+from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._chores import Chores
 from thalweg.coordinator.driver._clock import now_ms, soonest
-from thalweg.coordinator.driver._members import make_member
+from thalweg.coordinator.driver._members import jitter, make_member
 from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._topics import Found, Topics
@@ -45,24 +47,38 @@ from thalweg.coordinator.steps import (
     Unsubscribed,
     WatchTopics,
 )
-from thalweg.errors import CommitFailedError, KafkaError, MemberIdRequiredError
+from thalweg.errors import (
+    CommitFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    MemberIdRequiredError,
+    RetriableError,
+    for_code,
+)
 from thalweg.structs import ConsumerGroupMetadata
 
 __all__ = ["Membership"]
 
-# Who leaves waits no longer for the answer: without it the session ends all the same.
-_LEAVE_LIMIT_MS: Final = 5000.0
+log = logging.getLogger("thalweg.coordinator")
+
 _REBALANCING: Final = ("JoinGroup", "SyncGroup")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Sent:
-    """A request, and when it was sent."""
+    """A request, and when it was sent.
 
-    api: str
+    Attributes:
+        action: What the member asked for.
+        retry_at_ms: When to send it again; None while its answer is waited for.
+        failure: Why it is sent again.
+    """
+
+    action: Send
     request: Any
     began_ms: float
-    leaves: bool
+    retry_at_ms: float | None = None
+    failure: KafkaError | None = None
 
 
 class Membership:
@@ -92,6 +108,9 @@ class Membership:
         self._member = make_member(config, assignors)
         self._node = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
+        self._leave_backoff = Backoff(
+            config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter
+        )
         self._chores = Chores(consumer, config, offsets, metrics, spawn)
         self.is_leaving = False
         self._blocks = blocks
@@ -138,7 +157,9 @@ class Membership:
             raise self._failed
         if self._raised:
             raise self._raised.popleft()
-        return soonest([self._member.next_deadline(), self._chores.given_up_ms])
+        return soonest(
+            [self._member.next_deadline(), self._chores.given_up_ms, self._leave_again_ms()]
+        )
 
     def wait(self) -> float | None:
         """Goes on as far as it takes no callback, and nothing away; the time of the next call.
@@ -164,23 +185,32 @@ class Membership:
             self._step(PollExpired())
         for body, error in self._consumer._notable_heartbeats():
             self._step(HeartbeatAnswered(body, error))
-        for token, sent in list(self._requests.items()):
-            if sent.request.is_done:
-                del self._requests[token]
-                self._step(self._answer(token, sent))
+        self._take_answers()
         due = self._member.next_deadline()
         if due is not None and now_ms() >= due:
             self._step(Ticked())
+
+    def _take_answers(self) -> None:
+        for token, sent in list(self._requests.items()):
+            if sent.retry_at_ms is not None:
+                if now_ms() >= sent.retry_at_ms:
+                    self._send(sent.action)
+            elif sent.request.is_done:
+                answer = self._answer(token, sent)
+                if sent.action.leaves and self._leaves_again(sent, answer):
+                    continue
+                del self._requests[token]
+                self._step(answer)
 
     def _answer(self, token: int, sent: _Sent) -> Answered:
         try:
             answer = Answered(token, sent.request.result(0))
         except KafkaError as error:
             answer = Answered(token, None, error)
-        if sent.api in _REBALANCING and answer.body is not None:
+        if sent.action.api in _REBALANCING and answer.body is not None:
             code = answer.body["ErrorCode"]
             if not code:
-                self._metrics.took(sent.api, sent.began_ms)
+                self._metrics.took(sent.action.api, sent.began_ms)
             elif code != MemberIdRequiredError.errno:
                 self._metrics.rebalance_failed()
         return answer
@@ -224,7 +254,7 @@ class Membership:
             request = self._consumer.client.submit(
                 action.api, action.body, self._node, timeout_ms=timeout_ms
             )
-        self._requests[action.token] = _Sent(action.api, request, now_ms(), action.leaves)
+        self._requests[action.token] = _Sent(action, request, now_ms())
         if action.api in _REBALANCING:
             self._metrics.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
@@ -234,6 +264,10 @@ class Membership:
     def has_partitions(self) -> bool:
         """Whether the group has said which, and the listener has heard of it."""
         return self._chores.was_assigned and not self._chores.is_waiting
+
+    def is_settled(self) -> bool:
+        """Whether no partitions are about to come."""
+        return self._member.is_settled and self._chores.is_idle
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership as commits carry it."""
@@ -268,8 +302,11 @@ class Membership:
         self._topics.clear()  # what is found out about topics meanwhile is no news to the member
         self.keep_up()
         # A JoinGroup that waits is of no interest any more; the epoch that a report brings is.
-        kept = [each for each in self._requests.items() if each[1].api not in _REBALANCING]
-        self._requests = dict(kept)
+        self._requests = {
+            token: sent
+            for token, sent in self._requests.items()
+            if sent.action.api not in _REBALANCING
+        }
         try:
             yield from self._give_up(event, deadline_ms, commit)
             if self._chores.is_at_work and isinstance(event, Closed):
@@ -292,15 +329,58 @@ class Membership:
         self.is_leaving = self.is_leaving and not self._chores.is_idle
 
     def until_left(self, deadline_ms: float) -> Waiting[None]:
-        """Waits for the answer to LeaveGroup, if one was sent."""
-        deadline_ms = min(deadline_ms, now_ms() + _LEAVE_LIMIT_MS)
-        for token, sent in list(self._requests.items()):
-            if not sent.leaves:
-                continue
-            with contextlib.suppress(KafkaError):
-                yield Wait(sent.request, deadline_ms)
-            if self._requests.pop(token, None) is not None:
-                self._step(self._answer(token, sent))
+        """Waits until the group has heard that the member leaves, or the time is over."""
+        while (found := self._leave_request()) is not None:
+            token, sent = found
+            if sent.retry_at_ms is not None:
+                yield Wait(None, min(sent.retry_at_ms, deadline_ms))
+            else:
+                with contextlib.suppress(KafkaError):
+                    yield Wait(sent.request, deadline_ms)
+            self.keep_up()
+            if now_ms() >= deadline_ms and self._requests.pop(token, None) is not None:
+                self._leave_is_given_up(token, sent)
+
+    def keep_leaving(self) -> float | None:
+        """Takes answers to what was not waited for; the time of the next call."""
+        if self._leave_request() is not None:
+            self._take_answers()
+        return self._leave_again_ms()
+
+    def _leave_request(self) -> tuple[int, _Sent] | None:
+        """The request that ends the membership, with its token, while it is not answered."""
+        found = (each for each in self._requests.items() if each[1].action.leaves)
+        return next(found, None)
+
+    def _leave_again_ms(self) -> float | None:
+        return soonest(sent.retry_at_ms for sent in self._requests.values())
+
+    def _leaves_again(self, sent: _Sent, answer: Answered) -> bool:
+        """Plans another try if the group may not have heard that the member leaves.
+
+        Without one the group keeps its partitions for it until the session ends.
+        """
+        error = answer.error
+        if answer.body is not None:
+            error = for_code(answer.body["ErrorCode"])()
+        if not isinstance(error, RetriableError):
+            self._leave_backoff.reset()
+            return False
+        self._do(ForgetCoordinator())
+        sent.retry_at_ms = now_ms() + self._leave_backoff.failed()
+        sent.failure = error
+        log.debug("leaving group %s: %s; trying again", self._config["group_id"], error)
+        return True
+
+    def _leave_is_given_up(self, token: int, sent: _Sent) -> None:
+        log.warning(
+            "consumer of group %s could not tell the group that it leaves: %s. The group keeps its"
+            " partitions for it until its session times out.",
+            self._config["group_id"],
+            sent.failure or "no answer in time",
+        )
+        self._leave_backoff.reset()
+        self._step(Answered(token, None, sent.failure or KafkaTimeoutError("no answer in time")))
 
     def _give_up(self, event: MemberEvent, deadline_ms: float, commit: bool) -> Waiting[None]:
         """All partitions, with the chores that this takes."""

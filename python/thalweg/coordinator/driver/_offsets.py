@@ -122,6 +122,8 @@ class CommittedOffsets:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._refresh_due_ms = now_ms() + _REFRESH_MS
         self._commits: deque[_Commit] = deque()
+        self._departures = 0
+        self._departed_at: dict[TopicPartition, int] = {}
         self._marks = Marks()
         self._metrics = metrics
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
@@ -262,11 +264,44 @@ class CommittedOffsets:
 
     # ------------------------------------------------------------------ committing
 
+    @property
+    def departures(self) -> int:
+        """How often the group has taken partitions away."""
+        return self._departures
+
+    def depart(self, partitions: Iterable[TopicPartition]) -> None:
+        """The group takes partitions away: others may commit for them from now on."""
+        self._departures += 1
+        for each in partitions:
+            self._departed_at[each] = self._departures
+
+    def _refuse_departed(self, partitions: Iterable[TopicPartition], asked_at: int) -> None:
+        gone = sorted(each for each in partitions if self._departed_at.get(each, 0) > asked_at)
+        if gone:
+            names = ", ".join(f"{each.topic}-{each.partition}" for each in gone)
+            raise CommitFailedError(
+                f"the group took {names} away before the commit succeeded, and other members may"
+                " have committed later offsets since. Commit again for the partitions that are"
+                " still assigned."
+            )
+
     def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: int
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
+        timeout_ms: int,
+        asked_at: int | None = None,
     ) -> Waiting[None]:
-        """Commits and waits; asynchronous commits made before are finished first."""
+        """Commits and waits; asynchronous commits made before are finished first.
+
+        With asyncio, other tasks poll meanwhile, so that a rebalance may come between two tries.
+
+        Args:
+            offsets: None: the positions.
+            timeout_ms: How long to retry.
+            asked_at: `departures` when the application asked for it; None: now.
+        """
         self._where()
+        asked_at = self._departures if asked_at is None else asked_at
         chosen = self._chosen(offsets)
         deadline = now_ms() + timeout_ms
         yield from self.finish(deadline)
@@ -278,6 +313,7 @@ class CommittedOffsets:
         def once(until_ms: float) -> Waiting[None]:
             nonlocal stale
             self._refuse()
+            self._refuse_departed(chosen, asked_at)
             group = self._member.group_metadata()
             if group == stale:
                 raise _MovedOnError("the new epoch is not known yet")

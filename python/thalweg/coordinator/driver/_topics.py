@@ -4,6 +4,9 @@
 
 One request at a time, by name or by topic id: again after metadata_max_age_ms, and sooner while a
 topic is missing. What is watched by id is asked for until a look by name has shown it.
+
+The native core has metadata of its own, about the topics that are read. By what brokers answer to
+fetches it learns at once that a topic was deleted and created again. So the two are compared.
 """
 
 import logging
@@ -30,6 +33,8 @@ log = logging.getLogger("thalweg.coordinator")
 
 # How soon a topic that does not exist, or of which no broker has heard yet, is looked for again.
 _MISSING_TOPIC_MS: Final = 1000
+# How often the core's metadata is compared with what was found.
+_COMPARE_MS: Final = 1000
 # A known topic survives this many answers that do not know it, or not all of it (a restarting
 # broker's), as in the core.
 _MISSING_ANSWERS_MAX: Final = 3
@@ -102,6 +107,8 @@ class Topics:
         self._asks_ids = False  # what the request does, or the last one did
         self._names_due_ms: float | None = None
         self._ids_due_ms: float | None = None
+        self._compare_due_ms = 0.0
+        self._agrees_with: int | None = None  # the version of the core's metadata
         self._found: Found | None = None
         self._last: Found | None = None  # also across a change of what is looked for
         self._doubts: dict[str, int] = {}
@@ -116,6 +123,12 @@ class Topics:
         if self._request is not None:
             return None
         return soonest((self._names_due_ms, self._ids_due_ms))
+
+    @property
+    def next_call_ms(self) -> float | None:
+        """When to call `poll` next."""
+        compares = self._compare_due_ms if self._found is not None else None
+        return soonest((self.due_ms, compares))
 
     @property
     def is_pattern(self) -> bool:
@@ -152,7 +165,7 @@ class Topics:
         self.subscribed = False
 
     def _look_anew(self) -> None:
-        self._request = self._found = None
+        self._request = self._found = self._agrees_with = None
         self._names_due_ms = now_ms()
 
     def names(self) -> set[str] | None:
@@ -171,7 +184,10 @@ class Topics:
                 is looked for again.
             KafkaError: Nobody can be asked, and waiting does not cure it; asked again all the same.
         """
-        due_ms, now = self.due_ms, now_ms()
+        now = now_ms()
+        if now >= self._compare_due_ms:
+            self._compare(now)
+        due_ms = self.due_ms
         if due_ms is not None and now >= due_ms:
             self._asks_ids = self._ids_due_ms is not None and now >= self._ids_due_ms
             self._request = self._ask()
@@ -193,6 +209,23 @@ class Topics:
             self._take_names(rows)
             return None
         return self._taken(answer, rows)
+
+    def _compare(self, now: float) -> None:
+        """Has topics looked at again of which the core knows more partitions."""
+        self._compare_due_ms = now + _COMPARE_MS
+        if self._found is None or self._request is not None:
+            return
+        cluster = self._consumer.client.cluster()
+        if cluster.update_version == self._agrees_with:
+            return
+        known = self._found.partitions
+        if any(
+            len(cluster.partitions_for_topic(name) or ()) > known[name]
+            for name in cluster.topics(exclude_internal_topics=False) & known.keys()
+        ):
+            self._names_due_ms = now
+        else:
+            self._agrees_with = cluster.update_version
 
     def _look_again(self, wait_ms: float) -> None:
         """In the way of the last look."""

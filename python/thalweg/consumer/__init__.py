@@ -7,16 +7,18 @@
 Reading is the native core's own. This module and `_consumer_offsets.py` turn kafka-python's calls
 into the core's, and keep what a group needs: `coordinator/driver`.
 
-One thread at a time may use a consumer: who polls, subscribes or commits meanwhile from another
-gets an IllegalStateError. `wakeup` and `mark` may be called from any.
+One thread at a time may use a consumer: a second thread that polls, subscribes, seeks, commits or
+closes it meanwhile gets an IllegalStateError. `wakeup` and `mark` may be called from any.
 
 `subscribe` with a group_id joins the group, within `poll`; heartbeats go on in Rust. `assign` with
 a group_id commits and finds committed offsets; topics without a group_id are read whole by this
 consumer, as in kafka-python.
 """
 
+import os
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from inspect import iscoroutinefunction
 from types import TracebackType
@@ -38,8 +40,8 @@ if TYPE_CHECKING:
 
     from thalweg._config_types import ConsumerConfig
 
-    K = TypeVar("K", default=bytes | None)
-    V = TypeVar("V", default=bytes | None)
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
 else:
     from typing import TypeVar
 
@@ -84,6 +86,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
     config: Config
     _driver: Driver
+    _pid: int
 
     if TYPE_CHECKING:
 
@@ -132,6 +135,8 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         _logging.refresh()
         self._driver = Driver(self, config)
         self._open(config.core(), _consuming.Hooks(config, self._driver.before_poll))
+        config.opened(self, lambda opened: opened.client.api_versions("any"))
+        self._pid = os.getpid()
         self._watch = _consuming.watched(self, self.client, config)
         _closing.watch(self, _close_at_exit)
         if names:
@@ -315,10 +320,18 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         Raises:
             TypeError: If timeout_ms is no number.
             ValueError: If it is NaN.
+            IllegalStateError: If another thread uses the consumer. End its poll by `wakeup` first.
         """
         if self.closed:
             return
         limit = self._limit(timeout_ms)
+        self._begin_use()
+        try:
+            self._close(autocommit, limit)
+        finally:
+            self._end_use()
+
+    def _close(self, autocommit: bool, limit: int) -> None:
         began = time.monotonic()
         try:
             run(self._driver.close(autocommit, limit))
@@ -338,6 +351,11 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         # What was in work when an exception left the block may not be done: do not commit it.
         self.close(autocommit=exc_type is None)
 
+    def __del__(self) -> None:
+        # The parent's consumer is not the child's to close.
+        if getattr(self, "_pid", None) == os.getpid() and not self.closed:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+
     def __repr__(self) -> str:
         config = getattr(self, "config", {})
         return (
@@ -354,5 +372,6 @@ def _check_listener(listener: Any) -> None:
 
 
 def _close_at_exit(consumer: Any) -> None:
-    # What was in work may not be done: an exception, or Ctrl-C, may have ended the program.
-    consumer.close(autocommit=False, timeout_ms=_closing.AT_EXIT_SECONDS * 1000)
+    # What was in work may not be done: an exception, or Ctrl-C, may have ended the program. Nobody
+    # ends the poll of a daemon thread, so it is closed under that.
+    consumer._close(autocommit=False, limit=int(_closing.AT_EXIT_SECONDS * 1000))

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
     from thalweg._config_types import ProducerConfig
 
-    K = TypeVar("K", default=bytes)
-    V = TypeVar("V", default=bytes)
+    # A lambda says nothing of its argument: mypy then takes the default, and pyright the bound.
+    K = TypeVar("K", bound=Any, default=Any)
+    V = TypeVar("V", bound=Any, default=Any)
 else:
     from typing import TypeVar
 
@@ -60,7 +61,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
     Idempotent and acks='all' by default (KIP-98, KIP-679). `send` only appends to a batch; the
     record's outcome is its future. Options are in docs/configuration.md; `K` and `V` are what
-    the serializers take, bytes without them.
+    the serializers take: bytes without them, anything where they are lambdas.
 
     Raises:
         KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
@@ -121,6 +122,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         config = self.config = configured("p", "KafkaProducer", given)
         _logging.refresh()
         self._open(config.core(), Hooks.of(config))
+        config.opened(self, lambda opened: opened.client.api_versions("any"))
         self._watch = watched(self, config, self.client.watch_cluster_id)
         _closing.watch(self, _close_at_exit)
 

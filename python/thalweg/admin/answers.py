@@ -1,0 +1,100 @@
+"""Answers that kafka-python 3 gives as objects; all others are dicts.
+
+response.results[0].name    a field by its name       response.results[0][0]    by its place
+response.to_dict()          all of it as dicts, with the same names
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+__all__ = [
+    "CreatePartitionsResponse",
+    "CreatePartitionsTopicResult",
+    "ElectLeadersResponse",
+    "PartitionResult",
+    "ReplicaElectionResult",
+]
+
+
+class CreatePartitionsTopicResult(NamedTuple):
+    """A topic's row of a CreatePartitionsResponse."""
+
+    name: str
+    error_code: int
+    error_message: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """{name, error_code, error_message}."""
+        return self._asdict()
+
+
+class CreatePartitionsResponse(NamedTuple):
+    """What `create_partitions` gives."""
+
+    throttle_time_ms: int
+    results: list[CreatePartitionsTopicResult]
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """The answer of a broker."""
+        rows = [
+            CreatePartitionsTopicResult(row["Name"], row["ErrorCode"], row["ErrorMessage"])
+            for row in answer["Results"]
+        ]
+        return cls(answer.get("ThrottleTimeMs", 0), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """{throttle_time_ms, results: [{name, error_code, error_message}]}."""
+        return self._asdict() | {"results": [each.to_dict() for each in self.results]}
+
+
+class PartitionResult(NamedTuple):
+    """A partition's row of an ElectLeadersResponse."""
+
+    partition_id: int
+    error_code: int
+    error_message: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """{partition_id, error_code, error_message}."""
+        return self._asdict()
+
+
+class ReplicaElectionResult(NamedTuple):
+    """A topic's row of an ElectLeadersResponse."""
+
+    topic: str
+    partition_result: list[PartitionResult]
+
+    def to_dict(self) -> dict[str, Any]:
+        """{topic, partition_result: [{partition_id, error_code, error_message}]}."""
+        rows = [each.to_dict() for each in self.partition_result]
+        return self._asdict() | {"partition_result": rows}
+
+
+class ElectLeadersResponse(NamedTuple):
+    """What `elect_leaders` gives; `error_code` is 0 on brokers before 2.4, which have none."""
+
+    throttle_time_ms: int
+    error_code: int
+    replica_election_results: list[ReplicaElectionResult]
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> Self:
+        """The answer of a broker."""
+        rows = [
+            ReplicaElectionResult(
+                topic["Topic"],
+                [
+                    PartitionResult(row["PartitionId"], row["ErrorCode"], row["ErrorMessage"])
+                    for row in topic["PartitionResult"]
+                ],
+            )
+            for topic in answer["ReplicaElectionResults"]
+        ]
+        return cls(answer.get("ThrottleTimeMs", 0), answer.get("ErrorCode", 0), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """{throttle_time_ms, error_code, replica_election_results: [...]}."""
+        rows = [each.to_dict() for each in self.replica_election_results]
+        return self._asdict() | {"replica_election_results": rows}

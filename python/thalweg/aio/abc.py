@@ -1,0 +1,23 @@
+"""Base classes under aiokafka's names, for `from thalweg.aio.abc import ...`."""
+
+from abc import ABC, abstractmethod
+
+from thalweg.coordinator.listener import ConsumerRebalanceListener
+
+__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
+
+
+class AbstractTokenProvider(ABC):
+    """Gives bearer tokens for OAUTHBEARER, which this version does not offer.
+
+    The class is here so that a module that defines a provider can be imported. The option
+    `sasl_oauth_token_provider` refuses an instance.
+    """
+
+    @abstractmethod
+    async def token(self) -> str:
+        """A token that has not expired."""
+
+    def extensions(self) -> dict[str, str]:
+        """Names and values that accompany the token (KIP-342)."""
+        return {}

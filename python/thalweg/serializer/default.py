@@ -1,0 +1,5 @@
+"""Names of `thalweg` under the module path that kafka-python has for them."""
+
+from thalweg.serializer import DefaultSerializer
+
+__all__ = ["DefaultSerializer"]
