@@ -17,6 +17,45 @@ from typing import Any
 # Parts that no application imports: their modules are not compared.
 INTERNAL = ("benchmarks", "cli", "metrics", "net", "protocol", "record", "sasl", "vendor")
 CLIENTS = ("KafkaProducer", "KafkaConsumer", "KafkaAdminClient")
+# Names that applications import from the modules in which kafka-python defines them.
+DEEP_IMPORTS = (
+    ("admin.acl_resource", "ACL"),
+    ("admin.acl_resource", "ACLFilter"),
+    ("admin.acl_resource", "ACLOperation"),
+    ("admin.acl_resource", "ACLPermissionType"),
+    ("admin.acl_resource", "ACLResourcePatternType"),
+    ("admin.acl_resource", "ResourcePattern"),
+    ("admin.acl_resource", "ResourcePatternFilter"),
+    ("admin.acl_resource", "ResourceType"),
+    ("admin.client", "KafkaAdminClient"),
+    ("admin.config_resource", "ConfigResource"),
+    ("admin.config_resource", "ConfigResourceType"),
+    ("admin.new_partitions", "NewPartitions"),
+    ("admin.new_topic", "NewTopic"),
+    ("consumer.fetcher", "ConsumerRecord"),
+    ("consumer.group", "KafkaConsumer"),
+    ("consumer.subscription_state", "AsyncConsumerRebalanceListener"),
+    ("consumer.subscription_state", "ConsumerRebalanceListener"),
+    ("coordinator.assignors.abstract", "AbstractPartitionAssignor"),
+    ("coordinator.assignors.cooperative_sticky", "CooperativeStickyAssignor"),
+    ("coordinator.assignors.range", "RangePartitionAssignor"),
+    ("coordinator.assignors.roundrobin", "RoundRobinPartitionAssignor"),
+    ("coordinator.assignors.sticky.sticky_assignor", "StickyPartitionAssignor"),
+    ("partitioner.abc", "Partitioner"),
+    ("partitioner.default", "DefaultPartitioner"),
+    ("partitioner.default", "murmur2"),
+    ("partitioner.sticky", "StickyPartitioner"),
+    ("producer.future", "FutureRecordMetadata"),
+    ("producer.future", "RecordMetadata"),
+    ("producer.kafka", "KafkaProducer"),
+    ("serializer.abstract", "Deserializer"),
+    ("serializer.abstract", "Serializer"),
+    ("serializer.default", "DefaultSerializer"),
+    ("serializer.json", "JsonSerializer"),
+    ("serializer.wrapper", "DeserializeWrapper"),
+    ("serializer.wrapper", "SerializeWrapper"),
+    ("version", "__version__"),
+)
 PUBLIC = ("", "admin", "consumer", "errors", "partitioner", "producer", "serializer", "structs")
 
 
@@ -126,6 +165,33 @@ def constructors(module: Any) -> dict[str, Any]:
     }
 
 
+def deep(package: str) -> list[str]:
+    """Those of DEEP_IMPORTS that resolve."""
+    found = []
+    for path, name in DEEP_IMPORTS:
+        try:
+            getattr(importlib.import_module(f"{package}.{path}"), name)
+        except (ImportError, AttributeError):
+            continue
+        found.append(f"{path}.{name}")
+    return found
+
+
+def api_versions(package: str) -> list[list[Any]]:
+    """[broker version, {API: (least, highest)}] that kafka-python 3 infers versions from."""
+    try:
+        data = importlib.import_module(f"{package}.protocol.broker_version_data")
+    except ImportError:
+        return []
+    return [
+        [
+            data.infer_broker_version_from_api_versions(apis),
+            {data.ApiKey(key).name: versions for key, versions in apis.items()},
+        ]
+        for apis in data.BROKER_API_VERSIONS.values()
+    ]
+
+
 def describe(package: str) -> dict[str, Any]:
     """Everything that is compared."""
     root = importlib.import_module(package)
@@ -140,6 +206,8 @@ def describe(package: str) -> dict[str, Any]:
     future = record("producer.future", "producer", "FutureRecordMetadata")
     return {
         "modules": modules(root),
+        "deep": deep(package),
+        "api_versions": api_versions(package),
         "names": {part: own(module, package) for part, module in parts.items()},
         "methods": {name: methods(getattr(root, name)) for name in CLIENTS}
         | {"FutureRecordMetadata": methods(future)},

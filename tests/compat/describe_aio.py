@@ -1,6 +1,7 @@
 """Prints a class of aiokafka or of thalweg.aio, as JSON: run as a program of its own.
 
     python describe_aio.py MODULE CLASS ──> its public members with their parameters, __init__'s
+    python describe_aio.py PACKAGE ──> the public names of its modules, the codes of its errors
 
 It runs in the interpreter that has the package.
 """
@@ -31,5 +32,34 @@ def describe(kind: Any) -> dict[str, Any]:
     return {"members": members, "constructor": parameters(kind.__init__)}
 
 
-if __name__ == "__main__":
+def described(package: str) -> dict[str, Any]:
+    """Names that applications import, by module; (error, code) for what the protocol numbers."""
+    names = {
+        part: defined(importlib.import_module(package + part))
+        for part in ("", ".abc", ".errors", ".helpers", ".structs")
+    }
+    errors = importlib.import_module(f"{package}.errors")
+    codes = [
+        (name, code)
+        for name, kind in inspect.getmembers(errors, inspect.isclass)
+        if isinstance(code := getattr(kind, "errno", None), int)
+    ]
+    return {"names": names, "codes": codes}
+
+
+def defined(module: Any) -> list[str]:
+    """What a module lists, and classes and functions that it defines itself."""
+    own = {
+        name
+        for name, each in vars(module).items()
+        if not name.startswith("_")
+        and callable(each)
+        and getattr(each, "__module__", "") == module.__name__
+    }
+    return sorted(own | set(getattr(module, "__all__", ())))
+
+
+if __name__ == "__main__" and len(sys.argv) == 2:
+    print(json.dumps(described(sys.argv[1])))
+elif __name__ == "__main__":
     print(json.dumps(describe(getattr(importlib.import_module(sys.argv[1]), sys.argv[2]))))

@@ -10,26 +10,25 @@ from typing import Final
 _INSIDE = "a part of kafka-python's inside; applications import its names from the package above"
 _RUST = "connections, batches and requests are the native core's"
 
-# Module paths that cannot be imported: prefix -> reason.
+_MEMBERSHIP = "what a membership is made of; thalweg.coordinator has files of its own"
+
+# Module paths that cannot be imported: prefix -> reason. The migration page lists them too.
 MODULES: Final = {
     "admin._": _INSIDE,
-    "admin.acl_resource": _INSIDE,
-    "admin.config_resource": _INSIDE,
-    "admin.new_partitions": _INSIDE,
-    "admin.new_topic": _INSIDE,
     "client_async": _RUST,
     "cluster": _RUST,
     "codec": _RUST,
     "conn": _RUST,
-    "consumer.": _INSIDE,
-    "coordinator.": "what a membership is made of; thalweg.coordinator has files of its own",
+    "coordinator.base": _MEMBERSHIP,
+    "coordinator.heartbeat": _MEMBERSHIP,
+    "coordinator.subscription": _MEMBERSHIP,
     "future": _RUST,
-    "partitioner.": _INSIDE,
-    "producer.": _INSIDE,
-    "serializer.": _INSIDE,
+    "producer.producer_batch": _RUST,
+    "producer.record_accumulator": _RUST,
+    "producer.sender": _RUST,
+    "producer.transaction_manager": _RUST,
     "socks5_wrapper": _RUST,
     "util": _INSIDE,
-    "version": "thalweg.__version__",
 }
 
 # (module, name) that is not there.

@@ -18,10 +18,9 @@ SIGNATURES: Final = {
     },
 }
 
-# Options that are not taken.
-MISSING: Final = {
-    "AIOKafkaProducer": {},
-    "AIOKafkaConsumer": {"rebalance_timeout_ms": "it is max_poll_interval_ms, as in Java"},
+# (module, name) that is not there.
+NAMES: Final = {
+    ("", "AIOKafkaClient"): "each client has its own connections, and takes no client object",
 }
 
 _OF_BOTH: Final = {

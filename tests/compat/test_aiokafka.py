@@ -4,6 +4,8 @@ Names, parameters and defaults of its clients are compared with ours; difference
 differences_aio.py lists them, and each entry there still is a difference.
 """
 
+import asyncio
+import importlib
 import json
 import subprocess
 import sys
@@ -13,8 +15,12 @@ from typing import Any
 import pytest
 
 from tests.compat import differences_aio as differences
+from tests.compat.options import REFUSED, refused_by
 from tests.support import peers
+from thalweg import EmbeddedBroker, aio
 from thalweg._options import ROWS, Option
+from thalweg.aio.helpers import create_ssl_context
+from thalweg.structs import TopicPartition
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,6 +33,16 @@ def description(python: str, module: str, kind: str) -> dict[str, Any]:
         command, capture_output=True, text=True, check=False, env={"PYTHONPATH": f"{ROOT}/python"}
     )
     assert found.returncode == 0, found.stderr
+    printed: dict[str, Any] = json.loads(found.stdout)
+    return printed
+
+
+@pytest.fixture(scope="module")
+def package() -> dict[str, Any]:
+    """The public names of aiokafka's modules, and the codes of its errors."""
+    program = Path(__file__).parent / "describe_aio.py"
+    command = [str(peers.python_of("aiokafka")), str(program), "aiokafka"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
     printed: dict[str, Any] = json.loads(found.stdout)
     return printed
 
@@ -76,9 +92,30 @@ def named(parameters: list[list[Any]]) -> list[list[Any]]:
     return [[name, kind, default] for name, kind, default in parameters]
 
 
-def test_every_option_is_taken_or_listed(kind, theirs, options):
-    names = {name for name, _, _ in theirs["constructor"]} - {"loop", "topics"}
-    assert names - set(options) == set(differences.MISSING[kind])
+def test_every_option_is_known(theirs, options):
+    assert names_of(theirs) <= set(options)
+
+
+def names_of(theirs: dict[str, Any]) -> set[str]:
+    """Aiokafka's options."""
+    return {name for name, _, _ in theirs["constructor"]} - {"loop", "topics"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_option_is_accepted_by_the_constructor_or_refused_with_a_reason(kind, theirs):
+    names = names_of(theirs)
+    with EmbeddedBroker() as broker:
+
+        def make(**options: Any) -> None:
+            client = getattr(aio, kind)(bootstrap_servers=broker.bootstrap_servers, **options)
+            asyncio.run(started_and_stopped(client))
+
+        assert refused_by(make, names) == names & set(REFUSED)
+
+
+async def started_and_stopped(client: Any) -> None:
+    async with client:
+        pass
 
 
 def test_defaults_are_the_same_or_listed(kind, theirs, options):
@@ -87,7 +124,7 @@ def test_defaults_are_the_same_or_listed(kind, theirs, options):
 
     differ = set()
     for name, _, default in theirs["constructor"]:
-        if name in ("loop", "topics") or name in differences.MISSING[kind]:
+        if name in ("loop", "topics"):
             continue
         value = options[name].default
         if default is None or repr(plain(value)) != default:
@@ -100,3 +137,119 @@ def test_builders_are_used_as_aiokafkas_are():
 
     for name in ("append", "close", "closed", "record_count", "size"):
         assert callable(getattr(BatchBuilder, name))
+
+
+# ---------------------------------------------------------------- modules and names
+
+
+def test_every_name_of_a_module_is_there_or_listed(package):
+    missing = {
+        (module, name)
+        for module, names in package["names"].items()
+        for name in names
+        if not hasattr(importlib.import_module(f"thalweg.aio{module}"), name)
+    }
+    assert missing == set(differences.NAMES)
+
+
+def test_every_error_has_the_code_that_it_has_in_aiokafka(package):
+    from thalweg.aio import errors
+
+    assert len(package["names"][".errors"]) >= 104
+    for name, code in package["codes"]:
+        assert issubclass(getattr(errors, name), errors.for_code(code)), name
+
+
+def test_an_except_clause_for_an_error_of_aiokafka_gets_ours():
+    from thalweg import errors as ours
+    from thalweg.aio import errors
+
+    assert errors.GroupCoordinatorNotAvailableError is ours.CoordinatorNotAvailableError
+    assert issubclass(ours.NoBrokersAvailable, errors.KafkaUnavailableError)
+    assert set(errors.__all__) >= set(ours.__all__)
+
+
+def test_asking_for_a_name_that_is_not_there_never_raises():
+    assert not hasattr(aio, "AIOKafkaAdminClient")
+    assert not hasattr(aio, "nonsense")
+    with pytest.raises(AttributeError, match=r"AIOKafkaAdminClient'.*use thalweg\.KafkaAdmin"):
+        aio.AIOKafkaAdminClient  # noqa: B018
+
+
+def test_the_package_is_an_attribute_of_thalweg():
+    program = "import thalweg; print(thalweg.aio.AIOKafkaProducer.__name__)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout == "AIOKafkaProducer\n", found.stderr
+
+
+# ---------------------------------------------------------------- clients before their start
+
+
+def test_a_consumer_shows_what_it_was_given_before_its_start():
+    consumer = aio.AIOKafkaConsumer()
+    assert consumer.subscription() == set()
+    consumer.subscribe(["a", "b"])
+    assert consumer.subscription() == {"a", "b"}
+    assert consumer.assignment() == set()
+
+    assigned = aio.AIOKafkaConsumer()
+    assigned.assign([TopicPartition("a", 1)])
+    assert assigned.assignment() == {TopicPartition("a", 1)}
+    assert assigned.subscription() == set()
+    assigned.unsubscribe()
+    assert assigned.assignment() == set()
+
+
+def test_a_started_consumer_without_subscription_has_an_empty_one():
+    async def program(bootstrap: str) -> None:
+        async with aio.AIOKafkaConsumer(bootstrap_servers=bootstrap) as consumer:
+            assert consumer.subscription() == set()
+            consumer.subscribe(["a"])
+            assert consumer.subscription() == {"a"}
+            await consumer.unsubscribe()
+            assert consumer.subscription() == set()
+
+    with EmbeddedBroker() as broker:
+        asyncio.run(program(broker.bootstrap_servers))
+
+
+def test_a_client_is_not_closed_before_its_start(kind):
+    async def program(bootstrap: str) -> None:
+        client = getattr(aio, kind)(bootstrap_servers=bootstrap)
+        assert not client.closed
+        async with client:
+            assert not client.closed
+        assert client.closed
+
+    with EmbeddedBroker() as broker:
+        asyncio.run(program(broker.bootstrap_servers))
+
+
+# ---------------------------------------------------------------- create_ssl_context
+
+
+def test_create_ssl_context_gives_what_the_option_takes(tmp_path):
+    context = create_ssl_context(cafile=tmp_path / "ca.pem", certfile="c.pem", keyfile=b"k.pem")
+    client = aio.AIOKafkaProducer(security_protocol="SSL", ssl_context=context)
+    assert client.config["ssl_cafile"] == str(tmp_path / "ca.pem")
+    assert client.config["ssl_certfile"] == "c.pem"
+    assert client.config["ssl_keyfile"] == "k.pem"
+    assert client.config["ssl_context"] is None
+
+
+def test_a_context_does_not_show_its_key():
+    assert "hidden" not in repr(create_ssl_context(certfile="c.pem", keyfile="hidden"))
+
+
+def test_a_context_that_contradicts_another_option_is_refused():
+    context = create_ssl_context(cafile="ca.pem")
+    with pytest.raises(ValueError, match="ssl_cafile"):
+        aio.AIOKafkaProducer(security_protocol="SSL", ssl_context=context, ssl_cafile="other.pem")
+
+
+@pytest.mark.parametrize(
+    "given", [{"capath": "certificates"}, {"cafile": "ca.pem", "cadata": "-----BEGIN"}]
+)
+def test_create_ssl_context_refuses_what_it_cannot_honour(given):
+    with pytest.raises(ValueError, match="join the certificates into one"):
+        create_ssl_context(**given)

@@ -4,10 +4,18 @@ Names, signatures, defaults, error bases and module paths are compared with both
 only where differences.py lists them, and each entry there still is a difference.
 """
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+import thalweg
 from tests.compat import differences
+from tests.compat.describe import DEEP_IMPORTS
+from tests.compat.options import REFUSED, refused_by
+from thalweg import EmbeddedBroker, IgnoredOptionWarning
+from thalweg._broker_version import inferred
 
 
 def unlisted(found: set[Any], listed: Any) -> list[Any]:
@@ -137,6 +145,33 @@ def test_every_option_is_known(theirs, ours):
         assert set(options) <= set(ours["defaults"][client]), client
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("client", ["KafkaProducer", "KafkaConsumer", "KafkaAdminClient"])
+def test_every_option_is_accepted_by_the_constructor_or_refused_with_a_reason(both, client):
+    names = {name for theirs in both.values() for name in theirs["defaults"][client]}
+    with EmbeddedBroker() as broker:
+
+        def make(**options: Any) -> None:
+            getattr(thalweg, client)(bootstrap_servers=broker.bootstrap_servers, **options).close()
+
+        assert refused_by(make, names) == names & set(REFUSED)
+
+
+@pytest.mark.parametrize(("path", "name"), DEEP_IMPORTS)
+def test_names_that_applications_import_from_deeper_modules_are_there(path, name):
+    module = importlib.import_module(f"thalweg.{path}")
+    assert name in module.__all__
+    home = importlib.import_module(f"thalweg.{path.split('.')[0]}")
+    assert path.startswith(("coordinator", "version")) or getattr(module, name) is getattr(
+        home, name
+    )
+
+
+def test_each_of_these_is_where_kafka_python_has_it(both):
+    paths = {f"{path}.{name}" for path, name in DEEP_IMPORTS}
+    assert paths <= set().union(*(theirs["deep"] for theirs in both.values()))
+
+
 def test_defaults(theirs, ours):
     assert unlisted(other_defaults(theirs, ours), differences.DEFAULTS) == []
 
@@ -201,3 +236,25 @@ def test_every_difference_has_its_reason():
         differences.ENUMS,
     ):
         assert all(reason for reason in table.values())
+
+
+# ---------------------------------------------------------------- the brokers' version
+
+
+def test_the_brokers_version_is_inferred_as_kafka_python_infers_it(both):
+    for version, apis in both["3.0.12"]["api_versions"]:
+        assert list(inferred(apis)) == version, version
+
+
+def test_clients_show_the_brokers_version_unless_it_is_given():
+    with EmbeddedBroker() as broker:
+        servers = broker.bootstrap_servers
+        for kind in (thalweg.KafkaProducer, thalweg.KafkaConsumer, thalweg.KafkaAdminClient):
+            with kind(bootstrap_servers=servers) as client:
+                assert client.config["api_version"] >= (4, 0)
+                assert client.config["api_version"] == client.config.get("api_version")
+            with (
+                pytest.warns(IgnoredOptionWarning, match="api_version"),
+                kind(bootstrap_servers=servers, api_version=(2, 6)) as client,
+            ):
+                assert client.config["api_version"] == (2, 6)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from tests.compat import differences
+from tests.compat.describe import INTERNAL
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "migrating-from-kafka-python.md"
 # Differences in how a default is written, or without effect: no row for these.
@@ -17,9 +18,13 @@ WORDS = {
 }
 
 
+def section(title: str) -> str:
+    return PAGE.read_text().split(f"## {title}\n")[1].split("\n## ")[0]
+
+
 def rows() -> dict[str, list[str]]:
     found = {}
-    for line in PAGE.read_text().splitlines():
+    for line in section("Defaults that are not kafka-python's").splitlines():
         match = re.match(r"\| `(\w+)`[^|]*\|(.*)\|$", line)
         if match:
             found[match[1]] = [cell.strip() for cell in match[2].split("|")]
@@ -42,3 +47,9 @@ def test_the_rows_give_the_defaults_as_they_are(both, ours):
             values = {options[option] for options in each["defaults"].values() if option in options}
             expected = WORDS.get(cell, (cell, repr(cell)))
             assert values & set(expected), (option, cell, values)
+
+
+def test_every_module_that_is_gone_is_listed():
+    gone = set(re.findall(r"`([\w.*]+)`", section("Modules").split("are gone:")[1]))
+    for path in (*differences.MODULES, *INTERNAL):
+        assert (f"{path}*" if path.endswith("._") else path) in gone, path

@@ -147,6 +147,16 @@ def test_it_joins_with_all_that_it_has_to_say():
     assert isinstance(talk.member.commit_refusal(), errors.RebalanceInProgressError)
 
 
+def test_a_damaged_interval_does_not_silence_it():
+    talk = Talk()
+    talk.step(Subscribed(frozenset("t")))
+    assert talk.sent is not None
+    damaged = answer(2, "T0") | {"HeartbeatIntervalMs": 2**31 - 1}
+    talk.step(Answered(talk.sent.token, damaged))
+    assert talk.repeated is not None
+    assert talk.repeated.interval_ms == 60_000
+
+
 def test_a_pattern_of_the_brokers_own_is_sent_and_taken_back():
     talk = Talk()
     talk.step(Subscribed(frozenset(), "t.*"))

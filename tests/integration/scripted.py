@@ -49,12 +49,16 @@ _EMPTY_FETCH_S: Final = 0.05
 
 @dataclass(frozen=True)
 class Request:
-    """One request: its key and version, and a reader that stands at the body."""
+    """One request: its key and version, a reader that stands at the body, and its connection.
+
+    Connections are numbered from 0 in the order in which they were accepted.
+    """
 
     key: int
     version: int
     correlation: int
     body: Reader
+    connection: int
 
 
 class Close(Exception):
@@ -129,14 +133,15 @@ class ScriptedBroker:
                 connected, _ = self._listener.accept()
             except OSError:
                 return
+            number = len(self._sockets)
             self._sockets.append(connected)
-            threading.Thread(target=self._serve, args=(connected,), daemon=True).start()
+            threading.Thread(target=self._serve, args=(connected, number), daemon=True).start()
 
-    def _serve(self, connected: socket.socket) -> None:
+    def _serve(self, connected: socket.socket, number: int) -> None:
         try:
             with connected, connected.makefile("rb") as stream:
                 while head := stream.read(4):
-                    request = _request(stream.read(*struct.unpack(">i", head)))
+                    request = _request(stream.read(*struct.unpack(">i", head)), number)
                     self.seen.append(request.key)
                     answer = self._answers[request.key](request)
                     if answer is not None:
@@ -218,11 +223,11 @@ def group_answer(error: int) -> bytearray:
     return Writer().int("ih", 0, error).out
 
 
-def _request(frame: bytes) -> Request:
+def _request(frame: bytes, connection: int) -> Request:
     reader = Reader(frame)
     key, version, correlation = reader.int("h"), reader.int("h"), reader.int("i")
     reader.string()
-    return Request(key, version, correlation, reader)
+    return Request(key, version, correlation, reader, connection)
 
 
 def _end(batch: bytes) -> int:

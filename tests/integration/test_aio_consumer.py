@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,76 @@ def test_getone_and_getmany_can_be_limited_to_partitions(broker: Broker, clients
             assert sorted(each.partition for each in rest) == [0] * 30 + [1] * 23
 
     run(program())
+
+
+def test_waiting_for_partitions_that_are_not_assigned_raises(
+    embedded: Broker, clients: Clients
+) -> None:
+    """It would wait for ever; also if a rebalance or the application takes them away meanwhile."""
+    topic = filled(embedded, clients, 4, 2)
+    zero, one = (TopicPartition(topic, each) for each in range(2))
+    elsewhere = TopicPartition(topic, 7)
+
+    async def program() -> None:
+        async with made(embedded) as consumer:
+            consumer.assign([zero])
+            for call in (consumer.getone, consumer.getmany):
+                with pytest.raises(IllegalStateError, match=rf"{topic}-1 is not assigned .*-0"):
+                    await call(one)
+            assert (await consumer.getone(zero, one)).partition == 0
+            await consumer.getone(zero)
+            waiting = asyncio.create_task(consumer.getone(zero))
+            await asyncio.sleep(0.1)
+            consumer.assign([one])
+            with pytest.raises(IllegalStateError, match=rf"{topic}-0 is not assigned"):
+                await waiting
+        for protocol in ("classic", "consumer"):
+            group = {"group_id": topic + protocol, "group_protocol": protocol}
+            async with made(embedded, topic, **group) as consumer:
+                assert (await consumer.getone(one)).partition == 1
+                with pytest.raises(IllegalStateError, match=rf"{topic}-7 is not assigned"):
+                    await consumer.getone(elsewhere)
+        async with made(embedded, topic) as consumer:
+            with pytest.raises(IllegalStateError, match=rf"{topic}-7 is not assigned"):
+                await consumer.getmany(elsewhere, timeout_ms=5000)
+
+    run(program())
+
+
+def test_a_rebalance_may_bring_partitions_that_are_waited_for(
+    start_embedded: Any, clients: Clients
+) -> None:
+    quick = "group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"
+    started = start_embedded(configs=dict.fromkeys(quick, "100"))
+    broker = Broker("embedded", started.bootstrap_servers)
+    topic = filled(broker, clients, 4, 2)
+
+    async def program(options: dict[str, Any]) -> None:
+        async with made(broker, **options) as first:
+            first.subscribe([topic])  # nothing is assigned before it is waited for
+            both = [TopicPartition(topic, each) for each in range(2)]
+            await first.getone(both[0])
+            half = _read_until(first, lambda: len(first.assignment()) == 1)
+            reading = asyncio.create_task(half)
+            async with made(broker, topic, **options):
+                await reading
+                [gone] = set(both) - first.assignment()
+                with pytest.raises(IllegalStateError, match="is not assigned"):
+                    await first.getone(gone)
+            await _read_until(first, lambda: len(first.assignment()) == 2)
+            await first.seek_to_beginning(gone)
+            assert (await first.getone(gone)).offset == 0
+
+    for protocol in ("classic", "consumer"):
+        options: dict[str, Any] = {"group_id": topic + protocol, "group_protocol": protocol}
+        if protocol == "classic":
+            options["heartbeat_interval_ms"] = 100
+        run(program({**options, "enable_auto_commit": False}))
+
+
+async def _read_until(consumer: Any, condition: Callable[[], bool]) -> None:
+    while not condition():
+        await consumer.getmany(timeout_ms=50)
 
 
 def test_the_loop_has_its_turns_whether_there_are_records_or_not(
@@ -342,7 +413,7 @@ def test_a_start_that_found_no_broker_may_be_tried_again(broker: Broker, clients
             await consumer.start()
         with pytest.raises(IllegalStateError, match="not started"):
             await consumer.getone()
-        assert consumer.closed
+        assert not consumer.closed
         consumer.config["bootstrap_servers"] = broker.bootstrap_servers.split(",")
         await consumer.start()
         assert consumer.assignment() == {TopicPartition(topic, 0)}

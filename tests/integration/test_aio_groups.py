@@ -15,6 +15,7 @@ from tests.integration.groups import MODERN_GROUPS
 from tests.support.brokers import Broker
 from thalweg import AsyncConsumerRebalanceListener, ConsumerRebalanceListener, TopicPartition
 from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
+from thalweg.errors import CommitFailedError
 
 PARTITIONS = 4
 Consumer = AIOKafkaConsumer[Any, Any]
@@ -194,7 +195,7 @@ def test_unsubscribing_leaves_the_group_awaited_or_not(group: Group) -> None:
                 await until(lambda: len(group.values) == 8)
             await consumer.unsubscribe()
             assert consumer.assignment() == set()
-            assert consumer.subscription() is None
+            assert consumer.subscription() == set()
             assert await consumer.committed(TopicPartition(group.topic, 0)) == 2
             consumer.subscribe([group.topic])
             group.send(range(8, 16))
@@ -413,5 +414,35 @@ def test_commits_of_tasks_do_not_undo_each_other(start_embedded: Any) -> None:
                 await consumer.commit({where: 20})
                 await first
             assert await consumer.committed(where) == 20
+
+    run(program())
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_commit_that_is_retried_moves_no_offset_of_another_member(
+    start_embedded: Any, clients: Clients, protocol: str
+) -> None:
+    """A rebalance comes between two tries, as another task polls."""
+    quick = "group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"
+    started = start_embedded(configs=dict.fromkeys(quick, "100"))
+    group = Group(Broker("embedded", started.bootstrap_servers), clients, protocol)
+    options = {"enable_auto_commit": False, "retry_backoff_ms": 3000, "retry_backoff_max_ms": 3000}
+    if protocol == "classic":
+        options["heartbeat_interval_ms"] = 100
+
+    async def program() -> None:
+        async with group.member(**options) as first:
+            await until(lambda: len(first.assignment()) == PARTITIONS)
+            fault = started.faults.on("OffsetCommit").then_fail("COORDINATOR_LOAD_IN_PROGRESS")
+            old = dict.fromkeys(first.assignment(), 1)
+            retried = asyncio.create_task(first.commit(old))
+            await until(lambda: fault.hits == 1)
+            async with group.member(**options) as second:
+                await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
+                await second.commit(dict.fromkeys(second.assignment(), 9))
+                with pytest.raises(CommitFailedError, match=r"took .* away"):
+                    await retried
+                for each in second.assignment():
+                    assert await second.committed(each) == 9
 
     run(program())

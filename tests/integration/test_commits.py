@@ -164,7 +164,7 @@ def test_without_a_group_there_is_nothing_to_commit_to(broker: Broker, clients: 
     "offsets, error",
     [
         ({("t", 0): OffsetAndMetadata(1)}, TypeError),
-        ({TopicPartition("t", 0): 5}, TypeError),
+        ({TopicPartition("t", 0): "5"}, TypeError),
         ({TopicPartition("t", 0): OffsetAndMetadata(-1)}, ValueError),
     ],
 )

@@ -182,6 +182,48 @@ def test_a_stale_epoch_is_not_asked_with_over_and_over(
         assert [each.offset for each in read(second, 3)] == [7, 8, 9]
 
 
+def _leave_is_lost(started: EmbeddedBroker, group: Group, protocol: str) -> None:
+    api = "LeaveGroup" if protocol == "classic" else "ConsumerGroupHeartbeat"
+    started.faults.on(api).then_disconnect()
+
+
+def _answer_to_the_leave_is_lost(started: EmbeddedBroker, group: Group, protocol: str) -> None:
+    api = "LeaveGroup" if protocol == "classic" else "ConsumerGroupHeartbeat"
+    started.faults.on(api).apply_then_disconnect()
+
+
+def _coordinator_moves(started: EmbeddedBroker, group: Group, protocol: str) -> None:
+    for node in started.nodes:  # the last of them was not the coordinator before
+        started.move_coordinator(group.topic, node)
+
+
+def _coordinator_loads(started: EmbeddedBroker, group: Group, protocol: str) -> None:
+    api = "LeaveGroup" if protocol == "classic" else "ConsumerGroupHeartbeat"
+    for error in LOADING:
+        started.faults.on(api).then_fail(error)
+
+
+@pytest.mark.parametrize(
+    "happens",
+    [_leave_is_lost, _answer_to_the_leave_is_lost, _coordinator_moves, _coordinator_loads],
+)
+@BOTH
+def test_closing_leaves_the_group_whatever_happens_to_its_coordinator(
+    start_embedded: Any, clients: Clients, protocol: str, happens: Callable[..., None]
+) -> None:
+    """Otherwise the group keeps the partitions for a member that is gone, for its session."""
+    started = start_embedded(nodes=3)
+    group = Group(Broker("embedded", started.bootstrap_servers), clients, protocol)
+    first = group.join()
+    group.settle()
+    started.move_coordinator(group.topic, started.nodes[0])
+    first.commit()  # which finds the coordinator
+    happens(started, group, protocol)
+    with within(10):
+        group.leave(first)
+    assert [each["group_state"] for each in clients.admin(started).list_groups()] == ["Empty"]
+
+
 ROUNDS = 20
 MEMBER = """
 from thalweg.errors import KafkaError

@@ -178,19 +178,23 @@ def test_an_absurd_fetch_answer_ends_the_connection_and_nothing_else(
 def test_a_wrong_correlation_id_ends_the_connection(
     broker: Broker, clients: Clients, scripted: ScriptedBroker
 ) -> None:
-    good = _batches(broker, clients, "none", 1)
-    scripted.logs["t", 0] = good
-    honest = scripted._fetch
-    wrong = [True, True]
+    """Each wrong answer is the last of its connection, and nothing of it is read. Scenario 42."""
+    honest, other = _batches(broker, clients, "none", 1), _batches(broker, clients, "gzip", 2)[1]
+    scripted.logs["t", 0] = [b"\0" * 8 + other[8:]]  # as if it began at offset 0
+    connections: list[int] = []
 
     def fetch(request: Request) -> Any:
-        if wrong:
-            wrong.pop()
+        connections.append(request.connection)
+        if len(connections) <= 2:
             object.__setattr__(request, "correlation", request.correlation + 1000)
-        return honest(request)
+        else:
+            scripted.logs["t", 0] = honest
+        return scripted._fetch(request)
 
     scripted.answer(FETCH, fetch)
-    assert len(read(clients.consumer(scripted, "t"), ROWS)) == ROWS
+    values = [each.value for each in read(clients.consumer(scripted, "t"), ROWS)]
+    assert values == [b"value-0-%d" % row for row in range(ROWS)]
+    assert len(set(connections[:3])) == 3
 
 
 def test_a_broker_that_closes_every_connection_is_not_available(

@@ -93,6 +93,105 @@ print("parent done")
     assert broker.wire.end_offsets(topic) == {0: 2}
 
 
+def test_futures_and_requests_of_the_parent_say_so_in_the_child(broker: Broker) -> None:
+    topic = broker.create_topic("futures")
+    source = f"""{PRELUDE}{OPEN}
+slow = KafkaProducer(bootstrap_servers=servers, linger_ms=60_000)
+done = slow.send(topic, b"done")
+slow.flush(20)
+one = slow.send(topic, b"one")
+many = slow.send_many(topic, [b"two", b"three"])
+partition = dict(Partition=0, FetchOffset=2, PartitionMaxBytes=1000)
+asked = slow.client.submit(
+    "Fetch",
+    dict(MaxWaitMs=30_000, MinBytes=1, Topics=[dict(Topic=topic, Partitions=[partition])]),
+    node=1,
+    version=11,
+)
+
+def work():
+    assert done.get(1).offset == 1
+    seen = []
+    done.add_callback(lambda metadata: seen.append(metadata.offset))
+    assert seen == [1]
+    calls = [
+        call
+        for future in (one, many)
+        for call in (future.get, lambda: future.get(5), lambda: future.add_both(print))
+    ]
+    for call in [*calls, asked.result]:
+        began = time.monotonic()
+        try:
+            call()
+        except errors.IllegalStateError as error:
+            assert "fork" in str(error), error
+        else:
+            raise AssertionError("a call worked in the child")
+        assert time.monotonic() - began < 2
+    assert not one.is_done and not many.is_done
+
+assert in_child(work) == 0
+slow.flush(20)
+assert one.get(0).offset == 2
+assert list(many.get(0).offsets) == [3, 4]
+assert asked.result()["Responses"]
+"""
+    run(source, broker.bootstrap_servers, topic)
+
+
+def test_closing_a_client_of_the_parent_is_quiet_in_the_child(broker: Broker) -> None:
+    """By a call, at the end of a with block, or when it is collected."""
+    topic = broker.create_topic("quiet")
+    source = f"""{PRELUDE}{OPEN}
+import gc, logging
+
+logging.basicConfig(level=logging.INFO)
+member = KafkaConsumer(topic, bootstrap_servers=servers, group_id=topic)
+member.poll(100)
+slow = KafkaProducer(bootstrap_servers=servers, linger_ms=60_000)
+unsent = slow.send(topic, b"unsent")
+clients = [producer, consumer, admin, member, slow]
+del producer, consumer, admin, member, slow
+heard = []
+
+def quietly(work):
+    def checked():
+        warnings.resetwarnings()
+        logging.getLogger().addHandler(type("H", (logging.Handler,), dict(
+            emit=lambda self, record: heard.append(record.getMessage())
+        ))())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            work()
+        assert not caught, [str(each.message) for each in caught]
+        assert not heard, heard
+    return checked
+
+def closed():
+    for each in clients:
+        assert each.closed
+        began = time.monotonic()
+        with each:
+            pass
+        each.close()
+        assert time.monotonic() - began < 2, each
+
+def collected():
+    clients.clear()
+    gc.collect()
+
+assert in_child(quietly(closed)) == 0
+assert in_child(quietly(collected)) == 0
+assert not unsent.is_done, "a child sent what its parent has buffered"
+for each in clients:
+    assert not each.closed
+    each.close()
+assert unsent.get(0).offset == 1
+"""
+    run(source, broker.bootstrap_servers, topic)
+    assert broker.wire.end_offsets(topic) == {0: 2}
+
+
 def test_a_child_makes_clients_of_its_own(broker: Broker) -> None:
     topic = broker.create_topic("anew")
     source = f"""{PRELUDE}{OPEN}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.integration.clients import Clients, read
+from tests.integration.aio import made
+from tests.integration.aio import run as run_loop
+from tests.integration.clients import Clients, fill, read
 from tests.integration.scripts import run, start
 from tests.support.brokers import Broker
 from tests.support.ports import free_port
-from thalweg import EmbeddedBroker, TopicPartition
+from thalweg import ConsumerInterceptor, EmbeddedBroker, TopicPartition
 
 PROMPT_S = 2.0
 
@@ -244,3 +247,81 @@ def test_ctrl_c_in_a_serializer_ends_a_list_there(broker: Broker, clients: Clien
     consumer.seek_to_beginning()
     assert [record.value for record in read(consumer, 2)] == [b"0", b"1"]
     assert consumer.end_offsets([TopicPartition(topic, 0)]) == {TopicPartition(topic, 0): 2}
+
+
+class Interrupted(ConsumerInterceptor):
+    """Ctrl-C comes within the second call."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+
+    def on_consume(self, records: Any) -> Any:
+        self._calls += 1
+        if self._calls == 2:
+            raise KeyboardInterrupt
+        return records
+
+
+def _poll(consumer: Any) -> list[Any]:
+    return [each for found in consumer.poll(20_000).values() for each in found]
+
+
+@pytest.mark.parametrize("take", [_poll, lambda consumer: [next(consumer)]], ids=["poll", "next"])
+def test_records_whose_interceptor_ctrl_c_ends_are_handed_out_again(
+    broker: Broker, clients: Clients, take: Callable[[Any], list[Any]]
+) -> None:
+    topic = broker.create_topic("within", 2)
+    for partition in (0, 1):
+        fill(clients, broker, topic, 10, partition=partition)
+    where = [TopicPartition(topic, partition) for partition in (0, 1)]
+    consumer = clients.consumer(
+        broker, topic, (0, 1), max_poll_records=15, interceptors=[Interrupted()]
+    )
+    found = take(consumer)
+    with pytest.raises(KeyboardInterrupt):
+        take(consumer)
+    assert sum(map(consumer.position, where)) == len(found)
+    found += read(consumer, 20 - len(found))
+    offsets = [[each.offset for each in found if each.partition == p] for p in (0, 1)]
+    assert offsets == [list(range(10))] * 2
+
+
+def test_a_close_after_ctrl_c_commits_only_what_was_handed_out(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("committed")
+    fill(clients, broker, topic, 20)
+    options: dict[str, Any] = {"group_id": topic, "max_poll_records": 5}
+    consumer = clients.consumer(broker, topic, interceptors=[Interrupted()], **options)
+    received = len(read(consumer, 1))
+    with pytest.raises(KeyboardInterrupt):
+        read(consumer, 1)
+    consumer.close()
+    after = clients.consumer(broker, topic, **options)
+    assert after.committed(TopicPartition(topic, 0)) == received
+
+
+def test_records_of_asyncio_whose_interceptor_ctrl_c_ends_are_handed_out_again(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("task")
+    fill(clients, broker, topic, 20)
+
+    async def program(many: bool) -> None:
+        async with made(broker, topic, interceptors=[Interrupted()]) as consumer:
+
+            async def take(most: int) -> list[int]:
+                if not many:
+                    return [(await consumer.getone()).offset]
+                batches = await consumer.getmany(timeout_ms=20_000, max_records=most)
+                return [each.offset for records in batches.values() for each in records]
+
+            found = await take(5)
+            with pytest.raises(KeyboardInterrupt):
+                await take(5)
+            while len(found) < 20:
+                found += await take(20)
+            assert found == list(range(20))
+
+    for many in (True, False):
+        run_loop(program(many))

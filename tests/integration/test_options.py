@@ -16,6 +16,7 @@ from thalweg import (
     KafkaProducer,
     TopicPartition,
 )
+from thalweg.aio import AIOKafkaConsumer
 from thalweg.errors import KafkaConfigurationError
 
 CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
@@ -61,6 +62,26 @@ def test_a_switch_without_effect_warns_and_the_client_works(broker: Broker) -> N
         ) as producer,
     ):
         assert producer.send(topic, b"value").get(20).offset == 0
+
+
+def test_async_iteration_has_no_timeout() -> None:
+    with pytest.warns(IgnoredOptionWarning, match="consumer_timeout_ms .* getmany"):
+        AIOKafkaConsumer(consumer_timeout_ms=5)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_credentials_without_sasl_warn_once_and_the_client_works(
+    broker: Broker, client: Any
+) -> None:
+    with pytest.warns(IgnoredOptionWarning, match="sasl_mechanism, .*without effect") as caught:
+        opened = client(
+            bootstrap_servers=broker.bootstrap_servers,
+            sasl_mechanism="PLAIN",
+            sasl_plain_username="alice",
+            sasl_plain_password="unused",
+        )
+    assert len(caught) == 1
+    opened.close()
 
 
 @pytest.mark.parametrize("options", [{"acks": 1}, {"retries": 0}])
@@ -159,5 +180,6 @@ def test_a_message_larger_than_receive_message_max_bytes_is_refused(
     topic = broker.create_topic("receive")
     producer = clients.producer(broker)
     producer.send_many(topic, [bytes(10_000)] * 50).get(30)
-    consumer = clients.consumer(broker, topic, receive_message_max_bytes=1000)
+    with pytest.warns(UserWarning, match="receive_message_max_bytes is raised"):
+        consumer = clients.consumer(broker, topic, receive_message_max_bytes=1000)
     assert len(read(consumer, 50)) == 50

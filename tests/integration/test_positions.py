@@ -93,11 +93,12 @@ def test_a_new_consumer_starts_where_its_policy_says(broker: Broker, clients: Cl
     assert read(latest, 1)[0].offset == 10
 
 
-def test_the_default_policy_is_latest(broker: Broker) -> None:
+def test_the_default_policy_is_latest(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("default")
+    fill(clients, broker, topic, 10)
     with KafkaConsumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert consumer.position(TopicPartition(topic, 0)) == 0
+        assert consumer.position(TopicPartition(topic, 0)) == 10
         assert consumer.config["auto_offset_reset"] == "latest"
 
 

@@ -57,16 +57,19 @@ def test_records_go_through_every_protocol(secure_kafka: RealKafka, protocol: st
         assert [each.value for each in read(consumer, 500)] == values
 
 
-def test_a_client_shows_its_certificate(secure_kafka: RealKafka) -> None:
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_shows_its_certificate(secure_kafka: RealKafka, client: Any) -> None:
+    """The listener lets nobody in without one."""
+    servers = secure_kafka.bootstrap("MUTUAL_TLS")
+    options = _options(secure_kafka, "SSL", bootstrap_servers=servers)
     certificates = secure_kafka.certificates
-    options = _options(
-        secure_kafka,
-        "SSL",
-        ssl_certfile=str(certificates / "client.pem"),
-        ssl_keyfile=str(certificates / "client.key"),
-    )
-    with KafkaAdminClient(**options) as admin:
-        assert isinstance(admin.list_topics(), list)
+    shown = {
+        "ssl_certfile": str(certificates / "client.pem"),
+        "ssl_keyfile": str(certificates / "client.key"),
+    }
+    with client(**options, **shown) as connected:
+        assert connected.bootstrap_connected()
+    _refused(client, options, "certificate")
 
 
 def test_localhost_is_a_name_of_the_certificate(secure_kafka: RealKafka) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from array import array
 from datetime import UTC, datetime
 from typing import Any
@@ -48,6 +49,38 @@ def test_all_columns_become_records(broker: Broker, clients: Clients) -> None:
         (b"1", b"a", 1000, [("h", b"x"), ("h", None)]),
         (b"3", None, 3000, []),
     ]
+
+
+def test_one_partition_for_all_rows_stands_for_their_column(
+    broker: Broker, clients: Clients
+) -> None:
+    topic = broker.create_topic("arrowpartition", 3)
+    producer = clients.producer(broker)
+    values = pa.array([b"%d" % number for number in range(100)])
+    metadata = producer.send_arrow(topic, pa.table({"value": values}), partition=2).get(20)
+    assert metadata.partitions == {TopicPartition(topic, 2): (100, 0, 99)}
+    elsewhere = pa.table({"value": values, "partition": pa.array([7] * 100)})
+    metadata = producer.send_arrow(topic, elsewhere, 1).get(20)
+    assert metadata.partitions == {TopicPartition(topic, 1): (100, 0, 99)}
+    with pytest.raises(BatchSendError, match="3 partitions"):
+        producer.send_arrow(topic, pa.table({"value": values}), partition=3).get(20)
+
+
+@pytest.mark.parametrize(
+    "partition, wrong", [(-1, ValueError), ("1", TypeError), ([0], TypeError), (2**31, ValueError)]
+)
+def test_a_partition_that_cannot_be_is_refused_before_anything_is_sent(
+    embedded: Broker, clients: Clients, partition: Any, wrong: type[Exception]
+) -> None:
+    topic = embedded.create_topic("arrownopartition")
+    producer = clients.producer(embedded)
+    with pytest.raises(wrong, match="partition"):
+        producer.send_arrow(topic, pa.table({"value": [b"a"]}), partition=partition)
+    if wrong is ValueError and partition > 0:
+        with pytest.raises(ValueError, match="partition"):
+            producer.send_many(topic, [b"a"], partition=partition)
+    producer.flush(5)
+    assert embedded.wire.end_offsets(topic) == {0: 0}
 
 
 def _dictionary(values: list[Any]) -> Any:
@@ -217,6 +250,10 @@ def test_rows_that_are_too_large_are_named(broker: Broker, clients: Clients) -> 
     assert row == 1
     assert isinstance(error, RecordTooLargeError)
     assert list(caught.value.metadata.offsets) == [0, -1, 1]
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert again.errors == caught.value.errors
+    assert list(again.metadata.offsets) == [0, -1, 1]
+    assert again.metadata.partitions == caught.value.metadata.partitions
 
 
 def test_an_empty_table_is_done_at_once(embedded: Broker, clients: Clients) -> None:
@@ -240,3 +277,75 @@ def test_columns_survive_a_broker_that_fails(start_embedded: Any, clients: Clien
     log.read(consumer, RECORDS)
     log.read_more(consumer)
     log.check(0, array("q", range(RECORDS)))
+
+
+class Given:
+    """Hands out capsules that were made before."""
+
+    def __init__(self, **capsules: Any) -> None:
+        for name, capsule in capsules.items():
+            setattr(self, name, lambda requested_schema=None, capsule=capsule: capsule)
+
+
+def test_what_is_released_is_refused(embedded: Broker, clients: Clients) -> None:
+    producer, topic = clients.producer(embedded), embedded.create_topic("released")
+    table = pa.table({"value": pa.array([b"a"])})
+    stream = Given(__arrow_c_stream__=table.__arrow_c_stream__())
+    array = Given(__arrow_c_array__=table.to_batches()[0].__arrow_c_array__())
+    for given in (stream, array):
+        assert producer.send_arrow(topic, given).get(20).count == 1
+        with pytest.raises(ValueError, match="released already"):
+            producer.send_arrow(topic, given)
+
+
+@pytest.mark.parametrize(
+    "given, error",
+    [
+        pytest.param(Given(__arrow_c_stream__=b"no capsule"), TypeError, id="no capsule"),
+        pytest.param(Given(__arrow_c_array__=3), TypeError, id="no pair"),
+        pytest.param(
+            Given(__arrow_c_stream__=pa.int32().__arrow_c_schema__()), ValueError, id="other name"
+        ),
+        pytest.param(pa.array([1, 2]), TypeError, id="no table"),
+    ],
+)
+def test_what_is_no_table_is_refused(
+    embedded: Broker, clients: Clients, given: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        clients.producer(embedded).send_arrow(embedded.create_topic("no-table"), given)
+
+
+def _bytes_at(offsets: list[int]) -> Any:
+    """Two values, whose bytes lie where the offsets say."""
+    buffers = [None, pa.py_buffer(array("i", offsets)), pa.py_buffer(b"abcdef")]
+    return pa.Array.from_buffers(pa.binary(), 2, buffers)
+
+
+def _text(data: bytes) -> Any:
+    buffers = [None, pa.py_buffer(array("i", [0, len(data)])), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), 1, buffers)
+
+
+def _key_of_nothing() -> Any:
+    keys = pa.array([0, 7], pa.int8())
+    return pa.DictionaryArray.from_arrays(keys, pa.array([b"a"]), safe=False)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pytest.param(_bytes_at([0, 5, 3]), id="offsets that fall"),
+        pytest.param(_bytes_at([0, 900, 6]), id="an offset beyond the data"),
+        pytest.param(_text(b"\xff\xfe"), id="text that is none"),
+        pytest.param(_key_of_nothing(), id="a key without a value"),
+    ],
+)
+def test_malformed_columns_are_refused(embedded: Broker, clients: Clients, column: Any) -> None:
+    producer, topic = clients.producer(embedded), embedded.create_topic("malformed")
+    batch = pa.RecordBatch.from_arrays([column], ["value"])
+    for table in (batch, pa.Table.from_batches([batch])):
+        with pytest.raises(ValueError):
+            producer.send_arrow(topic, table)
+    # Nothing was appended, and the producer goes on.
+    assert producer.send(topic, b"value").get(20).offset == 0

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.clients import Clients, read, within
 from tests.support.brokers import Broker
 from thalweg import RecordMetadata, TopicPartition
+from thalweg.admin import ConfigResource
 from thalweg.errors import IllegalStateError, InvalidTopicError, KafkaTimeoutError
 
 
@@ -139,8 +140,11 @@ def test_records_linger(broker: Broker, clients: Clients) -> None:
     producer = clients.producer(broker, linger_ms=400)
     producer.partitions_for(topic)
     with within(10, at_least_s=0.3):
-        for sent in [producer.send(topic, b"value") for _ in range(10)]:
-            sent.get(20)
+        sent = [producer.send(topic, b"value") for _ in range(10)]
+        # To look is not to wait: get() or flush() would end the linger.
+        while not all(each.is_done for each in sent):
+            time.sleep(0.01)
+    assert [each.get(0).offset for each in sent] == list(range(10))
     assert len(list(broker.wire.batches(topic, 0))) == 1
 
 
@@ -214,13 +218,16 @@ def test_a_missing_topic_ends_the_wait_after_max_block_ms(broker: Broker, client
 
 
 def test_a_future_that_is_not_done_times_out(broker: Broker, clients: Clients) -> None:
-    topic = broker.create_topic("pending")
-    producer = clients.producer(broker, linger_ms=20_000)
+    # No broker takes a record for two replicas where there is one.
+    topic = broker.create_topic("pending", configs={"min.insync.replicas": "2"})
+    producer = clients.producer(broker)
     sent = producer.send(topic, b"value")
     with within(5, at_least_s=0.25), pytest.raises(KafkaTimeoutError):
         sent.get(timeout=0.3)
     assert not sent.is_done
     assert sent.value is None
+    resource = ConfigResource("TOPIC", topic, {"min.insync.replicas": "1"})
+    clients.admin(broker).alter_configs([resource])
     producer.flush(20)
     assert sent.get(0).offset == 0
 

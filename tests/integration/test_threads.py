@@ -130,16 +130,21 @@ def test_many_clients_run_side_by_side(broker: Broker, clients: Clients) -> None
 def test_a_consumer_may_change_hands_between_polls(broker: Broker, clients: Clients) -> None:
     topic = broker.create_topic("hands")
     clients.producer(broker).send_many(topic, [b"%d" % n for n in range(100)]).get(20)
-    consumer = clients.consumer(broker, topic)
-    found: list[Any] = []
+    consumer = clients.consumer(broker, topic, max_poll_records=10)
+    takers: list[tuple[int, list[int]]] = []
+
+    def take(_: int) -> None:
+        offsets = [each.offset for each in read(consumer, 10)]
+        takers.append((threading.get_ident(), offsets))
+
     for _ in range(4):
-        thread = threading.Thread(target=lambda: found.extend(read(consumer, 1)))
-        if len(found) < 100:
-            thread.start()
-            thread.join(30)
-    while len(found) < 100:
-        found += read(consumer, 1)
-    assert [each.offset for each in found] == list(range(100))
+        _run(take, count=1)
+        take(0)  # and back to this thread
+    assert [offsets for _, offsets in takers] == [
+        list(range(first, first + 10)) for first in range(0, 80, 10)
+    ]
+    mine = threading.get_ident()
+    assert [thread == mine for thread, _ in takers] == [False, True] * 4
 
 
 def test_an_admin_client_is_shared_by_threads(broker: Broker, clients: Clients) -> None:

@@ -66,12 +66,32 @@ def test_a_topic_deleted_and_made_again_is_read_from_its_beginning(
     assert consumer.position(TopicPartition(topic, 0)) == 5
 
 
-def _make(broker: Broker, topic: str) -> None:
+@pytest.mark.parametrize("group_id", [None, "classic"])
+def test_a_topic_made_again_with_more_partitions_is_read_whole(
+    broker: Broker, clients: Clients, group_id: str | None
+) -> None:
+    """Long before metadata_max_age_ms is over. Scenario 20."""
+    topic = broker.create_topic("grown-again")
+    consumer = clients.consumer(broker, group_id=group_id and topic)
+    consumer.subscribe([topic])
+    fill(clients, broker, topic, 5)
+    assert len(read(consumer, 5)) == 5
+    broker.wire.delete_topic(topic)
+    wait_until(lambda: broker.wire.metadata(topic).errors[topic] == 3, 20)
+    _make(broker, topic, 3)
+    for partition in range(3):
+        fill(clients, broker, topic, 2, partition=partition)
+    with within(30):
+        found = read(consumer, 6)
+    assert sorted(each.partition for each in found) == [0, 0, 1, 1, 2, 2]
+
+
+def _make(broker: Broker, topic: str, partitions: int = 1) -> None:
     """Makes it again; a real broker may still be deleting the old one."""
 
     def made() -> bool:
         try:
-            broker.wire.create_topic(topic, exist_ok=True)
+            broker.wire.create_topic(topic, partitions, exist_ok=True)
         except Exception:
             return False
         return True

@@ -49,6 +49,10 @@ class Broker:
         """The harness's own client, independent of the library."""
         return Wire(self.bootstrap_servers)
 
+    def unused_name(self, prefix: str = "t") -> str:
+        """A name that no topic, group or transaction of this session has."""
+        return f"{prefix}-{next(_numbers)}"
+
     def create_topic(
         self,
         prefix: str = "t",
@@ -60,7 +64,7 @@ class Broker:
 
         Records are kept whatever their timestamps, unless `configs` says otherwise.
         """
-        name = f"{prefix}-{next(_numbers)}"
+        name = self.unused_name(prefix)
         self.wire.create_topic(
             name, num_partitions, configs={"retention.ms": "-1", **(configs or {})}
         )

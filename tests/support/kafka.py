@@ -7,7 +7,7 @@
 
 A node is stopped by its own process id and nothing else. Logs go to files under the cluster's
 folder; an error of the harness carries their end.
-Does not do: a controller apart from the brokers, more than one listener of a kind.
+Does not do: a controller apart from the brokers.
 """
 
 from __future__ import annotations
@@ -56,7 +56,14 @@ _DEFAULTS = {
     "transaction.partition.verification.enable": "true",
     "broker.session.timeout.ms": "6000",
 }
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+# Listeners and what they speak. MUTUAL_TLS lets nobody in who shows no certificate.
+_LISTENERS = {
+    "PLAINTEXT": "PLAINTEXT",
+    "SSL": "SSL",
+    "SASL_PLAINTEXT": "SASL_PLAINTEXT",
+    "SASL_SSL": "SASL_SSL",
+    "MUTUAL_TLS": "SSL",
+}
 
 
 @dataclass
@@ -92,7 +99,8 @@ class RealKafka:
     Args:
         version: "4.3" or "3.9".
         nodes: how many; node ids count from 1.
-        secure: adds listeners with TLS, SASL PLAIN and both (users: `USERS`).
+        secure: adds listeners with TLS, mutual TLS, SASL PLAIN and SASL PLAIN over TLS (users:
+            `USERS`).
         configs: broker settings on top of the harness's own.
         heap: of each JVM.
         jvm_options: for each broker's JVM.
@@ -117,7 +125,7 @@ class RealKafka:
         self.jvm_options = jvm_options
         self.keystore = keystore
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
-        names = ["CONTROLLER", *(_PROTOCOLS if secure else _PROTOCOLS[:1])]
+        names = ["CONTROLLER", *(_LISTENERS if secure else ["PLAINTEXT"])]
         self.nodes = [
             Node(node_id, self.folder / str(node_id), {name: free_port() for name in names})
             for node_id in range(1, nodes + 1)
@@ -144,9 +152,9 @@ class RealKafka:
         """All nodes' plaintext addresses."""
         return self.bootstrap("PLAINTEXT")
 
-    def bootstrap(self, protocol: str) -> str:
-        """All nodes' addresses for "PLAINTEXT", "SSL", "SASL_PLAINTEXT" or "SASL_SSL"."""
-        return ",".join(f"127.0.0.1:{node.ports[protocol]}" for node in self.nodes)
+    def bootstrap(self, listener: str) -> str:
+        """All nodes' addresses for one of the listeners: "PLAINTEXT", "SASL_SSL" ..."""
+        return ",".join(f"127.0.0.1:{node.ports[listener]}" for node in self.nodes)
 
     def node(self, node_id: int) -> Node:
         """The node with this id, counted from 1."""
@@ -311,7 +319,9 @@ class RealKafka:
             "controller.listener.names": "CONTROLLER",
             "listeners": listeners,
             "advertised.listeners": advertised,
-            "listener.security.protocol.map": ",".join(f"{p}:{p}" for p in _PROTOCOLS)
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}" for name, protocol in _LISTENERS.items()
+            )
             + ",CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": str(node.folder / "data"),
@@ -336,7 +346,7 @@ class RealKafka:
             "sasl.enabled.mechanisms": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
             "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
-            "listener.name.ssl.ssl.client.auth": "requested",
+            "listener.name.mutual_tls.ssl.client.auth": "required",
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": str(self.certificates / f"{self.keystore}.p12"),
             "ssl.keystore.password": PASSWORD,

@@ -83,6 +83,18 @@ def deserializers() -> None:
         assert_type(entered, KafkaConsumer[int, str])
 
 
+def without_parameters(consumer: KafkaConsumer) -> KafkaConsumer:
+    """A class named without parameters stands for every one of its types."""
+    assert_type(consumer, KafkaConsumer[Any, Any])
+    for record in KafkaConsumer("t", value_deserializer=decode):
+        one(record)
+    return KafkaConsumer("t", value_deserializer=lambda data: decode(data))
+
+
+def one(record: ConsumerRecord) -> None:
+    assert_type(record, ConsumerRecord[Any, Any])
+
+
 def records(record: ConsumerRecord[int, str]) -> None:
     assert_type(record._replace(offset=1), ConsumerRecord[int, str])
     assert_type(record._asdict(), dict[str, Any])
@@ -117,4 +129,6 @@ async def asyncio_consumers() -> None:
     decoded = AIOKafkaConsumer(value_deserializer=decode)
     assert_type(decoded, AIOKafkaConsumer[bytes | None, str])
     assert_type((await decoded.getone()).value, str)
+    kept: AIOKafkaConsumer = AIOKafkaConsumer(value_deserializer=decode)
+    one(await kept.getone())
     AIOKafkaConsumer(fetch_min_byte=5)  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]

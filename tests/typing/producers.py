@@ -1,5 +1,6 @@
 """What a type checker knows of producers; never run."""
 
+import json
 from collections.abc import Callable
 from typing import Any, assert_type
 
@@ -58,6 +59,33 @@ def serializers() -> None:
     assert_type(json, KafkaProducer[bytes, Any])
 
 
+def lambdas() -> None:
+    """A lambda does not say what it takes, so the producer takes anything."""
+    values = KafkaProducer(value_serializer=lambda v: json.dumps(v).encode())
+    values.send("t", {"a": 1}, key=b"k")
+    values.send("t", 5)
+    values.send_many("t", [{"a": 1}, "text", None])
+    values.send("t", {"a": 1}, key="k")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    keys = KafkaProducer(key_serializer=lambda k: k.encode())
+    keys.send("t", b"v", key="k")
+    keys.send("t", "text", key="k")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    both = KafkaProducer(key_serializer=str.encode, value_serializer=lambda v: v.encode("utf-8"))
+    both.send("t", "text", key="k")
+    both.send("t", "text", key=5)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+    KafkaProducer(value_serializer=json.dumps)  # type: ignore[arg-type] # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+def without_parameters(producer: KafkaProducer) -> KafkaProducer | None:
+    """A class named without parameters stands for every one of its types."""
+    assert_type(producer, KafkaProducer[Any, Any])
+    producer.send("t", {"a": 1}, key="k")
+    kept: KafkaProducer | None = None
+    kept = KafkaProducer(value_serializer=lambda v: json.dumps(v).encode())
+    without_parameters(kept)
+    without_parameters(KafkaProducer(value_serializer=encode))
+    return without_parameters(KafkaProducer())
+
+
 def callbacks(producer: KafkaProducer, done: Callable[[RecordMetadata], None]) -> None:
     assert_type(producer.send("t", b"v").add_callback(done), FutureRecordMetadata)
     assert_type(producer.send("t", b"v").add_errback(print, "x", sep=","), FutureRecordMetadata)
@@ -80,4 +108,9 @@ async def asynchronous() -> None:
     async with AIOKafkaProducer(value_serializer=encode) as texts:
         assert_type(texts, AIOKafkaProducer[bytes, str])
         await texts.send("t", "text")
+    async with AIOKafkaProducer(value_serializer=lambda v: json.dumps(v).encode()) as values:
+        await values.send("t", {"a": 1})
+        await values.send_and_wait("t", {"a": 1}, key=b"k")
+    kept: AIOKafkaProducer = AIOKafkaProducer(value_serializer=encode)
+    await kept.send("t", "text")
     await producer.send("t", "text")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]

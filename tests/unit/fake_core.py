@@ -47,6 +47,20 @@ class PendingRequest:
             self.callbacks.append(f)
 
 
+class ClusterMetadata:
+    """Knows these topics and their numbers of partitions."""
+
+    def __init__(self, partitions: dict[str, int], update_version: int) -> None:
+        self._partitions, self.update_version = partitions, update_version
+
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
+        return set(self._partitions)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        count = self._partitions.get(topic)
+        return None if count is None else set(range(count))
+
+
 class Client:
     """`answers[api]` is an answer, an exception, a function of the body, or a list of these."""
 
@@ -112,7 +126,7 @@ class Client:
         return [BrokerMetadata(1, "h", 1), BrokerMetadata(2, "h", 2)]
 
     def cluster(self) -> Any:
-        return self.answers["cluster"]
+        return self.answers.get("cluster", ClusterMetadata({}, 0))
 
     def api_versions(self, node: Any = "any") -> dict[str, tuple[int, int]]:
         return {"Produce": (0, 12)}

@@ -21,7 +21,7 @@ CLIENTS = pytest.mark.parametrize(
 
 A_PARTITION = "must be a TopicPartition(topic, partition), got"
 PARTITIONS = "partitions must be a list of TopicPartition(topic, partition)"
-OFFSETS = "offsets must be {TopicPartition: OffsetAndMetadata}"
+OFFSETS = "offsets must be {TopicPartition: OffsetAndMetadata or int}"
 MILLISECONDS = "timeout_ms must be a number of milliseconds"
 
 
@@ -66,6 +66,8 @@ def test_named_tuples_of_kafka_python_and_aiokafka_are_taken():
     offsets = _arguments.offsets_given({theirs("t", 0): old(5, "x")})
     assert offsets == {ZERO: OffsetAndMetadata(5, "x")}
     assert type(offsets[ZERO]) is OffsetAndMetadata
+    numbers = _arguments.offsets_given({ZERO: 5, ONE: (6, "x")})
+    assert numbers == {ZERO: OffsetAndMetadata(5), ONE: OffsetAndMetadata(6, "x")}
     for wrong in (("t", 0), other("t", 0)):
         with pytest.raises(TypeError):
             _arguments.partition_given(wrong)
@@ -261,7 +263,9 @@ def test_what_cannot_be_subscribed_to_is_named(fake, given, text):
     [
         ("x", TypeError, f"{OFFSETS}, got str 'x'"),
         ({"t": 5}, TypeError, f"{OFFSETS}, one key is str 't'"),
-        ({ZERO: 5}, TypeError, f"{OFFSETS}, that of t-0 is int 5: OffsetAndMetadata(5)"),
+        ({ZERO: True}, TypeError, f"{OFFSETS}, that of t-0 is bool True"),
+        ({ZERO: -1}, ValueError, "the offset of t-0 must not be negative, got -1"),
+        ({ZERO: (1, "a", 2)}, TypeError, f"{OFFSETS}, that of t-0 is tuple (1, 'a', 2)"),
         ({ZERO: "5"}, TypeError, f"{OFFSETS}, that of t-0 is str '5'"),
         (
             {ZERO: OffsetAndMetadata._make(["5", "", -1])},

@@ -111,6 +111,7 @@ def test_the_clients_arguments(monkeypatch):
         ["-b", "h:1", "topics", "-X", "retries=5", "list"],
         ["--bootstrap=h:1", "topics", "list", "-X", "retries=5"],
         ["-b", "far:2", "topics", "list", "-b", "h:1", "-X", "retries=5"],
+        ["-b", "broker", "topics", "list", "-b", "h:1", "-X", "retries=5"],
     ],
 )
 def test_the_brokers_may_be_named_before_and_after_the_action(monkeypatch, given):
@@ -126,6 +127,43 @@ def test_the_brokers_may_be_named_before_and_after_the_action(monkeypatch, given
     monkeypatch.setattr(topics, "run", keep)
     assert cli.main(given) == 0
     assert seen == [{"bootstrap.servers": "h:1", "retries": "5"}]
+
+
+@pytest.mark.parametrize("host", list(cli.COMMANDS))
+@pytest.mark.parametrize("option", [["-b"], ["--bootstrap"]])
+def test_a_host_may_have_the_name_of_a_command(monkeypatch, host, option):
+    from thalweg.cli import consume
+
+    seen: list[Any] = []
+
+    def keep(parsed: Any) -> int:
+        seen.append(parsed.bootstrap)
+        return 0
+
+    monkeypatch.setattr(consume, "run", keep)
+    assert cli.main([*option, host, "consume", "t"]) == 0
+    assert seen == [host]
+
+
+@pytest.mark.parametrize("arguments", [["-b"], ["-b", "consume"], ["--bootstrap", "broker"]])
+def test_a_host_alone_is_no_command(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        cli.main(arguments)
+    assert end.value.code == 2
+    assert "usage: thalweg" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        (["--port", "70000"], "port must be from 0 to 65535, got 70000"),
+        (["--port", "-1"], "port must be from 0 to 65535, got -1"),
+        (["--nodes", "100000000000"], "nodes must be from 1 to 65535, got 100000000000"),
+    ],
+)
+def test_a_broker_that_cannot_be_is_refused_in_words(arguments, problem, capsys):
+    assert cli.main(["broker", *arguments]) == 1
+    assert capsys.readouterr().err == f"thalweg broker: {problem}\n"
 
 
 def test_without_a_word_of_it_the_brokers_are_local(monkeypatch):

@@ -99,8 +99,8 @@ def test_every_default_passes_its_own_checks():
 def test_none_is_a_value_of_its_own_or_the_same_as_not_given(client):
     plain = resolve(client, {})
     for row in options_of(client).values():
-        if row.name == "bootstrap_servers":
-            continue  # refused, below
+        if row.name in ("bootstrap_servers", "enable_auto_commit"):
+            continue  # below
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = resolve(client, {row.name: None})
@@ -371,12 +371,56 @@ def test_an_option_without_effect_warns_with_the_reason():
         resolve("p", {"api_version": (2, 5)})
 
 
-@pytest.mark.parametrize("name", sorted(row.name for row in ROWS if row.ignored))
-def test_every_ignored_option_is_accepted_with_a_warning(name):
-    client = next(row for row in ROWS if row.name == name).clients[0]
+@pytest.mark.parametrize(
+    "client, name",
+    sorted((client, row.name) for row in ROWS for client in row.clients if row.is_ignored(client)),
+)
+def test_every_ignored_option_is_accepted_with_one_warning(client, name):
     with pytest.warns(IgnoredOptionWarning) as caught:
-        resolve(client, {name: "something"})  # type: ignore[arg-type]
-    assert any(str(each.message).startswith(f"{name} is accepted and") for each in caught)
+        resolve(client, {name: 3 if options_of(client)[name].kind == "int" else "decimal.Decimal"})
+    assert len(caught) == 1
+    assert str(caught[0].message).startswith(f"{name} is accepted and ignored: ")
+
+
+def test_an_option_warns_only_where_it_has_no_effect():
+    options = {
+        "max_in_flight_requests_per_connection": 3,
+        "metrics_num_samples": 3,
+        "metrics_sample_window_ms": 1000,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resolve("p", options)
+        resolve("c", {name: 3 for name in options if name.startswith("metrics")})
+    with pytest.warns(IgnoredOptionWarning) as caught:
+        resolve("a", options)
+    assert [str(each.message).split()[0] for each in caught] == list(options)
+
+
+def test_what_a_class_does_not_use_is_warned_of_by_that_class_alone():
+    given, unused = {"consumer_timeout_ms": 5}, {"consumer_timeout_ms": "because"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        resolve("c", given)
+        resolve("c", {"consumer_timeout_ms": math.inf}, "AIOKafkaConsumer", unused)
+    with pytest.warns(IgnoredOptionWarning, match="consumer_timeout_ms .* ignored: because"):
+        resolve("c", given, "AIOKafkaConsumer", unused)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"stats_cb": print, "statistics_interval_ms": 5},
+        {"stats_cb": print},
+        {"metric_reporters": [object()]},
+    ],
+)
+def test_nobody_hears_of_metrics_that_are_switched_off(given):
+    for client in ("p", "c"):
+        with pytest.warns(IgnoredOptionWarning, match="metrics_enabled is False") as caught:
+            resolve(client, {**given, "metrics_enabled": False})
+        assert len(caught) == 1
+        assert all(name in str(caught[0].message) for name in given)
 
 
 @pytest.mark.parametrize("name", sorted(row.name for row in ROWS if row.deprecated))
@@ -394,6 +438,14 @@ def test_an_option_that_cannot_be_honoured_is_refused(name):
         resolve("a", {name: None})
 
 
+def test_no_auto_commit_may_be_written_as_none():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert resolve("c", {"enable_auto_commit": None})["enable_auto_commit"] is False
+        found = resolve("c", {"enable.auto.commit": None, "group_id": "g"})
+    assert found["enable_auto_commit"] is False
+
+
 def test_the_password_of_a_key_is_refused_with_what_to_do():
     assert "openssl pkcs8" in one_problem("c", **{"ssl.key.password": "hunter2"})
 
@@ -408,6 +460,12 @@ def test_kafka_python_2s_bootstrap_timeout_is_taken():
     with pytest.warns(DeprecationWarning, match="bootstrap_timeout_ms"):
         found = resolve("p", {"api_version_auto_timeout_ms": 1234})
     assert found["bootstrap_timeout_ms"] == 1234
+    found_problems = problems("p", api_version_auto_timeout_ms="soon", acks=7)
+    assert sorted(each.split()[0] for each in found_problems) == [
+        "acks",
+        "api_version_auto_timeout_ms",
+    ]
+    assert "whole number" in found_problems[-1]
 
 
 def test_a_warning_points_at_the_users_line():
@@ -484,16 +542,46 @@ def test_a_broken_login_line_is_refused_without_being_shown():
     assert "hunter2" not in "".join(found)
 
 
+SASL = {"sasl_mechanism": "PLAIN", "sasl_plain_username": "u", "sasl_plain_password": "x"}
+
+
 @pytest.mark.parametrize(
     "given, lack",
     [
-        ({"sasl_mechanism": "PLAIN", "sasl_plain_password": "x"}, "does not authenticate"),
+        (SASL, "does not authenticate"),
+        ({"sasl_mechanism": "SCRAM-SHA-256"}, "does not authenticate"),
+        ({"sasl_mechanism": "PLAIN", "security_protocol": "SSL"}, "does not authenticate"),
+        ({"sasl_jaas_config": "nonsense"}, "does not authenticate"),
+        ({"sasl_kerberos_domain_name": "d"}, "GSSAPI is not offered"),
         ({"ssl_cafile": "ca.pem"}, "has no encryption"),
+        ({"ssl_keyfile": "key.pem"}, "has no encryption"),
+        ({"ssl_truststore_location": "trust.jks"}, "has no encryption"),
+        ({"ssl_protocol": "TLSv1.2"}, "both offered"),
     ],
 )
-def test_security_options_without_effect_are_warned_of(given, lack):
-    with pytest.warns(IgnoredOptionWarning, match=lack):
-        resolve("a", given)
+def test_security_options_without_effect_are_ignored_with_one_warning(given, lack):
+    with pytest.warns(IgnoredOptionWarning, match=lack) as caught:
+        found = resolve("a", given)
+    assert len(caught) == 1
+    assert all(name in str(caught[0].message) for name in given if name != "security_protocol")
+    assert found.core()["sasl_mechanism"] is None
+
+
+def test_problems_of_security_come_together_with_all_others():
+    found = problems(
+        "p",
+        security_protocol="SASL_SSL",
+        sasl_mechanism="ROT13",
+        ssl_keyfile="client.key",
+        sasl_oauth_token_provider=object(),
+        acks=7,
+    )
+    assert [each.split()[0] for each in found] == [
+        "sasl_oauth_token_provider",
+        "acks",
+        "ssl_keyfile",
+        "sasl_mechanism",
+    ]
 
 
 def test_a_key_needs_its_certificate():
@@ -642,8 +730,15 @@ def test_a_broker_must_answer_before_the_client_gives_up():
 
 
 def test_frames_may_be_as_large_as_a_fetch():
-    found = resolve("c", {"fetch_max_bytes": 200_000_000})
-    assert found["receive_message_max_bytes"] == 201_048_576
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = resolve("c", {"fetch_max_bytes": 200_000_000})
+        assert found["receive_message_max_bytes"] == 201_048_576
+        resolve("c", {"receive_message_max_bytes": 60_000_000})
+        resolve("a", {"receive_message_max_bytes": 1000})
+    with pytest.warns(UserWarning, match=r"receive_message_max_bytes is raised to .*53477376"):
+        found = resolve("c", {"receive_message_max_bytes": 1000})
+    assert found["receive_message_max_bytes"] == 53_477_376
 
 
 def test_a_static_member_needs_a_group_and_a_legal_name():

@@ -2,10 +2,11 @@
 
 import copy
 import pickle
+from array import array
 
 import pytest
 
-from thalweg import errors
+from thalweg import BatchMetadata, errors
 from thalweg.errors import (
     BatchSendError,
     BrokerResponseError,
@@ -71,7 +72,7 @@ def test_every_error_can_be_made_shown_pickled_copied_and_hashed(kind):
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is kind
     assert again == error
-    assert copy.copy(error) == error
+    assert copy.copy(error) == copy.deepcopy(error) == error
     assert hash(again) == hash(error)
 
 
@@ -80,6 +81,10 @@ def test_an_unknown_code_is_not_lost():
     assert issubclass(kind, UnknownError)
     assert kind.errno == 9999
     assert "9999" in str(kind("x"))
+    assert for_code(9999) is kind
+    again = pickle.loads(pickle.dumps(kind("x")))
+    assert type(again) is kind
+    assert again == copy.deepcopy(again) == kind("x")
 
 
 def test_texts_are_kafka_pythons():
@@ -146,6 +151,20 @@ def test_a_batch_error_counts_its_rows_and_shows_the_first():
     error = BatchSendError(errors=[(3, KafkaTimeoutError("late")), (4, KafkaError("x"))])
     assert str(error) == ("BatchSendError: 2 rows were not written; row 3: KafkaTimeoutError: late")
     assert [row for row, _ in error.errors] == [3, 4]
+
+
+def test_a_batch_error_is_pickled_and_copied_with_what_was_written():
+    written = BatchMetadata({TopicPartition("t", 1): (2, 5, 9)}, array("q", [5, -1, 9]).tobytes())
+    error = BatchSendError(errors=[(1, KafkaTimeoutError("late"))], metadata=written)
+    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert again == error
+        assert again.errors == [(1, KafkaTimeoutError("late"))]
+        assert again.metadata.count == 2
+        assert again.metadata.partitions == {TopicPartition("t", 1): (2, 5, 9)}
+        assert list(again.metadata.offsets) == [5, -1, 9]
+        assert len(again.metadata) == 3
+    with pytest.raises(ValueError, match="whole int64"):
+        BatchMetadata({}, b"1234567")
 
 
 def test_a_failed_commit_says_what_to_do():

@@ -165,12 +165,13 @@ def test_librdkafkas_names_are_taken(make, fake):
 
 def test_without_metrics_nobody_is_told(make, fake):
     reporter = Kept()
-    make(
-        metrics_enabled=False,
-        metric_reporters=[reporter],
-        stats_cb=print,
-        statistics_interval_ms=1,
-    )
+    with pytest.warns(IgnoredOptionWarning, match="metrics_enabled is False"):
+        make(
+            metrics_enabled=False,
+            metric_reporters=[reporter],
+            stats_cb=print,
+            statistics_interval_ms=1,
+        )
     assert fake.core.timers == []
     assert reporter.calls == []
 

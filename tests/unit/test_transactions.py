@@ -66,7 +66,7 @@ def test_offsets_go_to_the_core_as_rows(producer, args, group):
         (OFFSETS, "", ValueError),
         (OFFSETS, ConsumerGroupMetadata("g", 4), ValueError),
         ({("in", 3): OffsetAndMetadata(1)}, "g", TypeError),
-        ({TopicPartition("in", 3): 7}, "g", TypeError),
+        ({TopicPartition("in", 3): "7"}, "g", TypeError),
         ({TopicPartition("in", 3): OffsetAndMetadata(-1)}, "g", ValueError),
     ],
 )

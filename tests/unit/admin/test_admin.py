@@ -357,9 +357,13 @@ def test_partitions_are_added_in_every_form(admin):
         ({"count": 5, "assignments": [[1, 2]]}, [{"BrokerIds": [1, 2]}]),
         ({"count": 5}, None),
     ):
-        assert admin.create_partitions({"t": given})["results"][0]["error_code"] == 0
+        response = admin.create_partitions({"t": given})
+        assert response.results[0].name == response.results[0][0] == "t"
+        assert response.results[0].error_code == response.results[0][1] == 0
         topic = last(admin)[1]["Topics"][0]
         assert topic == {"Name": "t", "Count": 5, "Assignments": assignments}
+    result = {"name": "t", "error_code": 0, "error_message": None}
+    assert response.to_dict() == {"throttle_time_ms": 0, "results": [result]}
     answers(admin, CreatePartitions={"Results": [{**row, "ErrorCode": 37}]})
     with pytest.raises(InvalidPartitionsError):
         admin.create_partitions({"t": 1})
@@ -442,8 +446,16 @@ def test_leaders_are_elected_and_needless_elections_are_no_error(admin):
         ({"t": [0]}, [{"Topic": "t", "Partitions": [0]}]),
         ([ZERO, ONE], [{"Topic": "t", "Partitions": [0, 1]}]),
     ):
-        admin.elect_leaders(0, given)
+        response = admin.elect_leaders(0, given)
         assert last(admin)[1]["TopicPartitions"] == asked
+    result = response.replica_election_results[0]
+    assert (response.error_code, result.topic, result[0]) == (0, "t", "t")
+    assert result[1][0] == (0, 84, "not needed")
+    assert result.partition_result[0].error_code == result[1][0][1] == 84
+    assert response.to_dict()["replica_election_results"][0] == {
+        "topic": "t",
+        "partition_result": [{"partition_id": 0, "error_code": 84, "error_message": "not needed"}],
+    }
     answers(admin, Metadata=metadata({ZERO: 1, ONE: 1}))
     admin.perform_leader_election(0, ["t"])
     assert last(admin)[1]["TopicPartitions"] == [{"Topic": "t", "Partitions": [0, 1]}]
@@ -644,8 +656,10 @@ def test_what_is_set_for_the_whole_cluster_is_not_the_resources_own(admin):
 
 def test_brokers_options_are_asked_of_that_broker(admin):
     answers(admin, DescribeConfigs=described())
-    admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, "2")])
-    assert last(admin)[2] == 2
+    for name in ("2", 2):
+        admin.describe_configs([ConfigResource(ConfigResourceType.BROKER, name)])
+        assert last(admin)[1]["Resources"][0]["ResourceName"] == "2"
+        assert last(admin)[2] == 2
     with pytest.raises(ValueError, match="must be its node id"):
         admin.describe_configs([ConfigResource("BROKER", "second")])
 
@@ -739,8 +753,17 @@ def test_groups_are_described_with_what_their_members_said(admin):
     answers(admin, DescribeGroups={"Groups": [group]})
     found = admin.describe_groups(["g"])["g"]
     assert found["error"] is None
-    assert found["members"][0]["member_metadata"] == subscription
-    assert found["members"][0]["member_assignment"].assigned_partitions == [ZERO, ONE]
+    assert found["members"][0]["member_metadata"] == {
+        "topics": ["t"],
+        "user_data": None,
+        "owned_partitions": [{"topic": "t", "partitions": [0]}],
+        "generation_id": -1,
+        "rack_id": None,
+    }
+    assert found["members"][0]["member_assignment"] == {
+        "assigned_partitions": [{"topic": "t", "partitions": [0, 1]}],
+        "user_data": None,
+    }
     assert found["members"][1]["member_metadata"] == b"\x00"
     assert last(admin)[2] == ("coordinator", "group", "g")
     information = admin.describe_consumer_groups(["g"], group_coordinator_id=2)[0]
@@ -1034,3 +1057,25 @@ def test_it_is_made_named_and_closed(fake):
         assert admin.bootstrap_connected()
     assert admin.closed
     assert int(IsolationLevel.READ_COMMITTED) == 1
+
+
+@pytest.mark.parametrize(
+    "call, problem",
+    [
+        (lambda a: a.alter_group_offsets("g", {ZERO: "5"}), "offsets must be .*that of t-0 is str"),
+        (lambda a: a.alter_group_offsets("g", [ZERO]), "offsets must be .*got list"),
+        (lambda a: a.reset_group_offsets("g", [ZERO]), "offset_specs must be .*got list"),
+        (lambda a: a.delete_group_offsets("g", [("t",)]), r"partitions must be .*partitions\[0\]"),
+        (lambda a: a.describe_configs(["work"]), r"\[0\] is str 'work': ConfigResource\('topic'"),
+        (lambda a: a.describe_configs("work"), "config_resources must be .*got str"),
+        (lambda a: a.describe_configs(ConfigResource("topic", "t")), "got ConfigResource"),
+        (lambda a: a.alter_configs({"topic": "t"}), "config_resources must be .*got dict"),
+        (lambda a: a.reset_configs([5]), r"\[0\] is int 5$"),
+        (lambda a: a.delete_records([ZERO]), "records_to_delete must be .*got list"),
+        (lambda a: a.list_partition_offsets([ZERO]), "topic_partition_specs must be .*got list"),
+    ],
+)
+def test_a_wrong_argument_is_named_before_a_broker_is_asked(admin, call, problem):
+    with pytest.raises(TypeError, match=problem):
+        call(admin)
+    assert admin._client.requests == []

@@ -47,7 +47,7 @@ def test_loop_is_deprecated_and_must_be_the_one_that_starts_it():
 def test_nothing_works_before_start():
     async def program():
         producer = AIOKafkaProducer()
-        assert producer.closed
+        assert not producer.closed
         with pytest.raises(IllegalStateError, match="start"):
             await producer.send("t", b"v")
         with pytest.raises(IllegalStateError, match="start"):

@@ -1,12 +1,11 @@
-"""`async with producer.transaction():` and the forms of offsets, without a producer."""
+"""`async with producer.transaction():`, without a producer."""
 
 import asyncio
 
 import pytest
 
-from thalweg.aio._transactions import Transaction, offsets_given
+from thalweg.aio._transactions import Transaction
 from thalweg.errors import KafkaTimeoutError, ProducerFencedError, TransactionAbortableError
-from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 
 class Recorder:
@@ -81,15 +80,3 @@ def test_an_abort_that_fails_masks_nothing():
     raised = run(Recorder(abort=ProducerFencedError("newer")), ValueError("mine"))
     assert isinstance(raised, ValueError)
     assert "newer" in "".join(raised.__notes__)
-
-
-def test_offsets_are_taken_in_each_form():
-    where = [TopicPartition("t", index) for index in range(4)]
-    whole = OffsetAndMetadata(4, "note", 2)
-    given = {where[0]: 1, where[1]: (2, "pair"), where[2]: whole, where[3]: "5"}
-    assert offsets_given(given) == {
-        where[0]: OffsetAndMetadata(1),
-        where[1]: OffsetAndMetadata(2, "pair"),
-        where[2]: whole,
-        where[3]: "5",  # refused where all of them are checked
-    }

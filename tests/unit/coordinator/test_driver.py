@@ -189,6 +189,17 @@ def test_seeking_to_committed_offsets_that_are_not_there_is_an_error_without_a_p
 # ---------------------------------------------------------------- committing
 
 
+def test_an_offset_alone_is_committed_without_metadata(make):
+    consumer = make()
+    consumer.client.answers["OffsetCommit"] = committed()
+    consumer.commit({ZERO: 5})
+    consumer.commit({ZERO: (6, "x")})
+    consumer.commit_async({ZERO: 7})
+    rows = [body["Topics"][0]["Partitions"][0] for _, body, _ in consumer.client.requests]
+    found = [(row["CommittedOffset"], row["CommittedMetadata"]) for row in rows]
+    assert found == [(5, ""), (6, "x"), (7, "")]
+
+
 def test_a_commit_sends_positions_or_what_it_is_given(make):
     consumer = make(group_instance_id="i")
     consumer.client.answers["OffsetCommit"] = committed()
@@ -226,7 +237,7 @@ def test_a_commit_sends_positions_or_what_it_is_given(make):
 
 @pytest.mark.parametrize(
     "given, error",
-    [({("t", 0): OffsetAndMetadata(1)}, TypeError), ({ZERO: 5}, TypeError)],
+    [({("t", 0): OffsetAndMetadata(1)}, TypeError), ({ZERO: "5"}, TypeError)],
 )
 def test_a_commit_wants_structs(make, given, error):
     consumer = make()

@@ -13,10 +13,12 @@ from thalweg.coordinator.driver import _chores
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
     CommitFailedError,
+    CoordinatorLoadInProgressError,
     GroupAuthorizationFailedError,
     KafkaConnectionError,
     NotCoordinatorError,
     RebalanceInProgressError,
+    UnknownMemberIdError,
     UnknownTopicOrPartitionError,
 )
 from thalweg.structs import OffsetAndMetadata, TopicPartition
@@ -123,6 +125,18 @@ def test_a_member_joins_within_its_polls_and_is_assigned(make):
     [(_, beats, _)] = [each for each in consumer.calls if each[0] == "heartbeat"]
     assert beats.api == "Heartbeat"
     assert beats.interval_ms == consumer.config["heartbeat_interval_ms"]
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize(
+    ("given", "told"), [({}, 300_000), ({"rebalance_timeout_ms": 20_000}, 20_000)]
+)
+def test_the_group_hears_how_long_to_wait_for_a_member(make, protocol, given, told):
+    consumer = make(group_protocol=protocol, **given)
+    polled(consumer)
+    api = {"classic": "JoinGroup", "consumer": "ConsumerGroupHeartbeat"}[protocol]
+    first = next(body for each, body, _ in consumer.client.requests if each == api)
+    assert first["RebalanceTimeoutMs"] == told
 
 
 def test_a_poll_sends_what_is_to_be_asked_and_waits_for_nothing(make):
@@ -343,6 +357,72 @@ def test_offsets_that_were_asked_for_before_partitions_went_are_not_used(make):
     assert consumer.found[ZERO].offset == 7
 
 
+def tried_again_after_a_rebalance(consumer: Any, *kept: TopicPartition) -> Any:
+    """A commit of ONE is refused for a while, and a rebalance comes before the second try."""
+    consumer.client.answers["OffsetCommit"] = [
+        not_committed(CoordinatorLoadInProgressError.errno),
+        {"Topics": []},
+    ]
+    steps = consumer._driver.commit({ONE: OffsetAndMetadata(5)}, 1000)
+    wait = next(steps)
+    pause = steps.send(wait.what.result(0))
+    assert pause.what is None
+    consumer.client.answers["SyncGroup"] = synced(*kept)
+    rebalanced(consumer)
+    assert consumer.assignment() == set(kept)
+    return steps
+
+
+@pytest.mark.parametrize("kept", [(ZERO,), (ZERO, ONE)])
+def test_a_commit_is_not_tried_again_for_a_partition_that_went(make, kept):
+    """As another task polls. If it is back, another member may have had it in between."""
+    consumer = make(enable_auto_commit=False)
+    polled(consumer)
+    steps = tried_again_after_a_rebalance(consumer, *kept)
+    with pytest.raises(CommitFailedError, match=r"took t-1 away before the commit succeeded"):
+        steps.send(None)
+    assert apis(consumer).count("OffsetCommit") == 1
+
+
+def test_a_commit_is_tried_again_where_its_partition_stays_through_a_rebalance(make):
+    consumer = make(enable_auto_commit=False, partition_assignment_strategy=["cooperative-sticky"])
+    consumer.client.answers["JoinGroup"] = {**joined(), "ProtocolName": "cooperative-sticky"}
+    polled(consumer)
+    steps = tried_again_after_a_rebalance(consumer, ONE)
+    wait = steps.send(None)
+    with pytest.raises(StopIteration):
+        steps.send(wait.what.result(0))
+    assert apis(consumer).count("OffsetCommit") == 2
+
+
+def test_a_commit_that_waited_for_its_turn_is_not_sent_for_a_partition_that_went(make):
+    consumer = make(enable_auto_commit=False)
+    polled(consumer)
+    asked_at = consumer._driver.departures
+    consumer.client.answers["SyncGroup"] = synced(ZERO)
+    rebalanced(consumer)
+    with pytest.raises(CommitFailedError, match="t-1"):
+        next(consumer._driver.commit({ONE: OffsetAndMetadata(5)}, 1000, asked_at))
+    assert "OffsetCommit" not in apis(consumer)
+
+
+def test_partitions_of_ones_own_choice_are_committed_though_others_are_assigned_meanwhile(make):
+    consumer = make()
+    consumer.unsubscribe()
+    consumer.assign([ONE])
+    consumer.client.answers["OffsetCommit"] = [
+        not_committed(CoordinatorLoadInProgressError.errno),
+        {"Topics": []},
+    ]
+    steps = consumer._driver.commit({ONE: OffsetAndMetadata(5)}, 1000)
+    wait = next(steps)
+    steps.send(wait.what.result(0))
+    consumer.assign([ZERO])
+    wait = steps.send(None)
+    with pytest.raises(StopIteration):
+        steps.send(wait.what.result(0))
+
+
 def test_a_commit_outside_of_the_group_says_what_to_do(make):
     consumer = make(enable_auto_commit=False)
     polled(consumer)
@@ -376,6 +456,76 @@ def test_unsubscribing_commits_as_a_member_and_it_may_join_again(make):
 
 def closed(consumer: Any) -> None:
     consumer.close(timeout_ms=1000)
+
+
+def answer_to_leaving(consumer: Any, *answers: Any) -> None:
+    """What the group says when the member leaves: the last of these from then on."""
+    api = "LeaveGroup" if consumer.config["group_protocol"] == "classic" else _HEARTBEAT
+    good = beaten({"MemberId": "m", "MemberEpoch": -1})
+    consumer.client.answers[api] = [
+        {**good, "ErrorCode": each} if isinstance(each, int) else each for each in answers
+    ]
+
+
+_HEARTBEAT = "ConsumerGroupHeartbeat"
+_LOST = KafkaConnectionError("the connection was lost")
+_MOVED, _LOADING = NotCoordinatorError.errno, CoordinatorLoadInProgressError.errno
+
+
+@pytest.mark.parametrize("failures", [[_LOST], [_MOVED], [_LOADING], [_MOVED, _LOST, _MOVED]])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_leaving_is_tried_again_until_the_group_has_heard_it(make, protocol, failures):
+    consumer = make(group_protocol=protocol)
+    polled(consumer)
+    before = len(consumer.client.forgotten)
+    answer_to_leaving(consumer, *failures, 0)
+    consumer.close()
+    assert leaves(consumer) == len(failures) + 1
+    assert len(consumer.client.forgotten) - before == len(failures)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_leaving_is_given_up_with_a_warning_when_the_time_is_over(make, caplog, protocol):
+    consumer = make(group_protocol=protocol)
+    polled(consumer)
+    answer_to_leaving(consumer, _LOST)
+    began = time.monotonic()
+    consumer.close(timeout_ms=50)
+    assert 0.04 < time.monotonic() - began < 5
+    assert leaves(consumer) > 2
+    assert "could not tell the group that it leaves: KafkaConnectionError" in caplog.text
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_leaving_is_not_tried_again_where_the_group_does_not_know_the_member(make, protocol):
+    """The answer to the first request was lost, or the session has ended."""
+    consumer = make(group_protocol=protocol)
+    polled(consumer)
+    answer_to_leaving(consumer, UnknownMemberIdError.errno)
+    consumer.close()
+    assert leaves(consumer) == 1
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_polls_try_to_leave_again_where_a_listener_has_unsubscribed(make, protocol):
+    class Listener(ConsumerRebalanceListener):
+        def on_partitions_revoked(self, revoked): ...
+        def on_partitions_assigned(self, assigned):
+            consumer.unsubscribe()
+            answer_to_leaving(consumer, _LOST, _LOST, 0)
+
+    consumer = make(group_protocol=protocol)
+    consumer.subscribe(["t"], listener=Listener())
+    polled(consumer)
+    assert leaves(consumer) >= 1
+
+    def has_left() -> bool:
+        polled(consumer, 1)
+        return leaves(consumer) == 3
+
+    wait_until(has_left, 5)
+    polled(consumer)
+    assert leaves(consumer) == 3
 
 
 def unsubscribed(consumer: Any) -> None:

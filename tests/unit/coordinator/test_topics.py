@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.fake_core import Client
+from tests.unit.fake_core import Client, ClusterMetadata
 from thalweg.coordinator.driver import _topics
 from thalweg.coordinator.driver._topics import Topics
 from thalweg.errors import (
@@ -229,3 +229,26 @@ def test_it_goes_on_looking_after_what_no_retry_cures(world: Any) -> None:
     assert 80 <= waits[0] <= 120
     assert 320 <= waits[3] <= 480, "longer and longer, within its limit"
     assert answers(world, row("t")).names == {"t"}
+
+
+def test_a_topic_is_looked_at_again_once_the_core_knows_more_partitions(world: Any) -> None:
+    """It was deleted and created again; the core has heard of it by a fetch."""
+    world.topics.subscribe(["t", "u"], None)
+    assert answers(world, row("t"), row("u")).partitions == {"t": 1, "u": 1}
+    requests = len(world.client.requests)
+    for version in range(3):
+        world.client.answers["cluster"] = ClusterMetadata({"t": 1, "else": 9}, version)
+        assert world.topics.next_call_ms - world.now_ms <= 1000
+        world.now_ms = world.topics.next_call_ms
+        assert world.topics.poll() is None
+    assert len(world.client.requests) == requests
+    world.client.answers["cluster"] = ClusterMetadata({"t": 3}, 4)
+    world.now_ms = world.topics.next_call_ms
+    world.topics.poll()  # the broker that is asked has not heard of it yet
+    world.client.answers["Metadata"] = {"Brokers": [], "Topics": [row("t", 3), row("u")]}
+    world.now_ms = world.topics.next_call_ms
+    assert world.topics.poll().partitions == {"t": 3, "u": 1}
+    requests = len(world.client.requests)
+    world.now_ms = world.topics.next_call_ms
+    assert world.topics.poll() is None
+    assert len(world.client.requests) == requests
