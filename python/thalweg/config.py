@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 Client: TypeAlias = Literal["p", "c", "a"]
+Checks: TypeAlias = Mapping[str, Callable[[Any], object]]
 _MASK: Final = "<hidden>"
 
 
@@ -207,11 +208,19 @@ def _warn_of(row: Option, value: Any, ignored: str | None, found: Findings) -> N
         found.named.add(row.name)
 
 
+def _pass(check: Callable[[Any], object], value: Any, found: Findings) -> None:
+    try:
+        check(value)
+    except KafkaConfigurationError as wrong:
+        found.problems.extend(wrong.problems)
+
+
 def resolve(
     client: Client,
     given: Mapping[str, Any],
     called: str | None = None,
     unused: Mapping[str, str] | None = None,
+    checks: Checks | None = None,
 ) -> Config:
     """Checks, coerces and completes the options of one client.
 
@@ -220,6 +229,7 @@ def resolve(
         given: What the user gave, under any of an option's names.
         called: The class that is made, for messages; by default the synchronous one.
         unused: {option: why it has no effect on that class}.
+        checks: {option: what else its value must pass}, for options of the layers above.
 
     Returns:
         All options of that client.
@@ -241,6 +251,8 @@ def resolve(
         if name in read:
             ignored = row.ignored if row.is_ignored(client) else (unused or {}).get(name)
             _warn_of(row, values[name], ignored, found)
+            if checks and name in checks:
+                _pass(checks[name], values[name], found)
     old_timeout = read.get("api_version_auto_timeout_ms")
     if old_timeout is not None and "bootstrap_timeout_ms" not in read:
         row = options_of(client)["bootstrap_timeout_ms"]
@@ -261,6 +273,7 @@ def configured(
     called: str,
     given: Mapping[str, Any],
     unused: Mapping[str, str] | None = None,
+    checks: Checks | None = None,
 ) -> Config:
     """The checked options of a producer or consumer, with a client_id.
 
@@ -271,11 +284,12 @@ def configured(
         called: The class's name, for messages.
         given: What the user gave.
         unused: {option: why it has no effect on that class}.
+        checks: {option: what else its value must pass}.
 
     Raises:
         KafkaConfigurationError: With every problem at once.
     """
-    config = resolve(client, given, called, unused)
+    config = resolve(client, given, called, unused, checks)
     if config["client_id"] is None:
         kind = {"p": "producer", "c": "consumer"}[client]
         config["client_id"] = f"thalweg-{kind}-{_closing.next_number(kind)}"

@@ -79,7 +79,7 @@ def test_from_config_takes_a_mapping_and_topics(fake):
 @pytest.mark.parametrize(
     "strategy, problem",
     [
-        ("rang", "has no assignor 'rang'"),
+        ("rang", "names 'rang', which is no assignor"),
         (["range", "no.such.Class"], "cannot be imported"),
         ([3], "no AbstractPartitionAssignor"),
         ([], "is empty"),
@@ -89,6 +89,16 @@ def test_from_config_takes_a_mapping_and_topics(fake):
 def test_assignors_are_checked_with_and_without_a_group(fake, group_id, strategy, problem):
     with pytest.raises(KafkaConfigurationError, match=problem):
         fake.consumer.KafkaConsumer(group_id=group_id, partition_assignment_strategy=strategy)
+
+
+def test_a_wrong_assignor_is_told_with_all_other_problems(fake):
+    with pytest.raises(KafkaConfigurationError) as caught:
+        fake.consumer.KafkaConsumer(
+            fetch_min_bytes=-1, partition_assignment_strategy=["rang", "cooperativ"], linger=1
+        )
+    listed = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 4
+    assert all(each in listed for each in ("fetch_min_bytes", "'rang'", "'cooperativ'", "'linger'"))
 
 
 def test_assign_takes_partitions_only(consumer):

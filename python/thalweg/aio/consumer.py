@@ -40,7 +40,7 @@ from thalweg.aio import _completions
 from thalweg.aio._consumer_offsets import ConsumerOffsets
 from thalweg.aio._waits import awaited, begun
 from thalweg.config import Config, configured
-from thalweg.coordinator.driver import Driver
+from thalweg.coordinator.driver import CHECKS, Driver
 from thalweg.coordinator.listener import (
     AsyncConsumerRebalanceListener,
     ConsumerRebalanceListener,
@@ -190,7 +190,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             self._tasks = set()
             self._committing = asyncio.Lock()
             self._pid = os.getpid()
-            self.config = configured("c", "AIOKafkaConsumer", configs, _UNUSED)
+            self.config = configured("c", "AIOKafkaConsumer", configs, _UNUSED, CHECKS)
             self._consumer = _core.Consumer()
             # The core keeps the driver: what that keeps must not lead back here.
             spawn = functools.partial(_spawn, weakref.ref(self))

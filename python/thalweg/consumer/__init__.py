@@ -29,7 +29,7 @@ from thalweg._arguments import constructor_topics, partitions_given, shown
 from thalweg._consumer_offsets import ConsumerOffsets, alone
 from thalweg._core import ConsumerRecord
 from thalweg.config import Config, configured, options_of
-from thalweg.coordinator.driver import Driver, run
+from thalweg.coordinator.driver import CHECKS, Driver, run
 from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
 from thalweg.serializer import Deserializer
 from thalweg.structs import TopicPartition
@@ -131,7 +131,7 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
     def _start(self, topics: tuple[str, ...], given: Mapping[str, Any]) -> None:
         names = constructor_topics("KafkaConsumer", topics)
-        self.config = config = configured("c", "KafkaConsumer", given)
+        self.config = config = configured("c", "KafkaConsumer", given, checks=CHECKS)
         _logging.refresh()
         self._driver = Driver(self, config)
         self._open(config.core(), _consuming.Hooks(config, self._driver.before_poll))

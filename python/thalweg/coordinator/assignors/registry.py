@@ -47,7 +47,9 @@ def by_name(name: str) -> AbstractPartitionAssignor:
     module, _, attribute = name.rpartition(".")
     if not module:
         known = ", ".join(map(repr, _BUILT_IN))
-        raise _wrong(f"has no assignor {name!r} to name; there are {known}")
+        raise _wrong(
+            f"names {name!r}, which is no assignor: give one of {known}, or a class's path"
+        )
     try:
         return _checked(getattr(importlib.import_module(module), attribute))
     except (ImportError, AttributeError) as wrong:
@@ -61,16 +63,24 @@ def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
         strategy: Names, classes and instances.
 
     Raises:
-        KafkaConfigurationError: If one is no assignor, or two have the same name, or all are
-            missing.
+        KafkaConfigurationError: If some are no assignors, which are all named, or two have the
+            same name, or all are missing.
     """
-    found = tuple(by_name(each) if isinstance(each, str) else _checked(each) for each in strategy)
+    found: list[AbstractPartitionAssignor] = []
+    problems: list[str] = []
+    for each in strategy:
+        try:
+            found.append(by_name(each) if isinstance(each, str) else _checked(each))
+        except KafkaConfigurationError as wrong:
+            problems.extend(wrong.problems)
+    if problems:
+        raise KafkaConfigurationError("; ".join(problems), problems=problems)
     names = [each.name for each in found]
     if not found:
         raise _wrong("is empty: a member needs at least one assignor")
     if len(set(names)) < len(names):
         raise _wrong(f"has two assignors of one name: {', '.join(names)}")
-    return found
+    return tuple(found)
 
 
 def _checked(given: Any) -> AbstractPartitionAssignor:

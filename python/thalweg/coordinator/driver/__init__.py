@@ -46,9 +46,12 @@ from thalweg.structs import (
     TopicPartition,
 )
 
-__all__ = ["CoreCall", "Driver", "Wait", "Waiting", "run"]
+__all__ = ["CHECKS", "CoreCall", "Driver", "Wait", "Waiting", "run"]
 
 log = logging.getLogger("thalweg.coordinator")
+
+# What the configuration alone can't judge, for `config.configured`.
+CHECKS: Final = {"partition_assignment_strategy": chosen_assignors}
 
 _ONE_WAY: Final = (
     "You must choose only one way to configure your consumer: (1) subscribe to specific topics by"
@@ -79,7 +82,7 @@ class Driver:
         self._consumer = weakref.proxy(consumer)
         self._config = config
         # With or without a group, as in Java: what is wrong with an option is told at the start.
-        self._assignors = chosen_assignors(config)
+        self._assignors = chosen_assignors(config["partition_assignment_strategy"])
         self._assigned_by_user = False
         self._listener: Listener | None = None
         self._spawn = spawn

@@ -1,7 +1,7 @@
 """The state machine of a consumer's membership, made out of its options."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from thalweg._uuids import random_base64
@@ -17,13 +17,16 @@ Member = ClassicMember | ConsumerMember
 _FIELDS = MemberSettings.__dataclass_fields__
 
 
-def chosen_assignors(config: Mapping[str, Any]) -> tuple[AbstractPartitionAssignor, ...]:
+def chosen_assignors(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
     """The assignors of a classic member, checked as its options are.
 
+    Args:
+        strategy: What `partition_assignment_strategy` holds.
+
     Raises:
-        KafkaConfigurationError: If `partition_assignment_strategy` makes no sense.
+        KafkaConfigurationError: If it makes no sense.
     """
-    assignors = resolved(config["partition_assignment_strategy"])
+    assignors = resolved(strategy)
     common_protocol(assignors)
     return assignors
 
