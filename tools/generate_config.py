@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "python"))
 
-from thalweg._options import CLIENTS, ROWS, Option  # noqa: E402
+from thalweg._options import CLIENTS, GROUPS, ROWS, Option  # noqa: E402
 
 TYPES = ROOT / "python/thalweg/_config_types.py"
 PAGE = ROOT / "docs/configuration.md"
@@ -39,15 +39,6 @@ CORE_TYPES = {
     "retries": "int",
     "socket_options": "list[tuple[int, int, int]]",
 }
-SECTIONS = (
-    ("Connections and metadata", "pca", "bootstrap_servers"),
-    ("Security", "pca", "security_protocol"),
-    ("Producers", "p", "key_serializer"),
-    ("Consumers", "c", "group_id"),
-    ("Interceptors and metrics", "pc", "interceptor_classes"),
-    ("Accepted without effect, or refused", "pca", "api_version"),
-)
-
 # The part of the page that is written by hand: before and after the tables.
 PAGE_BEGIN = """\
 # Options
@@ -213,20 +204,21 @@ def notes(row: Option) -> str:
 def render_page() -> str:
     """The whole of docs/configuration.md."""
     lines = PAGE_BEGIN.splitlines()
-    starts = [first for _, _, first in SECTIONS]
-    title = dict(zip(starts, (name for name, _, _ in SECTIONS), strict=True))
-    for row in ROWS:
-        if row.name in title:
-            lines += ["", f"## {title[row.name]}", ""]
-            lines += [
-                "| option | for | default | Kafka's name, aliases | meaning |",
-                "|---|---|---|---|---|",
-            ]
-        other = [f"`{name}`" for name in (row.dotted, *row.aliases) if name and name != row.name]
-        lines.append(
-            f"| `{row.name}` | {row.clients.upper()} | {shown(row.default)} |"
-            f" {', '.join(other)} | {notes(row)} |"
-        )
+    for title, rows in GROUPS:
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            "| option | for | default | Kafka's name, aliases | meaning |",
+            "|---|---|---|---|---|",
+        ]
+        for row in rows:
+            names = (row.dotted, *row.aliases)
+            other = [f"`{name}`" for name in names if name and name != row.name]
+            lines.append(
+                f"| `{row.name}` | {row.clients.upper()} | {shown(row.default)} |"
+                f" {', '.join(other)} | {notes(row)} |"
+            )
     return "\n".join([*lines, "", PAGE_END])
 
 

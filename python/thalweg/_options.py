@@ -3,6 +3,7 @@
     ROWS ──> config.py          checks and coerces what the user gave
          ──> _config_types.py   TypedDicts (tools/generate_config.py)
          ──> docs/configuration.md
+         ──> _option_help.py    what `help()` lists
 
 A row is an option of the clients whose letters it carries (p producer, c consumer, a admin).
 Its Kafka name is its own with dots, unless `kafka` says otherwise (None: Kafka has no such
@@ -215,7 +216,7 @@ _CONNECTION: tuple[Option, ...] = (
         "socket_connection_setup_timeout_max_ms",
         30000,
         "pca",
-        "Greatest value of the former.",
+        "Upper limit of socket_connection_setup_timeout_ms as it doubles.",
     ),
     Option(
         name="max_in_flight_requests_per_connection",
@@ -711,7 +712,7 @@ _CONSUMER: tuple[Option, ...] = (
         "auto_commit_interval_ms",
         5000,
         "c",
-        "How often it does.",
+        "How often poll() commits positions by itself, with enable_auto_commit.",
         high=INT32_MAX,
         core=False,
     ),
@@ -748,14 +749,15 @@ _CONSUMER: tuple[Option, ...] = (
         "fetch_min_bytes",
         1,
         "c",
-        "A broker answers a fetch once it has so much, or after fetch_max_wait_ms.",
+        "How many bytes a broker waits for before it answers a fetch, for at most"
+        " fetch_max_wait_ms.",
         high=INT32_MAX,
     ),
     _ms(
         "fetch_max_wait_ms",
         500,
         "c",
-        "See fetch_min_bytes.",
+        "How long a broker waits for fetch_min_bytes before it answers a fetch.",
         high=INT32_MAX,
         aliases=("fetch.wait.max.ms",),
     ),
@@ -771,7 +773,8 @@ _CONSUMER: tuple[Option, ...] = (
         "max_partition_fetch_bytes",
         1048576,
         "c",
-        "The same for one partition.",
+        "Most that a broker puts into one fetch for one partition; a first batch larger than"
+        " that is still sent.",
         high=INT32_MAX,
         aliases=("fetch.message.max.bytes",),
     ),
@@ -927,7 +930,7 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_num_samples",
         2,
         "pca",
-        "Windows of time over which averages and rates are taken.",
+        "How many windows of time averages and rates are taken over.",
         low=1,
         high=1000,
         ignored=_NO_METRICS,
@@ -937,7 +940,7 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_sample_window_ms",
         30000,
         "pca",
-        "How long such a window is.",
+        "How long each of the metrics_num_samples windows is.",
         low=1,
         ignored=_NO_METRICS,
         ignored_by="a",
@@ -1044,14 +1047,16 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
     ),
 )
 
-ROWS: tuple[Option, ...] = (
-    *_CONNECTION,
-    *_SECURITY,
-    *_PRODUCER,
-    *_CONSUMER,
-    *_HOOKS,
-    *_WITHOUT_EFFECT,
+# The table in the groups in which the reference page and `help()` list it.
+GROUPS: Final[tuple[tuple[str, tuple[Option, ...]], ...]] = (
+    ("Connections and metadata", _CONNECTION),
+    ("Security", _SECURITY),
+    ("Producers", _PRODUCER),
+    ("Consumers", _CONSUMER),
+    ("Interceptors and metrics", _HOOKS),
+    ("Accepted without effect, or refused", _WITHOUT_EFFECT),
 )
+ROWS: Final[tuple[Option, ...]] = tuple(row for _, rows in GROUPS for row in rows)
 
 CLIENTS: Final = {"p": "KafkaProducer", "c": "KafkaConsumer", "a": "KafkaAdminClient"}
 UNLIMITED: Final = inf

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from thalweg import _closing, _core, _logging
 from thalweg._arguments import keywords_only
+from thalweg._option_help import options_listed
 from thalweg.admin.acls import AclRequests
 from thalweg.admin.cluster import ClusterRequests
 from thalweg.admin.configs import ConfigRequests
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["KafkaAdminClient"]
 
 
+@options_listed("a")
 class KafkaAdminClient(
     AclRequests,
     ClusterRequests,

@@ -36,6 +36,7 @@ from thalweg._arguments import (
     shown,
 )
 from thalweg._core import ConsumerRecord
+from thalweg._option_help import options_listed
 from thalweg.aio import _completions
 from thalweg.aio._consumer_offsets import ConsumerOffsets
 from thalweg.aio._waits import awaited, begun
@@ -103,6 +104,7 @@ class _NotStarted:
         raise IllegalStateError("the consumer was not started: await its start() first")
 
 
+@options_listed("c", _UNUSED)
 class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     """Reads records of topics or partitions in the event loop that it was started in.
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, overload
 from thalweg import _closing, _core, _logging, _transactions, metrics
 from thalweg._arguments import duration_given, keywords_only
 from thalweg._core import BatchMetadata, RecordFuture
+from thalweg._option_help import options_listed
 from thalweg._producing import Hooks, close_steps, records_failed, watched
 from thalweg.aio import _completions
 from thalweg.aio._transactions import Transaction
@@ -53,6 +54,7 @@ __all__ = ["AIOKafkaProducer", "BatchMetadata", "RecordFuture", "RecordMetadata"
 log = logging.getLogger("thalweg.producer")
 
 
+@options_listed("p")
 class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     """Sends records to topics from the event loop that it was started in.
 

@@ -28,6 +28,7 @@ from thalweg import _closing, _consuming, _logging, metrics
 from thalweg._arguments import constructor_topics, partitions_given, shown
 from thalweg._consumer_offsets import ConsumerOffsets, alone
 from thalweg._core import ConsumerRecord
+from thalweg._option_help import options_listed
 from thalweg.config import Config, configured, options_of
 from thalweg.coordinator.driver import CHECKS, Driver, run
 from thalweg.coordinator.listener import AsyncConsumerRebalanceListener, ConsumerRebalanceListener
@@ -57,6 +58,7 @@ __all__ = [
 ]
 
 
+@options_listed("c")
 class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     """Reads records of topics or partitions (`consumer.KafkaConsumer`).
 

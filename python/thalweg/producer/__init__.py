@@ -22,6 +22,7 @@ from thalweg._core import (
     FutureBatchMetadata,
     FutureRecordMetadata,
 )
+from thalweg._option_help import options_listed
 from thalweg._producing import Hooks, close_steps, records_failed, watched
 from thalweg.config import Config, configured, options_of
 from thalweg.serializer import Serializer
@@ -52,6 +53,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 
+@options_listed("p")
 class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     """Sends records to topics; may be shared by threads (`producer.KafkaProducer`).
 
