@@ -68,11 +68,12 @@ _LISTENERS = {
 
 @dataclass
 class Node:
-    """One broker: where it lies, where it listens, the process it is while it runs."""
+    """One broker: where it lies, where it listens, what it tells clients instead, its process."""
 
     node_id: int
     folder: Path
     ports: dict[str, int]
+    advertised: dict[str, int]
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -105,6 +106,7 @@ class RealKafka:
         heap: of each JVM.
         jvm_options: for each broker's JVM.
         keystore: which of the certificates the brokers show.
+        proxied: adds a listener that clients reach by a proxy (`tests.support.proxy`).
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class RealKafka:
         heap: str = "1g",
         jvm_options: Sequence[str] = java.SHORT_LIVED,
         keystore: str = "server",
+        proxied: bool = False,
     ) -> None:
         self.version = version
         self.secure = secure
@@ -125,9 +128,15 @@ class RealKafka:
         self.jvm_options = jvm_options
         self.keystore = keystore
         self.folder = Path(tempfile.mkdtemp(prefix=f"kafka-{version}-"))
-        names = ["CONTROLLER", *(_LISTENERS if secure else ["PLAINTEXT"])]
+        proxied_names = ["PROXIED"] if proxied else []
+        names = ["CONTROLLER", *(_LISTENERS if secure else ["PLAINTEXT"]), *proxied_names]
         self.nodes = [
-            Node(node_id, self.folder / str(node_id), {name: free_port() for name in names})
+            Node(
+                node_id,
+                self.folder / str(node_id),
+                {name: free_port() for name in names},
+                {name: free_port() for name in proxied_names},
+            )
             for node_id in range(1, nodes + 1)
         ]
         self.cluster_id = _cluster_id()
@@ -305,8 +314,9 @@ class RealKafka:
 
     def _properties(self, node: Node) -> dict[str, str]:
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items())
+        told = node.ports | node.advertised
         advertised = ",".join(
-            part for part in listeners.split(",") if not part.startswith("CONTROLLER")
+            f"{name}://127.0.0.1:{port}" for name, port in told.items() if name != "CONTROLLER"
         )
         voters = ",".join(f"{n.node_id}@127.0.0.1:{n.ports['CONTROLLER']}" for n in self.nodes)
         copies = str(min(3, len(self.nodes)))
@@ -322,7 +332,7 @@ class RealKafka:
             "listener.security.protocol.map": ",".join(
                 f"{name}:{protocol}" for name, protocol in _LISTENERS.items()
             )
-            + ",CONTROLLER:PLAINTEXT",
+            + ",CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "log.dirs": str(node.folder / "data"),
             "offsets.topic.replication.factor": copies,

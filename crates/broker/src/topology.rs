@@ -290,6 +290,10 @@ impl Topology {
             if !self.is_live(partition.leader) {
                 let leader = self.elect(&partition.replicas);
                 if leader != partition.leader {
+                    if partition.leader == NO_LEADER {
+                        // All nodes were away.
+                        partition.producers.restart();
+                    }
                     lead(partition, leader);
                 }
             }

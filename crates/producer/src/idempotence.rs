@@ -15,8 +15,12 @@
 //!
 //! Each partition counts its epochs by itself: a broker's state is per partition, so a gap in one
 //! concerns no other. A batch is given a new number only if it is certainly not in the log: each of
-//! its tries was refused, or it lies behind a gap, which the broker lets nothing pass. One that may
-//! be there under its old number fails, saying so.
+//! its tries was refused, or it lies behind a gap, which the broker lets nothing pass. Whether one
+//! that may be there is there, `sender/search.rs` finds out. If nobody can tell any more, because the
+//! broker has forgotten the producer, the batch fails with an error that says so.
+//!
+//! Another leader may know less of the producer than the one before. So it is first given what the
+//! old leader left unanswered, and its first new batch goes alone.
 //!
 //! A transactional producer gets its epochs from the coordinator, one for all partitions. There a gap
 //! costs the transaction: it is aborted, and the next epoch starts every partition again from 0.
@@ -76,6 +80,8 @@ pub(crate) struct Sequences {
     /// The sequence after it.
     acknowledged: i32,
     acknowledged_at: Option<Instant>,
+    /// The newest batch that was given up with its outcome unknown.
+    lost: Option<Order>,
     continuity: Continuity,
 }
 
@@ -132,7 +138,8 @@ impl Sequences {
         self.numbered > 0
     }
 
-    /// A batch behind this one was acknowledged, so this one is in the log as well.
+    /// A batch behind this one was acknowledged, so this one is in the log as well: unless all its
+    /// tries were refused.
     pub(crate) fn is_proven(&self, order: Order) -> bool {
         self.acknowledged_order.is_some_and(|newest| order < newest)
     }
@@ -160,8 +167,19 @@ impl Sequences {
         }
     }
 
+    /// Another broker leads: it may know less than the one before.
+    pub(crate) fn meet_broker(&mut self) {
+        self.acknowledged_at = None;
+    }
+
+    /// A batch behind this one was given up, and is possibly the last one in the log.
+    pub(crate) fn has_lost_behind(&self, order: Order) -> bool {
+        self.lost.is_some_and(|lost| lost > order)
+    }
+
     /// A numbered batch was given up; its outcome is unknown.
-    pub(crate) fn lose(&mut self) {
+    pub(crate) fn lose(&mut self, order: Order) {
+        self.lost = self.lost.max(Some(order));
         if self.continuity == Continuity::Whole {
             self.continuity = Continuity::Unresolved;
         }
@@ -335,7 +353,7 @@ mod tests {
         let mut sequences = Sequences::default();
         sequences.assign(PRODUCER, 3);
         let second = sequences.assign(PRODUCER, 4);
-        sequences.lose();
+        sequences.lose(order(0));
         assert_eq!(sequences.continuity(), Continuity::Unresolved);
         sequences.acknowledge(second, 4, order(1), start());
         sequences.resolve();
@@ -348,7 +366,7 @@ mod tests {
         let first = sequences.assign(PRODUCER, 3);
         sequences.acknowledge(first, 3, order(0), start());
         sequences.assign(PRODUCER, 4);
-        sequences.lose();
+        sequences.lose(order(0));
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Gap);
         assert_eq!(sequences.bump(), None);
@@ -371,7 +389,7 @@ mod tests {
         sequences.acknowledge(second, 4, order(1), start());
         assert!(sequences.is_proven(order(0)) && !sequences.is_proven(order(1)));
         sequences.acknowledge(first, 3, order(0), start());
-        sequences.lose();
+        sequences.lose(order(0));
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Whole);
     }

@@ -98,6 +98,13 @@ impl ProducerStates {
         }
     }
 
+    /// The broker restarts: Kafka's snapshot of producers holds the last batch of each.
+    pub(crate) fn restart(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.batches.drain(..entry.batches.len().saturating_sub(1));
+        }
+    }
+
     /// Whether the producer has begun a transaction here that no marker has ended.
     pub(crate) fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
         let entry = self.entries.get(&producer_id);

@@ -52,6 +52,28 @@ fn a_batch_sent_again_is_written_once_and_answered_with_its_first_offset() {
 }
 
 #[test]
+fn a_restart_leaves_the_last_batch_of_each_producer() {
+    // As Kafka's: its snapshot holds no more.
+    let mut bench = Bench::new(1);
+    bench.create("t", 1, &[]);
+    let send = |bench: &mut Bench, first| {
+        let answer = bench.produce("t", 0, sequenced(7, first, 3));
+        (code(&answer), answer.base_offset)
+    };
+    for first in [0, 3, 6] {
+        send(&mut bench, first);
+    }
+    bench.core.stop_node(1, bench.now).unwrap();
+    bench.core.start_node(1, bench.now).unwrap();
+    for first in [0, 3] {
+        let refused = send(&mut bench, first);
+        assert_eq!(refused, (ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER, -1));
+    }
+    assert_eq!(send(&mut bench, 6), (ErrorCode::NONE, 6));
+    assert_eq!(send(&mut bench, 9), (ErrorCode::NONE, 9));
+}
+
+#[test]
 fn every_idempotent_producer_gets_an_id_of_its_own() {
     let mut bench = Bench::new(1);
     let request = InitProducerIdRequest {

@@ -53,6 +53,8 @@ pub(crate) struct ProducerBatch {
     /// A piece of a batch that was possibly written as a whole: a broker that has it would not know
     /// the piece for a duplicate.
     pub(crate) split_in_doubt: bool,
+    /// In a search for what the leader has: the leader refused this one.
+    pub(crate) ruled_out: bool,
     /// Its outcome was told already; only the order of the partition still needs it.
     pub(crate) abandoned: bool,
     /// Connection, leader epoch and topic id of the last try.
@@ -88,6 +90,7 @@ impl ProducerBatch {
             retry_at: None,
             maybe_written: false,
             split_in_doubt: false,
+            ruled_out: false,
             abandoned: false,
             sent_to: None,
             sent_epoch: -1,

@@ -97,8 +97,8 @@ impl Sender {
     fn take(&mut self, index: usize) -> Option<ProducerBatch> {
         let compresses = self.compresses();
         let slot = &mut self.slots[index];
-        let mut batch = if let Some(batch) = slot.retry.pop_front() {
-            batch
+        let mut batch = if let Some(at) = slot.next_retry() {
+            slot.retry.remove(at)?
         } else if slot
             .prepared
             .front()

@@ -24,6 +24,7 @@ mod outlets;
 mod producer_id;
 mod request;
 mod response;
+mod search;
 mod slot;
 mod timers;
 mod transactional;
@@ -220,10 +221,13 @@ impl Sender {
         let slot = &mut self.slots[index];
         let metadata = cluster.metadata();
         let leader = metadata.leader(slot.topic.name(), slot.partition);
-        if let Some(node) = leader.filter(|_| leader != slot.leader) {
-            slot.half = self.outlets.deal(node);
+        match leader {
+            Some(node) if leader != slot.leader => {
+                slot.half = self.outlets.deal(node);
+                slot.follow_leader(node);
+            }
+            _ => slot.leader = leader,
         }
-        slot.leader = leader;
         let Some(topic) = metadata.topic(slot.topic.name()) else {
             return;
         };
@@ -266,7 +270,7 @@ impl Sender {
         self.outcomes
             .expire(slot, self.nodes.error(slot.leader), now);
         if self.producer_id.is_enabled() {
-            self.outcomes.settle_proven(slot);
+            slot.conclude_search();
             if self.transactions.is_some() {
                 self.keep_in_transaction(index);
             } else if slot.in_flight.is_empty() {

@@ -120,7 +120,7 @@ impl Outcomes {
             batch.abandoned = true;
             let error = self.too_old(batch, true, unreachable);
             self.fail(batch, error);
-            slot.sequences.lose();
+            slot.sequences.lose(batch.order);
         }
         while slot
             .retry
@@ -170,16 +170,15 @@ impl Outcomes {
         }
     }
 
-    /// Ends the wait for answers that no longer matter.
-    pub(crate) fn settle_proven(&self, slot: &mut Slot) {
-        while let Some(batch) = slot.take_proven() {
-            if !batch.abandoned {
-                let unknown = Written {
-                    base_offset: -1,
-                    log_append_time_ms: None,
-                };
-                self.succeed(&batch, unknown);
-            }
+    /// The leader has acknowledged a batch behind these: they are written, at an offset that it did
+    /// not say.
+    pub(crate) fn succeed_unseen(&self, batches: &[ProducerBatch]) {
+        for batch in batches {
+            let unknown = Written {
+                base_offset: -1,
+                log_append_time_ms: None,
+            };
+            self.succeed(batch, unknown);
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Drained {
 pub(crate) struct Sent {
     pub(crate) slot: usize,
     pub(crate) order: Order,
+    /// Which try of the batch this is.
+    pub(crate) attempt: u32,
     partition: i32,
 }
 
@@ -122,6 +124,7 @@ impl InFlightRequest {
                     .map(|one| Sent {
                         slot: one.slot,
                         order: one.batch.order,
+                        attempt: one.batch.attempts + 1,
                         partition: one.partition,
                     })
                     .collect(),

@@ -3,9 +3,10 @@
 //! | answer | what happens |
 //! |---|---|
 //! | none, `DUPLICATE_SEQUENCE_NUMBER` | written |
-//! | none to it, but to one behind it | written: a broker takes none that skips one |
 //! | too large, several records | split, both halves tried again |
-//! | out of order, unknown producer | tried again; if it is the oldest batch there is a gap |
+//! | out of order | waits for those before it; if it is the oldest, it is not written: there is a gap |
+//! | out of order, and possibly written | written if one behind it is; else the leader is searched |
+//! | unknown producer | if it is the oldest there is a gap; possibly written, it fails |
 //! | out of order, in a transaction | if it is the oldest batch it fails, and the transaction with it |
 //! | retriable | tried again after a backoff, at once if there is a new leader |
 //! | no answer | as retriable, but it may have been written |
@@ -86,11 +87,12 @@ impl Sender {
                 self.written(sent, told, now);
                 continue;
             }
+            self.failed(sent, Trouble::from(told), now);
             if code.is_invalid_metadata() {
                 // A leader named in the answer is as good as fresh metadata (KIP-951).
                 stale |= !self.learn_leader(sent.slot, told, &answer, cluster);
+                self.reconsider(sent.slot, now);
             }
-            self.failed(sent, Trouble::from(told), now);
         }
         if stale {
             cluster.request_update();
@@ -100,7 +102,7 @@ impl Sender {
     /// acks=0: the request's last byte was handed to the socket.
     fn handed_over(&mut self, request: &InFlightRequest, now: Instant) {
         for sent in request.batches() {
-            if let Some(batch) = self.slots[sent.slot].take_in_flight(sent.order) {
+            if let Some(batch) = self.slots[sent.slot].take_in_flight(sent) {
                 if !batch.abandoned {
                     self.outcomes.succeed(
                         &batch,
@@ -123,12 +125,16 @@ impl Sender {
 
     fn written(&mut self, sent: Sent, told: &PartitionProduceResponse, now: Instant) {
         let slot = &mut self.slots[sent.slot];
-        let Some(batch) = slot.take_in_flight(sent.order) else {
+        let Some(batch) = slot.take_in_flight(sent) else {
             return;
         };
         if let Some(sequence) = batch.sequence {
             slot.sequences
                 .acknowledge(sequence, batch.records, sent.order, now);
+        }
+        if slot.is_searching() {
+            let before = slot.found(sent.order);
+            self.outcomes.succeed_unseen(&before);
         }
         if !batch.abandoned {
             // A duplicate of a batch that the broker no longer remembers has no offset.
@@ -177,13 +183,21 @@ impl Sender {
 
     /// One batch of a request failed.
     fn failed(&mut self, sent: Sent, trouble: Trouble, now: Instant) {
-        let Some(mut batch) = self.slots[sent.slot].take_in_flight(sent.order) else {
+        let slot = &mut self.slots[sent.slot];
+        let Some(mut batch) = slot.take_in_flight(sent) else {
             return;
         };
-        let behind_gap = self.slots[sent.slot].is_behind_gap(sent.order);
-        batch.maybe_written |= trouble.maybe_written && !behind_gap;
+        batch.maybe_written |= trouble.maybe_written && !slot.is_behind_gap(sent.order);
         batch.last_error = Some(Arc::clone(&trouble.reason));
-        if batch.abandoned {
+        let refused_for_place = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
+        if batch.abandoned || !refused_for_place {
+            slot.cancel_search();
+        }
+        let is_proven = batch.maybe_written && slot.sequences.is_proven(sent.order);
+        if refused_for_place && is_proven && !batch.abandoned {
+            // The broker took one behind it, and remembers only that one since it was restarted.
+            self.outcomes.succeed_unseen(std::slice::from_ref(&batch));
+        } else if batch.abandoned {
             self.slots[sent.slot].give_up(&batch);
         } else if is_too_large(trouble.code) && batch.records > 1 {
             self.split(sent.slot, &batch, now);
@@ -219,16 +233,16 @@ impl Sender {
             // Something of this transaction is not where it should be: it can only be aborted.
             return false;
         }
-        if lost_place && slot.is_oldest(batch.order) {
-            // Nothing before it is open any more, so the broker lacks what it should have. One that
-            // remembers the producer would have told a duplicate: the batch is not there. Should an
-            // earlier try of it still arrive, the next epoch fences it. One that has forgotten the
-            // producer cannot tell, and none can of a piece.
-            batch.maybe_written &= unknown_producer || batch.split_in_doubt;
-            if batch.maybe_written {
-                slot.sequences.break_off();
-            } else {
+        if lost_place && slot.is_searching() {
+            batch.ruled_out = true;
+        } else if lost_place && slot.is_oldest(batch.order) {
+            // Nothing before it is open any more, so the log does not end where it should. Should an
+            // earlier try still arrive, the next epoch fences it.
+            if !batch.maybe_written {
                 slot.break_off(batch.order);
+            } else if unknown_producer || !slot.start_search(batch) {
+                // Nobody can tell any more whether it is written.
+                slot.sequences.break_off();
             }
         }
         lost_place || trouble.retriable
@@ -290,7 +304,7 @@ impl Slot {
     pub(super) fn give_up(&mut self, batch: &ProducerBatch) {
         match batch.sequence {
             None => {}
-            Some(_) if batch.maybe_written => self.sequences.lose(),
+            Some(_) if batch.maybe_written => self.sequences.lose(batch.order),
             Some(_) => self.break_off(batch.order),
         }
     }

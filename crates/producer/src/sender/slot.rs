@@ -17,6 +17,7 @@ use crate::partition_queue::Front;
 use crate::partition_table::PartitionEntry;
 use crate::sender::batch::{Order, ProducerBatch};
 use crate::sender::outlets::{Half, Outlet};
+use crate::sender::request::Sent;
 use crate::sender::timers::REASONS;
 use crate::sync::lock;
 use crate::topic::TopicEntry;
@@ -93,6 +94,8 @@ pub(crate) struct Slot {
     pub(crate) retry: VecDeque<ProducerBatch>,
     pub(crate) in_flight: VecDeque<ProducerBatch>,
     pub(crate) sequences: Sequences,
+    /// See `search.rs`.
+    pub(crate) searching: bool,
     /// Where the gap is, if there is one: the log has no batch from here on.
     pub(crate) broken_at: Option<Order>,
     pub(crate) ring: Option<RingPlace>,
@@ -112,6 +115,7 @@ impl Slot {
             retry: VecDeque::new(),
             in_flight: VecDeque::new(),
             sequences: Sequences::default(),
+            searching: false,
             broken_at: None,
             ring: None,
             timers: [None; REASONS],
@@ -135,6 +139,7 @@ impl Slot {
     /// The batch `at` is certainly not in the log. Nor is any behind it, whatever became of their
     /// tries: a broker that knows the producer refuses what skips a batch.
     pub(crate) fn break_off(&mut self, at: Order) {
+        self.cancel_search();
         let at = self.broken_at.map_or(at, |known| known.min(at));
         self.broken_at = Some(at);
         self.sequences.break_off();
@@ -161,6 +166,13 @@ impl Slot {
                 Standing::Blocked
             } else {
                 Standing::Idle
+            };
+        }
+        if self.is_searching() {
+            return if self.in_flight.is_empty() {
+                Standing::Urgent
+            } else {
+                Standing::Blocked
             };
         }
         match self.retry.front() {
@@ -224,20 +236,6 @@ impl Slot {
             && (rules.has_producer_id || self.sequences.producer().is_some())
     }
 
-    /// A batch that keeps others waiting although it must be in the log: its answer is due from a
-    /// node that no longer leads, and one behind it was acknowledged by the node that does.
-    pub(crate) fn take_proven(&mut self) -> Option<ProducerBatch> {
-        let oldest = self.in_flight.iter().min_by_key(|batch| batch.order)?;
-        let full = oldest
-            .sequence
-            .is_some_and(|s| !self.sequences.is_remembered_with_one_more(s));
-        let elsewhere = oldest.sent_to.map(|(node, _)| node) != self.leader;
-        if full && elsewhere && self.sequences.is_proven(oldest.order) {
-            return self.take_in_flight(oldest.order);
-        }
-        None
-    }
-
     /// Something was sent to the same node by another connection, and is not answered.
     pub(crate) fn is_in_flight_beside(&self, outlet: Outlet) -> bool {
         self.in_flight
@@ -253,8 +251,8 @@ impl Slot {
 
     /// Bytes that the next batch will take in a request, as far as one can tell.
     pub(crate) fn next_len(&self) -> usize {
-        if let Some(batch) = self.retry.front() {
-            return batch.wire_len();
+        if let Some(at) = self.next_retry() {
+            return self.retry[at].wire_len();
         }
         if let Some(prepared) = self.prepared.front() {
             return prepared.batch.wire_len();
@@ -271,12 +269,42 @@ impl Slot {
         self.retry.insert(at, batch);
     }
 
-    pub(crate) fn take_in_flight(&mut self, order: Order) -> Option<ProducerBatch> {
-        let at = self
-            .in_flight
-            .iter()
-            .position(|batch| batch.order == order)?;
+    /// Which of those that wait for a retry goes first.
+    pub(crate) fn next_retry(&self) -> Option<usize> {
+        if self.is_searching() {
+            self.candidate()
+        } else {
+            (!self.retry.is_empty()).then_some(0)
+        }
+    }
+
+    /// The batch of this very try; `None` if its outcome matters no more.
+    pub(crate) fn take_in_flight(&mut self, sent: Sent) -> Option<ProducerBatch> {
+        let is_it = |b: &ProducerBatch| b.order == sent.order && b.attempts == sent.attempt;
+        let at = self.in_flight.iter().position(is_it)?;
         self.in_flight.remove(at)
+    }
+
+    /// Another node leads now. What the old leader has not answered yet is offered to the new one,
+    /// before anything else: one that knows it says so, and one that does not must get it first.
+    pub(crate) fn follow_leader(&mut self, leader: NodeId) {
+        self.leader = Some(leader);
+        self.cancel_search();
+        self.sequences.meet_broker();
+        let elsewhere = |batch: &ProducerBatch| batch.sent_to.is_some_and(|to| to.0 != leader);
+        let (old, here) = std::mem::take(&mut self.in_flight)
+            .into_iter()
+            .partition(|batch| batch.sequence.is_some() && elsewhere(batch));
+        self.in_flight = here;
+        let old: VecDeque<ProducerBatch> = old;
+        for mut batch in old {
+            batch.maybe_written |= !self.is_behind_gap(batch.order);
+            if batch.abandoned {
+                self.give_up(&batch);
+            } else {
+                self.put_back(batch);
+            }
+        }
     }
 
     /// No older batch of the partition is on its way or waits for a retry.

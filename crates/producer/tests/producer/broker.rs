@@ -89,6 +89,13 @@ impl Log {
         self.records.iter().map(text).collect()
     }
 
+    /// What a restart leaves of the producers' batches: Kafka's snapshot holds the last one of each.
+    fn restart(&mut self) {
+        for producer in self.producers.values_mut() {
+            producer.batches.drain(..producer.batches.len() - 1);
+        }
+    }
+
     /// The broker has forgotten its producers (expired, or the records were deleted).
     pub(crate) fn forget_producers(&mut self) {
         self.producers.clear();
@@ -337,6 +344,14 @@ impl Brokers {
             self.events.push_back(Event::Disconnected { conn, error });
         }
         self.held.retain(|held| held.conn != conn);
+    }
+
+    /// All nodes restart, one after another, without an election.
+    pub(crate) fn restart(&mut self) {
+        for node in self.nodes.clone() {
+            self.disconnect(node);
+        }
+        self.logs.values_mut().for_each(Log::restart);
     }
 
     pub(crate) fn stop(&mut self, node: NodeId) {
