@@ -7,6 +7,7 @@ others again: an idempotent producer must neither double them nor call them fail
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -31,6 +32,10 @@ def test_batches_written_without_an_answer_are_not_doubled_by_a_restart(
     partitions = range(nodes)
     kafka.create_topic("t", nodes, replication_factor=nodes)
     wire = Wire(kafka.bootstrap_servers)
+
+    def has_ends(offset: int) -> bool:
+        return wire.end_offsets("t") == dict.fromkeys(partitions, offset)
+
     with Proxies(kafka) as proxies:
         producer = clients.producer(proxies, acks="all", linger_ms=0, request_timeout_ms=60_000)
         sent = []
@@ -43,8 +48,7 @@ def test_batches_written_without_an_answer_are_not_doubled_by_a_restart(
                 proxies.lose_answers()
             elif number <= UNANSWERED:
                 # Each is a batch of its own, and written.
-                ends = dict.fromkeys(partitions, number + 1)
-                wait_until(lambda ends=ends: wire.end_offsets("t") == ends, 30)
+                wait_until(partial(has_ends, number + 1), 30)
         assert not any(each.is_done for each in sent[nodes:])
         for node in kafka.nodes:
             kafka.stop_node(node.node_id)
@@ -55,7 +59,7 @@ def test_batches_written_without_an_answer_are_not_doubled_by_a_restart(
     found = by_partition(read(clients.consumer(kafka, "t", partitions), len(sent)))
     for partition in partitions:
         assert [int(record.value) for record in found[partition]] == list(NUMBERS)
-    assert wire.end_offsets("t") == dict.fromkeys(partitions, len(NUMBERS))
+    assert has_ends(len(NUMBERS))
     # Where it wrote the first of those without an answer the broker no longer knows.
     for offset, number in zip(offsets, (n for n in NUMBERS for _ in partitions), strict=True):
         forgotten = 0 < number <= UNANSWERED
