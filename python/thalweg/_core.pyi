@@ -1139,6 +1139,14 @@ class EmbeddedBroker:
 
     def stop_node(self, node: int) -> None: ...
     def start_node(self, node: int) -> None: ...
+    @staticmethod
+    def api_names() -> list[str]:
+        """All of Kafka's APIs, for `add_fault` and `requests`."""
+
+    @staticmethod
+    def option_names() -> list[str]:
+        """What `configs` may hold."""
+
     def add_fault(
         self,
         api: str | None,

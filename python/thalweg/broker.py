@@ -19,29 +19,54 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from thalweg import _closing, _core
-from thalweg._arguments import int_given
+from thalweg._arguments import int_given, shown
 from thalweg._group_server import GroupServer
-from thalweg.errors import BrokerResponseError, kafka_errors
+from thalweg._suggestions import did_you_mean
+from thalweg.errors import BrokerResponseError, KafkaConfigurationError, KafkaError, kafka_errors
 
 if TYPE_CHECKING:
     from thalweg._core import _FaultAction
 
 __all__ = ["EmbeddedBroker", "Fault", "FaultRule", "Faults"]
 
-_CODES: Final = {kind.message: code for code, kind in kafka_errors.items()}
+_CODES: Final = {str(kind.message): code for code, kind in kafka_errors.items() if code != 0}
+_INT32_MAX: Final = 2**31 - 1
+# Longer than any client waits.
+_DELAY_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 
 def _code(error: int | str | type[BrokerResponseError]) -> int:
     """An error code out of a code, Kafka's name or an error class."""
-    if isinstance(error, int):
-        return error
     if isinstance(error, str):
         if error not in _CODES:
-            raise ValueError(f"no error of Kafka's protocol is called {error!r}")
+            hint = did_you_mean(error, _CODES)
+            raise ValueError(f"no error of Kafka's protocol is called {error!r}{hint}")
         return _CODES[error]
-    if error.errno is None:
-        raise ValueError(f"{error.__name__} has no error code")
-    return error.errno
+    if isinstance(error, type) and issubclass(error, KafkaError):
+        code = getattr(error, "errno", None)
+        if code is None:
+            raise ValueError(f"{error.__name__} has no error code")
+        return _code(code)
+    if not hasattr(error, "__index__") or isinstance(error, bool):
+        raise TypeError(
+            "error must be an error code, Kafka's name of one, or a class of thalweg.errors,"
+            f" got {shown(error)}"
+        )
+    if error not in _CODES.values():
+        raise ValueError(f"no error of Kafka's protocol has the code {error}")
+    return error
+
+
+def _api(api: str | None, native: _core.EmbeddedBroker) -> str | None:
+    """The name of an API, checked."""
+    if api is None:
+        return None
+    if not isinstance(api, str):
+        raise TypeError(f"api must be the name of a Kafka API, or None, got {shown(api)}")
+    known = native.api_names()
+    if api not in known:
+        raise ValueError(f"there is no Kafka API named {api!r}{did_you_mean(api, known)}")
+    return api
 
 
 class Fault:
@@ -82,8 +107,13 @@ class FaultRule:
         node: int | None,
         topic: str | None,
     ) -> None:
+        if node is not None:
+            nodes = native.nodes
+            int_given(node, "node", nodes[0], nodes[-1])
+        if topic is not None and not isinstance(topic, str):
+            raise TypeError(f"topic must be a str or None, got {shown(topic)}")
         self._native = native
-        self._api, self._node, self._topic = api, node, topic
+        self._api, self._node, self._topic = _api(api, native), node, topic
 
     def _add(
         self,
@@ -92,6 +122,8 @@ class FaultRule:
         error_code: int = 0,
         delay_ms: int = 0,
     ) -> Fault:
+        if times is not None:
+            times = int_given(times, "times", 1, _INT32_MAX)
         number = self._native.add_fault(
             self._api, action, self._node, self._topic, error_code, delay_ms, times
         )
@@ -105,12 +137,16 @@ class FaultRule:
         Args:
             error: A code, Kafka's name of it, or a class of thalweg.errors.
             times: How many requests; None: all until it is removed.
+
+        Raises:
+            ValueError: If Kafka has no such error, or times is below 1.
+            TypeError: If an argument is of another type.
         """
         return self._add("fail", times, error_code=_code(error))
 
     def then_delay(self, ms: int, times: int | None = 1) -> Fault:
-        """Holds the answer back for so many milliseconds."""
-        return self._add("delay", times, delay_ms=ms)
+        """Holds the answer back for so many milliseconds, a day at most."""
+        return self._add("delay", times, delay_ms=int_given(ms, "ms", 0, _DELAY_MS_MAX))
 
     def then_disconnect(self, times: int | None = 1) -> Fault:
         """Closes the connection before the request is looked at."""
@@ -142,6 +178,10 @@ class Faults:
                 being complete for so long, any other fault for a moment.
             node: Only at this node.
             topic: Only requests that name this topic.
+
+        Raises:
+            ValueError: If Kafka has no such API, or the broker no such node.
+            TypeError: If an argument is of another type.
         """
         return FaultRule(self._native, api, node, topic)
 
@@ -173,7 +213,7 @@ class EmbeddedBroker:
         host: str = "127.0.0.1",
         configs: Mapping[str, Any] | None = None,
     ) -> None:
-        options = {name: str(value) for name, value in (configs or {}).items()}
+        self._options = options = {name: str(value) for name, value in (configs or {}).items()}
         int_given(nodes, "nodes", 1, 65535)
         int_given(port, "port", 0, 65535)
         self._native = _core.EmbeddedBroker(nodes, port, host, options)
@@ -190,6 +230,7 @@ class EmbeddedBroker:
             OSError: If a port is taken or the host cannot be listened at.
             IllegalStateError: After close().
         """
+        self._check_names()
         self._native.start()
         if self._end is None:
             self._groups.start()
@@ -198,6 +239,17 @@ class EmbeddedBroker:
             self._end.atexit = False  # its clients end before it
             _closing.watch_broker(self)
         return self
+
+    def _check_names(self) -> None:
+        known = self._native.option_names()
+        problems = [
+            f"unknown broker option {name!r}{did_you_mean(name, known)}"
+            for name in self._options
+            if name not in known
+        ]
+        if problems:
+            text = f"EmbeddedBroker: {'; '.join(problems)}"
+            raise KafkaConfigurationError(text, problems=problems)
 
     def close(self) -> None:
         """Stops all nodes; a second call does nothing."""
@@ -311,8 +363,12 @@ class EmbeddedBroker:
         self._native.start_node(node)
 
     def requests(self, api: str | None = None) -> dict[str, int]:
-        """{API name: requests that came since start()}, those that a fault left unanswered too."""
-        return self._native.requests(api)
+        """{API name: requests that came since start()}, those that a fault left unanswered too.
+
+        Raises:
+            ValueError: If Kafka has no such API.
+        """
+        return self._native.requests(_api(api, self._native))
 
     def __repr__(self) -> str:
         where = self.bootstrap_servers if self.running else "not running"

@@ -21,6 +21,7 @@ from thalweg._canonical import canonical
 from thalweg._coerce import coerce, duration_ms, native_partitioner, server_pair
 from thalweg._options import CLIENTS, ROWS, Option
 from thalweg._rules import Findings, apply_rules
+from thalweg._suggestions import did_you_mean
 from thalweg.errors import KafkaConfigurationError
 
 __all__ = [
@@ -152,16 +153,9 @@ def _unknown(client: Client, name: str) -> str:
     for other in CLIENTS:
         if other != client and name in _names(other):
             return f"{name!r} is an option of {CLIENTS[other]}, not of {CLIENTS[client]}"
-    import difflib
-
     dotted = "." in name
-    candidates = [each for each in known if ("." in each) == dotted or "_" not in each]
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-    if not close:
-        containing = sorted((each for each in candidates if name in each), key=len)
-        close = containing[:1]
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return f"unknown option {name!r}{hint}"
+    candidates = (each for each in known if ("." in each) == dotted or "_" not in each)
+    return f"unknown option {name!r}{did_you_mean(name, candidates)}"
 
 
 def _spelt_out(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -154,3 +154,17 @@ def test_a_rule_without_api_is_for_all(broker: EmbeddedBroker, clients: Clients)
     assert [each.value for each in read(consumer, 10)] == values
     assert producer.send("t", b"v", partition=0).get(20).offset == 10
     assert fault.hits == 3
+
+
+def test_faults_of_two_topics_on_one_api_each_meet_their_own(
+    start_embedded: Any, clients: Clients
+) -> None:
+    broker = start_embedded()
+    for topic in ("a", "b"):
+        broker.create_topic(topic)
+    first = broker.faults.on("Produce", topic="a").then_fail("NOT_ENOUGH_REPLICAS")
+    second = broker.faults.on("Produce", topic="b").then_fail("NOT_ENOUGH_REPLICAS")
+    producer = clients.producer(broker)
+    for topic in ("b", "a"):
+        assert producer.send(topic, b"v").get(20).offset == 0
+    assert (first.hits, second.hits) == (1, 1)

@@ -304,7 +304,7 @@ class EmbeddedBroker:
     def __init__(self, *args: Any) -> None:
         self.args, self.running = args, False
         self.calls: list[Any] = []
-        self.nodes = list(range(args[0]))
+        self.nodes = list(range(1, args[0] + 1))
         self.bootstrap_servers = "127.0.0.1:9092"
 
     def start(self) -> None:
@@ -321,6 +321,12 @@ class EmbeddedBroker:
 
     def _next_group_events(self, timeout_ms: float | None = None) -> None:
         """Closed already."""
+
+    def api_names(self) -> list[str]:
+        return ["Produce", "Fetch"]
+
+    def option_names(self) -> list[str]:
+        return ["num.partitions", "message.max.bytes"]
 
     def add_fault(self, *args: Any) -> int:
         self.calls.append(args)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from thalweg.errors import NoError, NotLeaderForPartitionError
+from thalweg.errors import KafkaConfigurationError, NoError, NotLeaderForPartitionError
 
 
 @pytest.fixture
@@ -85,3 +85,43 @@ def test_nodes_and_leaders_are_moved(broker):
         "stop_node",
         "start_node",
     ]
+
+
+@pytest.mark.parametrize(
+    "build, kind, words",
+    [
+        (lambda f: f.on("Produse"), ValueError, r"'Produse' \(did you mean 'Produce'\?\)"),
+        (lambda f: f.on(0), TypeError, "api must be"),
+        (lambda f: f.on("Produce", node=3), ValueError, "node must be from 1 to 2, got 3"),
+        (lambda f: f.on("Produce", node="1"), TypeError, "node must be"),
+        (lambda f: f.on("Produce", topic=1), TypeError, "topic must be"),
+        (lambda f: f.on().then_disconnect(times=0), ValueError, "times must be from 1"),
+        (lambda f: f.on().then_silence(times=-1), ValueError, "times must be from 1"),
+        (lambda f: f.on().then_delay(-1), ValueError, "ms must be from 0"),
+        (lambda f: f.on().then_delay(1.5), TypeError, "ms must be"),
+        (lambda f: f.on().then_fail(9999), ValueError, "has the code 9999"),
+        (lambda f: f.on().then_fail(0), ValueError, "has the code 0"),
+        (lambda f: f.on().then_fail(ValueError), TypeError, "error must be"),
+        (lambda f: f.on().then_fail(None), TypeError, "error must be"),
+        (
+            lambda f: f.on().then_fail("NOT_LEADER"),
+            ValueError,
+            r"'NOT_LEADER' \(did you mean 'NOT_LEADER_OR_FOLLOWER'\?\)",
+        ),
+    ],
+)
+def test_a_fault_that_could_never_apply_is_refused(broker, build, kind, words):
+    with pytest.raises(kind, match=words):
+        build(broker.faults)
+    assert broker._native.calls == []
+
+
+def test_unknown_options_are_named_with_the_nearest(fake):
+    broker = fake.broker.EmbeddedBroker(configs={"mesage.max.bytes": 5, "num.partition": 1})
+    with pytest.raises(KafkaConfigurationError) as caught:
+        broker.start()
+    assert caught.value.problems == (
+        "unknown broker option 'mesage.max.bytes' (did you mean 'message.max.bytes'?)",
+        "unknown broker option 'num.partition' (did you mean 'num.partitions'?)",
+    )
+    assert not broker.running

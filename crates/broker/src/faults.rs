@@ -7,6 +7,7 @@
 //! At most one fault applies to a request: of those that match, the one that was added first.
 //! Nothing here knows sockets: the server is told what to do with the connection.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -147,10 +148,10 @@ impl FaultRegistry {
             .filter(|fault| fault.times_left != Some(0) && fault.is_for(api, node))
             .peekable();
         candidates.peek()?;
-        let mut topics = Topics::Unasked(topics);
+        let topics = LazyCell::new(topics);
         let fault = candidates.find(|fault| match &fault.matches.topic {
             None => true,
-            Some(topic) => topics.get().contains(topic),
+            Some(topic) => topics.contains(topic),
         })?;
         fault.hits += 1;
         fault.times_left = fault.times_left.map(|times| times - 1);
@@ -165,24 +166,6 @@ impl Fault {
     fn is_for(&self, api: ApiKey, node: i32) -> bool {
         self.matches.api.is_none_or(|wanted| wanted == api)
             && self.matches.node.is_none_or(|wanted| wanted == node)
-    }
-}
-
-enum Topics<F> {
-    Unasked(F),
-    Known(Vec<Str>),
-    Asking,
-}
-
-impl<F: FnOnce() -> Vec<Str>> Topics<F> {
-    fn get(&mut self) -> &[Str] {
-        if let Self::Unasked(ask) = std::mem::replace(self, Self::Asking) {
-            *self = Self::Known(ask());
-        }
-        match self {
-            Self::Known(topics) => topics,
-            Self::Unasked(_) | Self::Asking => unreachable!("asked for above"),
-        }
     }
 }
 
@@ -234,6 +217,23 @@ mod tests {
             .take(ApiKey::FETCH, 2, || names(&["b", "a"]))
             .unwrap();
         assert_eq!(applied.topic, Some("a".into()));
+    }
+
+    #[test]
+    fn faults_of_several_topics_on_one_api_each_meet_their_own() {
+        let mut faults = FaultRegistry::default();
+        let mut add = |topic: &str| {
+            let of_topic = FaultMatch {
+                topic: Some(topic.into()),
+                ..on(ApiKey::PRODUCE)
+            };
+            faults.add(of_topic, FaultAction::Disconnect, None)
+        };
+        let ids = ["a", "b", "c"].map(&mut add);
+        for topic in ["c", "b", "c", "d"] {
+            faults.take(ApiKey::PRODUCE, 1, || names(&[topic]));
+        }
+        assert_eq!(ids.map(|id| faults.hits(id)), [Some(0), Some(1), Some(2)]);
     }
 
     #[test]

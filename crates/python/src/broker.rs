@@ -214,6 +214,19 @@ impl EmbeddedBroker {
         self.ask(py, |core| core.start_node(node))
     }
 
+    #[staticmethod]
+    fn api_names() -> Vec<&'static str> {
+        thalweg_protocol::dynamic::schemas()
+            .iter()
+            .map(|api| api.name)
+            .collect()
+    }
+
+    #[staticmethod]
+    fn option_names() -> Vec<&'static str> {
+        thalweg_broker::options::broker_option_names().collect()
+    }
+
     #[pyo3(signature = (api, action, node = None, topic = None, error_code = 0, delay_ms = 0, times = Some(1)))]
     #[allow(clippy::too_many_arguments)]
     fn add_fault(

@@ -181,6 +181,13 @@ impl BrokerOptions {
     }
 }
 
+/// Names of all options that a broker takes.
+pub fn broker_option_names() -> impl Iterator<Item = &'static str> {
+    let own = BROKER_OPTIONS.iter().map(|row| row.0);
+    let of_topics = TOPIC_OPTIONS.iter().map(|option| option.broker_name);
+    own.chain(of_topics).filter(|name| !name.is_empty())
+}
+
 fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }
