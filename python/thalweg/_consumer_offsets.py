@@ -4,7 +4,7 @@ Positions are the core's; what is committed is the driver's. Arguments are check
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from thalweg import _consuming, _core
@@ -85,6 +85,7 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         """
         at, epoch = _consuming.offset_given(self, partition, offset, leader_epoch)
         super().seek(partition, at, epoch)
+        self._driver.sought(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Reads on from the first offset there is; looked up when it is needed.
@@ -96,11 +97,16 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
             TypeError: If one is no TopicPartition.
             ValueError: If one is not assigned, or nothing is.
         """
-        self.seek_to(_consuming.chosen(self, partitions), "earliest")
+        self._seek_to(partitions, "earliest")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         """Reads on from the end; see `seek_to_beginning`."""
-        self.seek_to(_consuming.chosen(self, partitions), "latest")
+        self._seek_to(partitions, "latest")
+
+    def _seek_to(self, partitions: Collection[TopicPartition], where: Any) -> None:
+        chosen = _consuming.chosen(self, partitions)
+        self.seek_to(chosen, where)
+        self._driver.sought(*chosen)
 
     @alone
     def seek_to_committed(
@@ -265,10 +271,29 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         return self._driver.commit_async(given, callback)
 
     def mark(self, records: Any) -> None:
-        """Marks records as done, for `commit_marked` and, with auto_commit_marks, auto-commit.
+        """Marks records as finished, for `commit_marked` and, with auto_commit_marks, auto-commit.
 
-        A mark moves a partition's offset forward only; marks of partitions that go are forgotten.
-        From any thread.
+        Records may be marked in any order and by any thread. A commit stops before the first record
+        of a partition that was handed out and is not marked, so a crash loses none. In a log with
+        gaps (compaction, transactions), what was handed out between two commits is committed once
+        all of it is marked. Commits go forward only. Marks of partitions that are taken away are
+        forgotten; after a `seek` back the records are to be marked again.
+
+        Args:
+            records: A ConsumerRecord, several, or what `poll` returned.
+
+        Raises:
+            TypeError: If it is something else.
+            IllegalStateError: If 100 000 separate ranges of a partition's records are marked behind
+                one that is not (about 10 MB).
+        """
+        self._driver.mark(records)
+
+    def mark_through(self, records: Any) -> None:
+        """Marks records, and all before them in their partitions, as finished.
+
+        For work that finishes a partition's records in order; `mark` is for all other work. It may
+        be called from any thread.
 
         Args:
             records: A ConsumerRecord, several, or what `poll` returned.
@@ -276,11 +301,13 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         Raises:
             TypeError: If it is something else.
         """
-        self._driver.mark(records)
+        self._driver.mark_through(records)
 
     @alone
     def commit_marked(self, timeout_ms: float | None = None) -> None:
-        """Commits the offsets after the marked records, and waits until it is done.
+        """Commits, for each partition, the records before the first one that is not marked.
+
+        Waits until the group has answered.
 
         Raises:
             KafkaError: As `commit`.

@@ -845,6 +845,13 @@ class Consumer(Generic[_K_co, _V_co]):
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms passed without a poll."""
 
+    def _handed_out(
+        self, partitions: Sequence[tuple[str, int]]
+    ) -> list[tuple[int, int, int, int] | None]:
+        """What was handed out of each partition since its last assignment, seek or reset: a number
+        that each of these changes, the position before the first record and after the last, and
+        how many records. None: nothing was."""
+
     def _records_handed_out(self) -> int:
         """Of all polls and iterations so far."""
 

@@ -294,6 +294,39 @@ def test_asking_for_a_position_does_not_commit_what_is_in_work(group: Group) -> 
     run(program())
 
 
+def test_tasks_that_finish_in_any_order_commit_no_unfinished_record(group: Group) -> None:
+    where = TopicPartition(group.topic, 0)
+
+    async def program() -> None:
+        consumer = group.consumer(group.topic, enable_auto_commit=False)
+        async with consumer:
+            group.send(range(40))
+            finishing = []
+
+            async def finish(record: Any) -> None:
+                await asyncio.sleep(0.02 if record.offset % 2 else 0)
+                if record.offset != 7:
+                    consumer.mark(record)
+
+            async for record in consumer:
+                finishing.append(asyncio.create_task(finish(record)))
+                if len(finishing) == 40:
+                    break
+            await asyncio.gather(*finishing)
+            await consumer.commit_marked()
+            assert await consumer.committed(where) == 7
+            consumer.mark_through(record := await again(consumer))
+            assert record.offset == 7
+            await consumer.commit_marked()
+            assert await consumer.committed(where) == 8
+
+    async def again(consumer: Consumer) -> Any:
+        consumer.seek(where, 7)
+        return await consumer.getone(where)
+
+    run(program())
+
+
 def test_a_pattern_that_is_given_up_is_not_joined_again(group: Group) -> None:
     async def program() -> None:
         consumer = group.consumer(metadata_max_age_ms=50)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from random import sample
 from typing import Any
 
 import pytest
 
-from tests.integration.clients import Clients, read
+from tests.integration.clients import Clients, fill, read
 from tests.integration.groups import MODERN_GROUPS, PARTITIONS, Group, Heard
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 from thalweg import OffsetAndMetadata, TopicPartition
 from thalweg.config import IgnoredOptionWarning
 
@@ -34,14 +38,18 @@ def test_what_is_marked_is_committed(group: Group) -> None:
     group.poll_until(lambda: len(group.records) == 40)
     by_offset = {(each.partition, each.offset): each for each in group.records}
     member.mark(by_offset[0, 4])
-    member.mark([by_offset[1, each] for each in (2, 7, 5)])
-    member.mark({TopicPartition(group.topic, 2): [by_offset[2, 9]]})
+    member.mark([by_offset[1, each] for each in (2, 0, 7, 1, 5)])
+    all_of_two = [by_offset[2, each] for each in range(10)]
+    member.mark({TopicPartition(group.topic, 2): all_of_two})
+    member.mark_through(by_offset[3, 6])
     assert committed(group, member) == [None] * 4
     member.commit_marked()
-    assert committed(group, member) == [5, 8, 10, None]
-    member.mark(by_offset[0, 1])  # forward only
+    assert committed(group, member) == [None, 3, 10, 7]
+    member.mark([by_offset[0, each] for each in (3, 2, 1, 0)])
+    member.mark(by_offset[1, 3])
+    member.mark_through(by_offset[3, 1])  # forward only
     member.commit_marked()
-    assert committed(group, member) == [5, 8, 10, None]
+    assert committed(group, member) == [5, 4, 10, 7]
 
 
 def test_auto_commit_commits_marks_in_place_of_positions(group: Group) -> None:
@@ -108,17 +116,93 @@ def test_late_marks_do_not_take_back_what_others_committed(
     consumer.mark(records[:15])
     consumer.commit_marked()
     assert consumer.committed(where) == 20
-    consumer.mark(records[24])
+    again = read(consumer, 10)
+    assert again[0].offset == 20
+    consumer.mark(records[24])  # not what comes next
+    consumer.commit_marked()
+    assert consumer.committed(where) == 20
+    consumer.mark(again[:4])
     consumer.commit_marked()
     assert consumer.committed(where) == 25
+
+
+@pytest.mark.parametrize("how", ["poll", "iteration"])
+def test_a_crash_amid_the_work_of_several_threads_loses_no_record(
+    broker: Broker, clients: Clients, how: str
+) -> None:
+    topic = broker.create_topic("crash")
+    fill(clients, broker, topic, 200)
+    consumer = clients.consumer(
+        broker, topic, group_id=topic, auto_commit_marks=True, auto_commit_interval_ms=20
+    )
+    records = read(consumer, 200) if how == "poll" else list(islice(consumer, 200))
+    stuck = records[120]
+    with ThreadPoolExecutor(8) as workers:
+        for each in sample(records, 200):
+            if each is not stuck:
+                workers.submit(consumer.mark, each)
+    where = TopicPartition(topic, 0)
+    wait_until(lambda: consumer.poll(20) or consumer.committed(where) == 120, 20)
+    # As after a crash: another member reads what was not finished, and some more.
+    after = clients.consumer(broker, topic, group_id=topic)
+    assert read(after, 80)[0].offset == stuck.offset
+    consumer.mark(stuck)
+    consumer.close()
+    assert after.committed(where) == 200
+
+
+def test_marks_work_where_transactions_leave_gaps(broker: Broker, clients: Clients) -> None:
+    topic = broker.create_topic("gaps")
+    producer = clients.producer(broker, transactional_id=topic)
+    producer.init_transactions()
+    for turn in range(20):
+        producer.begin_transaction()
+        for number in range(3):
+            producer.send(topic, b"%d" % (turn * 3 + number))
+        if turn % 4 == 3:
+            producer.abort_transaction()
+        else:
+            producer.commit_transaction()
+    consumer = clients.consumer(
+        broker, topic, group_id=topic, isolation_level="read_committed", enable_auto_commit=False
+    )
+    where = TopicPartition(topic, 0)
+    records = read(consumer, 45)
+    consumer.mark(sample(records[1:], 44))
+    consumer.commit_marked()
+    assert consumer.committed(where) is None
+    consumer.mark(records[0])
+    consumer.commit_marked()
+    assert consumer.committed(where) == records[-1].offset + 1
+
+
+def test_what_is_read_again_after_a_seek_is_marked_again(
+    embedded: Broker, clients: Clients
+) -> None:
+    topic = embedded.create_topic("again")
+    fill(clients, embedded, topic, 20)
+    consumer = clients.consumer(embedded, topic, group_id=topic, enable_auto_commit=False)
+    where = TopicPartition(topic, 0)
+    consumer.mark(read(consumer, 20)[:10])
+    consumer.commit_marked()
+    for seek in (lambda: consumer.seek(where, 0), consumer.seek_to_beginning):
+        seek()
+        again = read(consumer, 20)
+        consumer.mark(again[:5] + again[8:])
+        consumer.commit_marked()
+        assert consumer.committed(where) == 10
+    consumer.mark(again[5:8])
+    consumer.commit_marked()
+    assert consumer.committed(where) == 20
 
 
 def test_only_records_are_marked(embedded: Broker, clients: Clients) -> None:
     topic = embedded.create_topic("unmarked")
     consumer = clients.consumer(embedded, topic, group_id=topic)
     for wrong in (5, [5], {TopicPartition(topic, 0): 5}, [(topic, 0, 5)]):
-        with pytest.raises(TypeError):
-            consumer.mark(wrong)
+        for call in (consumer.mark, consumer.mark_through):
+            with pytest.raises(TypeError, match=r"^mark(_through)?\(\) takes a ConsumerRecord"):
+                call(wrong)
     consumer.commit_marked()
     assert consumer.committed(TopicPartition(topic, 0)) is None
 

@@ -17,7 +17,7 @@ use thalweg_protocol::Uuid;
 
 use crate::completed_fetch::CompletedFetch;
 use crate::offset_spec::IsolationLevel;
-use crate::partition_state::{Ahead, FetchPosition, Leader, PartitionState, Phase};
+use crate::partition_state::{Ahead, FetchPosition, HandedOut, Leader, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// What a revoked partition leaves behind at the fetcher.
@@ -48,6 +48,7 @@ struct Taken {
     handle: u32,
     stamp: u64,
     from: FetchPosition,
+    records: usize,
 }
 
 #[derive(Debug, Default)]
@@ -228,6 +229,7 @@ impl Assigned {
         let entered = self.enter_unmoved(partition, phase);
         if let Some(state) = self.partitions.get_mut(partition) {
             state.moved_at = state.stamp;
+            state.handed_out = None;
         }
         entered
     }
@@ -246,7 +248,7 @@ impl Assigned {
         }
     }
 
-    /// Moves a position over what was drained from `from` on. False if what is left of that fetch
+    /// Moves a position over the records that were drained from `from` on. False if what is left of that fetch
     /// is worthless now.
     ///
     /// The I/O thread may have begun to validate the position while its records were handed out
@@ -260,6 +262,7 @@ impl Assigned {
         stamp: u64,
         from: i64,
         to: FetchPosition,
+        records: usize,
     ) -> bool {
         // Another assignment may have moved what stays to another place in the table.
         let index = self.index_of(index, partition, stamp);
@@ -269,9 +272,10 @@ impl Assigned {
         {
             debug_assert_eq!(position.offset, from, "fetch offset and position agree");
             *position = to;
+            state.hand_out(from, to.offset, records);
             return true;
         }
-        self.advance_stale(partition, stamp, from, to);
+        self.advance_stale(partition, stamp, from, to, records);
         false
     }
 
@@ -287,6 +291,7 @@ impl Assigned {
         partition: &TopicPartition,
         stamp: u64,
         from: FetchPosition,
+        records: usize,
     ) {
         let index = self.index_of(index, partition, stamp);
         if let Some((_, state)) = self.partitions.get_index(index) {
@@ -295,6 +300,7 @@ impl Assigned {
                 handle,
                 stamp,
                 from,
+                records,
             });
         }
     }
@@ -306,6 +312,7 @@ impl Assigned {
             handle,
             stamp,
             from,
+            records,
         } in std::mem::take(&mut self.taken)
         {
             let Some((partition, state)) = self.by_handle(handle) else {
@@ -321,7 +328,16 @@ impl Assigned {
                 _ => continue,
             };
             let partition = partition.clone();
+            let handed_out = state.handed_out;
             self.enter(&partition, phase);
+            // What came before is still the application's.
+            if let Some(state) = self.partitions.get_mut(&partition) {
+                state.handed_out = handed_out.map(|out| HandedOut {
+                    to: from.offset,
+                    records: out.records.saturating_sub(records as u64),
+                    ..out
+                });
+            }
         }
     }
 
@@ -341,6 +357,7 @@ impl Assigned {
         stamp: u64,
         from: i64,
         to: FetchPosition,
+        records: usize,
     ) {
         let state = self.partitions.get(partition);
         let Some(state) = state.filter(|state| state.moved_at <= stamp) else {
@@ -360,6 +377,9 @@ impl Assigned {
             _ => return,
         };
         self.enter_unmoved(partition, moved);
+        if let Some(state) = self.partitions.get_mut(partition) {
+            state.hand_out(from, to.offset, records);
+        }
     }
 
     /// The record set at the position is drained, or thrown away: what follows may be fetched, last,
@@ -525,7 +545,7 @@ mod tests {
     fn draining_touches_nothing_until_the_last_record() {
         let mut assigned = fetching(1);
         let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
-        assert!(assigned.advance(0, &tp(0), stamp, 0, at(10, 1)));
+        assert!(assigned.advance(0, &tp(0), stamp, 0, at(10, 1), 1));
         assert!(assigned.take_touched().is_empty());
         assigned.release(&tp(0), stamp);
         assert_eq!(assigned.take_touched().len(), 1);
@@ -536,7 +556,7 @@ mod tests {
         let mut assigned = fetching(2);
         let stamp = assigned.get(&tp(1)).map_or(0, |state| state.stamp);
         assigned.assign(&[tp(1)]);
-        assert!(assigned.advance(1, &tp(1), stamp, 0, at(10, 1)));
+        assert!(assigned.advance(1, &tp(1), stamp, 0, at(10, 1), 1));
         let phase = assigned.get(&tp(1)).map(|state| state.phase);
         assert_eq!(phase, Some(Phase::Fetching(at(10, 1))));
     }
@@ -547,7 +567,7 @@ mod tests {
         let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
         assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
         assert!(
-            !assigned.advance(0, &tp(0), stamp, 0, at(10, 1)),
+            !assigned.advance(0, &tp(0), stamp, 0, at(10, 1), 1),
             "the rest is worthless"
         );
         let phase = assigned.get(&tp(0)).map(|state| state.phase);
@@ -564,7 +584,7 @@ mod tests {
             let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
             assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
             assigned.enter_unmoved(&tp(0), Phase::Fetching(at(0, 1)));
-            assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, epoch)));
+            assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, epoch), 1));
             let phase = assigned.get(&tp(0)).map(|state| state.phase);
             assert_eq!(phase, Some(expected));
         }
@@ -584,7 +604,7 @@ mod tests {
             assigned.enter(&tp(0), sought);
             // A new leader does not make it less of a seek.
             assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
-            assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, 1)));
+            assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, 1), 1));
             assert_eq!(assigned.get(&tp(0)).map(|state| state.phase), Some(sought));
         }
     }
@@ -597,11 +617,11 @@ mod tests {
         let (first, second) = (stamp(&assigned, 0), stamp(&assigned, 1));
         assigned.begin_drain();
         for (from, to) in [(0, 5), (5, 9)] {
-            assigned.advance(0, &tp(0), first, from, at(to, 1));
-            assigned.note_taken(0, &tp(0), first, at(from, 1));
+            assigned.advance(0, &tp(0), first, from, at(to, 1), 1);
+            assigned.note_taken(0, &tp(0), first, at(from, 1), 1);
         }
-        assigned.advance(1, &tp(1), second, 0, at(7, 1));
-        assigned.note_taken(1, &tp(1), second, at(0, 1));
+        assigned.advance(1, &tp(1), second, 0, at(7, 1), 1);
+        assigned.note_taken(1, &tp(1), second, at(0, 1), 1);
         // The application has sought in one, and the other is to be confirmed by a new leader.
         assigned.enter(&tp(1), Phase::Fetching(at(3, -1)));
         assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
@@ -620,7 +640,7 @@ mod tests {
         assigned.assign(&[]);
         assigned.assign(&[tp(0)]);
         assigned.enter(&tp(0), Phase::Fetching(at(0, 1)));
-        assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, 1)));
+        assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, 1), 1));
         let phase = assigned.get(&tp(0)).map(|state| state.phase);
         assert_eq!(phase, Some(Phase::Fetching(at(0, 1))));
     }

@@ -71,9 +71,10 @@ pub(crate) fn drain<S: RecordSink>(
         drained.refused = stop == Stop::Refused;
         let to = fetch.position();
         let mut assigned = subscription.lock();
-        let holds = assigned.advance(fetch.index, &fetch.partition, fetch.stamp, from.offset, to);
+        let (index, stamp) = (fetch.index, fetch.stamp);
+        let holds = assigned.advance(index, &fetch.partition, stamp, from.offset, to, taken);
         if taken > 0 {
-            assigned.note_taken(fetch.index, &fetch.partition, fetch.stamp, from);
+            assigned.note_taken(index, &fetch.partition, stamp, from, taken);
         }
         fetch.checked_at = assigned.last_stamp();
         // As Kafka does, once for each take from a record set; but not for each step of an iteration.

@@ -60,7 +60,7 @@ pub use job::{DecodeDone, DecodeJob};
 pub use list_offsets::ListedOffset;
 pub use metrics::{ConsumerMetrics, Counter};
 pub use offset_spec::{IsolationLevel, OffsetReset, OffsetSpec};
-pub use partition_state::FetchPosition;
+pub use partition_state::{FetchPosition, HandedOut};
 pub use pending::Pending;
 pub use poll_metrics::{PollBegan, PollMetrics};
 pub use range_reader::{RANGE_EARLIEST, RANGE_LATEST, Range, RangeReader, RangeStep};

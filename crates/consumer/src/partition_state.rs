@@ -81,6 +81,19 @@ pub(crate) enum Ahead {
     GivenUp,
 }
 
+/// What the application was given of a partition since its last assignment, seek or reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandedOut {
+    /// Another number after each assignment, seek and reset.
+    pub since: u64,
+    /// The position before the first record.
+    pub from: i64,
+    /// The position after the last record.
+    pub to: i64,
+    /// Fewer than offsets where the log has gaps or markers.
+    pub records: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct PartitionState {
     /// A number for this assignment of this partition, never used again.
@@ -90,6 +103,7 @@ pub(crate) struct PartitionState {
     /// The stamp of the last assignment, seek or reset. Since then the position was only read on from,
     /// or confirmed.
     pub(crate) moved_at: u64,
+    pub(crate) handed_out: Option<HandedOut>,
     pub(crate) paused: bool,
     /// What would be fetched next is in the buffer, or not to be fetched yet.
     pub(crate) buffered: bool,
@@ -133,6 +147,7 @@ impl PartitionState {
             phase: Phase::Initializing,
             stamp,
             moved_at: stamp,
+            handed_out: None,
             paused: false,
             buffered: false,
             ahead: Ahead::No,
@@ -169,6 +184,19 @@ impl PartitionState {
         self.backoff_due = false;
         self.retry_at = None;
         self.attempts = 0;
+    }
+
+    /// The application was given so many records between two positions.
+    pub(crate) fn hand_out(&mut self, from: i64, to: i64, records: usize) {
+        let since = self.moved_at;
+        let out = self.handed_out.get_or_insert(HandedOut {
+            since,
+            from,
+            to,
+            records: 0,
+        });
+        out.to = to;
+        out.records += records as u64;
     }
 
     /// The position that may be read from: none while it is unknown or unconfirmed.

@@ -158,7 +158,8 @@ impl Consumer {
         let to = fetch.position();
         let (index, stamp, from) = (fetch.index, fetch.stamp, in_hand.from);
         let mut assigned = self.subscription.lock();
-        let holds = assigned.advance(index, &fetch.partition, stamp, from, to);
+        let records = in_hand.taken as usize;
+        let holds = assigned.advance(index, &fetch.partition, stamp, from, to, records);
         fetch.checked_at = assigned.last_stamp();
         drop(assigned);
         if holds {

@@ -17,7 +17,7 @@ use std::time::Instant;
 use crate::assigned::{Assigned, Changes};
 use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
-use crate::partition_state::{FetchPosition, PartitionState, Phase};
+use crate::partition_state::{FetchPosition, HandedOut, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
 /// The subscription state, shared. See the module.
@@ -188,6 +188,13 @@ impl Subscription {
             .iter()
             .filter_map(|(tp, s)| s.valid_position().map(|position| (tp.clone(), position)))
             .collect()
+    }
+
+    /// What was handed out of each of these; `None` if nothing was since it was assigned.
+    pub fn handed_out(&self, partitions: &[TopicPartition]) -> Vec<Option<HandedOut>> {
+        let assigned = self.lock();
+        let of_one = |tp: &TopicPartition| assigned.get(tp).and_then(|state| state.handed_out);
+        partitions.iter().map(of_one).collect()
     }
 
     pub(crate) fn awaiting_committed(&self) -> Vec<TopicPartition> {

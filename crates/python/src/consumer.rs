@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyStopIteration, PyValueError};
 use pyo3::gc::PyVisit;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PySet, PyTuple};
-use thalweg_consumer::OffsetReset;
+use thalweg_consumer::{HandedOut, OffsetReset};
 
 use crate::client::{self, Client, Handle, PendingRequest};
 use crate::config::duration_ms;
@@ -370,6 +370,23 @@ impl Consumer {
 
     fn _records_handed_out(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.core(py)?.consumer().records_handed_out())
+    }
+
+    /// For marks: what was handed out of each of these, as (since, from, to, records).
+    #[allow(clippy::type_complexity)]
+    fn _handed_out(
+        &self,
+        py: Python<'_>,
+        partitions: Vec<Pair>,
+    ) -> PyResult<Vec<Option<(u64, i64, i64, u64)>>> {
+        let partitions = partitions_of(partitions);
+        let found = self
+            .core(py)?
+            .consumer()
+            .subscription()
+            .handed_out(&partitions);
+        let of_one = |out: HandedOut| (out.since, out.from, out.to, out.records);
+        Ok(found.into_iter().map(|out| out.map(of_one)).collect())
     }
 
     /// Ends the waiting call, or the next one, with a `WakeupError`; from any thread.

@@ -64,6 +64,7 @@ class ConsumerOffsets:
         self._check_open()
         at, epoch = _consuming.offset_given(self._consumer, partition, offset)
         self._consumer.seek(partition, at, epoch)
+        self._driver.sought(partition)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Reads on from the first offset there is, and waits until it is known.
@@ -84,6 +85,7 @@ class ConsumerOffsets:
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
         self._consumer.seek_to(partitions, where)
+        self._driver.sought(*partitions)
         for each in partitions:
             await self.position(each)
 
@@ -234,11 +236,17 @@ class ConsumerOffsets:
             await awaited(self._driver.commit(given, self._limit(), asked_at), self._calls)
 
     def mark(self, records: Any) -> None:
-        """Marks records as done, as `KafkaConsumer.mark`; from any thread."""
+        """Marks records as finished, as `KafkaConsumer.mark`; from any thread."""
         self._driver.mark(records)
 
+    def mark_through(self, records: Any) -> None:
+        """Marks records and all before them, as `KafkaConsumer.mark_through`; from any thread."""
+        self._driver.mark_through(records)
+
     async def commit_marked(self) -> None:
-        """Commits the offsets after the marked records, and waits until it is done.
+        """Commits, for each partition, the records before the first one that is not marked.
+
+        Waits until the group has answered.
 
         Raises:
             KafkaError: As `commit`.

@@ -325,6 +325,14 @@ class Driver:
         """Notes records as done; from any thread."""
         self._offsets.mark(records)
 
+    def mark_through(self, records: Any) -> None:
+        """See `CommittedOffsets.mark_through`."""
+        self._offsets.mark_through(records)
+
+    def sought(self, *partitions: TopicPartition) -> None:
+        """The application has sought in these: called after each seek."""
+        self._offsets.sought(partitions)
+
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits what is marked, and waits."""
         return self._timed(self._offsets.commit_marked(timeout_ms))
@@ -350,6 +358,7 @@ class Driver:
         """Reads on from committed offsets, without one by reset policy; see `Seeking`."""
         found = yield from self.fetch(partitions, timeout_ms)
         yield from Seeking(self._consumer, self._config, seek, is_eager=is_eager).to(found)
+        self.sought(*partitions)
         return found
 
     @property

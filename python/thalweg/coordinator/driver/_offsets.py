@@ -124,7 +124,7 @@ class CommittedOffsets:
         self._commits: deque[_Commit] = deque()
         self._departures = 0
         self._departed_at: dict[TopicPartition, int] = {}
-        self._marks = Marks()
+        self._marks = Marks(lambda partitions: self._consumer._handed_out(partitions))
         self._metrics = metrics
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
 
@@ -202,8 +202,16 @@ class CommittedOffsets:
     # ------------------------------------------------------------------ marks
 
     def mark(self, records: Any) -> None:
-        """Notes records as done; from any thread."""
+        """Notes records as finished; from any thread."""
         self._marks.add(records)
+
+    def mark_through(self, records: Any) -> None:
+        """Notes records, and all before them, as finished; from any thread."""
+        self._marks.add_through(records)
+
+    def sought(self, partitions: Iterable[TopicPartition]) -> None:
+        """The application reads these from another position on."""
+        self._marks.restart(partitions)
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
         """Commits what is marked and was not committed since; waits as `commit`."""
