@@ -25,6 +25,7 @@ KINDS = {
     "count": "float",
     "int": "int",
     "object": "Any",
+    "pem": "str",
     "str": "str",
 }
 # What the native core is told, where it is not the annotation of the kind.

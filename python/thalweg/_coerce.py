@@ -252,6 +252,7 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
     "list": _list,
     "object": _object,
     "partitioner": _partitioner,
+    "pem": _str,
     "reset": _reset,
     "servers": _servers,
     "socket_options": _socket_options,

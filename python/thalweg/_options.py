@@ -92,11 +92,15 @@ _size = _ms  # bytes rather than milliseconds, checked alike
 def _text(name: str, clients: str, doc: str, **more: Any) -> Option:
     return Option(
         name=name,
-        kind="str",
         clients=clients,
         doc=doc,
-        **{"default": None, "nullable": True, **more},
+        **{"kind": "str", "default": None, "nullable": True, **more},
     )
+
+
+def _pem(name: str, clients: str, doc: str, **more: Any) -> Option:
+    """The path of a PEM file, or its text, which is never shown."""
+    return _text(name, clients, doc, kind="pem", **more)
 
 
 def _flag(name: str, default: bool, clients: str, doc: str, **more: Any) -> Option:
@@ -326,24 +330,25 @@ _SECURITY: tuple[Option, ...] = (
         "Whether the brokers' certificates must name the host connected to.",
         kafka=None,
     ),
-    _text(
+    _pem(
         "ssl_cafile",
         "pca",
-        "PEM file of the certificate authorities to trust; None: the system's.",
+        "PEM file of the certificate authorities to trust, or its text; None: the system's.",
         kafka=None,
         aliases=("ssl.ca.location",),
     ),
-    _text(
+    _pem(
         "ssl_certfile",
         "pca",
-        "PEM file of the client's certificate and its chain.",
+        "PEM file of the client's certificate and its chain, or its text.",
         kafka=None,
         aliases=("ssl.certificate.location",),
     ),
-    _text(
+    _pem(
         "ssl_keyfile",
         "pca",
-        "PEM file of the client's private key, if it is not in ssl_certfile.",
+        "PEM file of the client's private key, or its text, which is never shown; None: it is in"
+        " ssl_certfile.",
         kafka=None,
         aliases=("ssl.key.location",),
     ),
@@ -356,10 +361,10 @@ _SECURITY: tuple[Option, ...] = (
         refused="encrypted private keys are not offered by this version; decrypt the key with"
         " openssl pkcs8 -topk8 -nocrypt",
     ),
-    _text(
+    _pem(
         "ssl_crlfile",
         "pca",
-        "PEM file of revoked certificates.",
+        "PEM file of certificate revocation lists that have not expired, or its text.",
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
@@ -385,7 +390,7 @@ _SECURITY: tuple[Option, ...] = (
         core=False,
         differs="None leaves it to ssl_check_hostname, whose default is the same.",
     ),
-    _text(
+    _pem(
         "ssl_truststore_location",
         "pca",
         "Kafka's spelling of ssl_cafile; with ssl_truststore_type PEM.",
@@ -406,7 +411,7 @@ _SECURITY: tuple[Option, ...] = (
         secret=True,
         ignored="PEM files of certificates have no password",
     ),
-    _text(
+    _pem(
         "ssl_keystore_location",
         "pca",
         "Kafka's spelling of ssl_certfile; with ssl_keystore_type PEM.",

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from thalweg._pem import unreadable
+
 __all__ = ["Findings", "apply_rules"]
 
 _LEVELS: Final = {"gzip": (1, 9), "lz4": (1, 17), "zstd": (-131072, 22)}
@@ -98,6 +100,11 @@ class _Rules:
             )
         elif algorithm is not None and "ssl_check_hostname" not in self.explicit:
             self.values["ssl_check_hostname"] = algorithm.lower() == "https"
+        for name in ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"):
+            value = self.values[name]
+            problem = None if value is None else unreadable(value)
+            if problem is not None:
+                self.found.problem(f"{name} {problem}")
         if self.values["ssl_keyfile"] is not None and self.values["ssl_certfile"] is None:
             self.found.problem("ssl_keyfile is given without ssl_certfile")
 

@@ -20,6 +20,7 @@ from thalweg._broker_version import ApiVersions, inferred
 from thalweg._canonical import canonical
 from thalweg._coerce import coerce, duration_ms, native_partitioner, server_pair
 from thalweg._options import CLIENTS, ROWS, Option
+from thalweg._pem import is_text
 from thalweg._rules import Findings, apply_rules
 from thalweg._suggestions import did_you_mean
 from thalweg.errors import KafkaConfigurationError
@@ -95,9 +96,9 @@ class Config(dict[str, Any]):
 
     def public(self) -> dict[str, Any]:
         """A copy whose secrets are replaced; for logs, interceptors and users' eyes."""
-        hidden = {row.name for row in options_of(self.client).values() if row.secret}
+        rows = options_of(self.client)
         return {
-            name: _MASK if name in hidden and value is not None else value
+            name: _MASK if name in rows and _is_hidden(rows[name], value) else value
             for name, value in self.items()
         }
 
@@ -124,6 +125,12 @@ class Config(dict[str, Any]):
             values["auto_offset_reset"] = kind
             values["auto_offset_reset_by_duration_ms"] = duration_ms(duration) if duration else None
         return values
+
+
+def _is_hidden(row: Option, value: Any) -> bool:
+    if row.kind == "pem":
+        return isinstance(value, str) and is_text(value)
+    return row.secret and value is not None
 
 
 @lru_cache(maxsize=3)

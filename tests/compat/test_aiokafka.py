@@ -228,7 +228,10 @@ def test_a_client_is_not_closed_before_its_start(kind):
 # ---------------------------------------------------------------- create_ssl_context
 
 
-def test_create_ssl_context_gives_what_the_option_takes(tmp_path):
+def test_create_ssl_context_gives_what_the_option_takes(tmp_path, monkeypatch):
+    for name in ("ca.pem", "c.pem", "k.pem"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
     context = create_ssl_context(cafile=tmp_path / "ca.pem", certfile="c.pem", keyfile=b"k.pem")
     client = aio.AIOKafkaProducer(security_protocol="SSL", ssl_context=context)
     assert client.config["ssl_cafile"] == str(tmp_path / "ca.pem")

@@ -12,7 +12,7 @@ import pytest
 from tests.integration.clients import read, within
 from tests.support.kafka import RealKafka
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from thalweg.errors import (
+from thalweg.errors import KafkaConfigurationError, (
     KafkaConnectionError,
     KafkaError,
     NoBrokersAvailable,
@@ -185,3 +185,10 @@ def test_a_mechanism_that_is_not_offered_is_a_configuration_error(
 ) -> None:
     with pytest.raises(ValueError, match="SCRAM-SHA-512"):
         KafkaProducer(**_options(secure_kafka, "SASL_SSL", sasl_mechanism="SCRAM-SHA-512"))
+
+
+def test_a_list_of_revoked_certificates_that_is_none_is_refused(secure_kafka: RealKafka) -> None:
+    # Without a list nothing would be checked.
+    options = _options(secure_kafka, "SSL", ssl_crlfile=str(secure_kafka.certificates / "ca.pem"))
+    with pytest.raises(KafkaConfigurationError, match=r"ssl_crlfile.*ca\.pem.*BEGIN X509 CRL"):
+        KafkaProducer(**options)

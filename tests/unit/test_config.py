@@ -1,6 +1,7 @@
 """Options: names, values, rules, secrets, and that all problems come at once."""
 
 import math
+import pickle
 import socket
 import warnings
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from thalweg import config as configuration
 from thalweg._coerce import duration_ms
 from thalweg._options import CLIENTS, ROWS
-from thalweg.config import Config, IgnoredOptionWarning, options_of, resolve
+from thalweg.config import Config, IgnoredOptionWarning, TlsOptions, options_of, resolve
 from thalweg.errors import KafkaConfigurationError, KafkaError
 from thalweg.partitioner import DefaultPartitioner, RoundRobinPartitioner
 
@@ -358,6 +359,60 @@ def test_the_value_of_an_unknown_option_is_not_shown():
     assert "hunter2" not in one_problem("a", sasl_plain_pasword="hunter2")
 
 
+_BODY = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgmarkerofthesecretkey"
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.kind == "pem"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"-----BEGIN PRIVATE KEY-----\n{_BODY}\n-----END PRIVATE KEY-----\n",
+        f"{_BODY[:40]}\n{_BODY[40:]}\n",
+        _BODY,
+    ],
+    ids=["PEM", "lines without armour", "base64"],
+)
+def test_pem_text_is_never_shown(row, text, recwarn):
+    """Neither where it is accepted nor where it is refused, nor where it has no effect."""
+    shown = []
+    for protocol in ("SSL", "PLAINTEXT"):
+        given = {"security_protocol": protocol, "ssl_certfile": "/no/such", row.name: text}
+        try:
+            found = resolve("p", given)
+            shown += [repr(found), str(found.public()), repr(TlsOptions(given))]
+        except KafkaConfigurationError as error:
+            copy = pickle.loads(pickle.dumps(error))
+            shown += [str(error), repr(error), repr(error.problems), str(copy), repr(vars(copy))]
+    found = Config("p", {row.name: text}, ())
+    shown += [repr(found), repr(found.public()), *(str(each.message) for each in recwarn)]
+    assert "marker" not in "\n".join(shown).replace("\\n", "")
+    assert "GByqGSM49AgEGCCqGSM49" not in "\n".join(shown)
+
+
+def test_the_path_of_a_pem_file_is_shown():
+    found = Config("p", {"ssl_keyfile": "/etc/keys/client.pem"}, ())
+    assert found.public() == {"ssl_keyfile": "/etc/keys/client.pem"}
+
+
+def test_all_files_that_cannot_be_read_are_named_with_all_other_problems(tmp_path):
+    (tmp_path / "there").touch()
+    found = problems(
+        "p",
+        security_protocol="SSL",
+        ssl_cafile=str(tmp_path / "no-ca"),
+        ssl_certfile=str(tmp_path),
+        ssl_keyfile=str(tmp_path / "there"),
+        ssl_crlfile="nul\0",
+        acks=7,
+    )
+    listed = "\n".join(found)
+    assert len(found) == 4
+    assert f"ssl_cafile cannot be read from {tmp_path / 'no-ca'}: No such file" in listed
+    assert f"ssl_certfile cannot be read from {tmp_path}: it is a directory" in listed
+    assert "ssl_crlfile cannot be read from nul" in listed
+    assert "acks must be" in listed
+
+
 def test_doubled_secrets_are_named_without_their_values():
     text = one_problem("a", **{"sasl_plain_password": "hunter2", "sasl.password": "hunter3"})
     assert "hunter" not in text
@@ -567,7 +622,16 @@ def test_security_options_without_effect_are_ignored_with_one_warning(given, lac
     assert found.core()["sasl_mechanism"] is None
 
 
-def test_problems_of_security_come_together_with_all_others():
+@pytest.fixture
+def pem_files(tmp_path, monkeypatch):
+    """The working folder has these, empty."""
+    (tmp_path / "a").mkdir()
+    for name in ("ca.pem", "client.pem", "client.key", "a/ca.pem"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+
+
+def test_problems_of_security_come_together_with_all_others(pem_files):
     found = problems(
         "p",
         security_protocol="SASL_SSL",
@@ -584,12 +648,12 @@ def test_problems_of_security_come_together_with_all_others():
     ]
 
 
-def test_a_key_needs_its_certificate():
+def test_a_key_needs_its_certificate(pem_files):
     text = one_problem("a", security_protocol="SSL", ssl_keyfile="client.key")
     assert text == "ssl_keyfile is given without ssl_certfile"
 
 
-def test_kafkas_names_of_pem_stores_are_taken():
+def test_kafkas_names_of_pem_stores_are_taken(pem_files):
     found = resolve(
         "a",
         {
@@ -611,7 +675,7 @@ def test_javas_key_stores_are_refused_with_what_to_do():
     assert "give ssl_cafile" in text
 
 
-def test_files_may_be_paths():
+def test_files_may_be_paths(pem_files):
     found = resolve("a", {"security_protocol": "SSL", "ssl_cafile": Path("a") / "ca.pem"})
     assert found["ssl_cafile"] == str(Path("a") / "ca.pem")
 

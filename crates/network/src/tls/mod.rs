@@ -13,9 +13,13 @@ use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use crate::error::ClientError;
 use verifier::AnyHostname;
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type RevocationList = CertificateRevocationListDer<'static>;
 
 /// PEM text from a file or given inline; what it holds is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -61,49 +65,80 @@ impl Default for TlsConfig {
 }
 
 impl TlsConfig {
-    /// Reads files and checks everything now, so that a bad setting fails in the constructor.
+    /// Reads files and checks everything now, so that bad settings fail in the constructor, all in one
+    /// error.
     pub(crate) fn build(&self) -> Result<Arc<ClientConfig>, ClientError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = self.verifier(&provider)?;
+        let (ca, crl, identity) = (self.roots(), self.revocation_lists(), self.identity());
+        let (ca, crl, identity) = match (ca, crl, identity) {
+            (Ok(ca), Ok(crl), Ok(identity)) => (ca, crl, identity),
+            (ca, crl, identity) => {
+                let problems = [ca.err(), identity.err(), crl.err()];
+                return Err(all(problems.into_iter().flatten()));
+            }
+        };
+        let verifier = self.verifier(ca, crl, &provider)?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|error| refuse("TLS versions", &error))?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
-        let config = match &self.cert {
-            None if self.key.is_some() => {
-                return Err(ClientError::Configuration(
-                    "ssl_keyfile is set without ssl_certfile".into(),
-                ));
-            }
+        let config = match identity {
             None => builder.with_no_client_auth(),
-            Some(cert) => {
-                let chain = pem::certificates("ssl_certfile", cert)?;
-                let (name, source) = self
-                    .key
-                    .as_ref()
-                    .map_or(("ssl_certfile", cert), |key| ("ssl_keyfile", key));
-                let key = pem::private_key(name, source)?;
-                builder
-                    .with_client_auth_cert(chain, key)
-                    .map_err(|error| refuse(name, &error))?
-            }
+            Some((chain, key)) => builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| refuse(self.key_option(), &error))?,
         };
         Ok(Arc::new(config))
     }
 
+    fn key_option(&self) -> &'static str {
+        if self.key.is_some() {
+            "ssl_keyfile"
+        } else {
+            "ssl_certfile"
+        }
+    }
+
+    /// The client's own certificates and key.
+    fn identity(&self) -> Result<Option<Identity>, ClientError> {
+        let Some(cert) = &self.cert else {
+            return match self.key {
+                None => Ok(None),
+                Some(_) => Err(ClientError::Configuration(
+                    "ssl_keyfile is set without ssl_certfile".into(),
+                )),
+            };
+        };
+        let chain = pem::certificates("ssl_certfile", cert);
+        let key = pem::private_key(self.key_option(), self.key.as_ref().unwrap_or(cert));
+        match (chain, key) {
+            (Ok(chain), Ok(key)) => Ok(Some((chain, key))),
+            // Of one file that is both, one problem is enough.
+            (Err(problem), Err(_)) if self.key.is_none() => Err(problem),
+            (chain, key) => Err(all([chain.err(), key.err()].into_iter().flatten())),
+        }
+    }
+
+    fn revocation_lists(&self) -> Result<Option<Vec<RevocationList>>, ClientError> {
+        let read = |crl| pem::revocation_lists("ssl_crlfile", crl);
+        self.crl.as_ref().map(read).transpose()
+    }
+
     fn verifier(
         &self,
+        roots: RootCertStore,
+        crl: Option<Vec<RevocationList>>,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Arc<dyn ServerCertVerifier>, ClientError> {
-        let mut builder = WebPkiServerVerifier::builder_with_provider(
-            Arc::new(self.roots()?),
-            Arc::clone(provider),
-        );
-        if let Some(crl) = &self.crl {
+        let mut builder =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+        if let Some(crl) = crl {
             builder = builder
-                .with_crls(pem::revocation_lists("ssl_crlfile", crl)?)
-                .only_check_end_entity_revocation();
+                .with_crls(crl)
+                .only_check_end_entity_revocation()
+                // One that has expired tells nothing of certificates that were revoked since.
+                .enforce_revocation_expiration();
         }
         let verifier = builder
             .build()
@@ -133,6 +168,17 @@ impl TlsConfig {
         }
         Ok(roots)
     }
+}
+
+/// One error of several.
+fn all(problems: impl Iterator<Item = ClientError>) -> ClientError {
+    let texts: Vec<String> = problems
+        .map(|problem| match problem {
+            ClientError::Configuration(text) => text,
+            other => other.to_string(),
+        })
+        .collect();
+    ClientError::Configuration(texts.join("; "))
 }
 
 fn refuse(option: &str, error: &dyn fmt::Display) -> ClientError {

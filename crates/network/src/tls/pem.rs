@@ -21,8 +21,20 @@ fn text(option: &str, pem: &Pem) -> Result<String, ClientError> {
 fn refuse_in(option: &str, pem: &Pem, problem: &dyn fmt::Display) -> ClientError {
     match pem {
         Pem::Inline(_) => refuse(option, problem),
+        Pem::File(path) if is_blob(&path.to_string_lossy()) => {
+            let problem =
+                "is neither the path of a file nor PEM text: that has lines BEGIN and END";
+            refuse(option, &problem)
+        }
         Pem::File(path) => refuse(option, &format_args!("{}: {problem}", path.display())),
     }
+}
+
+/// A key or certificate without its lines BEGIN and END, most likely, rather than a path: it may be
+/// secret. `thalweg._pem` says the same.
+fn is_blob(text: &str) -> bool {
+    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    text.contains(['\n', '\r']) || text.len() >= 60 && text.bytes().all(is_base64)
 }
 
 pub(super) fn certificates(
@@ -48,9 +60,18 @@ pub(super) fn revocation_lists(
     pem: &Pem,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, ClientError> {
     let text = text(option, pem)?;
-    CertificateRevocationListDer::pem_slice_iter(text.as_bytes())
+    let found = CertificateRevocationListDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| refuse_in(option, pem, &error))
+        .map_err(|error| refuse_in(option, pem, &error))?;
+    if found.is_empty() {
+        // Without any, nothing would be checked.
+        return Err(refuse_in(
+            option,
+            pem,
+            &"holds no PEM revocation list (BEGIN X509 CRL)",
+        ));
+    }
+    Ok(found)
 }
 
 pub(super) fn private_key(option: &str, pem: &Pem) -> Result<PrivateKeyDer<'static>, ClientError> {

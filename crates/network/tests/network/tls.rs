@@ -196,10 +196,10 @@ async fn a_client_certificate_is_shown_when_asked_for() {
 async fn a_revoked_certificate_is_refused() {
     let ca = authority("ca");
     let broker = broker(server(&ca, "broker", None));
-    let list = |serial: u8| {
+    let list = |serial: u8, until: i32| {
         let params = CertificateRevocationListParams {
             this_update: date_time_ymd(2020, 1, 1),
-            next_update: date_time_ymd(2090, 1, 1),
+            next_update: date_time_ymd(until, 1, 1),
             crl_number: SerialNumber::from(vec![1]),
             issuing_distribution_point: None,
             revoked_certs: vec![RevokedCertParams {
@@ -216,11 +216,59 @@ async fn a_revoked_certificate_is_refused() {
             ..trusting(&ca)
         }
     };
-    outcome(&broker, list(99))
+    outcome(&broker, list(99, 2090))
         .await
         .expect("another one is revoked");
-    let error = refusal(&broker, list(7)).await;
+    let error = refusal(&broker, list(7, 2090)).await;
     assert!(error.contains("Revoked"), "{error}");
+    let error = refusal(&broker, list(99, 2021)).await;
+    assert!(error.contains("evocation list expired"), "{error}");
+}
+
+/// What the constructor says.
+fn refused_settings(tls: TlsConfig) -> String {
+    let config = ClientConfig {
+        security_protocol: SecurityProtocol::Ssl,
+        tls,
+        ..ClientConfig::plaintext("h:1").expect("a good address")
+    };
+    let error = thalweg_network::Parts::new(&config).err();
+    error.expect("a bad setting").to_string()
+}
+
+#[test]
+fn a_revocation_list_that_is_none_is_refused_at_once() {
+    let ca = authority("ca");
+    for nothing in ["", "no list at all", &ca.pem()] {
+        let config = TlsConfig {
+            crl: Some(Pem::Inline(nothing.to_owned())),
+            ..trusting(&ca)
+        };
+        let error = refused_settings(config);
+        assert!(error.contains("ssl_crlfile"), "{error}");
+        assert!(error.contains("BEGIN X509 CRL"), "{error}");
+    }
+}
+
+#[test]
+fn key_text_without_its_first_line_is_not_shown() {
+    let ca = authority("ca");
+    let (cert, key) = certificate(&ca, "client", 8);
+    let pem = key.serialize_pem();
+    let body: Vec<&str> = pem
+        .lines()
+        .filter(|line| !line.starts_with("---"))
+        .collect();
+    for text in [body.join("\n"), body.join("")] {
+        let config = TlsConfig {
+            cert: Some(Pem::Inline(cert.clone())),
+            key: Some(Pem::File(text.clone().into())),
+            ..trusting(&ca)
+        };
+        let error = refused_settings(config);
+        assert!(error.starts_with("ssl_keyfile: is neither"), "{error}");
+        assert!(!error.contains(&text[..20]), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,6 +281,26 @@ async fn a_plaintext_port_gets_a_hint() {
         .await
         .expect_err("no TLS there");
     assert!(error.to_string().contains("plaintext port?"), "{error}");
+}
+
+#[test]
+fn all_files_that_cannot_be_read_are_named_at_once() {
+    let file = |name: &str| Some(Pem::File(name.into()));
+    let error = refused_settings(TlsConfig {
+        ca: file("/no/ca"),
+        cert: file("/no/cert"),
+        key: file("/no/key"),
+        crl: file("/no/crl"),
+        check_hostname: true,
+    });
+    for part in [
+        "ssl_cafile: /no/ca",
+        "ssl_certfile: /no/cert",
+        "ssl_keyfile: /no/key",
+        "ssl_crlfile: /no/crl",
+    ] {
+        assert!(error.contains(part), "{error} should contain {part}");
+    }
 }
 
 #[test]
