@@ -12,7 +12,8 @@ import pytest
 from tests.integration.clients import read, within
 from tests.support.kafka import RealKafka
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from thalweg.errors import KafkaConfigurationError, (
+from thalweg.errors import (
+    KafkaConfigurationError,
     KafkaConnectionError,
     KafkaError,
     NoBrokersAvailable,
