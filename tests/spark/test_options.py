@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -217,6 +218,20 @@ def test_the_sink_refuses_serializers() -> None:
     for name in ("key.serializer", "value.serializer"):
         with pytest.raises(ValueError, match=f"Kafka option '{name}' is not supported"):
             parse_sink({**BASE, f"kafka.{name}": "x"})
+
+
+@pytest.mark.parametrize("name", ["kafka.transactional.id", "kafka.transactional_id"])
+def test_the_sink_refuses_to_share_a_transactional_id(name: str) -> None:
+    with pytest.raises(ValueError, match=r"'transactional\.id' is not supported"):
+        parse_sink({**BASE, name: "x"})
+
+
+def test_options_show_no_password() -> None:
+    secret = {**BASE, "kafka.sasl.password": "hunter2", "kafka.ssl.key.password": "hunter2"}
+    for parsed in (parse_source({**secret, "subscribe": "t"}, "stream"), parse_sink(secret)):
+        assert "hunter2" not in repr(parsed)
+        assert "hunter2" not in repr(replace(parsed))
+        assert parsed.client_config["sasl.password"] == "hunter2"
 
 
 def test_the_sink_needs_bootstrap_servers() -> None:

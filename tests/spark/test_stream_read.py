@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from threading import Timer
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -11,7 +13,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.conftest import Source, Stream, Topics
 from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker
+from thalweg.spark.data_loss import DataLossError
 from thalweg.spark.options import parse_source
+from thalweg.spark.ranges import OffsetRange
+from thalweg.spark.reader import read_range
 from thalweg.spark.stream_reader import StreamReader
 
 StreamOf = Callable[..., Stream]
@@ -204,6 +210,65 @@ def test_new_partitions_are_read_from_their_first_record(
     topics.send(topic, ["new"], partition=2)
     stream.run()
     assert stream.values() == ["new", "old"]
+
+
+@pytest.mark.parametrize("option", ["subscribe", "subscribePattern"])
+def test_a_running_stream_sees_new_partitions_with_its_next_batch(
+    topics: Topics, option: str
+) -> None:
+    topic = topics.create(prefix="growing")
+    given = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers, option: topic}
+    reader = StreamReader(parse_source({**given, "startingOffsets": "earliest"}, "stream"))
+    try:
+        start = reader.initialOffset()
+        assert reader.latestOffset(start, ReadAllAvailable()) == start
+        topics.add_partitions(topic, 3)
+        topics.send(topic, ["new"], partition=2)
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert end[topic] == {"0": 0, "1": 0, "2": 1}
+    finally:
+        reader.stop()
+
+
+def test_the_offsets_for_the_progress_never_fail_a_query() -> None:
+    broker = EmbeddedBroker().start()
+    broker.create_topic("t")
+    given = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "kafka.bootstrap.timeout.ms": "500",
+        "kafka.default.api.timeout.ms": "500",
+        "kafka.request.timeout.ms": "1000",
+        "fetchOffset.retryIntervalMs": "10",
+        "subscribe": "t",
+    }
+    reader = StreamReader(parse_source(given, "stream"))
+    try:
+        assert reader.reportLatestOffset() == {"t": {"0": 0}}
+        broker.close()
+        assert reader.reportLatestOffset() is None
+    finally:
+        broker.close()
+        reader.stop()
+
+
+def test_a_topic_that_is_deleted_while_a_task_reads_it(topics: Topics) -> None:
+    """Fails the query in words, or is passed over, within seconds and not after two minutes."""
+    for fail in ("true", "false"):
+        topic = topics.create(prefix="vanishing")
+        topics.send(topic, ["a", "b"])
+        given = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers, "subscribe": topic}
+        options = parse_source({**given, "failOnDataLoss": fail}, "batch")
+        began = time.monotonic()
+        timer = Timer(1, topics.broker.wire.delete_topic, [topic])
+        timer.start()
+        batches = read_range(options, OffsetRange(topic, 0, 0, 5))
+        if fail == "true":
+            with pytest.raises(DataLossError, match=rf"{topic}-0.*the topic was deleted"):
+                list(batches)
+        else:
+            assert sum(each.num_rows for each in batches) == 2
+        timer.join()
+        assert time.monotonic() - began < 30
 
 
 def test_new_topics_of_a_pattern_are_read_from_their_first_record(

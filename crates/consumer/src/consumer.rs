@@ -121,6 +121,11 @@ impl Consumer {
         self.metrics.snapshot(of_partitions, now)
     }
 
+    /// Whether the cluster lacks an assigned partition, and has done so for a while.
+    pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
+        self.subscription.is_absent(partition)
+    }
+
     /// Bytes held for undrained records now, and at most so far.
     pub fn buffered_bytes(&self) -> (usize, usize) {
         (self.memory.used(), self.memory.peak())

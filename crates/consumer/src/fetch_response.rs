@@ -72,7 +72,10 @@ impl Fetcher {
             self.session_refused(node, code, now);
             return;
         }
-        self.shared.metrics.fetch_answered_total.add(1);
+        // A quota that is used up makes an answer empty whatever the log has (KIP-219).
+        if response.throttle_time_ms <= 0 {
+            self.shared.metrics.fetch_answered_total.add(1);
+        }
         let empty = response.responses.is_empty();
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.session.answered(response.session_id);

@@ -40,6 +40,10 @@ pub struct Range {
     pub timeout: Duration,
 }
 
+/// So long nothing has come before the reader looks whether anything can. A throttled broker, or a
+/// leader that is behind for a moment, needs less.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What one step brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeStep {
@@ -71,6 +75,8 @@ pub struct RangeReader {
     stage: Stage,
     position: i64,
     progress_at: Instant,
+    /// When to look next whether anything can come.
+    look_at: Instant,
     /// Fetches answered until then: the second one after it was sent at the new position.
     answered_before: u64,
     /// Offsets skipped because they are gone (only if loss is tolerated).
@@ -86,6 +92,7 @@ impl RangeReader {
             position: range.start,
             range,
             progress_at: now,
+            look_at: now + PATIENCE,
             answered_before: 0,
             lost: Vec::new(),
         };
@@ -109,11 +116,20 @@ impl RangeReader {
 
     /// The application asks for more: the time that it took does not count as the broker's.
     pub fn resume(&mut self, now: Instant) {
-        self.progress_at = now;
+        self.went_on(now);
     }
 
-    /// When reading fails if nothing comes.
+    fn went_on(&mut self, now: Instant) {
+        self.progress_at = now;
+        self.look_at = now + PATIENCE;
+    }
+
+    /// When to poll again if nothing comes.
     pub fn deadline(&self) -> Instant {
+        self.fails_at().min(self.look_at)
+    }
+
+    fn fails_at(&self) -> Instant {
         self.progress_at + self.range.timeout
     }
 
@@ -194,7 +210,7 @@ impl RangeReader {
             && position.offset > self.position
         {
             self.position = position.offset;
-            self.progress_at = now;
+            self.went_on(now);
             self.answered_before = self.consumer.metrics().fetch_answered_total.get();
         }
         if reached || self.position >= self.range.end {
@@ -210,10 +226,24 @@ impl RangeReader {
 
     /// Nothing came: wait, or give up.
     fn stalled(&mut self, now: Instant) -> Result<RangeStep, ConsumerError> {
-        if now < self.deadline() {
+        let log_end = self.log_end()?;
+        if now >= self.look_at {
+            self.look_at = now + PATIENCE;
+            if self.consumer.is_absent(&self.range.partition) {
+                self.lose(self.position, self.range.end, "the topic was deleted")?;
+                self.stage = Stage::Done;
+            } else if log_end.is_some_and(|log_end| log_end >= self.range.end) {
+                // Asked at the position, the leader has nothing there although its log goes on:
+                // compaction has removed the last records.
+                self.stage = Stage::Done;
+            }
+            if let Stage::Done = self.stage {
+                return Ok(RangeStep::Done);
+            }
+        }
+        if now < self.fails_at() {
             return Ok(RangeStep::Pending);
         }
-        let log_end = self.log_end()?;
         match log_end {
             // Asked at the position, the leader said for all that time that its log ends there.
             Some(log_end) if log_end <= self.position => {
@@ -234,7 +264,8 @@ impl RangeReader {
     fn log_end(&self) -> Result<Option<i64>, ConsumerError> {
         let subscription = self.consumer.subscription();
         let answered = self.consumer.metrics().fetch_answered_total.get() - self.answered_before;
-        if answered < 2 {
+        // A leader that is moving answers, too: that it is none.
+        if answered < 2 || !subscription.is_answered_well(&self.range.partition) {
             return Ok(None);
         }
         match self.consumer.config().isolation_level {
@@ -258,7 +289,7 @@ impl RangeReader {
             return Err(ConsumerError::Closed);
         };
         let (earliest, latest) = (earliest.offset, latest.offset);
-        self.progress_at = now;
+        self.went_on(now);
         let Some(lost_at) = lost_at else {
             let named = |offset| match offset {
                 RANGE_EARLIEST => earliest,

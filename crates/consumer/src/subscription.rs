@@ -14,6 +14,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::absence::AbsenceNote;
 use crate::assigned::{Assigned, Changes};
 use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
@@ -195,6 +196,20 @@ impl Subscription {
         let assigned = self.lock();
         let of_one = |tp: &TopicPartition| assigned.get(tp).and_then(|state| state.handed_out);
         partitions.iter().map(of_one).collect()
+    }
+
+    /// Whether the last answer about the partition was none of an error.
+    pub(crate) fn is_answered_well(&self, partition: &TopicPartition) -> bool {
+        let assigned = self.lock();
+        let state = assigned.get(partition);
+        state.is_some_and(|s| s.valid_position().is_some() && s.attempts == 0 && !s.blocked)
+    }
+
+    /// Whether metadata has lacked the partition twice in a row.
+    pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
+        let assigned = self.lock();
+        let state = assigned.get(partition);
+        state.is_some_and(|state| state.absence == AbsenceNote::Told)
     }
 
     pub(crate) fn awaiting_committed(&self) -> Vec<TopicPartition> {

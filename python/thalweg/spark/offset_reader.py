@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from thalweg.errors import RetriableError, UnknownTopicOrPartitionError
+from thalweg.errors import NoError, RetriableError, UnknownTopicOrPartitionError, for_code
 from thalweg.spark.offsets import Offsets, Partition
 from thalweg.spark.options import EARLIEST, LATEST, OffsetSpec, SourceOptions, mismatch
 from thalweg.structs import TopicPartition
@@ -103,12 +103,11 @@ class OffsetReader:
             topics = sorted(topic for topic in consumer.topics() if strategy.matches(topic))
         else:
             topics = sorted(set(strategy.topics))
-        found: set[Partition] = set()
-        for topic in topics:
-            ids = consumer.partitions_for_topic(topic)
-            if not ids and strategy.kind == "subscribe":
-                raise UnknownTopicOrPartitionError(f"Topic '{topic}' does not exist")
-            found.update((topic, partition) for partition in ids or ())
+        # Asked afresh: a stream lives long, and new partitions belong to its next batch.
+        found = _partitions_of(consumer.client.metadata(topics)) if topics else set()
+        missing = set(topics).difference(topic for topic, _ in found)
+        if missing and strategy.kind == "subscribe":
+            raise UnknownTopicOrPartitionError(f"Topic '{min(missing)}' does not exist")
         return found
 
     def _ask(self, method: str, partitions: Iterable[Partition]) -> Offsets:
@@ -159,6 +158,21 @@ def consumer_config(options: SourceOptions) -> dict[str, Any]:
         "auto.offset.reset": "none",
         "allow.auto.create.topics": False,
     }
+
+
+def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
+    """The partitions in a Metadata answer; none of a topic that is not there.
+
+    Raises:
+        KafkaError: If the brokers refuse to tell of a topic.
+    """
+    found: set[Partition] = set()
+    for topic in metadata["Topics"]:
+        error = for_code(topic["ErrorCode"])
+        if error is not NoError and error is not UnknownTopicOrPartitionError:
+            raise error(f"topic '{topic['Name']}'")
+        found.update((topic["Name"], each["PartitionIndex"]) for each in topic["Partitions"])
+    return found
 
 
 def _flat(nested: Mapping[str, Mapping[int, int]]) -> Offsets:

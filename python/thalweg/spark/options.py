@@ -66,6 +66,10 @@ _REFUSED_PRODUCER = {
         "Kafka option 'value.serializer' is not supported as values are serialized as byte "
         "arrays. Use DataFrame operations to explicitly serialize the values."
     ),
+    "transactional.id": (
+        "Kafka option 'transactional.id' is not supported as the sink writes each record at least "
+        "once, outside of transactions. Tasks would also fence each other by sharing it."
+    ),
 }
 # Known to the connector, not read here yet: ignoring one would change what a job reads.
 _NOT_YET = ("minoffsetspertrigger", "maxtriggerdelay")
@@ -107,7 +111,7 @@ class SourceOptions:
     strategy: Strategy
     starting: OffsetSpec
     ending: OffsetSpec
-    client_config: Mapping[str, str]
+    client_config: Mapping[str, str] = field(repr=False)  # it may hold passwords
     fail_on_data_loss: bool = True
     include_headers: bool = False
     timestamp_strategy: Literal["error", "latest"] = "error"
@@ -125,7 +129,7 @@ class SinkOptions:
     """Everything a write needs to know, picklable, without a connection."""
 
     topic: str | None
-    client_config: Mapping[str, str] = field(default_factory=dict)
+    client_config: Mapping[str, str] = field(default_factory=dict, repr=False)
     planned_by: str = __version__
 
 
@@ -375,9 +379,10 @@ def _names(partitions: set[tuple[str, int]]) -> str:
 
 
 def _refuse_unsupported(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
-    for name, message in refused.items():
-        if f"kafka.{name}" in given:
-            raise ValueError(message)
+    for given_name in given:
+        name = given_name.removeprefix("kafka.").replace("_", ".")
+        if given_name.startswith("kafka.") and name in refused:
+            raise ValueError(refused[name])
 
 
 def _client_config(

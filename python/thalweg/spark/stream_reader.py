@@ -8,6 +8,7 @@ the source are handled here: where batch 0 started (``offsets.py`` tells why), a
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from thalweg.errors import KafkaError
 from thalweg.spark import data_loss
 from thalweg.spark.offset_reader import OffsetReader
 from thalweg.spark.offsets import Offsets, Partition, embedded_start, from_json, to_json
@@ -29,6 +31,8 @@ from thalweg.spark.reader import RangePartition, read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger("thalweg.spark")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -83,8 +87,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end, begin if first else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The end of all partitions, for the query's progress."""
-        return to_json(self._latest())
+        """The end of all partitions, for the query's progress; None if nobody tells it now.
+
+        It is for display only, so it must not fail the query.
+        """
+        try:
+            return to_json(self._latest())
+        except KafkaError as error:
+            log.warning("the latest offsets are not known: %s", error)
+            return None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Plans one micro-batch; runs on the driver.

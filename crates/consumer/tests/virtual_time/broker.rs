@@ -170,6 +170,11 @@ impl Broker {
         }
     }
 
+    pub(crate) fn delete(&mut self, topic: &str) {
+        self.topic_ids.remove(topic);
+        self.logs.retain(|(name, _), _| name != topic);
+    }
+
     pub(crate) fn log(&mut self, topic: &str, partition: i32) -> &mut PartitionLog {
         self.logs
             .get_mut(&(topic.to_owned(), partition))

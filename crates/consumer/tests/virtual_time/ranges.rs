@@ -7,6 +7,7 @@ use thalweg_consumer::{
     ConsumerConfig, ConsumerError, IsolationLevel, OffsetReset, RANGE_EARLIEST, RANGE_LATEST,
     Range, RangeReader, RangeStep,
 };
+use thalweg_protocol::ErrorCode;
 use thalweg_records::Compression;
 
 use crate::batches::{compacted, marker, plain, transactional};
@@ -202,4 +203,71 @@ fn a_silent_broker_ends_in_a_timeout() {
     world.broker.silent = true;
     let error = read(&mut world, range(0, 40)).expect_err("no answer");
     assert!(matches!(error, ConsumerError::Timeout { .. }), "{error}");
+}
+
+#[test]
+fn a_tail_that_compaction_removed_ends_after_a_little_patience() {
+    // The records 40 to 49 were the last ones, and are gone: there is no batch to say so.
+    let mut world = world(IsolationLevel::ReadUncommitted, |broker| {
+        forty(broker);
+        broker.log("t", 0).high_watermark = 50;
+    });
+    let (offsets, took, reader) = read(&mut world, range(35, 50)).expect("no loss");
+    assert_eq!(offsets, (35..40).collect::<Vec<_>>());
+    assert!(reader.lost().is_empty());
+    assert!(took <= Duration::from_secs(6), "{took:?}");
+}
+
+#[test]
+fn a_topic_that_is_deleted_meanwhile_is_a_loss_or_passed_over() {
+    for fail_on_data_loss in [true, false] {
+        let mut world = world(IsolationLevel::ReadUncommitted, forty);
+        world.run();
+        world.broker.delete("t");
+        let range = Range {
+            fail_on_data_loss,
+            ..range(20, 60)
+        };
+        let begun = world.now;
+        match read(&mut world, range) {
+            Ok((_, took, reader)) => {
+                assert!(!fail_on_data_loss);
+                assert_eq!(reader.lost().last().map(|lost| lost.1), Some(60));
+                assert!(took < Duration::from_secs(20), "{took:?}");
+            }
+            Err(ConsumerError::DataLoss { to: 60, .. }) => assert!(fail_on_data_loss),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(world.now - begun < Duration::from_secs(20));
+    }
+}
+
+#[test]
+fn a_leader_that_refuses_for_a_while_does_not_end_a_range() {
+    let mut world = world(IsolationLevel::ReadUncommitted, forty);
+    let mut reader = RangeReader::new(Arc::clone(&world.consumer), range(0, 40), world.now);
+    let mut offsets = Vec::new();
+    let mut refused = false;
+    loop {
+        world.run();
+        let mut sink = Collected {
+            limit: Some(10),
+            ..Collected::default()
+        };
+        let step = reader.poll(&mut sink, noop(), world.now).expect("no loss");
+        offsets.extend(sink.offsets(0));
+        if offsets.len() >= 10 && !refused {
+            refused = true;
+            let errors = &mut world.broker.log("t", 0).errors;
+            errors.extend(vec![ErrorCode::KAFKA_STORAGE_ERROR; 40]);
+            world.consumer.seek(&tp(0), 10, -1).expect("it is assigned");
+        }
+        match step {
+            RangeStep::Done => break,
+            RangeStep::Pending => world.advance(Duration::from_millis(500)),
+            RangeStep::Records(_) | RangeStep::SinkFull => {}
+        }
+    }
+    assert_eq!(offsets.last(), Some(&39));
+    assert!((10..40).all(|offset| offsets.contains(&offset)));
 }
