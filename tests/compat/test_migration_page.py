@@ -24,7 +24,7 @@ def section(title: str) -> str:
 
 def rows() -> dict[str, list[str]]:
     found = {}
-    for line in section("Defaults that are not kafka-python's").splitlines():
+    for line in section("Different defaults").splitlines():
         match = re.match(r"\| `(\w+)`[^|]*\|(.*)\|$", line)
         if match:
             found[match[1]] = [cell.strip() for cell in match[2].split("|")]
@@ -50,6 +50,6 @@ def test_the_rows_give_the_defaults_as_they_are(both, ours):
 
 
 def test_every_module_that_is_gone_is_listed():
-    gone = set(re.findall(r"`([\w.*]+)`", section("Modules").split("are gone:")[1]))
+    gone = set(re.findall(r"`([\w.*]+)`", section("Modules").split("do not exist:")[1]))
     for path in (*differences.MODULES, *INTERNAL):
         assert (f"{path}*" if path.endswith("._") else path) in gone, path
