@@ -132,10 +132,10 @@ def _object(name: str, clients: str, doc: str, **more: Any) -> Option:
 
 
 _RUST_IO = "sockets are driven by thalweg's native core, not by Python"
-_METRICS = "metrics are read with metrics(), and all of them are kept"
+_METRICS = "all metrics are recorded; read them with metrics()"
 _NO_METRICS = "this client has no metrics"
-_KERBEROS = "GSSAPI is not offered by this version"
-_JVM = "it names something of the Java virtual machine"
+_KERBEROS = "GSSAPI is not supported yet"
+_JVM = "it configures the Java virtual machine"
 
 _CONNECTION: tuple[Option, ...] = (
     Option(
@@ -143,8 +143,9 @@ _CONNECTION: tuple[Option, ...] = (
         kind="servers",
         default=("localhost:9092",),
         clients="pca",
-        doc="Brokers to ask for the cluster's metadata first: 'host[:port]', several of them"
-        " joined by commas or in a list. IPv6 addresses in brackets. The default port is 9092.",
+        doc="Addresses of some brokers, as 'host:port', separated by commas or in a list. The"
+        " client learns about the other brokers from them. Put IPv6 addresses in brackets. The"
+        " default port is 9092.",
         aliases=("metadata.broker.list",),
         annotation="str | Sequence[str]",
         differs="Kafka has no default; kafka-python's is localhost.",
@@ -152,22 +153,23 @@ _CONNECTION: tuple[Option, ...] = (
     _text(
         "client_id",
         "pca",
-        "A name for this client in the brokers' logs, quotas and metrics. None:"
-        " 'thalweg-producer-1' and so on.",
+        "Name of this client in the brokers' logs, quotas and metrics. None: a numbered name"
+        " such as 'thalweg-producer-1'.",
     ),
     _choice(
         "client_dns_lookup",
         "use_all_dns_ips",
         ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
         "pca",
-        "Whether bootstrap names are first expanded to the names of all their addresses (KIP-235)."
-        " All addresses of a name are tried in turn either way (KIP-602).",
+        "Whether the client first resolves each bootstrap name to the host names of all its"
+        " addresses (KIP-235). In both cases it tries all addresses of a name in turn"
+        " (KIP-602).",
     ),
     _ms(
         "bootstrap_timeout_ms",
         30000,
         "pca",
-        "How long a constructor tries to reach a bootstrap server before it raises"
+        "How long the constructor tries to reach a bootstrap server before it raises"
         " NoBrokersAvailable.",
         kafka=None,
     ),
@@ -175,7 +177,7 @@ _CONNECTION: tuple[Option, ...] = (
         "request_timeout_ms",
         30000,
         "pca",
-        "How long one try of a request may take before the connection is given up.",
+        "How long a request may take. After that the client closes the connection and tries again.",
         high=INT32_MAX,
         aliases=("socket.timeout.ms",),
     ),
@@ -183,7 +185,7 @@ _CONNECTION: tuple[Option, ...] = (
         "default_api_timeout_ms",
         60000,
         "ca",
-        "Limit of blocking calls that are given no timeout of their own.",
+        "Timeout of blocking calls to which you give no timeout.",
         high=INT32_MAX,
         core=False,
     ),
@@ -191,7 +193,7 @@ _CONNECTION: tuple[Option, ...] = (
         "connections_max_idle_ms",
         540000,
         "pca",
-        "Idle connections are closed after this time, a second at least; -1: never.",
+        "The client closes connections that are idle for longer. At least 1000; -1: never.",
         low=-1,
         differs="Kafka's admin client has 300000; one value for all clients, as kafka-python.",
     ),
@@ -199,22 +201,28 @@ _CONNECTION: tuple[Option, ...] = (
         "reconnect_backoff_ms",
         50,
         "pca",
-        "First wait before connecting again to a node that failed; doubles each time.",
+        "Wait before connecting again to a broker after a failure. It doubles with each"
+        " further failure.",
     ),
     _ms(
         "reconnect_backoff_max_ms",
         1000,
         "pca",
-        "Greatest wait before connecting again; 20% of jitter on top.",
+        "Longest wait before connecting again, plus up to 20% of jitter.",
     ),
-    _ms("retry_backoff_ms", 100, "pca", "First wait before a request is tried again; doubles."),
-    _ms("retry_backoff_max_ms", 1000, "pca", "Greatest wait before a request is tried again."),
+    _ms(
+        "retry_backoff_ms",
+        100,
+        "pca",
+        "Wait before a request is retried. It doubles with each further failure.",
+    ),
+    _ms("retry_backoff_max_ms", 1000, "pca", "Longest wait before a request is retried."),
     _ms(
         "socket_connection_setup_timeout_ms",
         10000,
         "pca",
-        "How long a connection may take to be made, handshakes included (KIP-601); doubles with"
-        " each failure in a row.",
+        "How long it may take to set up a connection, handshakes included (KIP-601). It"
+        " doubles with each failure in a row.",
     ),
     _ms(
         "socket_connection_setup_timeout_max_ms",
@@ -230,10 +238,11 @@ _CONNECTION: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="pca",
         aliases=("max.in.flight",),
-        doc="Requests sent on one connection before the first is answered; a broker that falls"
-        " behind with the batches of several partitions gets a second connection. Above 5 there is"
-        " no idempotence; without idempotence, above 1 a retry may reorder records, and at 1 a lost"
-        " connection still may: what the broker had of it may be written late.",
+        doc="How many requests may be without an answer on one connection. If a broker is slow"
+        " with the batches of several partitions, the client opens a second connection to it."
+        " Above 5, idempotence is not possible. Without idempotence, a retry may reorder"
+        " records if this is above 1. At 1, a lost connection may still do so, because the"
+        " broker may write what it received late.",
         ignored="it limits requests that write records",
         ignored_by="ca",
     ),
@@ -241,8 +250,9 @@ _CONNECTION: tuple[Option, ...] = (
         "receive_message_max_bytes",
         100_000_000,
         "pca",
-        "Largest frame accepted from a broker, checked before memory is taken for it. A consumer"
-        " raises it to fetch_max_bytes + max_partition_fetch_bytes; if given, with a warning.",
+        "Largest answer that the client accepts from a broker. It checks the size before it"
+        " allocates memory. A consumer raises this to fetch_max_bytes +"
+        " max_partition_fetch_bytes, and warns if you set less.",
         low=1000,
         high=INT32_MAX,
         kafka=None,
@@ -251,7 +261,7 @@ _CONNECTION: tuple[Option, ...] = (
         "receive_buffer_bytes",
         None,
         "pca",
-        "SO_RCVBUF; None or -1: the system's choice.",
+        "Size of the socket's receive buffer (SO_RCVBUF). None or -1: the system decides.",
         low=-1,
         high=INT32_MAX,
         nullable=True,
@@ -262,7 +272,7 @@ _CONNECTION: tuple[Option, ...] = (
         "send_buffer_bytes",
         None,
         "pca",
-        "SO_SNDBUF; None or -1: the system's choice.",
+        "Size of the socket's send buffer (SO_SNDBUF). None or -1: the system decides.",
         low=-1,
         high=INT32_MAX,
         nullable=True,
@@ -275,21 +285,22 @@ _CONNECTION: tuple[Option, ...] = (
         default=((6, 1, 1),),
         clients="pca",
         kafka=None,
-        doc="(level, option, value) for setsockopt on each connection; the default is TCP_NODELAY.",
+        doc="Arguments (level, option, value) of setsockopt for each connection. The default sets"
+        " TCP_NODELAY.",
         annotation="Sequence[tuple[int, int, int]]",
     ),
     _ms(
         "metadata_max_age_ms",
         300000,
         "pca",
-        "Metadata is refreshed at least this often.",
+        "The client refreshes its metadata at least this often.",
         aliases=("topic.metadata.refresh.interval.ms",),
     ),
     _ms(
         "metadata_max_idle_ms",
         300000,
         "p",
-        "A topic that was not sent to for so long is forgotten.",
+        "The producer forgets the metadata of a topic after this time without a send to it.",
         low=5000,
     ),
     _choice(
@@ -297,21 +308,22 @@ _CONNECTION: tuple[Option, ...] = (
         "rebootstrap",
         ("rebootstrap", "none"),
         "pca",
-        "What to do when no known broker can be reached: start anew from bootstrap_servers"
-        " (KIP-899), or fail.",
+        "What the client does if it cannot reach any known broker: start again from"
+        " bootstrap_servers (KIP-899), or fail.",
     ),
     _ms(
         "metadata_recovery_rebootstrap_trigger_ms",
         300000,
         "pca",
-        "Start anew after so long without metadata (KIP-1102), a second at least.",
+        "The client starts again from bootstrap_servers after this time without metadata"
+        " (KIP-1102). At least 1000.",
     ),
     _flag(
         "allow_auto_create_topics",
         True,
         "pc",
-        "Whether asking for a topic's metadata may create it, if the brokers allow that."
-        " Kafka's own producer has no such option: it always may.",
+        "Whether the client may create a topic by asking for its metadata, if the brokers"
+        " allow it. Kafka's own producer has no such option: it always may.",
     ),
 )
 
@@ -321,34 +333,35 @@ _SECURITY: tuple[Option, ...] = (
         "PLAINTEXT",
         ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         "pca",
-        "Encryption and authentication of connections.",
+        "How connections are encrypted and authenticated.",
     ),
     _flag(
         "ssl_check_hostname",
         True,
         "pca",
-        "Whether the brokers' certificates must name the host connected to.",
+        "Whether a broker's certificate must contain the host name that the client connects to.",
         kafka=None,
     ),
     _pem(
         "ssl_cafile",
         "pca",
-        "PEM file of the certificate authorities to trust, or its text; None: the system's.",
+        "Path of a PEM file with the certificate authorities to trust, or its text. None: the"
+        " system's authorities.",
         kafka=None,
         aliases=("ssl.ca.location",),
     ),
     _pem(
         "ssl_certfile",
         "pca",
-        "PEM file of the client's certificate and its chain, or its text.",
+        "Path of a PEM file with the client's certificate and its chain, or its text.",
         kafka=None,
         aliases=("ssl.certificate.location",),
     ),
     _pem(
         "ssl_keyfile",
         "pca",
-        "PEM file of the client's private key, or its text, which is never shown; None: it is in"
-        " ssl_certfile.",
+        "Path of a PEM file with the client's private key, or its text, which is never shown."
+        " None: the key is in ssl_certfile.",
         kafka=None,
         aliases=("ssl.key.location",),
     ),
@@ -358,27 +371,28 @@ _SECURITY: tuple[Option, ...] = (
         "Password of the private key.",
         kafka="ssl.key.password",
         secret=True,
-        refused="encrypted private keys are not offered by this version; decrypt the key with"
+        refused="encrypted private keys are not supported yet; decrypt the key with"
         " openssl pkcs8 -topk8 -nocrypt",
     ),
     _pem(
         "ssl_crlfile",
         "pca",
-        "PEM file of certificate revocation lists that have not expired, or its text.",
+        "Path of a PEM file with certificate revocation lists, or its text. The client"
+        " refuses expired lists.",
         kafka=None,
         aliases=("ssl.crl.location",),
     ),
     _object(
         "ssl_ciphers",
         "pca",
-        "Names of allowed cipher suites, joined by colons or commas.",
+        "Names of the allowed cipher suites, separated by colons or commas.",
         kafka="ssl.cipher.suites",
         refused="the suites are the TLS library's: those of TLS 1.3, and ECDHE with AEAD of 1.2",
     ),
     _object(
         "ssl_context",
         "pca",
-        "What thalweg.aio.helpers.create_ssl_context() gives; an ssl.SSLContext is refused.",
+        "The result of thalweg.aio.helpers.create_ssl_context(). An ssl.SSLContext is refused.",
         kafka=None,
         refused="TLS runs in the native core, which cannot use a Python SSLContext; give"
         " ssl_cafile, ssl_certfile, ssl_keyfile, ssl_check_hostname instead",
@@ -386,20 +400,20 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "ssl_endpoint_identification_algorithm",
         "pca",
-        "Kafka's spelling of ssl_check_hostname: 'https', or '' for no check.",
+        "Kafka's name for ssl_check_hostname: 'https', or '' for no check.",
         core=False,
         differs="None leaves it to ssl_check_hostname, whose default is the same.",
     ),
     _pem(
         "ssl_truststore_location",
         "pca",
-        "Kafka's spelling of ssl_cafile; with ssl_truststore_type PEM.",
+        "Kafka's name for ssl_cafile. Needs ssl_truststore_type PEM.",
         core=False,
     ),
     _text(
         "ssl_truststore_type",
         "pca",
-        "Type of ssl_truststore_location; only PEM can be read.",
+        "Type of ssl_truststore_location. The client reads only PEM.",
         core=False,
         differs="Java's key stores (JKS) cannot be read without Java.",
     ),
@@ -414,13 +428,13 @@ _SECURITY: tuple[Option, ...] = (
     _pem(
         "ssl_keystore_location",
         "pca",
-        "Kafka's spelling of ssl_certfile; with ssl_keystore_type PEM.",
+        "Kafka's name for ssl_certfile. Needs ssl_keystore_type PEM.",
         core=False,
     ),
     _text(
         "ssl_keystore_type",
         "pca",
-        "Type of ssl_keystore_location; only PEM can be read.",
+        "Type of ssl_keystore_location. The client reads only PEM.",
         core=False,
         differs="Java's key stores (JKS) cannot be read without Java.",
     ),
@@ -430,7 +444,7 @@ _SECURITY: tuple[Option, ...] = (
         "Password of a key store.",
         core=False,
         secret=True,
-        ignored="a PEM file is no key store, and has no password of its own",
+        ignored="PEM files have no store password",
     ),
     _text(
         "sasl_mechanism",
@@ -457,17 +471,17 @@ _SECURITY: tuple[Option, ...] = (
     _text(
         "sasl_jaas_config",
         "pca",
-        "Java's login module line; user name and password are taken from it.",
+        "Login module line of a Java client. The client takes user name and password from it.",
         core=False,
         secret=True,
     ),
     _object(
         "sasl_oauth_token_provider",
         "pca",
-        "Object whose token() gives a bearer token.",
+        "Object whose token() returns a bearer token.",
         kafka=None,
         secret=True,
-        refused="OAUTHBEARER is not offered by this version",
+        refused="OAUTHBEARER is not supported yet",
     ),
     _object("sasl_kerberos_name", "pca", "Kerberos name.", kafka=None, ignored=_KERBEROS),
     _object(
@@ -485,14 +499,14 @@ _PRODUCER: tuple[Option, ...] = (
     _object(
         "key_serializer",
         "p",
-        "Serializer, or callable, that makes bytes of keys. None: keys are bytes already.",
+        "Serializer or function that converts keys to bytes. None: keys are bytes.",
         annotation="Serializer[Any] | Callable[[Any], bytes | None] | None",
         differs="Kafka's must be set.",
     ),
     _object(
         "value_serializer",
         "p",
-        "Serializer, or callable, that makes bytes of values. None: values are bytes already.",
+        "Serializer or function that converts values to bytes. None: values are bytes.",
         annotation="Serializer[Any] | Callable[[Any], bytes | None] | None",
         differs="Kafka's must be set.",
     ),
@@ -502,28 +516,29 @@ _PRODUCER: tuple[Option, ...] = (
         default=-1,
         clients="p",
         aliases=("request.required.acks",),
-        doc="Whom to wait for: 'all' or -1 (all replicas in sync), 1 (the leader), 0 (nobody:"
-        " offsets are then -1).",
+        doc="Which acknowledgements to wait for: 'all' or -1 (all in-sync replicas), 1 (the"
+        " leader), 0 (none; offsets are then -1).",
         annotation="Literal[-1, 0, 1, 'all', '-1', '0', '1']",
     ),
     _flag(
         "enable_idempotence",
         True,
         "p",
-        "Whether brokers drop what a retry sends twice (KIP-98). Needs acks=all, retries and at"
-        " most 5 requests in flight: if one of these contradicts it, it is an error when set"
-        " explicitly, and else switched off with a warning (KIP-679).",
+        "Whether brokers drop duplicates that retries produce (KIP-98). Needs acks=all,"
+        " retries above 0 and at most 5 requests in flight. If another option contradicts"
+        " this, it is an error if you set enable_idempotence yourself. Otherwise the producer"
+        " warns and switches idempotence off (KIP-679).",
     ),
     _text(
         "transactional_id",
         "p",
-        "Name of this producer across restarts; makes it transactional.",
+        "Name of this producer across restarts. Makes the producer transactional.",
     ),
     _ms(
         "transaction_timeout_ms",
         60000,
         "p",
-        "The coordinator aborts a transaction open for longer.",
+        "The coordinator aborts a transaction that is open for longer.",
         low=1,
         high=INT32_MAX,
     ),
@@ -531,7 +546,7 @@ _PRODUCER: tuple[Option, ...] = (
         "delivery_timeout_ms",
         120000,
         "p",
-        "Limit from send() to the record's outcome: linger, retries and flight together. At"
+        "Time limit from send() to the record's result, with lingering and all retries. At"
         " least linger_ms + request_timeout_ms.",
         high=INT32_MAX,
         aliases=("message.timeout.ms",),
@@ -544,8 +559,7 @@ _PRODUCER: tuple[Option, ...] = (
         high=INT32_MAX,
         clients="p",
         aliases=("message.send.max.retries",),
-        doc="How often a batch is tried again; usually left alone, as delivery_timeout_ms ends"
-        " the retries.",
+        doc="How often a batch is retried. Leave it alone: delivery_timeout_ms limits the retries.",
         annotation="float",
     ),
     Option(
@@ -556,7 +570,7 @@ _PRODUCER: tuple[Option, ...] = (
         nullable=True,
         clients="p",
         aliases=("compression.codec",),
-        doc="Codec of whole batches; None means 'none'.",
+        doc="Codec for batches. None means 'none'.",
     ),
     Option(
         name="compression_level",
@@ -567,7 +581,7 @@ _PRODUCER: tuple[Option, ...] = (
         kafka=None,
         aliases=("compression.level",),
         doc="Level of the codec (KIP-390): gzip 1 to 9, lz4 1 to 17, zstd -131072 to 22. None:"
-        " the codec's own default.",
+        " the codec's default.",
     ),
     Option(
         name="compression_gzip_level",
@@ -578,7 +592,7 @@ _PRODUCER: tuple[Option, ...] = (
         core=False,
         clients="p",
         kafka="compression.gzip.level",
-        doc="Level used if compression_type is gzip; -1: its default.",
+        doc="Level if compression_type is gzip. -1: gzip's default.",
     ),
     Option(
         name="compression_lz4_level",
@@ -589,7 +603,7 @@ _PRODUCER: tuple[Option, ...] = (
         core=False,
         clients="p",
         kafka="compression.lz4.level",
-        doc="Level used if compression_type is lz4.",
+        doc="Level if compression_type is lz4.",
     ),
     Option(
         name="compression_zstd_level",
@@ -600,13 +614,13 @@ _PRODUCER: tuple[Option, ...] = (
         core=False,
         clients="p",
         kafka="compression.zstd.level",
-        doc="Level used if compression_type is zstd.",
+        doc="Level if compression_type is zstd.",
     ),
     _size(
         "batch_size",
         16384,
         "p",
-        "Upper bound of a batch after compression; 0 sends each record alone.",
+        "Upper limit for the size of a batch, after compression. 0 sends each record alone.",
         high=INT32_MAX,
         aliases=("max_batch_size",),
     ),
@@ -614,7 +628,7 @@ _PRODUCER: tuple[Option, ...] = (
         "linger_ms",
         5,
         "p",
-        "How long a batch that is not full waits for more records. A batch does not linger while a"
+        "How long a batch that is not full waits for more records. A batch does not wait if a"
         " thread or task waits for one of its records.",
         aliases=("queue.buffering.max.ms",),
     ),
@@ -622,21 +636,22 @@ _PRODUCER: tuple[Option, ...] = (
         "buffer_memory",
         33554432,
         "p",
-        "All memory for records not yet acknowledged. send() waits up to max_block_ms for some"
-        " to come free, then raises BufferExhaustedError. With a codec up to a quarter is set aside"
-        " for what it makes.",
+        "Memory for all records without an acknowledgement. If it is full, send() waits for"
+        " up to max_block_ms, then raises BufferExhaustedError. With compression, up to a"
+        " quarter is reserved for compressed batches.",
     ),
     _ms(
         "max_block_ms",
         60000,
         "p",
-        "How long send() and partitions_for() may wait, for metadata and memory together.",
+        "How long send() and partitions_for() may wait for metadata and memory.",
     ),
     _size(
         "max_request_size",
         1048576,
         "p",
-        "Largest request, and so the largest record (RecordTooLargeError).",
+        "Largest request, and therefore largest record. A larger record raises"
+        " RecordTooLargeError.",
         high=INT32_MAX,
         aliases=("message.max.bytes",),
     ),
@@ -647,9 +662,10 @@ _PRODUCER: tuple[Option, ...] = (
         clients="p",
         kafka="partitioner.class",
         aliases=("partitioner",),
-        doc="A Partitioner, kafka-python 2.x's callable (key, all, available), or a name:"
-        " 'default' (murmur2 of the key, else sticky by load: KIP-480, KIP-794),"
-        " 'round_robin', 'consistent_random' (librdkafka's CRC-32), 'murmur2_random'.",
+        doc="A Partitioner, a function (key, all, available) as in kafka-python 2, or a name:"
+        " 'default' (murmur2 hash of the key; without a key sticky partitions by load:"
+        " KIP-480, KIP-794), 'round_robin', 'consistent_random' (librdkafka's CRC-32 hash),"
+        " 'murmur2_random'.",
         annotation="Partitioner | str | Callable[[bytes | None, list[int], list[int]], int]",
         differs="null stands for the same in Kafka.",
     ),
@@ -657,43 +673,44 @@ _PRODUCER: tuple[Option, ...] = (
         "partitioner_ignore_keys",
         False,
         "p",
-        "Whether records with a key go to sticky partitions too.",
+        "Whether records with a key go to sticky partitions too, like those without.",
     ),
     _flag(
         "partitioner_adaptive_partitioning_enable",
         True,
         "p",
-        "Whether faster brokers get more of the records without key (KIP-794).",
+        "Whether faster brokers get more of the records without a key (KIP-794).",
     ),
     _ms(
         "partitioner_availability_timeout_ms",
         0,
         "p",
-        "A partition whose broker takes nothing for so long is passed over; 0: never.",
+        "Records without a key avoid a partition whose broker has accepted nothing for this"
+        " time. 0: never.",
     ),
 )
 
 _CONSUMER: tuple[Option, ...] = (
-    _text("group_id", "c", "The consumer's group; None: no group, and nothing to commit to."),
-    _text("group_instance_id", "c", "Makes this a static member of the group (KIP-345)."),
+    _text("group_id", "c", "The consumer's group. None: no group, so nothing can be committed."),
+    _text("group_instance_id", "c", "Makes this consumer a static member of its group (KIP-345)."),
     _text(
         "client_rack",
         "c",
-        "Where this client is, for reading from replicas nearby (KIP-392).",
+        "Where this client is, to read from replicas nearby (KIP-392).",
         default="",
         nullable=False,
     ),
     _object(
         "key_deserializer",
         "c",
-        "Deserializer, or callable, for keys. None: keys stay bytes.",
+        "Deserializer or function that converts the bytes of keys. None: keys stay bytes.",
         annotation="Deserializer[Any] | Callable[[Any], Any] | None",
         differs="Kafka's must be set.",
     ),
     _object(
         "value_deserializer",
         "c",
-        "Deserializer, or callable, for values. None: values stay bytes.",
+        "Deserializer or function that converts the bytes of values. None: values stay bytes.",
         annotation="Deserializer[Any] | Callable[[Any], Any] | None",
         differs="Kafka's must be set.",
     ),
@@ -702,22 +719,23 @@ _CONSUMER: tuple[Option, ...] = (
         kind="reset",
         default="latest",
         clients="c",
-        doc="Where to start without a committed offset, and after one that is out of range:"
-        " 'earliest', 'latest', 'none' (raises), or 'by_duration:PnDTnHnMn.nS' (KIP-1106).",
+        doc="Where to start if there is no committed offset, or if the offset is out of range:"
+        " 'earliest', 'latest', 'none' (raises an error), or 'by_duration:PnDTnHnMn.nS'"
+        " (KIP-1106).",
         annotation="str | None",
     ),
     _flag(
         "enable_auto_commit",
         True,
         "c",
-        "Whether poll() commits positions by itself; None: False.",
+        "Whether poll() commits positions automatically. None means False.",
         core=False,
     ),
     _ms(
         "auto_commit_interval_ms",
         5000,
         "c",
-        "How often poll() commits positions by itself, with enable_auto_commit.",
+        "How often poll() commits positions if enable_auto_commit is True.",
         high=INT32_MAX,
         core=False,
     ),
@@ -725,20 +743,22 @@ _CONSUMER: tuple[Option, ...] = (
         "auto_commit_marks",
         False,
         "c",
-        "Auto-commit commits what mark() has marked, in place of the positions.",
+        "Auto-commit commits the records marked by mark() instead of the positions.",
         core=False,
     ),
     _flag(
         "block_rebalance_on_poll",
         False,
         "c",
-        "After a poll gave records, no partition goes before allow_rebalance() is called.",
+        "After a poll that returned records, the consumer keeps its partitions until you call"
+        " allow_rebalance().",
         core=False,
     ),
     _object(
         "default_offset_commit_callback",
         "c",
-        "Called as f(offsets, response or exception) after each commit_async() and auto-commit.",
+        "Function (offsets, response or exception) that is called after each commit_async()"
+        " and auto-commit.",
         kafka=None,
         annotation="Callable[[Any, Any], object] | None",
     ),
@@ -747,15 +767,15 @@ _CONSUMER: tuple[Option, ...] = (
         "read_uncommitted",
         ("read_uncommitted", "read_committed"),
         "c",
-        "Whether records of open and aborted transactions are left out (KIP-98).",
+        "Whether to skip records of open and aborted transactions (KIP-98): read_committed"
+        " skips them.",
     ),
-    _flag("check_crcs", True, "c", "Whether the checksum of each batch is verified."),
+    _flag("check_crcs", True, "c", "Whether to verify the checksum of each batch."),
     _size(
         "fetch_min_bytes",
         1,
         "c",
-        "How many bytes a broker waits for before it answers a fetch, for at most"
-        " fetch_max_wait_ms.",
+        "How many bytes a broker collects before it answers a fetch, for up to fetch_max_wait_ms.",
         high=INT32_MAX,
     ),
     _ms(
@@ -770,16 +790,16 @@ _CONSUMER: tuple[Option, ...] = (
         "fetch_max_bytes",
         52428800,
         "c",
-        "Most that a broker puts into one fetch; a first batch larger than that is still sent. Less"
-        " is asked for where `fetch_buffer_memory` is not four times as large.",
+        "Most bytes in the answer to a fetch. If the first batch is larger, the broker sends"
+        " it anyway. The consumer asks for at most a quarter of fetch_buffer_memory.",
         high=INT32_MAX,
     ),
     _size(
         "max_partition_fetch_bytes",
         1048576,
         "c",
-        "Most that a broker puts into one fetch for one partition; a first batch larger than"
-        " that is still sent.",
+        "Most bytes of one partition in the answer to a fetch. If the first batch is larger,"
+        " the broker sends it anyway.",
         high=INT32_MAX,
         aliases=("fetch.message.max.bytes",),
     ),
@@ -787,8 +807,8 @@ _CONSUMER: tuple[Option, ...] = (
         "fetch_buffer_memory",
         67108864,
         "c",
-        "Memory for records fetched and not yet handed out; one batch may exceed it. A fetch asks"
-        " for a quarter of it at most, or for one partition's.",
+        "Memory for records that are fetched and not yet returned to you. One batch may"
+        " exceed it. A fetch asks for at most a quarter of it, or for one partition's share.",
         low=1,
         kafka=None,
     ),
@@ -796,7 +816,7 @@ _CONSUMER: tuple[Option, ...] = (
         "poll_arrow_max_bytes",
         4194304,
         "c",
-        "Most that one poll_arrow() returns if it is not told otherwise.",
+        "Most bytes that poll_arrow() returns, unless you give it another limit.",
         low=1,
         kafka=None,
     ),
@@ -820,8 +840,8 @@ _CONSUMER: tuple[Option, ...] = (
         "consumer_timeout_ms",
         None,
         "c",
-        "Iteration ends after so long without a record; None or inf: never. AIOKafkaConsumer takes"
-        " it without effect.",
+        "Iteration ends after this time without a record. None or inf: never. It has no"
+        " effect in AIOKafkaConsumer.",
         nullable=True,
         kafka=None,
         annotation="float | None",
@@ -830,7 +850,7 @@ _CONSUMER: tuple[Option, ...] = (
         "max_poll_interval_ms",
         300000,
         "c",
-        "A member that does not poll for longer leaves the group.",
+        "A member that does not poll for longer leaves its group.",
         low=1,
         high=INT32_MAX,
         core=False,
@@ -839,7 +859,7 @@ _CONSUMER: tuple[Option, ...] = (
         "rebalance_timeout_ms",
         None,
         "c",
-        "How long the group waits for this member in a rebalance (aiokafka); None:"
+        "How long the group waits for this member in a rebalance (aiokafka's option). None:"
         " max_poll_interval_ms, as in Kafka's own clients.",
         low=1,
         high=INT32_MAX,
@@ -851,7 +871,7 @@ _CONSUMER: tuple[Option, ...] = (
         "session_timeout_ms",
         45000,
         "c",
-        "A member not heard of for longer is removed from the group.",
+        "The group removes a member that sends no heartbeat for longer.",
         high=INT32_MAX,
         core=False,
     ),
@@ -859,7 +879,7 @@ _CONSUMER: tuple[Option, ...] = (
         "heartbeat_interval_ms",
         3000,
         "c",
-        "How often a member is heard of; less than session_timeout_ms.",
+        "How often a member sends a heartbeat. Must be less than session_timeout_ms.",
         high=INT32_MAX,
         core=False,
     ),
@@ -868,13 +888,13 @@ _CONSUMER: tuple[Option, ...] = (
         "classic",
         ("classic", "consumer"),
         "c",
-        "'consumer' is the protocol of KIP-848.",
+        "The group protocol: 'consumer' is KIP-848's.",
         core=False,
     ),
     _text(
         "group_remote_assignor",
         "c",
-        "The broker's assignor under group_protocol='consumer'.",
+        "The broker's assignor if group_protocol is 'consumer'.",
         core=False,
     ),
     Option(
@@ -883,9 +903,9 @@ _CONSUMER: tuple[Option, ...] = (
         default=("range", "cooperative-sticky"),
         clients="c",
         core=False,
-        doc="Assignors that this member supports, the preferred one first: 'range',"
-        " 'roundrobin', 'sticky', 'cooperative-sticky', Java's names of these, or classes and"
-        " instances of AbstractPartitionAssignor.",
+        doc="Assignors that this member supports, the preferred one first: 'range', 'roundrobin',"
+        " 'sticky', 'cooperative-sticky', Java's names for these, or classes or instances of"
+        " AbstractPartitionAssignor.",
         annotation="str | Sequence[Any]",
         differs="The same two assignors, by their short names.",
     ),
@@ -893,7 +913,7 @@ _CONSUMER: tuple[Option, ...] = (
         "exclude_internal_topics",
         True,
         "c",
-        "Whether patterns leave out internal topics such as __consumer_offsets.",
+        "Whether patterns skip internal topics such as __consumer_offsets.",
         core=False,
     ),
 )
@@ -907,15 +927,16 @@ _HOOKS: tuple[Option, ...] = (
         core=False,
         kafka="interceptor.classes",
         aliases=("interceptors",),
-        doc="Interceptors in the order in which they are called: instances, classes or dotted"
-        " names 'package.module.Class' (KIP-42).",
+        doc="Interceptors in the order of their calls: instances, classes or dotted names"
+        " 'package.module.Class' (KIP-42).",
         annotation="str | Sequence[Any]",
     ),
     _flag(
         "metrics_enabled",
         True,
         "pc",
-        "Whether metrics() gives something, and whether reporters and stats_cb are called.",
+        "Whether the client has metrics. Without them metrics() is empty and the client calls"
+        " no reporter and no stats_cb.",
         core=False,
         kafka=None,
     ),
@@ -925,7 +946,7 @@ _HOOKS: tuple[Option, ...] = (
         default=(),
         clients="pca",
         core=False,
-        doc="Reporters of metrics: instances, classes or dotted names; see thalweg.metrics.",
+        doc="Reporters of metrics: instances, classes or dotted names. See thalweg.metrics.",
         ignored=_NO_METRICS,
         ignored_by="a",
         annotation="str | Sequence[Any]",
@@ -935,7 +956,7 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_num_samples",
         2,
         "pca",
-        "How many windows of time averages and rates are taken over.",
+        "Number of time windows that averages and rates cover.",
         low=1,
         high=1000,
         ignored=_NO_METRICS,
@@ -945,7 +966,7 @@ _HOOKS: tuple[Option, ...] = (
         "metrics_sample_window_ms",
         30000,
         "pca",
-        "How long each of the metrics_num_samples windows is.",
+        "Length of each of the metrics_num_samples windows.",
         low=1,
         ignored=_NO_METRICS,
         ignored_by="a",
@@ -954,15 +975,15 @@ _HOOKS: tuple[Option, ...] = (
         "statistics_interval_ms",
         0,
         "pc",
-        "How often stats_cb is called; 0: never.",
+        "How often the client calls stats_cb. 0: never.",
         core=False,
         kafka=None,
     ),
     _object(
         "stats_cb",
         "pc",
-        "Called with a dict of all metrics every statistics_interval_ms, on the thread of"
-        " callbacks.",
+        "Function that the client calls with a dict of all metrics every"
+        " statistics_interval_ms, in the thread of callbacks.",
         kafka=None,
         annotation="Callable[[dict[str, Any]], object] | None",
     ),
@@ -1018,21 +1039,21 @@ _WITHOUT_EFFECT: tuple[Option, ...] = (
         "pca",
         "kafka-python 2.x's name of bootstrap_timeout_ms.",
         kafka=None,
-        deprecated="it is called bootstrap_timeout_ms now, and is taken as that",
+        deprecated="use bootstrap_timeout_ms, its new name; the value is used for it",
     ),
     _object(
         "proxy_url",
         "pca",
         "URL of a proxy.",
         kafka=None,
-        refused="proxies are not offered by this version",
+        refused="proxies are not supported yet",
     ),
     _object(
         "socks5_proxy",
         "pca",
         "URL of a SOCKS5 proxy.",
         kafka=None,
-        refused="proxies are not offered by this version",
+        refused="proxies are not supported yet",
     ),
     _object("security_providers", "pca", "Java's.", ignored=_JVM),
     _object("ssl_provider", "pca", "Java's.", ignored=_JVM),

@@ -151,9 +151,7 @@ class _Rules:
                 f"security_protocol={self.values['security_protocol']!r} needs sasl_mechanism"
             )
         elif mechanism.upper() in _NOT_YET:
-            self.found.problem(
-                f"sasl_mechanism {mechanism!r} is not offered by this version; PLAIN is"
-            )
+            self.found.problem(f"sasl_mechanism {mechanism!r} is not supported yet; use PLAIN")
         elif mechanism.upper() != "PLAIN":
             self.found.problem(f"sasl_mechanism must be 'PLAIN', not {mechanism!r}")
         else:

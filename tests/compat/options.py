@@ -102,12 +102,12 @@ COMPANIONS: Final[dict[str, dict[str, Any]]] = {
 
 # Options that a constructor refuses, each with its reason; the tests hold both ways.
 REFUSED: Final = {
-    "proxy_url": "proxies are not offered by this version",
-    "sasl_oauth_token_provider": "OAUTHBEARER is not offered by this version",
-    "socks5_proxy": "proxies are not offered by this version",
+    "proxy_url": "proxies are not supported yet",
+    "sasl_oauth_token_provider": "OAUTHBEARER is not supported yet",
+    "socks5_proxy": "proxies are not supported yet",
     "ssl_ciphers": "the suites are the TLS library's",
     "ssl_context": "TLS runs in the native core; thalweg.aio.helpers.create_ssl_context() works",
-    "ssl_password": "encrypted private keys are not offered by this version",
+    "ssl_password": "encrypted private keys are not supported yet",
 }
 
 
