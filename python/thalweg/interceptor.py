@@ -1,12 +1,13 @@
-"""Interceptors: code of the user's own that sees every record (KIP-42).
+"""Interceptors: your code that sees every record (KIP-42).
 
     send() ── ProducerInterceptor.on_send ──> ... ── on_acknowledgement ──> (callback thread)
     poll() ── ConsumerInterceptor.on_consume ──> the caller     commit ── on_commit
 
-They run in the order given. One that raises is logged and skipped: the record goes on as the
-one before left it. `on_acknowledgement` is called for every record, also for those that failed
-before they were appended. Whatever of the user's own has `on_update` (an interceptor, serializer,
-partitioner or metrics reporter) hears of the cluster's id; see ClusterResourceListener.
+They run in the order of the option. If one raises, the client logs the error and continues with
+the record as it was before this interceptor. `on_acknowledgement` is called for every record, also
+for records that failed before they reached a batch. If an interceptor, serializer, partitioner or
+metrics reporter has a method `on_update`, the client calls it with the cluster's id: see
+ClusterResourceListener.
 """
 
 import logging
@@ -29,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ProducerRecord(NamedTuple):
-    """What `send` was given, before serialization (`producer.ProducerRecord`)."""
+    """The arguments of `send`, before serialization (`producer.ProducerRecord`)."""
 
     topic: str
     value: Any = None
@@ -40,51 +41,57 @@ class ProducerRecord(NamedTuple):
 
 
 class ProducerInterceptor:
-    """Base class; override what is needed (`producer.ProducerInterceptor`)."""
+    """Base class of producer interceptors (`producer.ProducerInterceptor`).
+
+    Override the methods that you need.
+    """
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Called once with the producer's resolved options, secrets left out."""
+        """Called once with the producer's options, without secrets."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record to send in its place; `record._replace(...)` makes changed ones."""
+        """Returns the record to send. Use `record._replace(...)` to change it."""
         return record
 
     def on_acknowledgement(
         self, metadata: RecordMetadata | None, exception: BaseException | None
     ) -> None:
-        """One of the two is None. On the callback thread: be quick."""
+        """Called in the callback thread, so it must be quick. One of the arguments is None."""
 
     def close(self) -> None:
         """Called when the producer is closed."""
 
 
 class ConsumerInterceptor:
-    """Base class; override what is needed (`consumer.ConsumerInterceptor`)."""
+    """Base class of consumer interceptors (`consumer.ConsumerInterceptor`).
+
+    Override the methods that you need.
+    """
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Called once with the consumer's resolved options, secrets left out."""
+        """Called once with the consumer's options, without secrets."""
 
     def on_consume(
         self, records: "dict[TopicPartition, list[ConsumerRecord[Any, Any]]]"
     ) -> "dict[TopicPartition, list[ConsumerRecord[Any, Any]]]":
-        """The records to return from `poll` in their place."""
+        """Returns the records that `poll` returns."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Called after offsets were committed."""
+        """Called after a commit, with the committed offsets."""
 
     def close(self) -> None:
         """Called when the consumer is closed."""
 
 
 class ClusterResourceListener:
-    """Hears of the cluster's id (`org.apache.kafka.common.ClusterResourceListener`).
+    """Learns the cluster's id (`org.apache.kafka.common.ClusterResourceListener`).
 
-    Deriving from it is a convenience: `on_update` is what counts.
+    You need not derive from this class: a method `on_update` is enough.
     """
 
     def on_update(self, cluster_resource: ClusterResource) -> None:
-        """Called when the id is known and when it is another one; on the callback thread."""
+        """Called in the callback thread when the id becomes known, and when it changes."""
 
 
 def tell_cluster(

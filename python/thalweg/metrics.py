@@ -1,15 +1,14 @@
-"""Metrics of clients under Kafka's names, and who hears of them.
+"""Metrics of clients under Kafka's names, reporters, and the statistics callback.
 
-    client.metrics()   {group: {name: metric}} of that moment
-    metric_reporters   objects that are told which metrics there are, and read them when they like
-    stats_cb           a function that is given all of them every statistics_interval_ms
+    client.metrics()   {group: {name: value}}, the current values
+    metric_reporters   objects that learn which metrics exist, and read them at any time
+    stats_cb           a function that gets all metrics every statistics_interval_ms
 
-The native core counts, once a request, answer or poll; commits and rebalances are counted by
-coordinator/driver. Nothing here runs for a record. Exporters attach as reporters: docs/metrics.md
-has one. Reporters and `stats_cb` are called on the thread that runs delivery callbacks; what they
-raise is logged and harms nothing.
+The native core counts requests, answers and polls; coordinator/driver counts commits and
+rebalances. Nothing here runs for each record. docs/metrics.md has a reporter for Prometheus. The
+thread of delivery callbacks calls reporters and `stats_cb`. If one raises, the client logs it.
 
-What is deliberately absent: JMX, and a registry of metrics of the application's own.
+There is no JMX, and no registry for the application's own metrics.
 """
 
 import logging
@@ -32,12 +31,12 @@ _FRESH_SECONDS: Final = 0.05
 
 
 class MetricName(NamedTuple):
-    """What a metric is called (org.apache.kafka.common.MetricName).
+    """The name of a metric (org.apache.kafka.common.MetricName).
 
     Attributes:
-        name: "record-send-rate".
-        group: "producer-metrics", "producer-node-metrics", "producer-topic-metrics".
-        tags: Pairs: client-id, and node-id, topic, or topic and partition where there are many.
+        name: For example "record-send-rate".
+        group: For example "producer-metrics" or "producer-topic-metrics".
+        tags: Pairs such as ("client-id", "shop"), ("topic", "orders").
     """
 
     name: str
@@ -46,7 +45,7 @@ class MetricName(NamedTuple):
 
 
 class KafkaMetric:
-    """A metric that can be read (org.apache.kafka.common.metrics.KafkaMetric)."""
+    """A metric (org.apache.kafka.common.metrics.KafkaMetric)."""
 
     __slots__ = ("_read", "metric_name")
 
@@ -55,7 +54,7 @@ class KafkaMetric:
         self._read = read
 
     def value(self) -> float:
-        """The metric now; NaN for an average of nothing, and once there is no such metric."""
+        """Returns the current value. NaN if nothing happened, or if the metric no longer exists."""
         return self._read()
 
     def __repr__(self) -> str:
@@ -63,26 +62,26 @@ class KafkaMetric:
 
 
 class MetricsReporter:
-    """Hears of a client's metrics (org.apache.kafka.common.metrics.MetricsReporter).
+    """Reports a client's metrics (org.apache.kafka.common.metrics.MetricsReporter).
 
-    Given in the option `metric_reporters` as an instance, a class or a dotted name. Deriving from
-    this class is a convenience: methods that are missing are not called.
+    Give it in the option `metric_reporters` as an instance, a class or a dotted name. You need not
+    derive from this class: the client does not call methods that are missing.
     """
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Called first, with the client's options; secrets are hidden."""
+        """Called first, with the client's options, without secrets."""
 
     def init(self, metrics: list[KafkaMetric]) -> None:
-        """Called with all metrics that there are when the client has been made."""
+        """Called with all metrics that exist when the client has been created."""
 
     def metric_change(self, metric: KafkaMetric) -> None:
-        """A metric is new, within a second or so."""
+        """Called for a new metric, within about a second."""
 
     def metric_removal(self, metric: KafkaMetric) -> None:
-        """A metric is gone: of a node that was not spoken to for an hour."""
+        """Called when a metric is removed, for example of a node without requests for an hour."""
 
     def close(self) -> None:
-        """Called when the client is closed; its last metrics can still be read."""
+        """Called when the client is closed. The last values are still readable."""
 
 
 def named(groups: _Groups, client_id: str) -> dict[MetricName, float]:

@@ -1,7 +1,7 @@
-"""Small immutable values that calls take and give; kafka-python's names and fields.
+"""Arguments and results of calls, with kafka-python's names and fields.
 
-All are NamedTuples, so they unpack, compare, hash, sort and pickle as tuples do. The native
-core makes TopicPartition, OffsetAndMetadata, RecordMetadata and BrokerMetadata itself.
+All are NamedTuples: they unpack, compare, hash, sort and pickle like tuples. The native core
+creates TopicPartition, OffsetAndMetadata, RecordMetadata and BrokerMetadata itself.
 """
 
 from typing import NamedTuple
@@ -24,17 +24,17 @@ __all__ = [
 
 
 class SubscriptionPattern(str):
-    """A pattern of topics' names that the broker evaluates (RE2/J; KIP-848).
+    """A pattern for topic names that the broker evaluates (RE2/J syntax, KIP-848).
 
-    For `subscribe(pattern=...)` with group_protocol='consumer'. A plain str or re.Pattern is
-    evaluated by the client.
+    Use it in `subscribe(pattern=...)` with group_protocol='consumer'. The client evaluates a plain
+    str or re.Pattern itself.
     """
 
     __slots__ = ()
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and a partition's id (`org.apache.kafka.common.TopicPartition`)."""
+    """A partition of a topic (`org.apache.kafka.common.TopicPartition`)."""
 
     topic: str
     partition: int
@@ -49,13 +49,12 @@ class TopicPartitionReplica(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group commits for a partition (`consumer.OffsetAndMetadata`).
+    """A committed offset (`consumer.OffsetAndMetadata`).
 
     Attributes:
-        offset: The next offset to read: that of the last processed record, plus one.
-        metadata: Free text of the application.
-        leader_epoch: Of the last batch before the offset, with or without records (KIP-320); -1
-            if unknown.
+        offset: The next offset to read: the offset of the last processed record plus one.
+        metadata: Any text of the application.
+        leader_epoch: Leader epoch of the last batch before the offset (KIP-320). -1 if unknown.
     """
 
     offset: int
@@ -64,7 +63,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The answer of `offsets_for_times`: the first record at or after a timestamp (Unix ms)."""
+    """Result of `offsets_for_times`: the first record at or after a time (ms since 1970)."""
 
     offset: int
     timestamp: int
@@ -72,19 +71,19 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went (`producer.RecordMetadata`).
+    """Where a record was written (`producer.RecordMetadata`).
 
     Attributes:
-        topic: Its topic.
-        partition: Its partition.
-        topic_partition: Both.
-        offset: Its offset; -1 if the broker did not say (acks=0, or a duplicate of a batch
-            whose offset the broker no longer knows).
-        timestamp: Unix ms; the broker's own under LogAppendTime.
-        checksum: Always None: version 2 batches have no checksum per record.
-        serialized_key_size: Bytes; -1 without key.
-        serialized_value_size: Bytes; -1 without value.
-        serialized_header_size: Bytes of names and values; -1 without headers.
+        topic: The record's topic.
+        partition: The record's partition.
+        topic_partition: Topic and partition.
+        offset: The record's offset. -1 if the broker did not send it: with acks=0, or for a
+            duplicate whose offset the broker no longer knows.
+        timestamp: Milliseconds since 1970. The broker's time under LogAppendTime.
+        checksum: Always None: records have no checksum since version 2 of the batch format.
+        serialized_key_size: Bytes of the key. -1 without a key.
+        serialized_value_size: Bytes of the value. -1 for a null.
+        serialized_header_size: Bytes of all names and values. -1 without headers.
     """
 
     topic: str
@@ -99,13 +98,13 @@ class RecordMetadata(NamedTuple):
 
 
 class ClusterResource(NamedTuple):
-    """Which cluster a client talks to (`org.apache.kafka.common.ClusterResource`)."""
+    """The cluster that a client is connected to (`org.apache.kafka.common.ClusterResource`)."""
 
     cluster_id: str
 
 
 class BrokerMetadata(NamedTuple):
-    """A broker as the cluster's metadata names it."""
+    """A broker in the cluster's metadata."""
 
     nodeId: int  # noqa: N815 (kafka-python 2.x)
     host: str
@@ -119,7 +118,7 @@ class BrokerMetadata(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """A partition as the cluster's metadata names it; node ids throughout."""
+    """A partition in the cluster's metadata. Brokers are node ids."""
 
     topic: str
     partition: int
@@ -132,7 +131,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class MemberState:
-    """The states that `ConsumerGroupMetadata.state` shows."""
+    """The values of `ConsumerGroupMetadata.state`."""
 
     UNJOINED = "<unjoined>"
     REBALANCING = "<rebalancing>"
@@ -140,14 +139,14 @@ class MemberState:
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A snapshot of a consumer's membership, for fencing in transactions (KIP-447).
+    """A consumer's membership in its group at one moment, for transactions (KIP-447).
 
     Attributes:
-        group_id: The group, or None for a consumer without one.
-        generation_id: The generation, or member epoch; -1 outside a group.
-        member_id: Given by the coordinator; "" outside a group.
-        group_instance_id: Of a static member.
-        state: One of MemberState; not part of the fencing.
+        group_id: The group, or None if the consumer has none.
+        generation_id: The generation or member epoch. -1 outside a group.
+        member_id: The id from the coordinator. "" outside a group.
+        group_instance_id: The id of a static member.
+        state: One of MemberState. Transactions do not use it.
     """
 
     group_id: str | None = None
@@ -158,7 +157,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 class GroupInformation(NamedTuple):
-    """A group as kafka-python 2.x's admin client describes it."""
+    """A group, as kafka-python 2's admin client returns it."""
 
     error_code: int
     group: str
@@ -170,7 +169,7 @@ class GroupInformation(NamedTuple):
 
 
 class MemberInformation(NamedTuple):
-    """A member as kafka-python 2.x's admin client describes it."""
+    """A member of a group, as kafka-python 2's admin client returns it."""
 
     member_id: str
     client_id: str

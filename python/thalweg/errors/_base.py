@@ -1,4 +1,4 @@
-"""The roots of the error classes; what every error has."""
+"""The base classes of all errors."""
 
 from typing import ClassVar
 
@@ -16,12 +16,12 @@ __all__ = [
 
 
 class KafkaError(RuntimeError):
-    """Root of all errors raised by thalweg; a RuntimeError as in kafka-python 2.x.
+    """Base class of all errors that thalweg raises. A RuntimeError, as in kafka-python 2.
 
     Attributes:
         retriable: Whether the same call may succeed later.
         invalid_metadata: Whether the client's cluster metadata is stale.
-        errno: The protocol's error code; None for errors found by the client.
+        errno: The protocol's error code. None if the client itself found the error.
     """
 
     errno: ClassVar[int | None] = None
@@ -31,16 +31,16 @@ class KafkaError(RuntimeError):
     invalid_metadata: ClassVar[bool] = False
 
     def __str__(self) -> str:
-        """`ClassName: what happened`, kafka-python's form."""
+        """Returns `ClassName: message`, as kafka-python does."""
         name = type(self).__name__
         return f"{name}: {super().__str__()}" if self.args else name
 
     def __eq__(self, other: object) -> bool:
-        """Equal class and arguments, as kafka-python compares errors."""
+        """Compares class and arguments, as kafka-python does."""
         return type(self) is type(other) and self.args == getattr(other, "args", None)
 
     def __hash__(self) -> int:
-        """By class only: arguments may be unhashable."""
+        """Hashes the class only, because arguments may be unhashable."""
         return hash(type(self))
 
 
@@ -51,36 +51,36 @@ class RetriableError(KafkaError):
 
 
 class InvalidMetadataError(RetriableError):
-    """A retry may succeed once the metadata is fresh (`InvalidMetadataException`)."""
+    """A retry may succeed after a metadata refresh (`InvalidMetadataException`)."""
 
     invalid_metadata = True
 
 
 class AbortableTransactionError(KafkaError):
-    """The open transaction can only be aborted: `abort_transaction()`, then begin again (KIP-1050).
+    """The transaction has failed: call `abort_transaction()` and begin again (KIP-1050).
 
-    The error of the record or request that failed is its `__cause__`.
+    The `__cause__` is the error of the record or request that failed.
     """
 
 
 class FatalTransactionError(KafkaError):
-    """The transactional producer cannot go on: close it. Each later call raises the same error.
+    """The transactional producer has failed: close it. Every later call raises the same error.
 
-    The coordinator's own error, if it said one, is its `__cause__`.
+    The `__cause__` is the coordinator's error, if there is one.
     """
 
 
 class BrokerResponseError(KafkaError):
-    """An error code in a broker's answer.
+    """A broker answered with an error code.
 
     Attributes:
         errno: The code.
-        message: Kafka's name of it (`UNKNOWN_TOPIC_OR_PARTITION`).
-        description: Kafka's sentence about it.
+        message: Kafka's name for it (`UNKNOWN_TOPIC_OR_PARTITION`).
+        description: Kafka's explanation.
     """
 
     def __str__(self) -> str:
-        """`[Error code] ClassName: what happened`; the table's sentence if nothing was said."""
+        """Returns `[Error code] ClassName: message`, or Kafka's explanation without a message."""
         text = super().__str__()
         if not self.args and self.description:
             text = f"{text}: {self.description}"
@@ -88,11 +88,11 @@ class BrokerResponseError(KafkaError):
 
 
 class AuthorizationError(BrokerResponseError):
-    """The principal may not do this (`AuthorizationException`)."""
+    """The principal has no right to do this (`AuthorizationException`)."""
 
 
 class NoError(BrokerResponseError):
-    """Code 0: never raised, but `for_code(0)` has to give something."""
+    """Code 0: no error. Never raised, but `for_code(0)` returns it."""
 
     errno = 0
     message = "NONE"
@@ -100,7 +100,7 @@ class NoError(BrokerResponseError):
 
 
 class UnknownError(BrokerResponseError):
-    """Code -1, UNKNOWN_SERVER_ERROR, and the base of codes this version does not know."""
+    """Code -1, UNKNOWN_SERVER_ERROR. Also the base class of codes that thalweg does not know."""
 
     errno = -1
     message = "UNKNOWN_SERVER_ERROR"

@@ -1,4 +1,4 @@
-"""Errors found by the client itself, without a code of the protocol."""
+"""Errors that the client itself finds. They have no error code of the protocol."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -48,17 +48,17 @@ __all__ = [
 
 
 class Cancelled(RetriableError):
-    """The request was given up before an answer came."""
+    """The client gave up the request before it got an answer."""
 
 
 class CommitFailedError(KafkaError):
-    """The group has moved on: this commit cannot succeed any more (`CommitFailedException`).
+    """The group has rebalanced without this member, so the commit fails (`CommitFailedException`).
 
-    The message says why and what to do.
+    The message says why, and what to do.
     """
 
     def __init__(self, *args: object) -> None:
-        """Without arguments, Kafka's own explanation is used."""
+        """Uses Kafka's own explanation if there are no arguments."""
         super().__init__(
             *args
             or (
@@ -71,11 +71,11 @@ class CommitFailedError(KafkaError):
 
 
 class IllegalArgumentError(KafkaError):
-    """An argument makes no sense (Java's IllegalArgumentException)."""
+    """An argument is wrong (Java's IllegalArgumentException)."""
 
 
 class IllegalStateError(KafkaError):
-    """The call makes no sense now: after close, in a forked child, without assignment."""
+    """The call is not possible now, for example after `close()` or in a forked child."""
 
 
 class ConsumerStoppedError(IllegalStateError):
@@ -83,54 +83,54 @@ class ConsumerStoppedError(IllegalStateError):
 
 
 class UnsupportedOperationError(KafkaError, NotImplementedError):
-    """The call exists in Kafka's API and is not offered by this version of thalweg."""
+    """The call exists in Kafka's API, but thalweg does not support it yet."""
 
 
 class KafkaConfigurationError(KafkaError, ValueError):
-    """Options that are unknown, malformed or contradictory; all of them in one error.
+    """Some options are unknown, malformed or contradictory. One error names all of them.
 
     Attributes:
-        problems: One sentence for each problem, in the order of the table of options.
+        problems: One sentence for each problem, in the order of the options' documentation.
     """
 
     def __init__(self, *args: object, problems: Iterable[str] = ()) -> None:
-        """Takes the whole message, and the single problems it is made of."""
+        """Takes the message and the problems that it names."""
         super().__init__(*args)
         self.problems = tuple(problems)
 
 
 class KafkaConnectionError(InvalidMetadataError):
-    """A connection could not be made or was lost."""
+    """The client could not connect to a broker, or lost the connection."""
 
 
 class KafkaProtocolError(KafkaError):
-    """Bytes that are not what Kafka's protocol allows."""
+    """A broker sent bytes that Kafka's protocol does not allow."""
 
 
 class CorrelationIdError(RetriableError, KafkaProtocolError):
-    """An answer to no question of ours; the connection is closed."""
+    """An answer belongs to none of the client's requests. The client closes the connection."""
 
 
 class InvalidReceiveError(KafkaProtocolError):
-    """A frame of impossible size; often TLS or HTTP on a plain port."""
+    """The size of an answer is impossible. Often the port speaks TLS or HTTP."""
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
-    """The time given was over (`org.apache.kafka.common.errors.TimeoutException`).
+    """A timeout was reached (`org.apache.kafka.common.errors.TimeoutException`).
 
     Attributes:
-        possibly_written: For a record that expired in flight: whether the broker may have
-            written it all the same.
+        possibly_written: Whether the broker may have written the record, although its time was
+            over before the broker answered.
     """
 
     def __init__(self, *args: object, possibly_written: bool = False) -> None:
-        """Takes the message; `possibly_written` is set by the producer's expiry."""
+        """Takes the message, and whether the record may be written."""
         super().__init__(*args)
         self.possibly_written = possibly_written
 
 
 class BufferExhaustedError(KafkaTimeoutError):
-    """No memory of `buffer_memory` came free within `max_block_ms` (`BufferExhaustedException`)."""
+    """`buffer_memory` stayed full for `max_block_ms` (`BufferExhaustedException`)."""
 
 
 class NoBrokersAvailable(KafkaTimeoutError):
@@ -141,38 +141,38 @@ class NoBrokersAvailable(KafkaTimeoutError):
     """
 
     def __init__(self, *args: object, addresses: Mapping[str, str] | None = None) -> None:
-        """Takes the message, which names each address with its cause, and the mapping."""
+        """Takes the message, and the cause for each address."""
         super().__init__(*args)
         self.addresses = dict(addresses or {})
 
 
 class RecordTooLargeError(MessageSizeTooLargeError):
-    """A record above `max_request_size` or `buffer_memory` (`RecordTooLargeException`)."""
+    """The record exceeds `max_request_size` or `buffer_memory` (`RecordTooLargeException`)."""
 
 
 class MetadataEmptyBrokerList(RetriableError):
-    """A metadata answer without brokers; counts as a failed update."""
+    """A metadata answer names no brokers. It counts as a failed update."""
 
 
 class NoOffsetForPartitionError(KafkaError):
-    """No committed offset and `auto_offset_reset='none'` (`NoOffsetForPartitionException`).
+    """There is no committed offset, and `auto_offset_reset` is 'none'.
 
     Attributes:
         partitions: The TopicPartitions without a position.
     """
 
     def __init__(self, *args: object, partitions: Iterable[tuple[str, int]] = ()) -> None:
-        """Takes the message, which names the partitions, and the partitions."""
+        """Takes the message and the partitions."""
         super().__init__(*args)
         self.partitions = list(partitions)
 
 
 class LogTruncationError(KafkaError):
-    """The log was truncated below the position by an unclean election (KIP-320).
+    """An unclean election removed records before the consumer's position (KIP-320).
 
     Attributes:
         divergent_offsets: {TopicPartition: OffsetAndMetadata to seek to, or None if unknown}.
-        offsets: {TopicPartition: the position, which the log does not reach any more}.
+        offsets: {TopicPartition: the consumer's position, which is past the end of the log}.
     """
 
     def __init__(
@@ -181,29 +181,29 @@ class LogTruncationError(KafkaError):
         *args: object,
         offsets: Mapping[Any, int] | None = None,
     ) -> None:
-        """Takes the mapping and, if the default does not do, a message; and the positions."""
+        """Takes the offsets to seek to, a message if you want your own, and the positions."""
         self.divergent_offsets = divergent_offsets
         self.offsets = dict(offsets or {})
         super().__init__(*args or (f"Detected truncated partitions: {divergent_offsets}",))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles the mapping as the first argument, where the constructor wants it."""
+        """Pickles the mapping as the constructor's first argument."""
         return type(self), (self.divergent_offsets, *self.args), self.__dict__
 
 
 class DeserializationError(KafkaError):
-    """A deserializer raised; the position stays at the record (`RecordDeserializationException`).
+    """A deserializer raised. The position stays at the record (`RecordDeserializationException`).
 
-    `seek` to `offset + 1` to skip it (KIP-334, KIP-1036). The deserializer's own exception is
-    the `__cause__`.
+    To skip the record, call `seek(error.topic_partition, error.offset + 1)` (KIP-334, KIP-1036).
+    The deserializer's exception is the `__cause__`.
 
     Attributes:
-        topic: Where the record is.
-        partition: Where the record is.
-        offset: Where the record is.
-        timestamp: Unix ms.
-        key: Raw bytes or None.
-        value: Raw bytes or None.
+        topic: The record's topic.
+        partition: The record's partition.
+        offset: The record's offset.
+        timestamp: Milliseconds since 1970.
+        key: The key's bytes, or None.
+        value: The value's bytes, or None.
         headers: [(str, bytes or None)].
         part: "key" or "value": which deserializer raised.
         topic_partition: The TopicPartition, for `seek`.
@@ -221,7 +221,7 @@ class DeserializationError(KafkaError):
         headers: Sequence[tuple[str, bytes | None]] = (),
         part: str | None = None,
     ) -> None:
-        """Takes the message and the raw record."""
+        """Takes the message and the record."""
         super().__init__(*args)
         self.topic, self.partition, self.offset = topic, partition, offset
         self.timestamp, self.key, self.value = timestamp, key, value
@@ -234,8 +234,8 @@ class BatchSendError(KafkaError):
     """Some rows of a `send_many` or `send_arrow` were not written.
 
     Attributes:
-        errors: [(row, exception)], by row.
-        metadata: The BatchMetadata of what was written.
+        errors: [(row, exception)], in the order of the rows.
+        metadata: BatchMetadata of all rows. Rows that were not written have the offset -1.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class BatchSendError(KafkaError):
         errors: Sequence[tuple[int, BaseException]] = (),
         metadata: Any = None,
     ) -> None:
-        """Takes the message (or makes one), each row's error and what was written."""
+        """Takes a message if you want your own, the errors, and the metadata."""
         self.errors = list(errors)
         self.metadata = metadata
         if not args and self.errors:
@@ -254,11 +254,11 @@ class BatchSendError(KafkaError):
 
 
 class NodeNotReadyError(RetriableError):
-    """The node is not connected or has too much in flight."""
+    """The client is not connected to the node, or waits for too many of its answers."""
 
 
 class UnknownBrokerIdError(KafkaError):
-    """No broker of this id in the metadata."""
+    """The metadata has no broker with this id."""
 
 
 class QuotaViolationError(KafkaError):
@@ -266,37 +266,37 @@ class QuotaViolationError(KafkaError):
 
 
 class StaleMetadata(InvalidMetadataError):
-    """The metadata is older than what it was needed for."""
+    """The client's metadata is out of date."""
 
 
 class TooManyInFlightRequests(RetriableError):
-    """`max_in_flight_requests_per_connection` requests wait for their answers."""
+    """`max_in_flight_requests_per_connection` requests are waiting for answers."""
 
 
 class UnrecognizedBrokerVersion(KafkaError):
-    """The broker's version cannot be told from its API versions."""
+    """The client cannot infer the broker's version from its API versions."""
 
 
 class UnsupportedCodecError(KafkaError):
-    """No such compression type."""
+    """There is no such compression type."""
 
 
 class IncompatibleBrokerVersion(UnsupportedVersionError):
-    """The brokers are too old for this call; the message names the API and the versions."""
+    """The brokers do not support this call. The message names the API and the versions."""
 
 
 class TransactionAbortedError(KafkaError):
-    """The record was not sent as its transaction was aborted by the application (KIP-654)."""
+    """The record was not sent, because the application aborted its transaction (KIP-654)."""
 
     message = "Failing batch since transaction was aborted"
 
 
 class TransactionCommitFailedError(CommitFailedError, AbortableTransactionError):
-    """The group has moved on, so the offsets of the transaction cannot be committed (KIP-447).
+    """The group has rebalanced, so the transaction cannot commit its offsets (KIP-447).
 
-    Abort the transaction; the group's new owner of the partitions reads their records again.
+    Abort the transaction. The new owner of the partitions reads the records again.
     """
 
 
 class WakeupError(KafkaError):
-    """`wakeup()` ended the waiting call (`org.apache.kafka.common.errors.WakeupException`)."""
+    """`wakeup()` ended the call (`org.apache.kafka.common.errors.WakeupException`)."""

@@ -1,15 +1,11 @@
-"""Which partition a record goes to, if `send` was not told.
+"""Partitioners choose the partition of a record if `send` is not given one.
 
-    given partition ──> that one
-    a Partitioner of the user's own ──> its partition()            (Python, per record)
-    DefaultPartitioner (or none set) ──> murmur2(key), else sticky (in Rust; KIP-480, KIP-794)
+    your own Partitioner             ──> its partition(), in Python for each record
+    DefaultPartitioner, or no option ──> murmur2(key), else sticky, in Rust (KIP-480, KIP-794)
 
-The classes below name strategies that the native core implements: setting
-one of them itself (not a subclass) costs no Python per record. They work in Python as well,
-for tests and as bases of one's own.
-
-What is deliberately absent: load awareness (KIP-794) in the Python forms, which cannot see
-the queues.
+The native core implements the classes below: if you use one of them (not a subclass), no Python
+code runs for a record. Their Python methods are for tests and for subclasses. These cannot balance
+by load (KIP-794), because they do not see the queues.
 """
 
 import itertools
@@ -40,8 +36,8 @@ PartitionFunction: TypeAlias = Callable[
 class Partitioner(ABC):
     """Base class of partitioners (`org.apache.kafka.clients.producer.Partitioner`).
 
-    A subclass may define `on_new_batch(topic, cluster, prev_partition)`; it is called when a
-    record without a key would open a new batch, and `partition` is then asked again (KIP-480).
+    A subclass may define `on_new_batch(topic, cluster, prev_partition)`. The producer calls it when
+    a record without a key would start a new batch, and then calls `partition` again (KIP-480).
     """
 
     @abstractmethod
@@ -54,16 +50,16 @@ class Partitioner(ABC):
         serialized_value: bytes | None,
         cluster: "ClusterMetadata",
     ) -> int | None:
-        """The partition's id; whatever it raises fails that send alone.
+        """Returns the partition's id. If it raises, only this send fails.
 
         Args:
             topic: The record's topic.
-            key: As given to `send`.
-            serialized_key: Its bytes, None for no key.
-            value: As given to `send`.
-            serialized_value: Its bytes, None for a null.
-            cluster: `partitions_for_topic(topic)`, `available_partitions_for_topic(topic)`
-                (those with a leader), ...
+            key: The key given to `send`.
+            serialized_key: The key's bytes, or None without a key.
+            value: The value given to `send`.
+            serialized_value: The value's bytes, or None for a null.
+            cluster: The metadata, for example `partitions_for_topic(topic)` and
+                `available_partitions_for_topic(topic)` (the partitions with a leader).
         """
 
     def close(self) -> None:  # noqa: B027 (optional)
@@ -71,7 +67,7 @@ class Partitioner(ABC):
 
 
 def _partitions(topic: str, cluster: "ClusterMetadata") -> tuple[list[int], list[int]]:
-    """All partitions and those with a leader, both sorted."""
+    """Returns all partitions, and those with a leader, both sorted."""
     known = cluster.partitions_for_topic(topic)
     if not known:
         raise ValueError(f"Topic {topic} not found in ClusterMetadata")
@@ -79,11 +75,12 @@ def _partitions(topic: str, cluster: "ClusterMetadata") -> tuple[list[int], list
 
 
 class DefaultPartitioner(Partitioner):
-    """murmur2(key) modulo the number of partitions, as the Java client; without a key, any.
+    """Chooses murmur2(key) modulo the number of partitions, as the Java client does.
 
-    Set on a producer, records without a key go to sticky partitions chosen by load (KIP-794).
-    Called in Python they go to a random partition with a leader, as in kafka-python; and
-    `partitioner(key, all_partitions, available)` is kafka-python 2.x's call.
+    As a producer's option, it sends records without a key to sticky partitions, chosen by load
+    (KIP-794). If you call it in Python, it chooses a random partition with a leader for them, as
+    kafka-python does. Call it as `partitioner(key, all_partitions, available)`, like kafka-python
+    2, or call `partition()`.
     """
 
     def partition(
@@ -101,20 +98,20 @@ class DefaultPartitioner(Partitioner):
     def __call__(
         self, key: bytes | None, all_partitions: Sequence[int], available: Sequence[int]
     ) -> int:
-        """Picks from sorted partition ids."""
+        """Chooses one of the sorted partition ids."""
         if key is None:
             return random.choice(available or all_partitions)
         return all_partitions[(murmur2(key) & 0x7FFFFFFF) % len(all_partitions)]
 
 
 class StickyPartitioner(DefaultPartitioner):
-    """Keyless records stay on one partition until its batch is full (KIP-480).
+    """Sends records without a key to one partition until its batch is full (KIP-480).
 
-    Set on a producer it is the same as DefaultPartitioner, whose KIP-794 replaced it.
+    As a producer's option, it does the same as DefaultPartitioner: KIP-794 replaced KIP-480.
     """
 
     def __init__(self) -> None:
-        """Starts without a choice for any topic."""
+        """Starts without a sticky partition for any topic."""
         self._sticky: dict[str, int] = {}
         self._lock = threading.Lock()
 
@@ -138,7 +135,7 @@ class StickyPartitioner(DefaultPartitioner):
             return chosen
 
     def on_new_batch(self, topic: str, cluster: "ClusterMetadata", prev_partition: int) -> None:
-        """Moves the topic on to another partition, unless another thread has done so."""
+        """Moves the topic to another partition, unless another thread has done so."""
         if not cluster.partitions_for_topic(topic):
             return
         partitions, available = _partitions(topic, cluster)
@@ -151,7 +148,7 @@ class StickyPartitioner(DefaultPartitioner):
 
 
 class RoundRobinPartitioner(Partitioner):
-    """Every partition with a leader in turn, keys or not (Java's RoundRobinPartitioner)."""
+    """Takes each partition with a leader in turn, also for keys (Java's RoundRobinPartitioner)."""
 
     def __init__(self) -> None:
         """Starts at the first partition of every topic."""
@@ -174,9 +171,9 @@ class RoundRobinPartitioner(Partitioner):
 
 
 class ConsistentRandomPartitioner(Partitioner):
-    """CRC-32 of the key, or random without one: librdkafka's `consistent_random`.
+    """Chooses by the CRC-32 of the key, or at random without a key, as librdkafka does.
 
-    For topics whose keys were placed by librdkafka's default.
+    Use it for topics that librdkafka's default partitioner (`consistent_random`) has filled.
     """
 
     def partition(
@@ -195,7 +192,7 @@ class ConsistentRandomPartitioner(Partitioner):
         return partitions[zlib.crc32(serialized_key) % len(partitions)]
 
 
-# The strategies of the native core, by exact class: a subclass is the user's own code.
+# The partitioners of the native core, by exact class: a subclass is the user's code.
 NATIVE: dict[type[Partitioner], str] = {
     DefaultPartitioner: "default",
     StickyPartitioner: "default",
@@ -205,13 +202,13 @@ NATIVE: dict[type[Partitioner], str] = {
 
 
 def partition_function(given: Any) -> PartitionFunction | None:
-    """The function to call per record; None if the native core has the strategy.
+    """Returns the function to call for each record, or None if the native core does it.
 
     Takes a Partitioner, any object with its method, or kafka-python 2.x's callable
     `f(key_bytes, all_partitions, available_partitions)`.
 
     Raises:
-        TypeError: If it is none of them.
+        TypeError: If it is something else.
     """
     if given is None or isinstance(given, str) or type(given) in NATIVE:
         return None
@@ -235,13 +232,13 @@ def partition_function(given: Any) -> PartitionFunction | None:
 
 
 def murmur2(data: bytes | bytearray | memoryview) -> int:
-    """MurmurHash2 as the Java client has it (`org.apache.kafka.common.utils.Utils.murmur2`).
+    """Computes Java's MurmurHash2 (`org.apache.kafka.common.utils.Utils.murmur2`).
 
     Args:
         data: The bytes of a key.
 
     Returns:
-        The hash in 0 .. 2**32 - 1; Kafka's partition is `(hash & 0x7fffffff) % partitions`.
+        The hash, 0 to 2**32 - 1. Kafka's partition is `(hash & 0x7fffffff) % partitions`.
     """
     mix, mask = 0x5BD1E995, 0xFFFFFFFF
     length = len(data)

@@ -55,20 +55,20 @@ log = logging.getLogger(__name__)
 
 @options_listed("p")
 class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
-    """Sends records to topics; may be shared by threads (`producer.KafkaProducer`).
+    """Sends records to topics. Threads may share it (`producer.KafkaProducer`).
 
         with KafkaProducer(bootstrap_servers="localhost:9092") as producer:
             future = producer.send("topic", b"value", key=b"key")
             future.get(timeout=10).offset
 
-    Idempotent and acks='all' by default (KIP-98, KIP-679). `send` only appends to a batch; the
-    record's outcome is its future. Options are in docs/configuration.md; `K` and `V` are what
-    the serializers take: bytes without them, anything where they are lambdas.
+    The defaults are acks='all' and idempotence (KIP-98, KIP-679). `send` adds the record to a batch
+    and returns a future, which has the result. docs/configuration.md describes the options. `K` and
+    `V` are the types that the serializers take: bytes without a serializer, anything for a lambda.
 
     Raises:
-        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        KafkaConfigurationError: If options are wrong. The error names all problems.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
-        TypeError: If the options are one dict: that is for `from_config`.
+        TypeError: If you give the options as one dict: use `from_config`.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
@@ -130,10 +130,10 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """A producer from a mapping, for Kafka's dotted names and librdkafka's.
+        """Creates a producer from a mapping, also with Kafka's dotted names or librdkafka's.
 
         Args:
-            config: Options under any of their names: {"bootstrap.servers": ..., ...}.
+            config: The options: {"bootstrap.servers": ..., ...}.
 
         Raises:
             KafkaConfigurationError: As the constructor.
@@ -141,15 +141,16 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         return cls(**config)
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
-        """Sends what is buffered, then gives everything up.
+        """Sends the remaining records, then closes the producer.
 
         Args:
-            timeout: Seconds to wait for acknowledgements; None waits, 0 gives up at once. What
-                is left fails with a KafkaTimeoutError, and is counted in a logged warning.
-            null_logger: kafka-python's; without effect.
+            timeout: How many seconds to wait for acknowledgements. None: as long as the records
+                may take. 0: not at all. Records without an acknowledgement then fail with
+                KafkaTimeoutError, and a logged warning counts them.
+            null_logger: kafka-python's argument, without effect.
 
         Raises:
-            TypeError: If the timeout is no number.
+            TypeError: If the timeout is not a number.
             ValueError: If it is negative.
         """
         if timeout is not None:
@@ -165,20 +166,20 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             close_steps(self.config)
 
     def metrics(self, raw: bool = False) -> Any:
-        """Metrics of this producer under Kafka's names (monitoring page of Kafka's docs).
+        """Returns the metrics of this producer under Kafka's names.
 
         Args:
-            raw: False: {group: {name: value}}, where groups of one node or topic end in its name
-                ('producer-topic-metrics.orders'); True: {MetricName: KafkaMetric}.
+            raw: False returns {group: {name: value}}. The name of a group ends in its node or
+                topic ('producer-topic-metrics.orders'). True returns {MetricName: KafkaMetric}.
 
         Returns:
-            The metrics; None with metrics_enabled=False.
+            The metrics. None if metrics_enabled is False.
         """
         return metrics.snapshot(super().metrics(), self.config, raw)
 
     @classmethod
     def max_usable_produce_magic(cls, api_version: tuple[int, ...]) -> int:
-        """kafka-python's: the batch format of a broker version; thalweg always writes 2."""
+        """Returns the batch format of a broker version (kafka-python). thalweg writes 2."""
         if api_version >= (0, 11):
             return 2
         return 1 if api_version >= (0, 10, 0) else 0
@@ -186,25 +187,29 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
     # ------------------------------------------------------------------ transactions
 
     def init_transactions(self) -> None:
-        """Gets the producer id for `transactional_id`: once, before the first transaction (KIP-98).
+        """Prepares the producer for transactions (KIP-98). Call it once, before the first one.
 
-        Fences older producers of the same id, and waits until what they left open is ended.
+        It fences older producers with the same `transactional_id`, and waits until their open
+        transactions have ended.
 
         Raises:
-            IllegalStateError: Without transactional_id, or if it was called before.
-            KafkaTimeoutError: After max_block_ms. It goes on; call again to learn how it ended.
-            FatalTransactionError: If the brokers refuse; see `begin_transaction`.
+            IllegalStateError: If there is no transactional_id, or on a second call.
+            KafkaTimeoutError: After max_block_ms. It continues: call it again to keep waiting.
+            FatalTransactionError: If the brokers refuse. See `begin_transaction`.
         """
         super().init_transactions()
 
     def begin_transaction(self) -> None:
-        """Opens a transaction: what is sent from here on belongs to it. Asks no broker.
+        """Begins a transaction. Records that you send from now on belong to it.
+
+        It sends no request.
 
         Raises:
             IllegalStateError: If the state, which the message names, is not READY.
-            FatalTransactionError: If the producer cannot go on: a ProducerFencedError if a newer
-                one took over its transactional_id, a TransactionalIdAuthorizationFailedError,
-                or another. Every call from then on raises the same; close the producer.
+            FatalTransactionError: If the producer has failed: for example ProducerFencedError if a
+                newer producer uses the transactional_id, or
+                TransactionalIdAuthorizationFailedError. Every later call raises the same error.
+                Close the producer.
         """
         super().begin_transaction()
 
@@ -219,55 +224,55 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
         Args:
             offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
-            group_metadata: `consumer.group_metadata()`, by which a member that the group has left
-                behind is fenced; or the group's id.
-            consumer_group_id: kafka-python 2's name of the second.
+            group_metadata: The result of `consumer.group_metadata()`, or the group's id. With the
+                metadata, the group refuses the offsets of a member that it has removed.
+            consumer_group_id: kafka-python 2's name of `group_metadata`.
 
         Raises:
-            IllegalStateError: Outside of a transaction.
-            KafkaTimeoutError: After max_block_ms. It goes on, and commit_transaction waits for it.
-            TransactionCommitFailedError: If the group has moved on: abort.
-            AbortableTransactionError: If the transaction can only be aborted.
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms. It continues, and commit_transaction waits for
+                it.
+            TransactionCommitFailedError: If the group has rebalanced. Abort the transaction.
+            AbortableTransactionError: If the transaction has failed. Abort it.
             FatalTransactionError: See `begin_transaction`.
-            TypeError: If the arguments are something else.
+            TypeError: If an argument has a wrong type.
             ValueError: If an offset is negative, or the group has no id.
         """
         rows = _transactions.offset_rows(offsets)
         self._send_offsets(rows, _transactions.group_fields(group_metadata, consumer_group_id))
 
     def commit_transaction(self) -> None:
-        """Waits for all that was sent in the transaction, then commits it.
+        """Waits for all records of the transaction, then commits it.
 
         Raises:
-            IllegalStateError: Outside of a transaction.
-            KafkaTimeoutError: After max_block_ms: the outcome is not known yet, and what was begun
-                goes on. Call again to learn it; any other call raises IllegalStateError.
-            AbortableTransactionError: If a record or request of it failed (the `__cause__`):
-                nothing of it will be committed; call abort_transaction.
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms. The commit continues, and its result is not known
+                yet. Call this again to keep waiting. Any other call raises IllegalStateError.
+            AbortableTransactionError: If a record or request of the transaction failed (the
+                `__cause__`). Nothing is committed. Call abort_transaction.
             FatalTransactionError: See `begin_transaction`.
         """
         super().commit_transaction()
 
     def abort_transaction(self) -> None:
-        """Gives the transaction up. Records not sent yet fail with a TransactionAbortedError.
+        """Aborts the transaction. Records not sent yet fail with TransactionAbortedError.
 
         Raises:
-            IllegalStateError: Outside of a transaction.
-            KafkaTimeoutError: After max_block_ms; as for `commit_transaction`.
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms, as in `commit_transaction`.
             FatalTransactionError: See `begin_transaction`.
         """
         super().abort_transaction()
 
     def transaction(self) -> _transactions.Transaction:
-        """A `with` block as one transaction.
+        """Makes a `with` block one transaction.
 
             with producer.transaction():
                 producer.send("topic", b"value")
 
-        Commits at its end. If the block raises, or something of the transaction failed, it is
-        aborted and the error raised. After a KafkaTimeoutError of the commit itself the outcome
-        is not known: call `commit_transaction` until it is. Commit or abort nothing inside of the
-        block, whose end would then find no transaction.
+        The block commits at its end. If the block raises, or part of the transaction fails, it
+        aborts and raises the error. If the commit raises KafkaTimeoutError, the result is not known
+        yet: call `commit_transaction` to keep waiting. Do not commit or abort inside the block.
         """
         return _transactions.Transaction(self)
 

@@ -1,13 +1,12 @@
-"""Turning keys and values into bytes and back; kafka-python 3's classes.
+"""Serializers and deserializers convert keys and values; kafka-python 3's classes.
 
     send(topic, value, key) ── Serializer.serialize(topic, headers, data) ──> bytes
     bytes ── Deserializer.deserialize(topic, headers, data) ──> record.key, record.value
 
-Older shapes are taken too, so that 2.x code runs: a plain callable `f(data)`, and an object
-whose method has no `headers` (`serialize(topic, data)`). The shape is found once, when the
-client is made, never per record.
+kafka-python 2's forms work too: a function `f(data)`, and an object whose method has no `headers`
+(`serialize(topic, data)`). The client finds out the form once, when it is created.
 
-What is deliberately absent: nothing here runs unless the user set a (de)serializer.
+Nothing here runs unless you set a serializer or deserializer.
 """
 
 from abc import ABC, abstractmethod
@@ -33,16 +32,16 @@ DeserializeFunction: TypeAlias = Callable[[str, Any, bytes | None], Any]
 
 
 class Serializer(ABC, Generic[_T_contra]):
-    """Makes bytes of a key or value (`org.apache.kafka.common.serialization.Serializer`)."""
+    """Converts keys or values to bytes (`org.apache.kafka.common.serialization.Serializer`)."""
 
     def __init__(self, **config: Any) -> None:
-        """Takes and ignores anything, as kafka-python 2 does."""
+        """Ignores all arguments, as kafka-python 2 does."""
 
     @abstractmethod
     def serialize(self, topic: str, headers: Headers, data: _T_contra) -> bytes | None:
-        """Bytes of `data`, or None for a null; may append to `headers`.
+        """Returns the bytes of `data`, or None for a null. It may append to `headers`.
 
-        Whatever it raises is raised by `send` unchanged, and fails that send alone.
+        If it raises, `send` raises the same error, and only this record fails.
         """
 
     def close(self) -> None:
@@ -50,16 +49,16 @@ class Serializer(ABC, Generic[_T_contra]):
 
 
 class Deserializer(ABC, Generic[_T_co]):
-    """Makes an object of a key's or value's bytes (`serialization.Deserializer`)."""
+    """Converts the bytes of keys or values to objects (`serialization.Deserializer`)."""
 
     def __init__(self, **config: Any) -> None:
-        """Takes and ignores anything, as kafka-python 2 does."""
+        """Ignores all arguments, as kafka-python 2 does."""
 
     @abstractmethod
     def deserialize(self, topic: str, headers: Headers, data: bytes) -> _T_co:
-        """The object; `data` is None for a null key or value.
+        """Returns the object. `data` is None for a null key or value.
 
-        Whatever it raises becomes the cause of a `DeserializationError`.
+        If it raises, the consumer raises a `DeserializationError` with this error as its cause.
         """
 
     def close(self) -> None:
@@ -67,17 +66,17 @@ class Deserializer(ABC, Generic[_T_co]):
 
 
 class DefaultSerializer(Serializer[Any], Deserializer[Any]):
-    """Text in an encoding; bytes pass through."""
+    """Encodes and decodes text. Bytes stay as they are."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         """Takes the name of the encoding."""
         self.encoding = encoding
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
-        """Encodes a str; bytes, bytearray, memoryview and None are passed on.
+        """Encodes a str, and returns bytes, bytearray, memoryview and None unchanged.
 
         Raises:
-            TypeError: If it is anything else.
+            TypeError: If `data` is anything else.
         """
         if data is None or isinstance(data, bytes | bytearray | memoryview):
             return data  # type: ignore[return-value]
@@ -93,42 +92,42 @@ class DefaultSerializer(Serializer[Any], Deserializer[Any]):
 
 
 class JsonSerializer(DefaultSerializer):
-    """JSON in an encoding; None stays a null, it does not become the text `null`."""
+    """Encodes and decodes JSON. None becomes a null (a tombstone), not the text `null`."""
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
-        """The JSON text of `data`; TypeError if it has none."""
+        """Returns the JSON text of `data`. Raises TypeError if JSON has no such type."""
         import json
 
         return None if data is None else super().serialize(topic, headers, json.dumps(data))
 
     def deserialize(self, topic: str, headers: Headers, data: bytes | None) -> Any:
-        """The value of the JSON text; ValueError if it is none."""
+        """Returns the value of the JSON text. Raises ValueError if it is not JSON."""
         import json
 
         return None if data is None else json.loads(super().deserialize(topic, headers, data))
 
 
 class SerializeWrapper(Serializer[Any]):
-    """A plain function as a Serializer."""
+    """Makes a Serializer of a function."""
 
     def __init__(self, fn: Callable[[Any], bytes | None] | None) -> None:
-        """Takes f(data) -> bytes; None passes data through."""
+        """Takes f(data) -> bytes. With None, data stays as it is."""
         self.fn = fn
 
     def serialize(self, topic: str, headers: Headers, data: Any) -> bytes | None:
-        """Calls the function with the data alone."""
+        """Calls the function with the data."""
         return data if self.fn is None else self.fn(data)
 
 
 class DeserializeWrapper(Deserializer[Any]):
-    """A plain function as a Deserializer."""
+    """Makes a Deserializer of a function."""
 
     def __init__(self, fn: Callable[[Any], Any] | None) -> None:
-        """Takes f(bytes) -> object; None passes bytes through."""
+        """Takes f(bytes) -> object. With None, bytes stay as they are."""
         self.fn = fn
 
     def deserialize(self, topic: str, headers: Headers, data: bytes | None) -> Any:
-        """Calls the function with the bytes alone."""
+        """Calls the function with the bytes."""
         return data if self.fn is None else self.fn(data)
 
 
