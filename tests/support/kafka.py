@@ -64,6 +64,13 @@ _LISTENERS = {
     "SASL_SSL": "SASL_SSL",
     "MUTUAL_TLS": "SSL",
 }
+_AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Brokers talk to each other by the plaintext listener, where nobody has a name.
+    "super.users": "User:ANONYMOUS;User:admin",
+    "allow.everyone.if.no.acl.found": "true",
+}
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 @dataclass
@@ -100,13 +107,15 @@ class RealKafka:
     Args:
         version: "4.3" or "3.9".
         nodes: how many; node ids count from 1.
-        secure: adds listeners with TLS, mutual TLS, SASL PLAIN and SASL PLAIN over TLS (users:
-            `USERS`).
+        secure: adds listeners with TLS, mutual TLS, SASL, and SASL over TLS. `USERS` are those of
+            SASL PLAIN; users of SCRAM have to be created.
         configs: broker settings on top of the harness's own.
         heap: of each JVM.
         jvm_options: for each broker's JVM.
         keystore: which of the certificates the brokers show.
         proxied: adds a listener that clients reach by a proxy (`tests.support.proxy`).
+        authorizer: turns ACLs on; users without a name may do everything, as may "admin".
+        log_dirs: how many folders each node keeps its partitions in.
     """
 
     def __init__(
@@ -120,8 +129,12 @@ class RealKafka:
         jvm_options: Sequence[str] = java.SHORT_LIVED,
         keystore: str = "server",
         proxied: bool = False,
+        authorizer: bool = False,
+        log_dirs: int = 1,
     ) -> None:
         self.version = version
+        self.authorizer = authorizer
+        self.log_dirs = log_dirs
         self.secure = secure
         self.configs = dict(configs or {})
         self.heap = heap
@@ -334,7 +347,7 @@ class RealKafka:
             )
             + ",CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
-            "log.dirs": str(node.folder / "data"),
+            "log.dirs": ",".join(str(node.folder / f"data-{n}") for n in range(self.log_dirs)),
             "offsets.topic.replication.factor": copies,
             "transaction.state.log.replication.factor": copies,
             "transaction.state.log.min.isr": in_sync,
@@ -347,15 +360,23 @@ class RealKafka:
             found = {key: value for key, value in found.items() if not key.startswith("share.")}
         if self.secure:
             found |= self._security()
+        if self.authorizer:
+            found |= _AUTHORIZER
         return found | self.configs
 
     def _security(self) -> dict[str, str]:
         users = " ".join(f'user_{name}="{secret}"' for name, secret in USERS.items())
         jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+        scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
         return {
-            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
             "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
+            **{
+                f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config": scram
+                for listener in ("sasl_plaintext", "sasl_ssl")
+                for mechanism in _SCRAM
+            },
             "listener.name.mutual_tls.ssl.client.auth": "required",
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": str(self.certificates / f"{self.keystore}.p12"),

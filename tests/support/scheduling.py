@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_registration.py"}
 # Too long for one process, and each broker's part is whole by itself.
 _BY_BROKER = {"test_exchange.py"}
-# These share wheels that take minutes to build.
-_TOGETHER = {"packaging"}
+# The files of these folders share what takes long to make: wheels, brokers with an authorizer.
+_TOGETHER = {"admin", "packaging"}
 # The longest files begin, so that none of them is left for one process at the end.
 _FIRST: Sequence[str] = (
     "test_installed.py",

@@ -20,6 +20,7 @@ from tests.support.scheduling import group, rank
             "tests/integration/test_polling.py",
         ),
         ("tests/spark/test_demo.py::test_x", "tests/spark/test_demo.py::test_x"),
+        ("tests/admin/test_acls.py::test_x[4.3]", "admin"),
         ("tests/packaging/test_contents.py::test_x", "packaging"),
         ("tests/packaging/test_installed.py::test_x[a]", "packaging"),
         (

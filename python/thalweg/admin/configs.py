@@ -8,7 +8,7 @@ from typing import Any
 from thalweg._arguments import shown
 from thalweg.admin.naming import FlexibleEnum, snake_keys
 from thalweg.admin.requests import Requests
-from thalweg.errors import UnsupportedVersionError, for_code
+from thalweg.errors import IncompatibleBrokerVersion, UnsupportedVersionError, for_code
 
 __all__ = [
     "AlterConfigOp",
@@ -20,6 +20,16 @@ __all__ = [
     "ConfigType",
     "describe_entry",
 ]
+
+_TYPES_VERSION = 1  # ListConfigResources by type
+# Brokers take these and describe them only where they are set.
+_NOT_DESCRIBED = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
 
 
 class ConfigResourceType(FlexibleEnum, IntEnum):
@@ -125,6 +135,15 @@ class ConfigResource:
         return isinstance(other, ConfigResource) and vars(self) == vars(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+# Which filters leave in what the default of all brokers has: options that were set there.
+_OF_DEFAULT = (ConfigFilterType.ALL, ConfigFilterType.DYNAMIC, ConfigFilterType.MODIFIED)
+
+
+def _is_brokers_default(resource_type: int, name: str) -> bool:
+    """Whether a resource is the default of all brokers."""
+    return resource_type == ConfigResourceType.BROKER and name == ""
 
 
 def describe_entry(row: Mapping[str, Any], resource_type: str) -> tuple[str, dict[str, Any]]:
@@ -235,9 +254,14 @@ class ConfigRequests(Requests):
             for row in answer["Results"]:
                 kind = ConfigResourceType(row["ResourceType"]).name.lower()
                 entries = {}
+                default = _is_brokers_default(row["ResourceType"], row["ResourceName"])
                 for config in row["Configs"]:
                     source = ConfigSourceType.build_from(max(0, config["ConfigSource"]))
-                    if kept.keeps(source, config["ReadOnly"]):
+                    # What is described of the default is what is set there.
+                    keeps = (
+                        kept in _OF_DEFAULT if default else kept.keeps(source, config["ReadOnly"])
+                    )
+                    if keeps:
                         name, entry = describe_entry(snake_keys(config), kind)
                         entries[name] = entry
                 found[kind][row["ResourceName"]] = entries
@@ -253,8 +277,17 @@ class ConfigRequests(Requests):
 
         Returns:
             {resource type: [name]}.
+
+        Raises:
+            IncompatibleBrokerVersion: If other types are asked of brokers before 4.1.
         """
         kinds = [int(ConfigResourceType.build_from(each)) for each in resource_types or ()]
+        if kinds and self._client.negotiate("ListConfigResources") < _TYPES_VERSION:
+            if kinds != [ConfigResourceType.CLIENT_METRICS]:
+                raise IncompatibleBrokerVersion(
+                    "listing resources by type needs ListConfigResources 1 (Kafka 4.1)"
+                )
+            kinds = []
         answer = self._call(
             "ListConfigResources",
             {"ResourceTypes": kinds},
@@ -342,9 +375,27 @@ class ConfigRequests(Requests):
 
     def _check_names(self, resources: Iterable[ConfigResource]) -> None:
         for each in resources:
-            unknown = set(each.configs or ()) - set(self._entries(each, "dynamic"))
+            known = self._known_names(each)
+            if known is None:
+                continue
+            unknown = set(each.configs or ()) - known
             if unknown:
-                raise ValueError(f"Unrecognized configs: {sorted(unknown)}")
+                about = f"{each.resource_type.name.lower()} {each.name!r}"
+                raise ValueError(f"Unrecognized configs: {sorted(unknown)} of {about}")
+
+    def _known_names(self, resource: ConfigResource) -> set[str] | None:
+        """Names of the options that a resource may have; None if the broker does not say."""
+        if _is_brokers_default(resource.resource_type, resource.name):
+            resource = ConfigResource(ConfigResourceType.BROKER, self._node_ids()[0])
+        entries = self._entries(resource, "all")
+        if resource.resource_type is ConfigResourceType.CLIENT_METRICS and all(
+            ConfigSourceType[row["config_source"]].is_modified() for row in entries.values()
+        ):
+            return None  # Kafka 3.9 describes only the options that are set
+        found = {name for name, row in entries.items() if not row["read_only"]}
+        if resource.resource_type is ConfigResourceType.BROKER:
+            found |= _NOT_DESCRIBED
+        return found
 
     def _what_is_set(self, resource: ConfigResource) -> dict[str, str]:
         entries = self._entries(resource, "modified")
@@ -380,6 +431,7 @@ class ConfigRequests(Requests):
             answer = self._call(api, {"Resources": body, "ValidateOnly": validate_only}, node)
             for row in answer["Responses"]:
                 kind = ConfigResourceType(row["ResourceType"]).name.lower()
-                wrong = for_code(row["ErrorCode"])(row["ErrorMessage"])
-                found[kind][row["ResourceName"]] = "OK" if row["ErrorCode"] == 0 else str(wrong)
+                wrong = for_code(row["ErrorCode"])
+                text = str(wrong(row["ErrorMessage"] or wrong.description))
+                found[kind][row["ResourceName"]] = text if row["ErrorCode"] else "OK"
         return dict(found)

@@ -10,6 +10,7 @@ from thalweg.admin.acls import operation_names
 from thalweg.admin.naming import FlexibleEnum, snake_keys
 from thalweg.admin.offsets import OffsetSpec, OffsetTimestamp
 from thalweg.admin.partitions import PartitionRequests, by_topic
+from thalweg.admin.requests import Codes
 from thalweg.coordinator import offsets as wire
 from thalweg.coordinator.protocol import Assignment, Subscription
 from thalweg.errors import (
@@ -114,6 +115,12 @@ def _decoded(kind: Any, data: bytes) -> Any:
         return kind.decode(data)
     except (KafkaProtocolError, UnicodeDecodeError):
         return data
+
+
+def _offset_codes(group_id: str) -> Codes:
+    """The error code of an OffsetFetch answer about one group."""
+    about = f"committed offsets of group {group_id!r}"
+    return lambda answer: [((answer.get("Groups") or [answer])[0].get("ErrorCode", 0), None, about)]
 
 
 class GroupRequests(PartitionRequests):
@@ -310,18 +317,13 @@ class GroupRequests(PartitionRequests):
                     ConsumerGroupMetadata(group_id), partitions, require_stable=False
                 ),
                 self._coordinator(group_id, None),
-                codes=lambda answer: [
-                    (
-                        (answer.get("Groups") or [answer])[0].get("ErrorCode", 0),
-                        None,
-                        "committed offsets",
-                    )
-                ],
+                codes=_offset_codes(group_id),
                 max_version=wire.FETCH_VERSION_MAX,
             )
             offsets, errors = wire.fetched(answer)
             for where, kind in errors.items():
-                raise kind(f"the committed offset of {where.topic}-{where.partition}")
+                about = f"the committed offset of {where.topic}-{where.partition}"
+                raise kind(f"{about} in group {group_id!r}: {kind.description}")
             found[group_id] = {where: at for where, at in offsets.items() if at is not None}
         return found
 

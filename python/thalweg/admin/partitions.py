@@ -15,6 +15,7 @@ from thalweg.errors import (
     BrokerResponseError,
     ElectionNotNeededError,
     InvalidMetadataError,
+    LeaderNotAvailableError,
     NoError,
     NotLeaderForPartitionError,
     UnknownTopicOrPartitionError,
@@ -117,10 +118,15 @@ class PartitionRequests(Requests):
 
         Raises:
             UnknownTopicOrPartitionError: If a partition does not exist.
+            BrokerResponseError: If a topic cannot be described, say for lack of rights.
         """
         wanted = set(partitions)
         found: dict[int, set[TopicPartition]] = defaultdict(set)
         answer = self._metadata(sorted({each.topic for each in wanted}))
+        topics = ((row["ErrorCode"], None, f"topic {row['Name']!r}") for row in answer["Topics"])
+        error = first_error(topics, (UnknownTopicOrPartitionError, LeaderNotAvailableError))
+        if error is not None:
+            raise error
         for topic in answer["Topics"]:
             for row in topic["Partitions"]:
                 where = TopicPartition(topic["Name"], row["PartitionIndex"])

@@ -256,7 +256,9 @@ class TransactionRequests(PartitionRequests):
         for topic in (topic for row in answer["Markers"] for topic in row["Topics"]):
             for row in topic["Partitions"]:
                 if row["ErrorCode"]:
-                    raise for_code(row["ErrorCode"])(f"aborting the transaction on {where}")
+                    kind = for_code(row["ErrorCode"])
+                    about = f"{where.topic}-{where.partition}, producer id {spec.producer_id}"
+                    raise kind(f"aborting the transaction on {about}: {kind.description}")
 
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900000

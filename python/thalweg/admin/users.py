@@ -133,7 +133,8 @@ class UserRequests(Requests):
         Returns:
             {user: {"error": None or message, "credential_infos": [{mechanism, iterations}]}}.
         """
-        asked = None if users is None else [{"Name": name} for name in users]
+        # For all users an empty list: brokers (4.3) do not answer to null if they refuse.
+        asked = [{"Name": name} for name in users or ()]
         answer = self._call(
             "DescribeUserScramCredentials",
             {"Users": asked},

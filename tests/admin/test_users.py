@@ -1,0 +1,71 @@
+"""SCRAM credentials: set, described, used by a client to log in, deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.admin.conftest import Node
+from tests.support.waiting import wait_until
+from thalweg.admin import (
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+TOOL = "org.apache.kafka.tools.TopicCommand"
+
+
+def _credentials(node: Node, user: str) -> dict[ScramMechanism, int]:
+    """{mechanism: iterations} of a user."""
+    found = node.admin.describe_user_scram_credentials([user])[user]["credential_infos"]
+    return {row["mechanism"]: row["iterations"] for row in found}
+
+
+def test_credentials_are_set_described_and_deleted(node: Node) -> None:
+    user = node.name("user")
+    first = UserScramCredentialUpsertion(user, "SCRAM-SHA-256", "secret", iterations=5000)
+    second = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_512, b"secret")
+    for each in (first, second):  # Kafka takes one of a user in each request
+        assert node.admin.alter_user_scram_credentials([each]) == {user: None}
+    # A broker learns from its controller what was changed, a moment later.
+    both = {ScramMechanism.SCRAM_SHA_256: 5000, ScramMechanism.SCRAM_SHA_512: 4096}
+    wait_until(lambda: _credentials(node, user) == both, 20)
+    assert user in node.admin.describe_user_scram_credentials()
+
+    deletion = UserScramCredentialDeletion(user, "SCRAM-SHA-512")
+    assert node.admin.alter_user_scram_credentials([deletion]) == {user: None}
+    wait_until(lambda: _credentials(node, user) == {ScramMechanism.SCRAM_SHA_256: 5000}, 20)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_a_client_logs_in_with_them(modern_node: Node, mechanism: str, tmp_path: Path) -> None:
+    """Java's, so that the salted password is checked against Kafka's own arithmetic."""
+    node = modern_node
+    user, topic = node.name("user"), node.topic()
+    upsertion = UserScramCredentialUpsertion(user, mechanism, "the secret")
+    assert node.admin.alter_user_scram_credentials([upsertion]) == {user: None}
+    wait_until(lambda: bool(_credentials(node, user)), 20)
+    options = tmp_path / "client.properties"
+    options.write_text(
+        "security.protocol=SASL_PLAINTEXT\n"
+        f"sasl.mechanism={mechanism}\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required"
+        f' username="{user}" password="the secret";\n'
+    )
+    servers = node.kafka.bootstrap("SASL_PLAINTEXT")
+    arguments = "--bootstrap-server", servers, "--command-config", str(options), "--list"
+    assert topic in node.kafka.tool(TOOL, *arguments)
+
+
+def test_what_is_refused_is_told_for_each_user(node: Node) -> None:
+    user, nobody = node.name("user"), node.name("nobody")
+    weak = UserScramCredentialUpsertion(user, "SCRAM-SHA-256", "secret", iterations=10)
+    deletion = UserScramCredentialDeletion(nobody, "SCRAM-SHA-256")
+    answer = node.admin.alter_user_scram_credentials([weak, deletion])
+    assert "iterations" in str(answer[user]).lower()
+    assert answer[nobody]
+    described = node.admin.describe_user_scram_credentials([user])[user]
+    assert described["error"]
+    assert described["credential_infos"] == []
