@@ -36,6 +36,8 @@ PROCESSES := -n 4 --dist loadscope --no-loadscope-reorder
 # how long its records wait: it has the machine to itself.
 FULL_PROCESSES := $(PROCESSES:4=3)
 FULL_ALONE := tests/integration/test_rebalance_storm.py
+# kafka-python's own tests are mostly about other code: they run in test-full only.
+FULL_ONLY := tests/kafka_python_suite
 # Arguments for the demo and the benchmarks of peers.
 DEMO :=
 PEERS_BENCH :=
@@ -46,7 +48,8 @@ SECONDS := 60
 say = @printf '\n==> %s\n'
 
 .PHONY: help demo test test-full check lint schema bench bench-peers bench-spark bench-criterion \
-        build venv peers compat kafka spark-kafka spark-4.0 wheel sdist fuzz clean \
+        build venv peers compat kafka-python-suite kafka spark-kafka spark-4.0 wheel sdist fuzz \
+        clean \
         doctor-build doctor-demo doctor-test
 
 help:
@@ -63,10 +66,10 @@ test: doctor-test build kafka peers compat lint schema
 	$(say) "Rust tests"
 	$(CARGO_TEST)
 	$(say) "Python tests"
-	$(BIN)/pytest $(PROCESSES) $(PYTEST)
+	$(BIN)/pytest $(PROCESSES) --ignore $(FULL_ONLY) $(PYTEST)
 
 test-full: export THALWEG_TEST_SCALE := 50
-test-full: doctor-test build kafka peers compat lint schema
+test-full: doctor-test build kafka peers compat kafka-python-suite lint schema
 	$(say) "Rust tests, full numbers"
 	$(CARGO_TEST)
 	$(say) "Python tests, full numbers"
@@ -159,6 +162,18 @@ $(STAMPS)/kafka-python-%: $(STAMPS)/venv
 	$(say) "kafka-python $* into .cache/compat"
 	@rm -rf .cache/compat/kafka_python-$*
 	$(PY) -m pip install --quiet --no-deps --target .cache/compat/kafka_python-$* kafka-python==$*
+	@touch $@
+
+# kafka-python's own tests, which only its source distribution has.
+SUITE := kafka_python-3.0.12
+kafka-python-suite: $(STAMPS)/kafka-python-suite
+$(STAMPS)/kafka-python-suite: requirements/kafka-python-suite.txt $(STAMPS)/venv
+	$(say) "the tests of $(SUITE) into .cache/compat"
+	@rm -rf .cache/compat/$(SUITE)-sdist && mkdir -p .cache/compat/$(SUITE)-sdist
+	$(PY) -m pip download --quiet --no-deps --no-binary :all: --require-hashes --requirement $< \
+	    --dest .cache/compat/$(SUITE)-sdist
+	tar -xzf .cache/compat/$(SUITE)-sdist/$(SUITE).tar.gz -C .cache/compat/$(SUITE)-sdist \
+	    --strip-components 1
 	@touch $@
 
 COPY_JARS := dependency:copy-dependencies -DincludeScope=runtime

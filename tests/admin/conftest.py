@@ -8,7 +8,7 @@ cluster      three nodes, for elections and for replicas that move
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -48,9 +48,10 @@ class Node:
     def name(self, prefix: str = "t") -> str:
         return f"{prefix}-{next(_numbers)}"
 
-    def topic(self, num_partitions: int = 1, **configs: str) -> str:
+    def topic(self, num_partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         name = self.name()
-        self.kafka.create_topic(name, num_partitions, configs={"retention.ms": "-1", **configs})
+        configs = {"retention.ms": "-1", **(configs or {})}
+        self.kafka.create_topic(name, num_partitions, configs=configs)
         return name
 
     def producer(self, **options: Any) -> KafkaProducer[Any, Any]:

@@ -57,7 +57,7 @@ def test_a_topics_options_are_set_and_set_back(node: Node) -> None:
 
 
 def test_without_names_all_options_are_set_back(node: Node) -> None:
-    topic = node.topic(**{"segment.bytes": "1048576", "retention.bytes": "7"})
+    topic = node.topic(configs={"segment.bytes": "1048576", "retention.bytes": "7"})
     assert node.admin.reset_configs([ConfigResource("topic", topic)]) == {"topic": {topic: "OK"}}
     _wait_set(
         node.admin, "topic", topic, {"segment.bytes": "", "retention.bytes": "", "retention.ms": ""}
@@ -66,7 +66,7 @@ def test_without_names_all_options_are_set_back(node: Node) -> None:
 
 def test_options_not_named_stay_as_they_are_in_the_older_call_too(old_node: Node) -> None:
     """Kafka 4 has AlterConfigs no more for topics that are set incrementally; 3.9 has both."""
-    topic, admin = old_node.topic(**{"segment.bytes": "1048576"}), old_node.admin
+    topic, admin = old_node.topic(configs={"segment.bytes": "1048576"}), old_node.admin
     given = ConfigResource("topic", topic, {"retention.bytes": "7"})
     assert admin.alter_configs([given], incremental=False) == {"topic": {topic: "OK"}}
     expected = {"segment.bytes": "1048576", "retention.ms": "-1", "retention.bytes": "7"}

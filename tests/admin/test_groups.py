@@ -58,7 +58,8 @@ def test_a_group_is_listed_and_described_while_it_lives_and_after(node: Node) ->
         {"topic": topic, "partitions": [0, 1]}
     ]
     (older,) = admin.describe_consumer_groups([group])
-    assert older.members[0].member_assignment.assigned_partitions == [
+    assignment: Any = older.members[0].member_assignment
+    assert assignment.assigned_partitions == [
         TopicPartition(topic, 0),
         TopicPartition(topic, 1),
     ]

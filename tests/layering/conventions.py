@@ -27,7 +27,9 @@ _SETS_HOME = re.compile(
     re.VERBOSE,
 )
 _TOOLCHAIN_FILES = ("rust-toolchain", "rust-toolchain.toml")
-_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?==[\w.!+-]+")
+_PINNED = re.compile(
+    r"[A-Za-z0-9][\w.-]*(?:\[[\w,-]+\])?==[\w.!+-]+(?: --hash=sha256:[0-9a-f]{64})*"
+)
 
 
 def tracked() -> list[str]:

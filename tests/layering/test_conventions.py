@@ -91,4 +91,5 @@ def test_the_checks_find_what_they_look_for():
     assert conventions.toolchain_pins(["Cargo.toml", *pins, "docs/rust-toolchain.md"]) == pins
     open_ones = ["rich", "rich>=13", "rich==15.*", "rich~=15.0", "-r more.txt", "rich==15.0,>14"]
     assert conventions.unpinned("\n".join(["# why", "", *open_ones])) == open_ones
-    assert conventions.unpinned("pip==26.3\npyspark[sql]==4.3.0  # why\n") == []
+    hashed = f"rich==15.0 --hash=sha256:{'0' * 64}"
+    assert conventions.unpinned(f"pip==26.3\npyspark[sql]==4.3.0  # why\n{hashed}\n") == []

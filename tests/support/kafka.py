@@ -106,7 +106,7 @@ class RealKafka:
 
     Args:
         version: "4.3" or "3.9".
-        nodes: how many; node ids count from 1.
+        nodes: how many; node ids count from `first_node_id`.
         secure: adds listeners with TLS, mutual TLS, SASL, and SASL over TLS. `USERS` are those of
             SASL PLAIN; users of SCRAM have to be created.
         configs: broker settings on top of the harness's own.
@@ -116,6 +116,7 @@ class RealKafka:
         proxied: adds a listener that clients reach by a proxy (`tests.support.proxy`).
         authorizer: turns ACLs on; users without a name may do everything, as may "admin".
         log_dirs: how many folders each node keeps its partitions in.
+        first_node_id: of the nodes.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class RealKafka:
         proxied: bool = False,
         authorizer: bool = False,
         log_dirs: int = 1,
+        first_node_id: int = 1,
     ) -> None:
         self.version = version
         self.authorizer = authorizer
@@ -150,7 +152,7 @@ class RealKafka:
                 {name: free_port() for name in names},
                 {name: free_port() for name in proxied_names},
             )
-            for node_id in range(1, nodes + 1)
+            for node_id in range(first_node_id, first_node_id + nodes)
         ]
         self.cluster_id = _cluster_id()
         if secure:
@@ -179,8 +181,8 @@ class RealKafka:
         return ",".join(f"127.0.0.1:{node.ports[listener]}" for node in self.nodes)
 
     def node(self, node_id: int) -> Node:
-        """The node with this id, counted from 1."""
-        return self.nodes[node_id - 1]
+        """The node with this id."""
+        return self.nodes[node_id - self.nodes[0].node_id]
 
     def start(self) -> None:
         """Formats the storage, starts every node and waits until all of them take requests."""

@@ -1,0 +1,12 @@
+"""kafka-python's client of single requests, which thalweg does not have."""
+
+from typing import Any
+
+__all__ = ["KafkaNetClient"]
+
+
+class KafkaNetClient:
+    """Cannot be made."""
+
+    def __init__(self, **_: Any) -> None:
+        raise NotImplementedError("requests are internal to thalweg")

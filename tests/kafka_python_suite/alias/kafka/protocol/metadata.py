@@ -1,0 +1,7 @@
+"""kafka-python's class of a request, which thalweg does not have."""
+
+__all__ = ["MetadataRequest"]
+
+
+class MetadataRequest:
+    """Only imported."""
