@@ -1,7 +1,7 @@
 """Certificates for TLS listeners, made by keytool, once into a folder.
 
     ca.pem                    the authority's certificate: what a client trusts
-    server.p12                key and chain of a broker on 127.0.0.1 and localhost
+    server.p12                key and chain of a broker on 127.0.0.1, ::1 and localhost
     wrong-host.p12            the same authority, another host name
     expired.p12               the same authority, expired yesterday
     client.p12, client.pem, client.key    a client's, for mutual TLS
@@ -14,23 +14,33 @@ All passwords are `PASSWORD`.
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from tests.support import java
 
 PASSWORD = "changeit"
-_ISSUE = "-ext", "san=ip:127.0.0.1,dns:localhost"
+_VERSION = 3  # raised when what is made here changes
+_ISSUE = "-ext", "san=ip:127.0.0.1,ip:::1,dns:localhost"
 
 
-def make_certificates(folder: Path) -> Path:
-    """Fills `folder`, if it is not filled yet, and returns it."""
-    done = folder / "done-2"  # raised when what is made here changes
-    if done.exists():
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.iterdir():
-        old.unlink()
+def make_certificates(parent: Path) -> Path:
+    """The folder in `parent` that has them all; it is made if it is not there yet."""
+    folder = parent / f"certificates-{_VERSION}"
+    if not folder.exists():
+        parent.mkdir(parents=True, exist_ok=True)
+        making = Path(tempfile.mkdtemp(prefix="certificates-", dir=parent))
+        _fill(making)
+        try:
+            making.rename(folder)
+        except OSError:  # another process was quicker
+            shutil.rmtree(making)
+    return folder
+
+
+def _fill(folder: Path) -> None:
     _authority(folder, "ca", "CN=thalweg test authority")
     _authority(folder, "other-ca", "CN=another authority")
     _signed(folder, "server", "CN=localhost", _ISSUE)
@@ -48,8 +58,6 @@ def make_certificates(folder: Path) -> Path:
         "-file",
         str(folder / "ca.pem"),
     )
-    done.touch()
-    return folder
 
 
 def _authority(folder: Path, name: str, subject: str) -> None:

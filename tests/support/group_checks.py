@@ -46,6 +46,24 @@ def check_commits(history: History) -> None:
                 assert read.first >= covered, f"{where} again: {covered} was committed"
 
 
+def check_received(history: History) -> None:
+    """Nothing was committed that nobody had read: that record would be lost with the member.
+
+    A member that has read nothing yet commits where it begins, which is what was committed last.
+    """
+    reads: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for _, event in history.all("R"):
+        reads[event.numbers[0]].append((event.at, event.numbers[2] + 1))
+    positions = {partition: _highest_by_time(found) for partition, found in reads.items()}
+    for member, event in history.all("C"):
+        partition, offset = event.numbers
+        times, highest = positions.get(partition, ([], []))
+        known = bisect.bisect_right(times, event.at)
+        received = highest[known - 1] if known else 0
+        where = f"member {member.number} has committed {offset} of {partition}"
+        assert offset <= received, f"{where}: {received} were read"
+
+
 def check_stays(history: History, protocol: str) -> None:
     """What stays with a member across a rebalance is not taken from it.
 

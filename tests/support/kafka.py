@@ -117,6 +117,7 @@ class RealKafka:
         authorizer: turns ACLs on; users without a name may do everything, as may "admin".
         log_dirs: how many folders each node keeps its partitions in.
         first_node_id: of the nodes.
+        host: the loopback address that brokers listen on, and tell clients: IPv4 or IPv6.
     """
 
     def __init__(
@@ -133,10 +134,12 @@ class RealKafka:
         authorizer: bool = False,
         log_dirs: int = 1,
         first_node_id: int = 1,
+        host: str = "127.0.0.1",
     ) -> None:
         self.version = version
         self.authorizer = authorizer
         self.log_dirs = log_dirs
+        self.host = f"[{host}]" if ":" in host else host
         self.secure = secure
         self.configs = dict(configs or {})
         self.heap = heap
@@ -156,7 +159,7 @@ class RealKafka:
         ]
         self.cluster_id = _cluster_id()
         if secure:
-            self.certificates = make_certificates(CACHE / "certificates")
+            self.certificates = make_certificates(CACHE)
         atexit.register(self.close)
 
     def __enter__(self) -> RealKafka:
@@ -178,7 +181,7 @@ class RealKafka:
 
     def bootstrap(self, listener: str) -> str:
         """All nodes' addresses for one of the listeners: "PLAINTEXT", "SASL_SSL" ..."""
-        return ",".join(f"127.0.0.1:{node.ports[listener]}" for node in self.nodes)
+        return ",".join(f"{self.host}:{node.ports[listener]}" for node in self.nodes)
 
     def node(self, node_id: int) -> Node:
         """The node with this id."""
@@ -201,6 +204,17 @@ class RealKafka:
         self._launch(self.node(node_id))
         if wait:
             self._wait_up()
+
+    def restart_all(self) -> None:
+        """Kills all nodes (-9) at once and starts them at once: nobody takes over meanwhile."""
+        for node in self.nodes:
+            if node.process is not None:
+                _signal(node.process, signal.SIGKILL)
+        for node in self.nodes:
+            self._end(node, signal.SIGKILL)
+        for node in self.nodes:
+            self._launch(node)
+        self._wait_up()
 
     def stop_node(self, node_id: int) -> None:
         """Stops a node as an operator would: it hands its leaderships over first."""
@@ -300,8 +314,7 @@ class RealKafka:
         process, node.process = node.process, None
         if process is None:
             return
-        if process.poll() is None:
-            os.kill(process.pid, number)
+        _signal(process, number)
         try:
             process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -322,18 +335,18 @@ class RealKafka:
         if not node.running:
             raise RuntimeError(f"kafka {self.version} node {node_id} ended\n{node.log_tail()}")
         try:
-            known = Wire(f"127.0.0.1:{node.ports['PLAINTEXT']}", timeout=5).metadata().nodes
+            known = Wire(f"{self.host}:{node.ports['PLAINTEXT']}", timeout=5).metadata().nodes
         except (OSError, WireError):
             return False
         return wanted <= set(known)
 
     def _properties(self, node: Node) -> dict[str, str]:
-        listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in node.ports.items())
+        listeners = ",".join(f"{name}://{self.host}:{port}" for name, port in node.ports.items())
         told = node.ports | node.advertised
         advertised = ",".join(
-            f"{name}://127.0.0.1:{port}" for name, port in told.items() if name != "CONTROLLER"
+            f"{name}://{self.host}:{port}" for name, port in told.items() if name != "CONTROLLER"
         )
-        voters = ",".join(f"{n.node_id}@127.0.0.1:{n.ports['CONTROLLER']}" for n in self.nodes)
+        voters = ",".join(f"{n.node_id}@{self.host}:{n.ports['CONTROLLER']}" for n in self.nodes)
         copies = str(min(3, len(self.nodes)))
         in_sync = str(min(2, len(self.nodes)))
         found = {
@@ -388,6 +401,11 @@ class RealKafka:
             "ssl.truststore.location": str(self.certificates / "truststore.p12"),
             "ssl.truststore.password": PASSWORD,
         }
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    if process.poll() is None:
+        os.kill(process.pid, number)
 
 
 def _cluster_id() -> str:

@@ -287,9 +287,9 @@ class Wire:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`host:port` as a pair."""
+    """`host:port` as a pair; an IPv6 address stands in brackets."""
     host, _, port = text.strip().rpartition(":")
-    return host, int(port)
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def parse_metadata(answer: Reader) -> Topology:
