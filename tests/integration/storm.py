@@ -12,13 +12,14 @@ Most members are threads of a few processes; those that may be killed have a pro
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -134,8 +135,13 @@ class Storm:
         folder: Path,
         stream: Stream,
         seed: int,
+        *,
+        group: str | None = None,
+        options: Mapping[str, int] | None = None,
     ) -> None:
-        self._arguments = [broker.bootstrap_servers, topic, f"group-{topic}", protocol]
+        group = group or f"group-{topic}"
+        more = [protocol, json.dumps(options or {})]
+        self._arguments = [broker.bootstrap_servers, topic, group, *more]
         self._folder, self._stream = folder, stream
         self._random = random.Random(seed)
         self._numbers = itertools.count(1)

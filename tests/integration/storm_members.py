@@ -1,16 +1,18 @@
 """A program: members of one group, a thread each, that come and go as they are told.
 
-    python -m tests.integration.storm_members BOOTSTRAP TOPIC GROUP PROTOCOL FILE
+    python -m tests.integration.storm_members BOOTSTRAP TOPIC GROUP PROTOCOL OPTIONS FILE
 
-Its input is lines "join N", "leave N" (closes), "stall N" (never polls again, and does not close).
-It ends with its input, and may be killed at any time. What a member does it writes down in lines
-"time kind member numbers...", the time monotonic and in ns; support/group_history.py says which.
+OPTIONS are more options of the consumers, as JSON. Its input is lines "join N", "leave N" (closes),
+"stall N" (never polls again, and does not close). It ends with its input, and may be killed at any
+time. What a member does it writes down in lines "time kind member numbers...", the time monotonic
+and in ns; support/group_history.py says which.
 Members of odd numbers commit by auto-commit, the others after each poll and when told to give up.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import threading
 import time
@@ -123,7 +125,7 @@ class Member(ConsumerRebalanceListener, ConsumerInterceptor):
         self._write(kind, generation, *sorted(each.partition for each in partitions))
 
 
-def main(bootstrap: str, topic: str, group: str, protocol: str, path: str) -> None:
+def main(bootstrap: str, topic: str, group: str, protocol: str, options: str, path: str) -> None:
     config: dict[str, Any] = {
         "bootstrap_servers": bootstrap,
         "group_id": group,
@@ -138,6 +140,7 @@ def main(bootstrap: str, topic: str, group: str, protocol: str, path: str) -> No
             "session_timeout_ms": SESSION_MS,
             "heartbeat_interval_ms": HEARTBEAT_MS,
         }
+    config |= json.loads(options)
     members: dict[int, Member] = {}
     with open(path, "w", encoding="utf-8") as file:
         journal = Journal(file)

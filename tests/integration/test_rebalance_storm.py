@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 from pathlib import Path
@@ -11,13 +12,20 @@ import pytest
 from tests.integration.clients import Clients
 from tests.integration.storm import Storm, Stream
 from tests.support import group_checks
-from tests.support.brokers import Broker
+from tests.support.brokers import MODERN_KINDS, Broker
 from tests.support.group_history import History
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 
 MEMBERS = scaled(50, minimum=8)
 STEPS = scaled(200, minimum=10)
+# Each storm is another one.
+SEEDS = {
+    (protocol, kind): seed
+    for seed, (protocol, kind) in enumerate(
+        itertools.product(("classic", "consumer"), MODERN_KINDS), start=1
+    )
+}
 PARTITIONS = 2 * MEMBERS + 3  # so that shares differ
 # Less than the session of a killed member, for which a classic group waits.
 FLOW_LIMIT_S = 3.0
@@ -39,7 +47,8 @@ def test_a_storm_of_members_converges_and_stops_nothing_that_stays(
     }
     topic = modern_broker.create_topic("storm", PARTITIONS, configs=configs)
     stream = Stream(clients.producer(modern_broker, linger_ms=5), topic, PARTITIONS)
-    with Storm(modern_broker, topic, PARTITIONS, protocol, tmp_path, stream, seed=1) as storm:
+    seed = SEEDS[protocol, modern_broker.kind]
+    with Storm(modern_broker, topic, PARTITIONS, protocol, tmp_path, stream, seed) as storm:
         with stream:
             stream.goes_on(3)
             for number in range(MEMBERS):
@@ -79,6 +88,7 @@ def check(history: History, protocol: str, ends: dict[int, int]) -> None:
     group_checks.check_owners(history)
     group_checks.check_read(history, ends)
     group_checks.check_commits(history)
+    group_checks.check_received(history)
     group_checks.check_stays(history, protocol)
     group_checks.check_flow(history, FLOW_LIMIT_S)
     if protocol == "classic":
@@ -100,6 +110,10 @@ WRONG: dict[str, tuple[str, str]] = {
     "a record read after its commit": (
         "0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 C 0 10, 3 1 V 6 0, 4 2 A 7 0, 5 2 R 0 9 9 0",
         "10 was committed",
+    ),
+    "a commit of what nobody has read": (
+        "0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 C 0 11",
+        "11 of 0: 10 were read",
     ),
     "what stays being taken": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 V 5 0, 2 1 A 6 0", "was told"),
     "what stays being lost": ("0 1 A 5 0, 1 1 R 0 0 9 0, 2 1 L 6 0", "has lost"),
