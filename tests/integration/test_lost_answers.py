@@ -1,47 +1,90 @@
 """Real brokers restarted after they wrote batches whose answers were lost.
 
 A restarted broker remembers only the last batch of each producer, so it refuses to hear of the
-others again: an idempotent producer must neither double them nor call them failed.
+others again: an idempotent producer must neither double them nor call them failed. A broker that
+was killed reads its log again and remembers more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
-from tests.integration.clients import Clients, by_partition, read
+from tests.integration.clients import Clients, by_partition, read, read_more
 from tests.support.kafka import RealKafka
 from tests.support.proxy import Proxies
 from tests.support.waiting import wait_until
 from tests.support.wire import Wire
+from thalweg import EmbeddedBroker, TopicPartition
+from thalweg.errors import OutOfOrderSequenceNumberError
 
 # So many batches of a partition may be without an answer, and on a connection so many requests.
 UNANSWERED = 5
 # More are sent meanwhile, and wait.
 NUMBERS = range(UNANSWERED + 4)
+TOPICS = 2
+_names = itertools.count(1)
 
 
-@pytest.mark.parametrize("version, nodes", [("4.3", 1), ("3.9", 1), ("4.3", 3)])
+@pytest.fixture(scope="module")
+def three() -> Iterator[RealKafka]:
+    """Three nodes for the tests that restart all of them."""
+    with RealKafka("4.3", nodes=3, proxied=True, heap="512m") as kafka:
+        yield kafka
+
+
+def _in_turn(kafka: RealKafka) -> None:
+    for node in kafka.nodes:
+        kafka.stop_node(node.node_id)
+        kafka.start_node(node.node_id)
+
+
+def _at_once(kafka: RealKafka) -> None:
+    kafka.restart_all()
+
+
+@pytest.mark.parametrize("version", ["4.3", "3.9"])
 def test_batches_written_without_an_answer_are_not_doubled_by_a_restart(
-    start_kafka: Callable[..., RealKafka], clients: Clients, version: str, nodes: int
+    start_kafka: Callable[..., RealKafka], clients: Clients, version: str
 ) -> None:
-    kafka = start_kafka(version, nodes=nodes, proxied=True)
-    # Each node leads one.
-    partitions = range(nodes)
-    kafka.create_topic("t", nodes, replication_factor=nodes)
+    """Scenario 13."""
+    _answers_are_lost(start_kafka(version, proxied=True), clients, _in_turn)
+
+
+@pytest.mark.parametrize("restart", [_in_turn, _at_once])
+def test_batches_written_without_an_answer_are_not_doubled_by_restarts_of_all_nodes(
+    three: RealKafka, clients: Clients, restart: Callable[[RealKafka], None]
+) -> None:
+    """One after another, each of which hands over first, or all killed at once. Scenario 13."""
+    _answers_are_lost(three, clients, restart)
+
+
+def _answers_are_lost(
+    kafka: RealKafka, clients: Clients, restart: Callable[[RealKafka], None]
+) -> None:
+    nodes = len(kafka.nodes)
+    # Each node leads a partition of each topic, all of which share its requests.
+    topics = [f"t-{next(_names)}" for _ in range(TOPICS)]
+    partitions = [TopicPartition(topic, each) for topic in topics for each in range(nodes)]
+    for topic in topics:
+        kafka.create_topic(topic, nodes, replication_factor=nodes)
     wire = Wire(kafka.bootstrap_servers)
 
     def has_ends(offset: int) -> bool:
-        return wire.end_offsets("t") == dict.fromkeys(partitions, offset)
+        ends = dict.fromkeys(range(nodes), offset)
+        return all(wire.end_offsets(topic) == ends for topic in topics)
 
     with Proxies(kafka) as proxies:
-        producer = clients.producer(proxies, acks="all", linger_ms=0, request_timeout_ms=60_000)
+        # It lingers so that what goes to a node makes one request.
+        producer = clients.producer(proxies, acks="all", linger_ms=50, request_timeout_ms=60_000)
         sent = []
         for number in NUMBERS:
             sent += [
-                producer.send("t", b"%d" % number, partition=partition) for partition in partitions
+                (number, producer.send(each.topic, b"%d" % number, partition=each.partition))
+                for each in partitions
             ]
             if number == 0:
                 producer.flush(30)
@@ -49,19 +92,79 @@ def test_batches_written_without_an_answer_are_not_doubled_by_a_restart(
             elif number <= UNANSWERED:
                 # Each is a batch of its own, and written.
                 wait_until(partial(has_ends, number + 1), 30)
-        assert not any(each.is_done for each in sent[nodes:])
-        for node in kafka.nodes:
-            kafka.stop_node(node.node_id)
-            kafka.start_node(node.node_id)
+        assert not any(future.is_done for number, future in sent if number > 0)
+        restart(kafka)
         proxies.pass_on()
-        offsets = [each.get(90).offset for each in sent]
+        for number, future in sent:
+            # Where it wrote those without an answer the broker may no longer know.
+            forgotten = (-1,) if 0 < number <= UNANSWERED else ()
+            assert future.get(90).offset in (number, *forgotten)
 
-    found = by_partition(read(clients.consumer(kafka, "t", partitions), len(sent)))
-    for partition in partitions:
-        assert [int(record.value) for record in found[partition]] == list(NUMBERS)
-    assert has_ends(len(NUMBERS))
-    # Where it wrote the first of those without an answer the broker no longer knows.
-    for offset, number in zip(offsets, (n for n in NUMBERS for _ in partitions), strict=True):
-        forgotten = 0 < number <= UNANSWERED
-        assert offset == number or (forgotten and offset == -1)
-    assert -1 in offsets
+    for topic in topics:
+        consumer = clients.consumer(kafka, topic, range(nodes))
+        found = by_partition([*read(consumer, nodes * len(NUMBERS)), *read_more(consumer)])
+        for partition in range(nodes):
+            assert [int(record.value) for record in found[partition]] == list(NUMBERS)
+
+
+# Of a producer that has not sent for so long a partition forgets all: Kafka's default is a day.
+FORGETS = {
+    "producer.id.expiration.ms": "1000",
+    "producer.id.expiration.check.interval.ms": "200",
+}
+
+
+def _wait_forgotten(clients: Clients, kafka: RealKafka, where: TopicPartition) -> None:
+    admin = clients.admin(kafka)
+    wait_until(lambda: not admin.describe_producers([where])[where].active_producers, 30, every=0.2)
+
+
+@pytest.mark.parametrize("version", ["4.3", "3.9"])
+def test_a_producer_goes_on_after_its_partition_forgot_it(
+    start_kafka: Callable[..., RealKafka], clients: Clients, version: str
+) -> None:
+    """Its next sequence is not the first, and the partition has none to hold it against."""
+    kafka = start_kafka(version, configs=FORGETS)
+    kafka.create_topic("t")
+    where = TopicPartition("t", 0)
+    idempotent = clients.producer(kafka, acks="all")
+    transactional = clients.producer(kafka, transactional_id="forgotten")
+    transactional.init_transactions()
+    for _ in range(2):
+        for _ in range(3):
+            idempotent.send("t", b"idempotent").get(30)
+        with transactional.transaction():
+            transactional.send("t", b"transactional")
+        _wait_forgotten(clients, kafka, where)
+    consumer = clients.consumer(kafka, "t", isolation_level="read_committed")
+    values = [each.value for each in [*read(consumer, 8), *read_more(consumer)]]
+    assert values == ([b"idempotent"] * 3 + [b"transactional"]) * 2
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_a_broker_that_does_not_know_the_producer_gets_a_new_epoch(
+    start_embedded: Callable[..., EmbeddedBroker], clients: Clients, written: bool
+) -> None:
+    """UNKNOWN_PRODUCER_ID, which Kafka before 2.5 answers: today's brokers take any sequence.
+
+    A batch that is possibly written fails and says so; all are written once. Scenario 13.
+    """
+    broker = start_embedded()
+    broker.create_topic("t")
+    producer = clients.producer(broker)
+    producer.send("t", b"0").get(20)
+    if written:
+        broker.faults.on("Produce").apply_then_disconnect()
+    unknown = broker.faults.on("Produce").then_fail("UNKNOWN_PRODUCER_ID")
+    refused = producer.send("t", b"1")
+    wait_until(lambda: unknown.hits == 1, 20)
+    later = [producer.send("t", b"%d" % number) for number in (2, 3)]
+    assert all(each.get(20) for each in later)
+    if written:
+        with pytest.raises(OutOfOrderSequenceNumberError, match="possibly written"):
+            refused.get(20)
+    else:
+        refused.get(20)
+    consumer = clients.consumer(broker, "t")
+    found = [*read(consumer, 4), *read_more(consumer)]
+    assert [each.value for each in found] == [b"0", b"1", b"2", b"3"]
