@@ -14,7 +14,7 @@ from tests.support.scale import scaled
 from thalweg import TopicPartition
 
 PARTITIONS = 4
-KILLS = scaled(3)
+KILLS = scaled(3, minimum=2)
 SHARE = RECORDS // (KILLS + 1)
 
 

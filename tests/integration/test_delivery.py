@@ -17,7 +17,7 @@ from thalweg.errors import KafkaConnectionError, KafkaTimeoutError, NotLeaderFor
 
 PARTITIONS = 4
 # How often a fault comes within a run, with a share of its records before and after each.
-TURNS = scaled(4)
+TURNS = scaled(4, minimum=2)
 SHARE = RECORDS // (TURNS + 1)
 # This broker keeps up with many more records than a real one, and keeps them in memory. Less in a
 # small run, where other tests' brokers are starting meanwhile.
