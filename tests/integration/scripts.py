@@ -16,6 +16,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import IO
@@ -48,7 +49,13 @@ class Ended:
 class Script:
     """A program while it runs."""
 
-    def __init__(self, source: str, arguments: tuple[str, ...], limit_s: float) -> None:
+    def __init__(
+        self,
+        source: str,
+        arguments: tuple[str, ...],
+        limit_s: float,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         code = _PRELUDE + textwrap.dedent(source)
         self._limit_s = limit_s
         self._started = time.monotonic()
@@ -58,7 +65,7 @@ class Script:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=ROOT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})},
             text=True,
         )
         self._out: list[str] = []
@@ -121,14 +128,25 @@ class Script:
             reader.join()
 
 
-def start(source: str, *arguments: object, limit_s: float = LIMIT_S) -> Script:
+def start(
+    source: str,
+    *arguments: object,
+    limit_s: float = LIMIT_S,
+    environment: Mapping[str, str] | None = None,
+) -> Script:
     """Starts a program; use it in a with statement."""
-    return Script(source, tuple(str(each) for each in arguments), limit_s)
+    return Script(source, tuple(str(each) for each in arguments), limit_s, environment)
 
 
-def run(source: str, *arguments: object, limit_s: float = LIMIT_S, code: int = 0) -> Ended:
+def run(
+    source: str,
+    *arguments: object,
+    limit_s: float = LIMIT_S,
+    code: int = 0,
+    environment: Mapping[str, str] | None = None,
+) -> Ended:
     """Runs a program to its end and checks its exit status."""
-    with start(source, *arguments, limit_s=limit_s) as script:
+    with start(source, *arguments, limit_s=limit_s, environment=environment) as script:
         ended = script.end()
     assert ended.code == code, f"exit status {ended.code}\n{ended.out}\n{ended.err}"
     return ended
