@@ -15,50 +15,56 @@ from tests.coordinator import consumer_world, world
 from tests.coordinator.assignors import Spread, Sticky
 from tests.support.scale import scaled
 
-MEMBERS, SECONDS = 50, 60
-SEEDS = pytest.mark.parametrize("seed", range(scaled(50)))
+SECONDS = 60
+# Fifty members take seconds of computing, twelve a fraction of one.
+STORMS = [(50, seed) for seed in range(scaled(50))] + [(12, seed) for seed in range(6)]
+SEEDS = pytest.mark.parametrize("members, seed", STORMS)
 
 
-def disturb(chance: random.Random, living: list[Any], join: Any) -> None:
+def disturb(chance: random.Random, members: int, living: list[Any], join: Any) -> None:
     """One joins, leaves or dies; there are always about as many."""
-    if len(living) < MEMBERS or chance.random() < 0.4:
+    if len(living) < members or chance.random() < 0.4:
         join()
     gone = chance.choice(living)
-    if len(living) > MEMBERS // 2:
+    if len(living) > members // 2:
         gone.crash() if chance.random() < 0.3 else gone.close()
 
 
 @SEEDS
 @pytest.mark.parametrize("assignor", [Spread, Sticky])
-def test_a_storm_of_the_classic_protocol_ends_in_one_generation(assignor: type, seed: int) -> None:
+def test_a_storm_of_the_classic_protocol_ends_in_one_generation(
+    assignor: type, members: int, seed: int
+) -> None:
     """Scenario 34."""
     storm = world.World(seed)
-    storm.topics = {"t": 2 * MEMBERS}
+    storm.topics = {"t": 2 * members}
     chance = random.Random(seed)
-    for _ in range(MEMBERS):
+    for _ in range(members):
         storm.join(assignor=assignor)
     storm.faulty = True
     for _ in range(4 * SECONDS):
         storm.run(chance.uniform(0, 500))
-        disturb(chance, storm.live(), lambda: storm.join(assignor=assignor))
+        disturb(chance, members, storm.live(), lambda: storm.join(assignor=assignor))
     storm.faulty = False
     storm.run_until(storm.settled, 200_000)
-    assert len(storm.live()) >= MEMBERS // 2
+    assert len(storm.live()) >= members // 2
 
 
 @SEEDS
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
-def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(assignor: str, seed: int) -> None:
+def test_a_storm_of_the_new_protocol_ends_with_everybody_stable(
+    assignor: str, members: int, seed: int
+) -> None:
     """KIP-848. Scenario 34."""
     faults = consumer_world.Faults(breaks=0.02, stalls=0.005, doubles=0.02, delay_ms=20.0)
-    storm = consumer_world.World(seed, {"t": 2 * MEMBERS}, faults, assignor)
+    storm = consumer_world.World(seed, {"t": 2 * members}, faults, assignor)
     chance = random.Random(seed)
-    for _ in range(MEMBERS):
+    for _ in range(members):
         storm.client({"t"}, polls_every_ms=500.0)
     for _ in range(4 * SECONDS):
         storm.run(chance.uniform(0, 500))
-        disturb(chance, storm.living, lambda: storm.client({"t"}, polls_every_ms=500.0))
+        disturb(chance, members, storm.living, lambda: storm.client({"t"}, polls_every_ms=500.0))
     faults.breaks = faults.stalls = faults.doubles = 0.0
     storm.run(2 * consumer_world.MAX_POLL_MS + 3 * consumer_world.SESSION_MS)
     storm.check_converged()
-    assert len(storm.living) >= MEMBERS // 2
+    assert len(storm.living) >= members // 2
