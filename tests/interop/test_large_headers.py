@@ -61,7 +61,7 @@ def _records(nulls: bool) -> list[Record]:
 
 
 @pytest.fixture(scope="module")
-def sent(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], tuple[str, list[Any]]]:
+def sent() -> dict[tuple[str, str], tuple[str, list[Record]]]:
     """What each client has sent to each broker: made when first asked for."""
     return {}
 
@@ -109,7 +109,7 @@ def _table_of(broker: Broker, topic: str, count: int) -> Any:
     """The whole topic, as pyarrow's table."""
     import pyarrow as pa
 
-    parts = []
+    parts: list[Any] = []
     options: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers}
     with KafkaConsumer(**options, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
