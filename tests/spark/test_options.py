@@ -132,6 +132,13 @@ def test_the_users_own_size_of_fetches_replaces_ours(name: str) -> None:
             r"Expected e\.g\. ",
         ),
         ("batch", {"subscribe": "t", "startingOffsets": '{"t":{"0":-3}}'}, "t-0 is -3"),
+        # What would be dropped in silence, or fail in a task.
+        ("batch", {"subscribe": "t", "startingOffsets": '{"t":{"0":5,"0":7}}'}, "Expected e"),
+        ("batch", {"subscribe": "t", "startingOffsets": '{"t":{"0":1},"t":{"1":1}}'}, "Expected e"),
+        ("batch", {"subscribe": "t", "endingOffsets": '{"t":{"0":9223372036854775808}}'}, "Expe"),
+        ("batch", {"subscribe": "t", "endingOffsets": '{"t":{"2147483648":1}}'}, "Expected e"),
+        ("batch", {"assign": '{"t":[2147483648]}'}, "Expected e"),
+        ("batch", {"assign": '{"t":[0],"t":[1]}'}, "Expected e"),
         (
             "batch",
             {"assign": '{"t":[0,1]}', "startingOffsets": '{"t":{"0":1}}'},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Timer
 
 import pytest
@@ -230,6 +231,43 @@ def test_a_running_stream_sees_new_partitions_with_its_next_batch(
         reader.stop()
 
 
+def test_partitions_that_come_while_the_limit_counts_are_read_once_and_whole(
+    topics: Topics,
+) -> None:
+    topic, empty = topics.create(prefix="limited"), topics.create(prefix="limited")
+    topics.send(topic, [f"0-{n}" for n in range(10)])
+    given = {
+        "kafka.bootstrap.servers": topics.broker.bootstrap_servers,
+        "subscribe": f"{topic},{empty}",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "4",
+    }
+    options = parse_source(given, "stream")
+    reader = StreamReader(options)
+    found: list[bytes] = []
+    try:
+        start = reader.initialOffset()
+        for batch in range(20):
+            if batch == 1:
+                topics.add_partitions(topic, 3)
+                topics.send(topic, [f"1-{n}" for n in range(5)], partition=1)
+                topics.send(topic, ["2-0"], partition=2)
+            end = reader.latestOffset(start, reader.getDefaultReadLimit())
+            if end == start:
+                break
+            before = len(found)
+            for each in reader.partitions(start, end):
+                for rows in read_range(options, each.value):
+                    found += rows.column("value").to_pylist()
+            assert 0 < len(found) - before <= 4 + 2  # a small share is rounded up
+            start = end
+    finally:
+        reader.stop()
+    wanted = [*(f"0-{n}" for n in range(10)), *(f"1-{n}" for n in range(5)), "2-0"]
+    assert sorted(value.decode() for value in found) == sorted(wanted)
+    assert start == {topic: {"0": 10, "1": 5, "2": 1}, empty: {"0": 0}}
+
+
 def test_the_offsets_for_the_progress_never_fail_a_query() -> None:
     broker = EmbeddedBroker().start()
     broker.create_topic("t")
@@ -269,6 +307,29 @@ def test_a_topic_that_is_deleted_while_a_task_reads_it(topics: Topics) -> None:
             assert sum(each.num_rows for each in batches) == 2
         timer.join()
         assert time.monotonic() - began < 30
+
+
+def test_topics_that_are_deleted_at_once_while_tasks_read_them(topics: Topics) -> None:
+    """The topic that stays, in the middle of them, is read to its end."""
+    gone, kept, too = (topics.create(prefix="vanishing") for _ in range(3))
+    for topic in (gone, kept, too):
+        topics.send(topic, ["a", "b"])
+    given = {"kafka.bootstrap.servers": topics.broker.bootstrap_servers, "failOnDataLoss": "false"}
+    options = parse_source({**given, "subscribe": f"{gone},{kept},{too}"}, "batch")
+
+    def rows_of(topic: str) -> int:
+        return sum(each.num_rows for each in read_range(options, OffsetRange(topic, 0, 0, 5)))
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(3) as tasks:
+        reading = {topic: tasks.submit(rows_of, topic) for topic in (gone, kept, too)}
+        time.sleep(1)
+        for topic in (gone, too):
+            topics.broker.wire.delete_topic(topic)
+        topics.send(kept, ["c", "d", "e"])
+        counts = {topic: each.result(60) for topic, each in reading.items()}
+    assert counts == {gone: 2, kept: 5, too: 2}
+    assert time.monotonic() - began < 30
 
 
 def test_new_topics_of_a_pattern_are_read_from_their_first_record(

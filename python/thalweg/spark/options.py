@@ -251,7 +251,7 @@ def _assigned(value: str) -> tuple[tuple[str, int], ...]:
         )
     hint = f'Expected e.g. {{"topicA":[0,1],"topicB":[0,1]}}, got {value}'
     try:
-        parsed = json.loads(value)
+        parsed = _json(value)
         pairs = sorted({(topic, _index(p)) for topic, ps in parsed.items() for p in ps})
     except (ValueError, TypeError, AttributeError):
         raise ValueError(hint) from None
@@ -263,7 +263,7 @@ def _assigned(value: str) -> tuple[tuple[str, int], ...]:
 
 
 def _index(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
         raise ValueError(value)
     return value
 
@@ -334,20 +334,30 @@ def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy
 def _partition_map(text: str, example: int) -> dict[str, dict[int, int]]:
     hint = f'Expected e.g. {{"topicA":{{"0":{example},"1":-1}},"topicB":{{"0":-2}}}}, got {text}'
     try:
-        parsed = json.loads(text)
+        parsed = _json(text)
         result = {
-            topic: {int(p): _long(offset) for p, offset in partitions.items()}
+            topic: {_index(int(p)): _long(offset) for p, offset in partitions.items()}
             for topic, partitions in parsed.items()
         }
     except (ValueError, TypeError, AttributeError):
         raise ValueError(hint) from None
-    if not all(partition >= 0 for partitions in result.values() for partition in partitions):
-        raise ValueError(hint)
     return result
 
 
+def _json(text: str) -> Any:
+    """Parsed JSON, in which no name comes twice: one of the two values would be dropped."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError(pairs)
+        return found
+
+    return json.loads(text, object_pairs_hook=unique)
+
+
 def _long(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
         raise ValueError(value)
     return value
 
