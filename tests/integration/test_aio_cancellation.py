@@ -60,6 +60,7 @@ def test_a_cancelled_read_has_taken_no_record(broker: Broker, clients: Clients, 
     found: list[int] = []
 
     async def program() -> None:
+        cancelled = 0
         async with made(broker, topic, fetch_max_wait_ms=20) as consumer:
             for number in range(20, count):
                 task = asyncio.create_task(read(consumer, found))
@@ -70,8 +71,9 @@ def test_a_cancelled_read_has_taken_no_record(broker: Broker, clients: Clients, 
                     await asyncio.sleep(rng.random() * 0.002)
                 for _ in range(rng.randrange(6)):  # so many turns of the loop
                     await asyncio.sleep(0)
-                await _cancelled(task)
+                cancelled += await _cancelled(task)
             producer.flush(30)
+            assert cancelled > 0
             rest = asyncio.create_task(_again_and_again(read, consumer, found))
             await until(lambda: rest.done() or len(found) >= count, "the last record")
             await _cancelled(rest)
@@ -80,11 +82,13 @@ def test_a_cancelled_read_has_taken_no_record(broker: Broker, clients: Clients, 
     run(program())
 
 
-async def _cancelled(task: asyncio.Task[None]) -> None:
+async def _cancelled(task: asyncio.Task[None]) -> bool:
+    """Cancels a task; whether it was not done before."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():
         task.result()
+    return task.cancelled()
 
 
 async def _again_and_again(read: Read, consumer: Consumer, found: list[int]) -> None:

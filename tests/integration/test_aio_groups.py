@@ -348,9 +348,12 @@ def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
     broker = start_embedded()
     broker.create_topic("slow", 2)
 
+    heard: list[Any] = []
+
     class Slow(AsyncConsumerRebalanceListener):
         async def on_partitions_revoked(self, revoked: Any) -> None:
             await asyncio.sleep(0.5)
+            heard.append(revoked)
 
         async def on_partitions_assigned(self, assigned: Any) -> None:
             pass
@@ -368,6 +371,7 @@ def test_the_loop_goes_on_while_a_stop_waits(start_embedded: Any) -> None:
             await until(lambda: fault.hits > 0)
             await asyncio.sleep(0.05)
             await asyncio.wait_for(consumer.stop(), 20)
+        assert heard, "the listener had its turn"
         waiting.cancel()
         await asyncio.wait([waiting])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -124,9 +123,14 @@ def test_an_exception_in_a_with_block_commits_nothing(broker: Broker, clients: C
     topic = broker.create_topic("exception")
     fill(clients, broker, topic, 10)
     reader = _reader(clients, broker, topic, enable_auto_commit=True)
-    with suppress(ZeroDivisionError), reader:
-        read(reader, 10)
-        raise ZeroDivisionError
+
+    def read_and_fail() -> None:
+        with reader:
+            read(reader, 10)
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        read_and_fail()
     assert _reader(clients, broker, topic).committed(TopicPartition(topic, 0)) is None
 
 

@@ -272,12 +272,14 @@ def test_a_consumer_survives_everything_too(broker: EmbeddedBroker, clients: Cli
         lambda: broker.move_leader(("t", 0), broker.leader(("t", 0)) % 3 + 1),
         lambda: faults.on("Fetch").apply_then_disconnect(times=2),
         lambda: faults.on("Fetch").then_silence(times=1),
-        lambda: broker.stop_node(broker.leader(("t", 0))),
         lambda: faults.on("Fetch").then_fail("FENCED_LEADER_EPOCH", times=3),
         lambda: faults.on("Metadata").then_disconnect(times=2),
+        lambda: broker.stop_node(broker.leader(("t", 0))),
     ]
+    struck: list[Any] = []
     for step in steps:
-        step()
+        struck.append(step())
         log.read(consumer, RECORDS // 20)
     log.read(consumer, RECORDS - len(log))
+    assert all(each.hits for each in struck if each is not None), struck
     log.check(0, array("q", range(RECORDS)))

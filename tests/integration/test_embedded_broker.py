@@ -18,6 +18,7 @@ from thalweg.errors import (
     InvalidPartitionsError,
     InvalidTopicError,
     KafkaConfigurationError,
+    KafkaTimeoutError,
     NoBrokersAvailable,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
@@ -122,7 +123,7 @@ def test_options_of_kafkas_are_taken(clients: Clients) -> None:
 def test_without_auto_create_a_topic_stays_unknown(clients: Clients) -> None:
     with EmbeddedBroker(configs={"auto.create.topics.enable": False}) as broker:
         producer = clients.producer(broker, max_block_ms=500)
-        with within(5), pytest.raises(Exception, match="nobody-made-it"):
+        with within(5), pytest.raises(KafkaTimeoutError, match="nobody-made-it"):
             producer.send("nobody-made-it", b"value")
         assert broker.topics() == {}
         clients.close()

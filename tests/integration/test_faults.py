@@ -9,6 +9,7 @@ import pytest
 from tests.integration.clients import Clients, fill, read, within
 from thalweg import EmbeddedBroker
 from thalweg.errors import (
+    KafkaConnectionError,
     KafkaTimeoutError,
     NotEnoughReplicasError,
     TopicAuthorizationFailedError,
@@ -129,7 +130,7 @@ def test_disconnect_applies_nothing_and_apply_then_disconnect_does(
     for rule, number in (("then_disconnect", b"1"), ("apply_then_disconnect", b"2")):
         getattr(broker.faults.on("Produce"), rule)()
         sent = producer.send("t", number, partition=0)
-        with pytest.raises(Exception, match="t-0"):
+        with pytest.raises(KafkaConnectionError, match="t-0"):
             sent.get(20)
     assert producer.send("t", b"3", partition=0).get(20).offset == 2
     values = [each.value for each in read(clients.consumer(broker, "t"), 3)]

@@ -96,6 +96,8 @@ print("parent done")
 def test_futures_and_requests_of_the_parent_say_so_in_the_child(broker: Broker) -> None:
     topic = broker.create_topic("futures")
     source = f"""{PRELUDE}{OPEN}
+from functools import partial
+
 slow = KafkaProducer(bootstrap_servers=servers, linger_ms=60_000)
 done = slow.send(topic, b"done")
 slow.flush(20)
@@ -117,7 +119,7 @@ def work():
     calls = [
         call
         for future in (one, many)
-        for call in (future.get, lambda: future.get(5), lambda: future.add_both(print))
+        for call in (future.get, partial(future.get, 5), partial(future.add_both, print))
     ]
     for call in [*calls, asked.result]:
         began = time.monotonic()

@@ -137,6 +137,8 @@ def test_a_callback_that_raises_harms_nothing_else(
         wait_until(lambda: len(calls) == 10, 10)
         assert producer.send(topic, b"v").get(20).offset == 10
         wait_until(lambda: "callback 9" in caplog.text, 10)
+    logged = [str(each.exc_info[1]) for each in caplog.records if each.exc_info]
+    assert logged == [f"callback {number}" for number in range(1, 10, 2)]
     assert calls == list(range(10))
     assert [each.get(0).offset for each in sent] == list(range(10))
 

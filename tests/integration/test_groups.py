@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until
 from thalweg import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.protocol import Assignment, Subscription
-from thalweg.errors import CommitFailedError, UnsupportedOperationError
+from thalweg.errors import CommitFailedError, UnsupportedOperationError, WakeupError
 from thalweg.structs import SubscriptionPattern
 
 STRATEGIES = ["range", "roundrobin", "sticky", "cooperative-sticky"]
@@ -349,6 +349,6 @@ def test_interrupted_members_leave_their_group_when_they_close(embedded_group: G
     group = embedded_group
     member = group.join()
     member.wakeup()
-    with pytest.raises(Exception, match="wakeup"):
+    with pytest.raises(WakeupError, match="wakeup"):
         member.poll(1000)
     assert group.settle() == [{0, 1, 2, 3}]

@@ -89,6 +89,7 @@ def test_a_batch_over_the_topics_limit_is_split_in_order(
     values = [b"%04d" % number + _noise(400, number) for number in range(scaled(50_000, 500))]
     sent = [producer.send(topic, value) for value in values]
     producer.flush(60)
+    assert producer.metrics()["producer-metrics"]["batch-split-total"] > 0
     assert [each.get(0).offset for each in sent] == list(range(len(values)))
     records = read(clients.consumer(broker, topic), len(values))
     assert [each.value for each in records] == values

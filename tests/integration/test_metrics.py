@@ -349,7 +349,7 @@ def test_a_members_figures_tell_of_rebalances_and_commits(broker: Broker, client
     assert shared["assigned-partitions"] == 1
     assert shared["commit-total"] == 2
     assert shared["commit-latency-avg"] > 0
-    assert shared["partition-revoked-latency-avg"] >= 0
+    assert not math.isnan(shared["partition-revoked-latency-avg"])
     everything = first.metrics()
     assert everything["consumer-metrics"]["commit-sync-time-ns-total"] > 0
     counted = everything["kafka-metrics-count"]["count"]

@@ -16,7 +16,6 @@ from thalweg.errors import (
     KafkaConfigurationError,
     KafkaConnectionError,
     KafkaError,
-    NoBrokersAvailable,
     SaslAuthenticationFailedError,
 )
 
@@ -102,13 +101,11 @@ def test_an_unknown_user_is_refused(secure_kafka: RealKafka) -> None:
         KafkaProducer(**options)
 
 
-def _refused(client: Any, options: dict[str, Any], *words: str) -> str:
-    """The message of a refusal, which comes in seconds and says why."""
-    with within(10), pytest.raises((NoBrokersAvailable, KafkaConnectionError)) as caught:
+def _refused(client: Any, options: dict[str, Any], reason: str) -> None:
+    """The client gives up in seconds, long before bootstrap_timeout_ms, and says why."""
+    with within(10), pytest.raises(KafkaConnectionError) as caught:
         client(**options)
-    text = str(caught.value)
-    assert any(word in text.lower() for word in words), text
-    return text
+    assert reason in str(caught.value).lower()
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -117,13 +114,13 @@ def test_an_authority_that_signed_nothing_is_not_trusted(
 ) -> None:
     other = str(secure_kafka.certificates / "other-ca.pem")
     options = _options(secure_kafka, "SSL", ssl_cafile=other)
-    _refused(client, options, "unknownissuer", "unknown issuer", "issuer")
+    _refused(client, options, "issuer")
 
 
 def test_the_systems_authorities_do_not_know_ours(secure_kafka: RealKafka) -> None:
     options = _options(secure_kafka, "SSL")
     del options["ssl_cafile"]
-    _refused(KafkaProducer, options, "issuer", "certificate")
+    _refused(KafkaProducer, options, "issuer")
 
 
 def test_a_certificate_for_another_host_is_refused(
@@ -131,7 +128,7 @@ def test_a_certificate_for_another_host_is_refused(
 ) -> None:
     kafka = start_kafka("4.3", secure=True, keystore="wrong-host")
     options = _options(kafka, "SSL")
-    _refused(KafkaProducer, options, "name", "host")
+    _refused(KafkaProducer, options, "not valid for name")
     with KafkaProducer(**options, ssl_check_hostname=False) as producer:
         assert producer.send("unchecked", b"value").get(30).offset == 0
     # The authority still counts.

@@ -12,6 +12,7 @@ from tests.support.brokers import Broker
 from tests.support.scale import scaled
 from tests.support.waiting import wait_until
 from thalweg import KafkaConsumer, KafkaProducer, TopicPartition
+from thalweg.errors import IllegalStateError
 
 THREADS = 8
 
@@ -86,21 +87,21 @@ def test_close_from_another_thread_ends_a_send_loop(broker: Broker) -> None:
     topic = broker.create_topic("closing")
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     sent: list[Any] = []
-    ended = threading.Event()
+    ended: list[Exception] = []
 
     def loop() -> None:
         try:
             while True:
                 sent.append(producer.send(topic, b"value"))
-        except Exception:
-            ended.set()
+        except Exception as error:
+            ended.append(error)
 
     thread = threading.Thread(target=loop)
     thread.start()
     wait_until(lambda: len(sent) > 1000, 20)
     producer.close()
-    assert ended.wait(10)
-    thread.join()
+    thread.join(10)
+    assert [type(each) for each in ended] == [IllegalStateError]
     # What was accepted has its outcome; what was acknowledged is there.
     assert all(each.is_done for each in sent)
     acknowledged = sum(each.succeeded() for each in sent)
