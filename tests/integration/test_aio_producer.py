@@ -460,6 +460,7 @@ def test_a_send_that_is_cancelled_while_it_waits_is_not_sent(
         await until(lambda: figure("waiting-threads") > 0, "somebody waiting for memory")
         await asyncio.sleep(0)
         waiting = [each for each in tasks if not each.done()]
+        assert waiting
         for each in waiting:
             each.cancel()
         results = await asyncio.gather(*waiting, return_exceptions=True)

@@ -223,7 +223,8 @@ def test_closing_ends_waiting_fetches_at_once(clients: Clients) -> None:
     with EmbeddedBroker() as broker:
         broker.create_topic("t")
         consumer = clients.consumer(broker, "t", fetch_max_wait_ms=20_000)
-        consumer.poll(300)
+        assert consumer.poll(300) == {}
+        assert broker.requests("Fetch") == {"Fetch": 1}, "one fetch waits for records"
         with within(3):
             broker.close()
     with within(5):

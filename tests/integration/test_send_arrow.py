@@ -273,6 +273,7 @@ def test_columns_survive_a_broker_that_fails(start_embedded: Any, clients: Clien
     assert metadata.count == RECORDS
     # -1: the broker forgot where it wrote what it had written before.
     assert all(offset in (at, -1) for at, offset in enumerate(metadata.offsets))
+    assert max(metadata.offsets) >= 0, "no row has its offset"
     log, consumer = Numbers(), clients.consumer(broker, "failing")
     log.read(consumer, RECORDS)
     log.read_more(consumer)

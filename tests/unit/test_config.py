@@ -369,8 +369,30 @@ _BODY = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgmarkerofthesecretkey"
         f"-----BEGIN PRIVATE KEY-----\n{_BODY}\n-----END PRIVATE KEY-----\n",
         f"{_BODY[:40]}\n{_BODY[40:]}\n",
         _BODY,
+        f"-----BEGIN PRIVATE KEY-----\r\n{_BODY}\r\n-----END PRIVATE KEY-----\r\n",
+        f"  -----BEGIN PRIVATE KEY-----\n  {_BODY}\n  -----END PRIVATE KEY-----\n",
+        f"-----BEGIN PRIVATE KEY----- {_BODY} -----END PRIVATE KEY-----",
+        f"----BEGIN PRIVATE KEY----{_BODY}",
+        f" {_BODY} ",
+        f"'{_BODY}'",
+        f"{_BODY}\\n{_BODY}",
+        f"{_BODY} {_BODY}",
+        _BODY.replace("A", "-") + "_",
     ],
-    ids=["PEM", "lines without armour", "base64"],
+    ids=[
+        "PEM",
+        "lines without armour",
+        "base64",
+        "CRLF",
+        "indented",
+        "one line",
+        "four dashes",
+        "spaces around",
+        "quotes around",
+        "escaped line break",
+        "words",
+        "URL-safe",
+    ],
 )
 def test_pem_text_is_never_shown(row, text, recwarn):
     """Neither where it is accepted nor where it is refused, nor where it has no effect."""
@@ -392,6 +414,18 @@ def test_pem_text_is_never_shown(row, text, recwarn):
 def test_the_path_of_a_pem_file_is_shown():
     found = Config("p", {"ssl_keyfile": "/etc/keys/client.pem"}, ())
     assert found.public() == {"ssl_keyfile": "/etc/keys/client.pem"}
+    long = "/tmp/pytest-of-alice/pytest-12/a/very/long/path/of/many/words/without/any/end"
+    assert Config("p", {"ssl_keyfile": long}, ()).public() == {"ssl_keyfile": long}
+    assert long in one_problem("p", security_protocol="SSL", ssl_cafile=long)
+
+
+@pytest.mark.parametrize(
+    "address", ["SASL_SSL://u:hunter2@h:9092", "u:hunter2@h:9092", "hunter2@h"]
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(address):
+    text = one_problem("p", bootstrap_servers=["h:1", address])
+    assert "sasl_plain_password" in text
+    assert "hunter2" not in text
 
 
 def test_all_files_that_cannot_be_read_are_named_with_all_other_problems(tmp_path):
