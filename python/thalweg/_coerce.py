@@ -121,6 +121,11 @@ def _list(option: Option, value: Any) -> list[Any]:
 
 
 def _server(text: str) -> str:
+    if "@" in text:  # the text may hold a password, so the error does not show it
+        raise ValueError(
+            "has an address with '@'. Brokers take no user and password there:"
+            " give sasl_plain_username and sasl_plain_password"
+        )
     match = re.fullmatch(
         r"(?:\w+://)?(?:\[(?P<v6>[0-9A-Fa-f:.%\w]+)\]|(?P<name>[^\s:\[\]/]+))(?::(?P<port>\d+))?",
         text,

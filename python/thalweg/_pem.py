@@ -14,7 +14,13 @@ def is_text(value: str) -> bool:
     """
     if "-----BEGIN " in value or "\n" in value or "\r" in value:
         return True
-    return len(value) >= 60 and re.fullmatch(r"[A-Za-z0-9+/=]+", value) is not None
+    return any(map(_is_base64, re.findall(r"[A-Za-z0-9+/=_-]{40,}", value)))
+
+
+def _is_base64(run: str) -> bool:
+    """Whether so many letters are mixed as those of a key are, and those of a path are not."""
+    counts = [len(re.findall(kind, run)) for kind in ("[A-Z]", "[a-z]", "[0-9]")]
+    return counts[0] >= 6 and counts[1] >= 6 and counts[2] >= 1
 
 
 def unreadable(value: str) -> str | None:

@@ -9,8 +9,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
@@ -140,9 +140,13 @@ impl TlsConfig {
                 // One that has expired tells nothing of certificates that were revoked since.
                 .enforce_revocation_expiration();
         }
-        let verifier = builder
-            .build()
-            .map_err(|error| refuse("ssl_cafile", &error))?;
+        let verifier = builder.build().map_err(|error| match error {
+            VerifierBuilderError::InvalidCrl(problem) => {
+                let text = format!("holds a revocation list that cannot be used: {problem:?}");
+                refuse("ssl_crlfile", &text)
+            }
+            other => refuse("ssl_cafile", &other),
+        })?;
         Ok(if self.check_hostname {
             verifier
         } else {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::pem::{self, PemObject as _};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
 use super::{Pem, refuse};
@@ -33,8 +33,26 @@ fn refuse_in(option: &str, pem: &Pem, problem: &dyn fmt::Display) -> ClientError
 /// A key or certificate without its lines BEGIN and END, most likely, rather than a path: it may be
 /// secret. `thalweg._pem` says the same.
 fn is_blob(text: &str) -> bool {
-    let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
-    text.contains(['\n', '\r']) || text.len() >= 60 && text.bytes().all(is_base64)
+    let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
+    let is_key = |run: &[u8]| {
+        let count = |kind: fn(&u8) -> bool| run.iter().filter(|byte| kind(byte)).count();
+        run.len() >= 40
+            && count(u8::is_ascii_uppercase) >= 6
+            && count(u8::is_ascii_lowercase) >= 6
+            && count(u8::is_ascii_digit) >= 1
+    };
+    let mut runs = text.as_bytes().split(|byte| !is_base64(byte));
+    text.contains(['\n', '\r']) || runs.any(is_key)
+}
+
+/// What is wrong with PEM text, without the text itself, which may be a key.
+fn problem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } | pem::Error::IllegalSectionStart { .. } => {
+            "a BEGIN line without its END line; were the line breaks lost?".to_owned()
+        }
+        other => other.to_string(),
+    }
 }
 
 pub(super) fn certificates(
@@ -44,7 +62,7 @@ pub(super) fn certificates(
     let text = text(option, pem)?;
     let found = CertificateDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| refuse_in(option, pem, &error))?;
+        .map_err(|error| refuse_in(option, pem, &problem(&error)))?;
     if found.is_empty() {
         return Err(refuse_in(
             option,
@@ -62,7 +80,7 @@ pub(super) fn revocation_lists(
     let text = text(option, pem)?;
     let found = CertificateRevocationListDer::pem_slice_iter(text.as_bytes())
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|error| refuse_in(option, pem, &error))?;
+        .map_err(|error| refuse_in(option, pem, &problem(&error)))?;
     if found.is_empty() {
         // Without any, nothing would be checked.
         return Err(refuse_in(
@@ -82,9 +100,9 @@ pub(super) fn private_key(option: &str, pem: &Pem) -> Result<PrivateKeyDer<'stat
         return Err(refuse_in(option, pem, &problem));
     }
     PrivateKeyDer::from_pem_slice(text.as_bytes()).map_err(|error| match error {
-        rustls_pki_types::pem::Error::NoItemsFound => {
+        pem::Error::NoItemsFound => {
             refuse_in(option, pem, &"holds no PEM private key (BEGIN PRIVATE KEY)")
         }
-        other => refuse_in(option, pem, &other),
+        other => refuse_in(option, pem, &problem(&other)),
     })
 }

@@ -192,30 +192,41 @@ async fn a_client_certificate_is_shown_when_asked_for() {
         .expect("certificate and key in one PEM");
 }
 
+/// A list of `issuer`'s that revokes one serial number, as PEM.
+fn revocations(issuer: &Ca, serial: u8, until: i32) -> String {
+    let params = CertificateRevocationListParams {
+        this_update: date_time_ymd(2020, 1, 1),
+        next_update: date_time_ymd(until, 1, 1),
+        crl_number: SerialNumber::from(vec![1]),
+        issuing_distribution_point: None,
+        revoked_certs: vec![RevokedCertParams {
+            serial_number: SerialNumber::from(vec![serial]),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        }],
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    params
+        .signed_by(issuer)
+        .expect("signed")
+        .pem()
+        .expect("PEM")
+}
+
+fn checking(ca: &Ca, lists: String) -> TlsConfig {
+    TlsConfig {
+        crl: Some(Pem::Inline(lists)),
+        ..trusting(ca)
+    }
+}
+
+/// Scenario 24.
 #[tokio::test(start_paused = true)]
 async fn a_revoked_certificate_is_refused() {
     let ca = authority("ca");
     let broker = broker(server(&ca, "broker", None));
-    let list = |serial: u8, until: i32| {
-        let params = CertificateRevocationListParams {
-            this_update: date_time_ymd(2020, 1, 1),
-            next_update: date_time_ymd(until, 1, 1),
-            crl_number: SerialNumber::from(vec![1]),
-            issuing_distribution_point: None,
-            revoked_certs: vec![RevokedCertParams {
-                serial_number: SerialNumber::from(vec![serial]),
-                revocation_time: date_time_ymd(2020, 1, 1),
-                reason_code: None,
-                invalidity_date: None,
-            }],
-            key_identifier_method: KeyIdMethod::Sha256,
-        };
-        let crl = params.signed_by(&ca).expect("signed").pem().expect("PEM");
-        TlsConfig {
-            crl: Some(Pem::Inline(crl)),
-            ..trusting(&ca)
-        }
-    };
+    let list = |serial, until| checking(&ca, revocations(&ca, serial, until));
     outcome(&broker, list(99, 2090))
         .await
         .expect("another one is revoked");
@@ -223,6 +234,18 @@ async fn a_revoked_certificate_is_refused() {
     assert!(error.contains("Revoked"), "{error}");
     let error = refusal(&broker, list(99, 2021)).await;
     assert!(error.contains("evocation list expired"), "{error}");
+}
+
+/// A list that says nothing of a certificate does not make it good.
+#[tokio::test(start_paused = true)]
+async fn a_revocation_list_of_another_authority_lets_nobody_in() {
+    let (ca, other) = (authority("ca"), authority("other"));
+    let broker = broker(server(&ca, "broker", None));
+    let error = refusal(&broker, checking(&ca, revocations(&other, 99, 2090))).await;
+    assert!(error.contains("UnknownRevocationStatus"), "{error}");
+    let both = revocations(&other, 99, 2090) + &revocations(&ca, 7, 2090);
+    let error = refusal(&broker, checking(&ca, both)).await;
+    assert!(error.contains("Revoked"), "{error}");
 }
 
 /// What the constructor says.
@@ -251,6 +274,43 @@ fn a_revocation_list_that_is_none_is_refused_at_once() {
 }
 
 #[test]
+fn a_revocation_list_that_cannot_be_read_is_named_by_its_option() {
+    let ca = authority("ca");
+    let good = revocations(&ca, 99, 2090);
+    let block = |body: &str| format!("-----BEGIN X509 CRL-----\n{body}\n-----END X509 CRL-----\n");
+    let unended = "-----BEGIN X509 CRL-----\nMAA=\n".to_owned();
+    for bad in [block("MAA="), block("?"), block(""), unended] {
+        // One good list beside it does not help: what the bad one says nobody knows.
+        for lists in [bad.clone(), good.clone() + &bad] {
+            let error = refused_settings(checking(&ca, lists.clone()));
+            assert!(error.starts_with("ssl_crlfile: "), "{error}, of {lists}");
+        }
+    }
+}
+
+/// As where a variable of the environment holds a key without its line breaks.
+#[test]
+fn a_key_on_one_line_is_not_shown() {
+    let ca = authority("ca");
+    let (cert, key) = certificate(&ca, "client", 8);
+    let line = key.serialize_pem().replace('\n', " ");
+    let bytes = format!("{:?}", &line.as_bytes()[28..40]);
+    let body = key.serialize_pem();
+    let unended = body[..body.len() - 20].to_owned();
+    for text in [line, unended] {
+        let error = refused_settings(TlsConfig {
+            cert: Some(Pem::Inline(cert.clone())),
+            key: Some(Pem::Inline(text.clone())),
+            ..trusting(&ca)
+        });
+        assert!(error.starts_with("ssl_keyfile: "), "{error}");
+        assert!(!error.contains(&text[28..40]), "{error}");
+        assert!(!error.contains(bytes.trim_matches(['[', ']'])), "{error}");
+        assert!(!error.contains("45, 45"), "no bytes as numbers: {error}");
+    }
+}
+
+#[test]
 fn key_text_without_its_first_line_is_not_shown() {
     let ca = authority("ca");
     let (cert, key) = certificate(&ca, "client", 8);
@@ -259,7 +319,10 @@ fn key_text_without_its_first_line_is_not_shown() {
         .lines()
         .filter(|line| !line.starts_with("---"))
         .collect();
-    for text in [body.join("\n"), body.join("")] {
+    let joined = body.join("");
+    let urlsafe = joined.replace('+', "-").replace('/', "_");
+    let quoted = format!("'{joined}'");
+    for text in [body.join("\n"), body.join(" "), joined, urlsafe, quoted] {
         let config = TlsConfig {
             cert: Some(Pem::Inline(cert.clone())),
             key: Some(Pem::File(text.clone().into())),
