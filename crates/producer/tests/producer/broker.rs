@@ -310,6 +310,17 @@ impl Brokers {
         }
     }
 
+    /// Writes what the oldest held request brought; its answer is still on its way.
+    pub(crate) fn release_late(&mut self) -> Event {
+        self.release();
+        self.events.pop_back().expect("an answer")
+    }
+
+    /// Lets an answer of `release_late` arrive, whatever became of its connection.
+    pub(crate) fn arrive(&mut self, answer: Event) {
+        self.events.push_back(answer);
+    }
+
     /// Writes what the oldest held request brought, and never answers.
     pub(crate) fn release_without_answer(&mut self) {
         let held = self.held.pop_front().expect("a request is held");

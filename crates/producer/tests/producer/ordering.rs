@@ -61,6 +61,7 @@ fn a_connection_that_breaks_under_five_batches_loses_doubles_and_reorders_none()
         let (mut world, mut sent) = warm(config(), 1, 1);
         world.script(vec![Reaction::Hold; 5]);
         send_more(&mut world, &mut sent, 8);
+        assert_eq!(world.brokers.held(), 5);
         // Some are written, but their answers are lost with the connection.
         for _ in 0..written {
             world.brokers.release_without_answer();
@@ -68,6 +69,12 @@ fn a_connection_that_breaks_under_five_batches_loses_doubles_and_reorders_none()
         world.brokers.disconnect(1);
         world.advance_ms(5_000);
         check(&mut world, &sent);
+        let mut next = 0;
+        for header in &world.brokers.log("t", 0).headers {
+            let number = (header.producer_epoch, header.base_sequence);
+            assert_eq!(number, (0, next), "no batch was renumbered");
+            next += header.records_count;
+        }
     }
 }
 

@@ -18,6 +18,14 @@ fn not_idempotent() -> ProducerConfig {
 /// Scenario 40, and 6: a batch that became corrupt on its way is sent again.
 #[test]
 fn retriable_errors_are_no_news_to_the_user() {
+    for code in [
+        ErrorCode::CORRUPT_MESSAGE,
+        ErrorCode::NOT_ENOUGH_REPLICAS,
+        ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode::KAFKA_STORAGE_ERROR,
+    ] {
+        assert!(code.is_retriable(), "{code}");
+    }
     for code in ErrorCode::all().filter(|code| code.is_retriable()) {
         for config in [config(), not_idempotent()] {
             let mut world = World::ready(config, 1, 1);

@@ -595,7 +595,7 @@ fn a_batch_that_fails_during_the_commit_ends_it() {
 
 #[test]
 fn bug_3_an_out_of_order_batch_is_never_given_another_number() {
-    // Bugs 2, 3, 4: what follows the gap fails, the transaction is aborted, the next one is whole.
+    // What follows the gap fails, the transaction is aborted, the next one is whole.
     for level in LEVELS {
         let mut world = ready(level);
         begin(&mut world);
