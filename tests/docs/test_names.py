@@ -44,6 +44,7 @@ FIXTURES = {
     "RealKafka": ("Kafka",),
     "kafka: Broker": ("Kafka",),
     "start_kafka": ("Kafka",),
+    "election: Election": ("Kafka",),
     "scripted": ("scripted",),
 }
 ORDER = ("virtual time", "in memory", "bytes", "embedded", "Kafka", "scripted", "no broker")
