@@ -161,8 +161,9 @@ def test_a_broker_that_does_not_know_the_producer_gets_a_new_epoch(
     later = [producer.send("t", b"%d" % number) for number in (2, 3)]
     assert all(each.get(20) for each in later)
     if written:
-        with pytest.raises(OutOfOrderSequenceNumberError, match="possibly written"):
+        with pytest.raises(OutOfOrderSequenceNumberError, match="possibly written") as caught:
             refused.get(20)
+        assert caught.value.possibly_written
     else:
         refused.get(20)
     consumer = clients.consumer(broker, "t")

@@ -133,6 +133,7 @@ def test_errors_carry_what_they_are_about():
     assert NoBrokersAvailable("x", addresses={"h:1": "refused"}).addresses == {"h:1": "refused"}
     assert KafkaTimeoutError("x", possibly_written=True).possibly_written is True
     assert KafkaTimeoutError("x").possibly_written is False
+    assert errors.OutOfOrderSequenceNumberError("x").possibly_written is False
     assert errors.CorruptRecordError("x", topic_partition=where, offset=3).offset == 3
 
 

@@ -138,19 +138,20 @@ fn request_class(error: &RequestError) -> &'static str {
     }
 }
 
-/// The error of a record that was not written, kept in its future.
+/// The error of a record that has no acknowledgement, kept in its future.
 pub(crate) fn producer<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<Bound<'py, PyAny>> {
+    let made = producer_instance(py, error)?;
+    if error.possibly_written() {
+        made.setattr("possibly_written", true)?;
+    }
+    Ok(made)
+}
+
+fn producer_instance<'py>(py: Python<'py>, error: &ProducerError) -> PyResult<Bound<'py, PyAny>> {
     let text = error.to_string();
     match error {
-        ProducerError::DeliveryTimeout {
-            possibly_written, ..
-        }
-        | ProducerError::ClosedBeforeDelivery {
-            possibly_written, ..
-        } => {
-            let fields = PyDict::new(py);
-            fields.set_item("possibly_written", possibly_written)?;
-            instance_with(py, "KafkaTimeoutError", &text, &fields)
+        ProducerError::DeliveryTimeout { .. } | ProducerError::ClosedBeforeDelivery { .. } => {
+            instance(py, "KafkaTimeoutError", &text)
         }
         ProducerError::Network { .. } => instance(py, "KafkaConnectionError", &text),
         ProducerError::RecordTooLarge { .. } => instance(py, "RecordTooLargeError", &text),

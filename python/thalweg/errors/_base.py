@@ -19,6 +19,9 @@ class KafkaError(RuntimeError):
     """Base class of all errors that thalweg raises. A RuntimeError, as in kafka-python 2.
 
     Attributes:
+        possibly_written: For the error of a record: whether the broker may have written the record,
+            although it did not acknowledge it. If it is False, you may send the record again
+            without a duplicate.
         retriable: Whether the same call may succeed later.
         invalid_metadata: Whether the client's cluster metadata is stale.
         errno: The protocol's error code. None if the client itself found the error.
@@ -29,6 +32,7 @@ class KafkaError(RuntimeError):
     description: ClassVar[str | None] = None
     retriable: ClassVar[bool] = False
     invalid_metadata: ClassVar[bool] = False
+    possibly_written: bool = False
 
     def __str__(self) -> str:
         """Returns `ClassName: message`, as kafka-python does."""

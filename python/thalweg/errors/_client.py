@@ -116,12 +116,7 @@ class InvalidReceiveError(KafkaProtocolError):
 
 
 class KafkaTimeoutError(RetriableError, TimeoutError):
-    """A timeout was reached (`org.apache.kafka.common.errors.TimeoutException`).
-
-    Attributes:
-        possibly_written: Whether the broker may have written the record, although its time was
-            over before the broker answered.
-    """
+    """A timeout was reached (`org.apache.kafka.common.errors.TimeoutException`)."""
 
     def __init__(self, *args: object, possibly_written: bool = False) -> None:
         """Takes the message, and whether the record may be written."""
