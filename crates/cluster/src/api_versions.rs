@@ -45,7 +45,11 @@ impl ApiVersions {
         all.finalized_features = response
             .finalized_features
             .iter()
-            .map(|f| (f.name.clone(), f.min_version_level, f.max_version_level))
+            // Kept as long as the connection, so it must not keep the whole answer.
+            .map(|f| {
+                let name = f.name.detached();
+                (name, f.min_version_level, f.max_version_level)
+            })
             .collect();
         all.finalized_features_epoch = response.finalized_features_epoch;
         all

@@ -164,7 +164,8 @@ impl Coordinators {
         if told.error != ErrorCode::NONE {
             entry.state = Coordinator::Failed {
                 error: told.error,
-                message: told.message,
+                // Kept, so it must not keep the whole answer with it.
+                message: told.message.as_ref().map(Str::detached),
             };
             return None;
         }

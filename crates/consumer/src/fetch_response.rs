@@ -14,8 +14,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use thalweg_cluster::metadata::LeaderHint;
 use thalweg_cluster::{Cluster, Node, NodeId, RequestError, ResponseBody};
-use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse, NodeEndpoint, PartitionData};
+use thalweg_protocol::messages::fetch::{
+    FetchRequest, FetchResponse, FetchableTopicResponse, PartitionData,
+};
 use thalweg_protocol::{DecodeError, ErrorCode, Str};
 
 use crate::aborted::AbortedFilter;
@@ -143,23 +146,17 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) -> bool {
+        take_hints(&response, cluster);
         let mut found = false;
         for topic in response.responses {
-            let name = if topic.topic.is_empty() {
-                // An id that the metadata no longer knows: the topic was recreated meanwhile.
-                match cluster.metadata().topic_by_id(topic.topic_id) {
-                    Some(known) => known.name.clone(),
-                    None => continue,
-                }
-            } else {
-                topic.topic.detached()
+            let Some(name) = topic_name(&topic, cluster) else {
+                continue;
             };
             for data in topic.partitions {
                 let partition = TopicPartition {
                     topic: name.clone(),
                     partition: data.partition_index,
                 };
-                take_hint(&partition, &data, &response.node_endpoints, cluster);
                 found |= self.take_partition(node, partition, data, frame, cluster, now);
             }
         }
@@ -346,34 +343,45 @@ impl Fetcher {
     }
 }
 
-/// A new leader named by the answer itself (KIP-951).
-fn take_hint(
-    partition: &TopicPartition,
-    data: &PartitionData,
-    endpoints: &[NodeEndpoint],
-    cluster: &mut Cluster,
-) {
-    let hint = &data.current_leader;
-    if hint.leader_id < 0 || hint.leader_epoch < 0 || data.error_code == 0 {
-        return;
-    }
-    let endpoint = endpoints
-        .iter()
-        .find(|e| e.node_id == hint.leader_id)
-        .map(|e| Node {
-            id: e.node_id,
-            host: e.host.detached(),
-            port: u16::try_from(e.port).unwrap_or(0),
-            rack: e.rack.as_ref().map(Str::detached),
+/// Hands all new leaders that the answer names to the cluster at once (KIP-951).
+fn take_hints(response: &FetchResponse, cluster: &mut Cluster) {
+    let mut hints = Vec::new();
+    for topic in &response.responses {
+        let named = topic.partitions.iter().filter(|data| {
+            let leader = &data.current_leader;
+            data.error_code != 0 && leader.leader_id >= 0 && leader.leader_epoch >= 0
         });
-    let (leader, epoch) = (hint.leader_id, hint.leader_epoch);
-    cluster.update_leader(
-        &partition.topic,
-        partition.partition,
-        leader,
-        epoch,
-        endpoint,
-    );
+        for data in named {
+            let Some(name) = topic_name(topic, cluster) else {
+                break;
+            };
+            hints.push(LeaderHint {
+                topic: name,
+                partition: data.partition_index,
+                leader: data.current_leader.leader_id,
+                leader_epoch: data.current_leader.leader_epoch,
+            });
+        }
+    }
+    let endpoints = response.node_endpoints.iter().map(|e| Node {
+        id: e.node_id,
+        host: e.host.clone(),
+        port: u16::try_from(e.port).unwrap_or(0),
+        rack: e.rack.clone(),
+    });
+    cluster.update_leaders(&hints, &endpoints.collect::<Vec<_>>());
+}
+
+/// The name of an answer's topic. `None` for an id that the metadata no longer knows: the topic was
+/// recreated meanwhile.
+fn topic_name(topic: &FetchableTopicResponse, cluster: &Cluster) -> Option<Str> {
+    let metadata = cluster.metadata();
+    if topic.topic.is_empty() {
+        return Some(metadata.topic_by_id(topic.topic_id)?.name.clone());
+    }
+    // What is buffered keeps the name, and must not keep the whole answer with it.
+    let known = metadata.topic(&topic.topic);
+    Some(known.map_or_else(|| topic.topic.detached(), |known| known.name.clone()))
 }
 
 /// Codes that fresh metadata or time cures.

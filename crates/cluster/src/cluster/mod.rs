@@ -23,8 +23,8 @@ use crate::connections::{Completed, Connections};
 use crate::coordinators::{Coordinator, CoordinatorKey, CoordinatorType, Coordinators};
 use crate::error::{ConnectionError, RequestError};
 use crate::metadata::{
-    InvalidTopic, Metadata, MetadataQuery, Node, Requests, SharedMetadata, validate_topic_name,
-    with_leader,
+    InvalidTopic, LeaderHint, Metadata, MetadataQuery, Node, Requests, SharedMetadata,
+    validate_topic_name, with_leaders,
 };
 use crate::metrics::ClientMetrics;
 use crate::nodes::Nodes;
@@ -128,26 +128,15 @@ impl Cluster {
         self.requests.request_update();
     }
 
-    /// A newer leader from a Produce or Fetch answer (KIP-951); false if it was no news.
-    pub fn update_leader(
-        &mut self,
-        topic: &str,
-        partition: i32,
-        leader: NodeId,
-        leader_epoch: i32,
-        endpoint: Option<Node>,
-    ) -> bool {
-        let told = with_leader(
-            &self.metadata,
-            topic,
-            partition,
-            leader,
-            leader_epoch,
-            endpoint,
-        );
-        let Some(snapshot) = told else { return false };
+    /// Takes all new leaders that one Produce or Fetch answer names, and the addresses that it gives
+    /// for them (KIP-951). Returns how many of the hints are news: an epoch that is not newer, and a
+    /// leader without a known address, change nothing.
+    pub fn update_leaders(&mut self, hints: &[LeaderHint], endpoints: &[Node]) -> usize {
+        let Some((snapshot, news)) = with_leaders(&self.metadata, hints, endpoints) else {
+            return 0;
+        };
         self.install(Arc::new(snapshot));
-        true
+        news
     }
 
     /// May a request be sent to this node now? Connected, not throttled, in flight below the limit.

@@ -1,4 +1,7 @@
 //! An answer and the old snapshot make the new one. The rules about epochs and ids live here.
+//!
+//! Strings of an answer are slices of its frame, and a snapshot lives long. So a snapshot takes the
+//! strings of the old one where they are equal, and copies of the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +44,10 @@ pub(crate) fn merge(old: &Metadata, answer: &MetadataResponse, scope: MergeScope
             ..Metadata::default()
         },
     };
-    new.cluster_id = answer.cluster_id.clone().or_else(|| old.cluster_id.clone());
+    new.cluster_id = match &answer.cluster_id {
+        Some(told) if old.cluster_id.as_ref() != Some(told) => Some(told.detached()),
+        _ => old.cluster_id.clone(),
+    };
     new.controller = Some(answer.controller_id).filter(|&id| id >= 0);
     new.nodes = nodes(answer, old);
     let mut incomplete = false;
@@ -65,21 +71,28 @@ fn nodes(answer: &MetadataResponse, old: &Metadata) -> BTreeMap<NodeId, Arc<Node
             port: u16::try_from(broker.port).unwrap_or(0),
             rack: broker.rack.clone(),
         };
-        match old.nodes.get(&node.id) {
-            Some(known) if **known == node => (node.id, Arc::clone(known)),
-            _ => (node.id, Arc::new(node)),
-        }
+        (node.id, known_or_detached(old, &node))
     });
     told.collect()
 }
 
+/// The old snapshot's node if it is equal, else a copy that owns its strings.
+pub(super) fn known_or_detached(old: &Metadata, node: &Node) -> Arc<Node> {
+    match old.nodes.get(&node.id) {
+        Some(known) if **known == *node => Arc::clone(known),
+        _ => Arc::new(Node {
+            host: node.host.detached(),
+            rack: node.rack.as_ref().map(Str::detached),
+            ..*node
+        }),
+    }
+}
+
 /// Takes one topic's part of the answer; says whether it leaves something open.
 fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic) -> bool {
-    let named = told
-        .name
-        .clone()
-        .or_else(|| old.names.get(&told.topic_id).cloned());
-    let Some(name) = named else { return false };
+    let Some(name) = name(old, told) else {
+        return false;
+    };
     let known = old.topics.get(&*name);
     let error = ErrorCode(told.error_code);
     if error == ErrorCode::NONE && !has_bounded_indexes(told) {
@@ -112,6 +125,17 @@ fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic)
         }
     }
     error.is_retriable()
+}
+
+/// The old snapshot's string if there is one, else a copy.
+fn name(old: &Metadata, told: &MetadataResponseTopic) -> Option<Str> {
+    let Some(name) = &told.name else {
+        return old.names.get(&told.topic_id).cloned();
+    };
+    let in_topics = old.topics.get_key_value(&**name).map(|(known, _)| known);
+    let in_errors = || old.errors.get_key_value(&**name).map(|(known, _)| known);
+    let known = in_topics.or_else(in_errors).cloned();
+    Some(known.unwrap_or_else(|| name.detached()))
 }
 
 /// Kafka numbers the n partitions of a topic from 0 to n - 1. An answer with any other index is
@@ -187,38 +211,4 @@ fn newer(known: Option<&Partition>, told: &MetadataResponsePartition) -> Partiti
         offline_replicas: told.offline_replicas.clone(),
         error: ErrorCode(told.error_code),
     }
-}
-
-/// A new leader learnt from a Produce or Fetch answer (KIP-951). None if it is no news.
-pub(crate) fn with_leader(
-    old: &Metadata,
-    topic: &str,
-    index: i32,
-    leader: NodeId,
-    leader_epoch: i32,
-    endpoint: Option<Node>,
-) -> Option<Metadata> {
-    let known = old.topics.get(topic)?;
-    let partition = known.partition(index)?;
-    if leader < 0 || leader_epoch <= partition.leader_epoch {
-        return None;
-    }
-    if endpoint.is_none() && !old.nodes.contains_key(&leader) {
-        return None;
-    }
-    let mut changed = Topic::clone(known);
-    for partition in &mut changed.partitions {
-        if partition.index == index {
-            partition.leader = Some(leader);
-            partition.leader_epoch = leader_epoch;
-            partition.error = ErrorCode::NONE;
-        }
-    }
-    let mut new = old.clone();
-    if let Some(node) = endpoint {
-        new.nodes.insert(node.id, Arc::new(node));
-    }
-    new.topics.insert(changed.name.clone(), Arc::new(changed));
-    new.version += 1;
-    Some(new)
 }

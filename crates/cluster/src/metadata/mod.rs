@@ -7,13 +7,16 @@
 //! ```
 //! The snapshot is immutable and shared; each answer makes a new one that keeps what did not change.
 
+mod hints;
 mod merge;
 mod name;
 mod requests;
 mod shared;
 mod snapshot;
 
-pub(crate) use merge::{merge, with_leader};
+pub use hints::LeaderHint;
+pub(crate) use hints::with_leaders;
+pub(crate) use merge::merge;
 pub use name::{InvalidTopic, validate_topic_name};
 pub(crate) use requests::{Due, MetadataQuery, Requests};
 pub use shared::{SharedMetadata, TopicLookup};

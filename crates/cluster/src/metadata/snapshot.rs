@@ -47,18 +47,22 @@ pub struct Topic {
 
 impl Topic {
     pub fn partition(&self, index: i32) -> Option<&Partition> {
-        let dense = usize::try_from(index)
-            .ok()
-            .and_then(|at| self.partitions.get(at));
-        match dense {
-            Some(found) if found.index == index => Some(found),
-            _ => {
-                let at = self
-                    .partitions
-                    .binary_search_by_key(&index, |p| p.index)
-                    .ok()?;
-                Some(&self.partitions[at])
-            }
+        Some(&self.partitions[self.position(index)?])
+    }
+
+    pub(super) fn partition_mut(&mut self, index: i32) -> Option<&mut Partition> {
+        let at = self.position(index)?;
+        Some(&mut self.partitions[at])
+    }
+
+    fn position(&self, index: i32) -> Option<usize> {
+        let dense = usize::try_from(index).ok()?;
+        match self.partitions.get(dense) {
+            Some(found) if found.index == index => Some(dense),
+            _ => self
+                .partitions
+                .binary_search_by_key(&index, |p| p.index)
+                .ok(),
         }
     }
 }

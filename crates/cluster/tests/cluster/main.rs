@@ -3,6 +3,8 @@
 mod bootstrap;
 mod connections;
 mod coordinators;
+mod frames;
+mod hints;
 mod metadata;
 mod metrics;
 mod requests;

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_cluster::metadata::TopicLookup;
-use thalweg_cluster::{ConnectionError, Event, Node};
+use thalweg_cluster::{ConnectionError, Event};
 use thalweg_protocol::messages::metadata::{MetadataRequest, MetadataResponseTopic};
 use thalweg_protocol::{ApiKey, ErrorCode, Str, Uuid};
 
 use crate::support::{Bench, brokers, failed_topic, topic};
 
 /// A client that knows these topics.
-fn knowing(topics: &[MetadataResponseTopic]) -> Bench {
+pub(crate) fn knowing(topics: &[MetadataResponseTopic]) -> Bench {
     let mut bench = Bench::bootstrapped(3);
     for told in topics {
         let name = told.name.as_deref().expect("the tests name their topics");
@@ -27,7 +27,7 @@ fn knowing(topics: &[MetadataResponseTopic]) -> Bench {
 }
 
 /// Lets attempts succeed until a request is written.
-fn connect(bench: &mut Bench) {
+pub(crate) fn connect(bench: &mut Bench) {
     while bench.writes.is_empty() {
         bench.accept_next();
     }
@@ -42,7 +42,7 @@ fn names(request: &MetadataRequest) -> Vec<String> {
 }
 
 /// Asks for a full update and answers it.
-fn update(bench: &mut Bench, topics: &[MetadataResponseTopic]) -> MetadataRequest {
+pub(crate) fn update(bench: &mut Bench, topics: &[MetadataResponseTopic]) -> MetadataRequest {
     bench.cluster.request_update();
     bench.advance(Duration::from_secs(2));
     connect(bench);
@@ -336,45 +336,6 @@ fn a_failed_request_is_repeated_with_all_that_it_asked_for() {
     connect(&mut bench);
     let asked: MetadataRequest = bench.take_write(ApiKey::METADATA).decode();
     assert!(names(&asked).contains(&"new".to_owned()));
-}
-
-#[test]
-fn a_leader_hint_is_taken_if_it_is_newer() {
-    let mut bench = knowing(&[topic("t", 1, &[(1, 5)])]);
-    let before = bench.cluster.metadata().version;
-    assert!(
-        !bench.cluster.update_leader("t", 0, 2, 5, None),
-        "not newer"
-    );
-    assert!(
-        !bench.cluster.update_leader("t", 0, 44, 6, None),
-        "its address is unknown"
-    );
-    assert!(bench.cluster.update_leader("t", 0, 2, 6, None), "KIP-951");
-    assert_eq!(bench.cluster.metadata().leader("t", 0), Some(2));
-    let endpoint = Node {
-        id: 44,
-        host: Str::from("n44"),
-        port: 1,
-        rack: None,
-    };
-    assert!(bench.cluster.update_leader("t", 0, 44, 7, Some(endpoint)));
-    assert_eq!(bench.cluster.metadata().leader("t", 0), Some(44));
-    assert_eq!(bench.cluster.metadata().version, before + 2);
-    assert_eq!(
-        bench.ready(44, thalweg_cluster::Purpose::Produce).to,
-        "n44:1"
-    );
-    // An answer that is older than the hint does not undo it.
-    update(&mut bench, &[topic("t", 1, &[(1, 6)])]);
-    assert_eq!(
-        bench
-            .cluster
-            .metadata()
-            .partition("t", 0)
-            .map(|p| p.leader_epoch),
-        Some(7)
-    );
 }
 
 #[test]

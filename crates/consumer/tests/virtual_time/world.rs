@@ -6,6 +6,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use thalweg_cluster::metadata::LeaderHint;
 use thalweg_cluster::{
     Action, Address, ApiVersions, Cluster, ClusterConfig, ConnectionError, ConnectionId, Event,
     Job, NodeId, Notifier, Role,
@@ -14,7 +15,7 @@ use thalweg_consumer::{
     BatchInfo, Consumer, ConsumerConfig, ConsumerError, DecodeJob, Drained, Fetcher, Offer,
     OffsetReset, RecordSink, TopicPartition,
 };
-use thalweg_protocol::ApiKey;
+use thalweg_protocol::{ApiKey, Str};
 use thalweg_records::RecordRef;
 
 use crate::broker::Broker;
@@ -244,8 +245,13 @@ impl World {
 
     /// Another partition's answer has told of a new leader (KIP-951).
     pub(crate) fn hear_of_leader(&mut self, partition: i32, node: NodeId, epoch: i32) {
-        self.cluster
-            .update_leader("t", partition, node, epoch, None);
+        let hint = LeaderHint {
+            topic: Str::from("t"),
+            partition,
+            leader: node,
+            leader_epoch: epoch,
+        };
+        self.cluster.update_leaders(&[hint], &[]);
         self.events = true;
     }
 

@@ -30,12 +30,15 @@ impl Admissions {
         if code != Some(i64::from(ErrorCode::NONE.0)) {
             return;
         }
-        if let (Some(generation), Some(member)) = (body.get(GENERATION), body.get(MEMBER)) {
+        let member = body.get(MEMBER).and_then(Value::as_str);
+        if let (Some(generation), Some(member)) = (body.get(GENERATION), member) {
+            // Heartbeats keep it, and must not keep the answer: a leader's holds all members.
+            let member = Value::Str(member.detached());
             plan.request.set(GENERATION, generation);
-            plan.request.set(MEMBER, member);
+            plan.request.set(MEMBER, &member);
             // Brokers before 2.2 name a new member in this answer only.
             if let Some(leave) = &mut plan.leave {
-                leave.set(MEMBER, member);
+                leave.set(MEMBER, &member);
             }
         }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((generation, plan));

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use thalweg_cluster::metadata::LeaderHint;
 use thalweg_cluster::{Cluster, Node, RequestError, ResponseBody};
 use thalweg_protocol::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse,
@@ -75,7 +76,7 @@ impl Sender {
         metrics.throttled(answer.throttle_time_ms, now);
         let (node, purpose) = request.outlet;
         cluster.throttle(node, purpose, answer.throttle_time_ms, now);
-        let mut stale = false;
+        let mut refused = Vec::new();
         for (sent, told) in request.matched(&answer) {
             let Some(told) = told else {
                 let trouble = Trouble::unanswered("the answer to Produce lacks the partition");
@@ -89,13 +90,17 @@ impl Sender {
             }
             self.failed(sent, Trouble::from(told), now);
             if code.is_invalid_metadata() {
-                // A leader named in the answer is as good as fresh metadata (KIP-951).
-                stale |= !self.learn_leader(sent.slot, told, &answer, cluster);
-                self.reconsider(sent.slot, now);
+                refused.push((sent.slot, told));
             }
         }
-        if stale {
+        // A leader named in the answer is as good as fresh metadata (KIP-951).
+        let news = self.learn_leaders(&refused, &answer, cluster);
+        if news < refused.len() {
             cluster.request_update();
+        }
+        for (index, _) in refused {
+            self.look_up_leader(index, cluster);
+            self.reconsider(index, now);
         }
     }
 
@@ -152,33 +157,31 @@ impl Sender {
         self.reconsider(sent.slot, now);
     }
 
-    /// True if the cluster now knows a newer leader.
-    fn learn_leader(
-        &mut self,
-        index: usize,
-        told: &PartitionProduceResponse,
+    /// Hands all leaders that an answer names to the cluster at once. Returns how many were news.
+    fn learn_leaders(
+        &self,
+        refused: &[(usize, &PartitionProduceResponse)],
         answer: &ProduceResponse,
         cluster: &mut Cluster,
-    ) -> bool {
-        let leader = &told.current_leader;
-        if leader.leader_id < 0 || leader.leader_epoch < 0 {
-            return false;
-        }
-        let endpoint = answer
-            .node_endpoints
-            .iter()
-            .find(|node| node.node_id == leader.leader_id);
-        let endpoint = endpoint.map(|node| Node {
+    ) -> usize {
+        let hint = |&(index, told): &(usize, &PartitionProduceResponse)| {
+            let leader = &told.current_leader;
+            let slot: &Slot = &self.slots[index];
+            (leader.leader_id >= 0 && leader.leader_epoch >= 0).then(|| LeaderHint {
+                topic: slot.topic.name().clone(),
+                partition: slot.partition,
+                leader: leader.leader_id,
+                leader_epoch: leader.leader_epoch,
+            })
+        };
+        let hints: Vec<LeaderHint> = refused.iter().filter_map(hint).collect();
+        let endpoints = answer.node_endpoints.iter().map(|node| Node {
             id: node.node_id,
             host: node.host.clone(),
             port: u16::try_from(node.port).unwrap_or(0),
             rack: node.rack.clone(),
         });
-        let slot = &self.slots[index];
-        let (id, epoch) = (leader.leader_id, leader.leader_epoch);
-        let news = cluster.update_leader(slot.topic.name(), slot.partition, id, epoch, endpoint);
-        self.look_up_leader(index, cluster);
-        news
+        cluster.update_leaders(&hints, &endpoints.collect::<Vec<_>>())
     }
 
     /// One batch of a request failed.
@@ -375,7 +378,9 @@ impl From<&PartitionProduceResponse> for Trouble {
             .unwrap_or_else(|| code.message());
         let invalid = |error: &thalweg_protocol::messages::produce::BatchIndexAndErrorMessage| {
             let index = u32::try_from(error.batch_index).ok()?;
-            Some((index, error.batch_index_error_message.clone()))
+            let message = error.batch_index_error_message.as_ref();
+            // The application keeps it with its future, and must not keep the whole answer.
+            Some((index, message.map(Str::detached)))
         };
         Self {
             code,
