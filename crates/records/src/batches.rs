@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::attributes::TimestampType;
 use crate::batch_header::{BATCH_HEADER_LEN, BATCH_LOG_OVERHEAD, BatchHeader, CRC_COVERS_FROM};
-use crate::compression::{Compression, Decompressor};
+use crate::compression::{CodecError, Compression, Decompressor};
 use crate::crc::crc32c;
 use crate::decoded::DecodedBatch;
 use crate::error::RecordsError;
@@ -20,6 +20,10 @@ use crate::legacy;
 
 /// Offset, length, crc or epoch, magic: what is at the same place in every version.
 const MAGIC_AT: usize = 16;
+
+/// What a control batch may decompress to. A marker takes some 20 bytes, and no broker compresses it,
+/// but a client opens control batches in place: they must not cost more than that.
+pub const CONTROL_BATCH_BYTES_MAX: usize = 16 << 10;
 
 /// Walks the batches of `data`.
 pub fn batches(data: Bytes) -> BatchIter {
@@ -163,12 +167,18 @@ impl RawBatch {
     }
 
     /// Opens the records. Uncompressed ones stay slices of the frame; compressed ones come out
-    /// of the codec, at most `limit_bytes` of them. The checksum is not looked at.
+    /// of the codec, at most `limit_bytes` of them, and of a control batch's at most
+    /// [`CONTROL_BATCH_BYTES_MAX`]. The checksum is not looked at.
     pub fn decode(
         &self,
         decompressor: &mut Decompressor,
         limit_bytes: usize,
     ) -> Result<DecodedBatch, RecordsError> {
+        let limit_bytes = if self.is_control() {
+            limit_bytes.min(CONTROL_BATCH_BYTES_MAX)
+        } else {
+            limit_bytes
+        };
         if self.header.magic < 2 {
             return legacy::decode(self, decompressor, limit_bytes);
         }
@@ -179,7 +189,13 @@ impl RawBatch {
             _ if self.data.len() == BATCH_HEADER_LEN => Bytes::new(),
             codec => decompressor
                 .decompress(codec, &self.data[BATCH_HEADER_LEN..], limit_bytes)
-                .map_err(|error| error.at(self.header.base_offset, codec, limit_bytes))?,
+                .map_err(|error| match error {
+                    CodecError::TooLarge if self.is_control() => RecordsError::ControlTooLarge {
+                        base_offset: self.header.base_offset,
+                        codec,
+                    },
+                    error => error.at(self.header.base_offset, codec, limit_bytes),
+                })?,
         };
         DecodedBatch::new(self.header, records)
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use crate::batches::CONTROL_BATCH_BYTES_MAX;
 use crate::compression::Compression;
 
 /// An error of a whole batch.
@@ -51,6 +52,14 @@ pub enum RecordsError {
         base_offset: i64,
         codec: Compression,
         limit_bytes: usize,
+    },
+    /// A compressed control batch that is far larger than any control record.
+    #[error(
+        "control batch at offset {base_offset} is corrupt: its {codec} data decompresses to more than the {CONTROL_BATCH_BYTES_MAX} bytes that a control batch may have"
+    )]
+    ControlTooLarge {
+        base_offset: i64,
+        codec: Compression,
     },
     /// A count of records that the bytes cannot hold.
     #[error("batch at offset {base_offset}: {count} records declared, {section_bytes} bytes there")]

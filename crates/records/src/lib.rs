@@ -33,7 +33,7 @@ pub mod varint;
 
 pub use attributes::{Attributes, TimestampType};
 pub use batch_header::{BATCH_HEADER_LEN, BatchHeader};
-pub use batches::{BatchIter, RawBatch, batches};
+pub use batches::{BatchIter, CONTROL_BATCH_BYTES_MAX, RawBatch, batches};
 pub use build::BatchBuilder;
 pub use compression::{Compression, Compressor, Decompressor};
 pub use control::ControlRecord;

@@ -8,7 +8,10 @@ use std::io::Write as _;
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 use proptest::prelude::*;
 use thalweg_records::compression::CodecError;
-use thalweg_records::{BatchBuilder, Compression, Compressor, Decompressor, RecordsError, batches};
+use thalweg_records::{
+    Attributes, BatchBuilder, BatchHeader, CONTROL_BATCH_BYTES_MAX, Compression, Compressor,
+    Decompressor, RecordsError, batches,
+};
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, zstd_sys::ZSTD_EndDirective};
 
 const LIMIT_BYTES: usize = 4 << 20;
@@ -275,6 +278,42 @@ fn bombs_are_refused_at_the_limit_with_an_error_that_names_it() {
         );
         let text = error.to_string();
         assert!(text.contains("1000000") && text.contains("42"), "{text}");
+    }
+}
+
+/// A client opens control batches on its I/O thread.
+#[test]
+fn a_compressed_control_batch_is_refused_beyond_a_few_kilobytes() {
+    let mut compressor = Compressor::new();
+    let attributes = Attributes::default().with_control(true);
+    for codec in &Compression::ALL[1..] {
+        let mut open = |value: &[u8]| {
+            let mut builder = BatchBuilder::with_header(BatchHeader {
+                base_offset: 42,
+                attributes,
+                ..BatchHeader::default()
+            });
+            builder.append(0, Some(&[0, 0, 0, 1]), Some(value), &[][..]);
+            let wire = builder.finish_compressed(&mut compressor, *codec, None);
+            let raw = batches(wire.unwrap().into()).next().unwrap().unwrap();
+            assert!(raw.is_control() && raw.compression() == Ok(*codec));
+            raw.decode(&mut Decompressor::new(), LIMIT_BYTES)
+        };
+        let marker = open(&[0; 6]).expect("odd, but no harm").control_record();
+        assert_eq!(marker.map(|record| record.type_id()), Some(1));
+        let error = open(&vec![0; CONTROL_BATCH_BYTES_MAX]).unwrap_err();
+        assert_eq!(
+            error,
+            RecordsError::ControlTooLarge {
+                base_offset: 42,
+                codec: *codec
+            }
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains("offset 42") && text.contains("16384"),
+            "{text}"
+        );
     }
 }
 

@@ -35,6 +35,8 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// The level that stands for the fast encoder.
 const LEVEL_FAST: i32 = 9;
 const STORED_BIT: u32 = 1 << 31;
+/// No byte of a block gives more bytes than this.
+const RATIO_MAX: usize = 255;
 /// How far back a dependent block may reach.
 const WINDOW_BYTES: usize = 64 << 10;
 /// Blocks below this may use a table of 16-bit positions.
@@ -261,8 +263,12 @@ fn block(
     frame_start: usize,
     out: &mut Output,
 ) -> Result<(), CodecError> {
-    let (written, room) = out.room(header.block_bytes_max);
-    let limited = room.len() < header.block_bytes_max;
+    // The largest size of a block is only the frame's claim.
+    let most = header
+        .block_bytes_max
+        .min(data.len().saturating_mul(RATIO_MAX));
+    let (written, room) = out.room(most);
+    let limited = room.len() < most;
     let window = &written[frame_start.max(written.len().saturating_sub(WINDOW_BYTES))..];
     let independent = header.flags & FLG_INDEPENDENT != 0 || window.is_empty();
     let result = if independent {

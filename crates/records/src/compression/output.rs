@@ -186,6 +186,7 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lz4::{self, HeaderChecksum};
     use super::{CodecError, ROOM_MIN, SPARES_BYTES_MAX, Spares};
 
     fn kept(spares: &Spares) -> Vec<usize> {
@@ -246,6 +247,18 @@ mod tests {
         let bytes = spares.finish(output, Ok(())).unwrap();
         assert_eq!(&bytes[..], b"little");
         assert_eq!(kept(&spares), [ROOM_MIN * 8], "back at once");
+    }
+
+    #[test]
+    fn an_lz4_frame_that_allows_large_blocks_takes_no_memory_for_small_ones() {
+        // Blocks of up to 4 MiB; one of two bytes, which is one literal; the end mark.
+        let frame = [
+            4, 0x22, 0x4d, 0x18, 0x60, 0x70, 0, 2, 0, 0, 0, 0x10, b'x', 0, 0, 0, 0,
+        ];
+        let mut output = Spares::default().output(0, 64 << 20);
+        lz4::decompress(&frame, HeaderChecksum::Ignore, &mut output).unwrap();
+        assert_eq!(output.written(), b"x");
+        assert_eq!(output.buffer.len(), ROOM_MIN);
     }
 
     #[test]
