@@ -55,6 +55,6 @@ pub use incomplete::FlushTicket;
 pub use metrics::{ProducerMetrics, Timed};
 pub use partitioner::{Partitioner, crc32, murmur2, partition_for_key, to_positive};
 pub use record::Record;
-pub use sender::{CompressJob, CompressedBatch, Sender};
+pub use sender::{CodecDone, CodecJob, Sender};
 pub use topic::TopicEntry;
 pub use transactions::{GroupMetadata, GroupOffsets, OffsetToCommit, TransactionTicket};

@@ -1,83 +1,163 @@
 //! Splitting a batch that is too large for the broker (KIP-126): in order, in pieces of about half,
 //! each with the part of the sequences that its records had.
 //!
-//! Rare, so it may cost: the records are decoded and encoded again, as their deltas are relative to
-//! their batch. The pieces live in memory of their own, the size of the batch that they replace.
+//! The records are decoded and encoded again, as their deltas are relative to their batch, and
+//! compressed again: a job for the codec threads, like the first compression. Until it is done the
+//! batch keeps its place among the retries and blocks those behind it. The pieces live in memory of
+//! their own, the size of the batch that they replace.
 
 use bytes::Bytes;
 use thalweg_records::{
     BatchHeader, Compression, Compressor, DecodedBatch, Decompressor, RecordFields, record,
 };
 
-use crate::sender::batch::ProducerBatch;
+use crate::sender::batch::{Order, ProducerBatch};
 
 /// No batch of ours decompresses to more: its raw bytes were bounded when it was filled.
 const RAW_BYTES_MAX: usize = 1 << 30;
 
-/// Pieces of at most about `bytes_max` uncompressed, at least two of them.
-///
-/// An error says that our own batch cannot be read back.
-pub(crate) fn split(
-    batch: &ProducerBatch,
+/// One batch to be split into pieces of at most about `bytes_max` uncompressed, at least two of them.
+#[derive(Debug)]
+pub(crate) struct SplitJob {
+    slot: usize,
+    order: Order,
+    header: BatchHeader,
+    /// The records section, compressed by `packed_by`.
+    segments: Vec<Bytes>,
+    packed_by: Compression,
+    records: u32,
     bytes_max: usize,
     codec: Compression,
     level: Option<i32>,
-) -> Result<Vec<ProducerBatch>, String> {
-    let decoded = decode(batch)?;
-    let target = bytes_max.min(decoded.records.len().div_ceil(2));
-    let mut pieces = Pieces {
-        of: batch,
-        done: Vec::new(),
-        current: None,
-        target,
-    };
-    for found in &decoded {
-        let found = found.map_err(|error| error.to_string())?;
-        pieces.push(&RecordFields {
-            offset_delta: 0,
-            timestamp_delta: found.timestamp,
-            key: found.key,
-            value: found.value,
-            headers: found.headers.into(),
-        });
-    }
-    let pieces = pieces.finish();
-    assert!(
-        pieces.len() > 1 || batch.records < 2,
-        "no piece holds more than half of the records"
-    );
-    Ok(compress(pieces, codec, level))
 }
 
-fn decode(batch: &ProducerBatch) -> Result<DecodedBatch, String> {
-    let section = Bytes::from(batch.segments.concat());
-    let records = match batch.codec {
-        Compression::None => section,
-        codec => Decompressor::new()
-            .decompress(codec, &section, RAW_BYTES_MAX)
-            .map_err(|error| format!("{error:?}"))?,
-    };
-    let header: BatchHeader = batch.batch_header();
-    Ok(DecodedBatch { header, records })
+/// The pieces of a batch, in order. An error says that our own batch cannot be read back.
+#[derive(Debug)]
+pub(crate) struct SplitBatch {
+    pub(crate) slot: usize,
+    pub(crate) order: Order,
+    pub(crate) pieces: Result<Vec<Piece>, String>,
+}
+
+impl SplitJob {
+    pub(crate) fn new(
+        slot: usize,
+        batch: &ProducerBatch,
+        bytes_max: usize,
+        codec: Compression,
+        level: Option<i32>,
+    ) -> Self {
+        Self {
+            slot,
+            order: batch.order,
+            header: batch.batch_header(),
+            segments: batch.segments.clone(),
+            packed_by: batch.codec,
+            records: batch.records,
+            bytes_max,
+            codec,
+            level,
+        }
+    }
+
+    pub(crate) fn run_with(self, compressor: &mut Compressor) -> SplitBatch {
+        SplitBatch {
+            slot: self.slot,
+            order: self.order,
+            pieces: self.pieces(compressor),
+        }
+    }
+
+    fn pieces(&self, compressor: &mut Compressor) -> Result<Vec<Piece>, String> {
+        let decoded = self.decode()?;
+        let target = self.bytes_max.min(decoded.records.len().div_ceil(2));
+        let mut pieces = Pieces {
+            records: self.records,
+            done: Vec::new(),
+            current: None,
+            target,
+        };
+        for found in &decoded {
+            let found = found.map_err(|error| error.to_string())?;
+            pieces.push(&RecordFields {
+                offset_delta: 0,
+                timestamp_delta: found.timestamp,
+                key: found.key,
+                value: found.value,
+                headers: found.headers.into(),
+            });
+        }
+        let mut pieces = pieces.finish();
+        assert!(
+            pieces.len() > 1 || self.records < 2,
+            "no piece holds more than half of the records"
+        );
+        for piece in &mut pieces {
+            piece.compress(compressor, self.codec, self.level);
+        }
+        Ok(pieces)
+    }
+
+    fn decode(&self) -> Result<DecodedBatch, String> {
+        let section = Bytes::from(self.segments.concat());
+        let records = match self.packed_by {
+            Compression::None => section,
+            codec => Decompressor::new()
+                .decompress(codec, &section, RAW_BYTES_MAX)
+                .map_err(|error| format!("{error:?}"))?,
+        };
+        let header = self.header;
+        Ok(DecodedBatch { header, records })
+    }
 }
 
 /// A piece being filled; offsets and timestamps relative to its own first record.
-struct Piece {
+#[derive(Debug)]
+pub(crate) struct Piece {
     first: u32,
     records: u32,
     base_timestamp: i64,
     max_timestamp: i64,
     bytes: Vec<u8>,
+    /// Length of `bytes` before they were compressed by `codec`.
+    raw_bytes: usize,
+    codec: Compression,
 }
 
-struct Pieces<'a> {
-    of: &'a ProducerBatch,
+impl Piece {
+    /// Its batch, where `of` is the one that was split.
+    pub(crate) fn into_batch(self, of: &ProducerBatch) -> ProducerBatch {
+        let mut batch = of.piece(self.first, self.records);
+        batch.base_timestamp = self.base_timestamp;
+        batch.max_timestamp = self.max_timestamp;
+        batch.raw_bytes = self.raw_bytes;
+        batch.codec = self.codec;
+        batch.segments = vec![Bytes::from(self.bytes)];
+        batch
+    }
+
+    fn compress(&mut self, compressor: &mut Compressor, codec: Compression, level: Option<i32>) {
+        if codec == Compression::None {
+            return;
+        }
+        let mut out = Vec::new();
+        let result = compressor.compress(codec, level, &[&self.bytes], &mut out);
+        if result.is_ok() && out.len() < self.bytes.len() {
+            self.bytes = out;
+            self.codec = codec;
+        }
+    }
+}
+
+struct Pieces {
+    /// Of all pieces together.
+    records: u32,
     done: Vec<Piece>,
     current: Option<Piece>,
     target: usize,
 }
 
-impl Pieces<'_> {
+impl Pieces {
     /// `fields` carries the absolute timestamp.
     fn push(&mut self, fields: &RecordFields<'_>) {
         let timestamp = fields.timestamp_delta;
@@ -86,7 +166,7 @@ impl Pieces<'_> {
             ..*fields
         });
         // By count as well: smaller deltas alone could make all of them fit into one piece.
-        let half = self.of.records.div_ceil(2);
+        let half = self.records.div_ceil(2);
         let full = |piece: &Piece| piece.bytes.len() + len > self.target || piece.records >= half;
         if self.current.as_ref().is_some_and(full) {
             self.done.extend(self.current.take());
@@ -98,6 +178,8 @@ impl Pieces<'_> {
             base_timestamp: timestamp,
             max_timestamp: timestamp,
             bytes: Vec::new(),
+            raw_bytes: 0,
+            codec: Compression::None,
         });
         let fields = RecordFields {
             offset_delta: piece.records as i32,
@@ -105,42 +187,13 @@ impl Pieces<'_> {
             ..*fields
         };
         record::encode(&fields, &mut piece.bytes);
+        piece.raw_bytes = piece.bytes.len();
         piece.records += 1;
         piece.max_timestamp = piece.max_timestamp.max(timestamp);
     }
 
-    fn finish(mut self) -> Vec<ProducerBatch> {
+    fn finish(mut self) -> Vec<Piece> {
         self.done.extend(self.current.take());
-        let of = self.of;
-        let batch = |piece: Piece| {
-            let mut batch = of.piece(piece.first, piece.records);
-            batch.base_timestamp = piece.base_timestamp;
-            batch.max_timestamp = piece.max_timestamp;
-            batch.raw_bytes = piece.bytes.len();
-            batch.segments = vec![Bytes::from(piece.bytes)];
-            batch
-        };
-        self.done.into_iter().map(batch).collect()
+        self.done
     }
-}
-
-fn compress(
-    mut pieces: Vec<ProducerBatch>,
-    codec: Compression,
-    level: Option<i32>,
-) -> Vec<ProducerBatch> {
-    if codec == Compression::None {
-        return pieces;
-    }
-    let mut compressor = Compressor::new();
-    for piece in &mut pieces {
-        let raw: Vec<&[u8]> = piece.segments.iter().map(|segment| &segment[..]).collect();
-        let mut out = Vec::new();
-        let result = compressor.compress(codec, level, &raw, &mut out);
-        if result.is_ok() && out.len() < piece.section_len() {
-            piece.segments = vec![Bytes::from(out)];
-            piece.codec = codec;
-        }
-    }
-    pieces
 }

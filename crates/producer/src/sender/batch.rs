@@ -50,6 +50,8 @@ pub(crate) struct ProducerBatch {
     pub(crate) retry_at: Option<Instant>,
     /// A try ended without a word whether it is in the log.
     pub(crate) maybe_written: bool,
+    /// It was too large for the broker: a codec thread splits it.
+    pub(crate) is_being_split: bool,
     /// A piece of a batch that was possibly written as a whole: a broker that has it would not know
     /// the piece for a duplicate.
     pub(crate) split_in_doubt: bool,
@@ -89,6 +91,7 @@ impl ProducerBatch {
             attempts: 0,
             retry_at: None,
             maybe_written: false,
+            is_being_split: false,
             split_in_doubt: false,
             ruled_out: false,
             abandoned: false,
@@ -123,7 +126,7 @@ impl ProducerBatch {
             segments: Vec::new(),
             codec: Compression::None,
             sequence,
-            split_in_doubt: self.split_in_doubt || self.maybe_written,
+            is_being_split: false,
             retry_at: None,
             last_error: None,
             header: None,

@@ -1,6 +1,7 @@
-//! Compression of closed batches, on the threads that the network keeps for such work.
+//! Compression of closed batches, on the threads that the network keeps for such work; splitting one
+//! that was too large (`split.rs`) is a job of these threads as well.
 //!
-//! A job takes a batch's chunks along, compresses them into its thread's own buffer (set aside in
+//! A compression takes a batch's chunks along, compresses them into its thread's own buffer (set aside in
 //! `buffer_memory` at the start) and copies the result back into the same chunks; those that are
 //! free then return to the pool. So the sender never waits for memory, and the pool's cap holds.
 
@@ -11,6 +12,7 @@ use thalweg_records::{Compression, Compressor};
 
 use crate::chunk::Chunk;
 use crate::sender::batch::Order;
+use crate::split::{SplitBatch, SplitJob};
 
 /// What a codec thread keeps between jobs.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ thread_local! {
 
 /// One closed batch to be compressed.
 #[derive(Debug)]
-pub struct CompressJob {
+pub(crate) struct CompressJob {
     pub(crate) slot: usize,
     pub(crate) order: Order,
     pub(crate) chunks: Vec<Chunk>,
@@ -37,7 +39,7 @@ pub struct CompressJob {
 
 /// A batch's records, compressed or (where that did not make them smaller) as they were.
 #[derive(Debug)]
-pub struct CompressedBatch {
+pub(crate) struct CompressedBatch {
     pub(crate) slot: usize,
     pub(crate) order: Order,
     pub(crate) chunks: Vec<Chunk>,
@@ -47,11 +49,36 @@ pub struct CompressedBatch {
     pub(crate) compressed_bytes: usize,
 }
 
-impl Job for CompressJob {
-    type Output = CompressedBatch;
+/// Work of a sender for the codec threads.
+#[derive(Debug)]
+pub struct CodecJob(pub(crate) Work);
 
-    fn run(self) -> CompressedBatch {
-        WORKER.with_borrow_mut(|worker| self.run_with(worker))
+#[derive(Debug)]
+pub(crate) enum Work {
+    Compress(CompressJob),
+    Split(SplitJob),
+}
+
+/// What a codec thread made of a [`CodecJob`].
+#[derive(Debug)]
+pub struct CodecDone(pub(crate) Done);
+
+#[derive(Debug)]
+pub(crate) enum Done {
+    Compressed(CompressedBatch),
+    Split(SplitBatch),
+}
+
+impl Job for CodecJob {
+    type Output = CodecDone;
+
+    fn run(self) -> CodecDone {
+        WORKER.with_borrow_mut(|worker| {
+            CodecDone(match self.0 {
+                Work::Compress(job) => Done::Compressed(job.run_with(worker)),
+                Work::Split(job) => Done::Split(job.run_with(&mut worker.compressor)),
+            })
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 //!
 //!   append ─▶ queue ─▶ [prepared: codec job] ─▶ in flight ─▶ answer ─▶ outcome told
 //!                                                  ▲           │ retriable
-//!                                                  └─ retry ◀──┘ (split, renumbered)
+//!                                                  └─ retry ◀──┘ (split: codec job, renumbered)
 //! ```
 //! What is too old is failed before the drain, not after it, so that it is not sent as well.
 //! A turn costs what changed: arrivals, timers, answers. Partitions without data cost nothing.
@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use thalweg_cluster::{Backoff, Cluster, NodeId, RequestError, RequestId, ResponseBody, Role};
 use thalweg_records::Compression;
 
-pub use codec::{CompressJob, CompressedBatch};
+pub use codec::{CodecDone, CodecJob};
 
 use crate::accumulator::Accumulator;
 use crate::config::{Acks, ProducerConfig};
@@ -45,6 +45,7 @@ use crate::idempotence::ProducerIdState;
 use crate::open_batch::OpenBatch;
 use crate::ready_queue::Arrival;
 use crate::sender::batch::ProducerBatch;
+use crate::sender::codec::{CompressJob, Done, Work};
 use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
 use crate::sender::outlets::{Outlet, Outlets};
@@ -74,7 +75,7 @@ pub struct Sender {
     nodes: Nodes,
     outlets: Outlets,
     timers: Timers,
-    jobs: VecDeque<CompressJob>,
+    jobs: VecDeque<CodecJob>,
     requests: BTreeMap<RequestId, InFlightRequest>,
     producer_id: ProducerIdState,
     transactions: Option<TransactionManager>,
@@ -328,7 +329,7 @@ impl Sender {
     /// Hands a batch to the codec threads.
     fn prepare(&mut self, index: usize, open: OpenBatch) {
         let (batch, chunks) = ProducerBatch::close(open);
-        self.jobs.push_back(CompressJob {
+        let job = Work::Compress(CompressJob {
             slot: index,
             order: batch.order,
             chunks,
@@ -336,6 +337,7 @@ impl Sender {
             level: self.config.compression_level,
             output_bytes_kept: self.config.batch_size,
         });
+        self.jobs.push_back(CodecJob(job));
         self.slots[index].prepared.push_back(Prepared {
             batch,
             is_ready: false,
@@ -386,7 +388,7 @@ impl Sender {
 }
 
 impl Role for Sender {
-    type Job = CompressJob;
+    type Job = CodecJob;
 
     const LOGGER: &'static str = "producer";
 
@@ -438,13 +440,16 @@ impl Role for Sender {
         if self.again { Some(now) } else { self.due() }
     }
 
-    fn poll_job(&mut self) -> Option<CompressJob> {
+    fn poll_job(&mut self) -> Option<CodecJob> {
         self.jobs.pop_front()
     }
 
-    fn job_done(&mut self, output: CompressedBatch, _: &mut Cluster, now: Instant, _now_ms: i64) {
+    fn job_done(&mut self, output: CodecDone, _: &mut Cluster, now: Instant, _now_ms: i64) {
         self.outcomes.at(now);
-        self.compressed(output, now);
+        match output.0 {
+            Done::Compressed(done) => self.compressed(done, now),
+            Done::Split(done) => self.was_split(done, now),
+        }
     }
 
     fn close(&mut self, _deadline: Instant, _: &mut Cluster, now: Instant) {

@@ -28,9 +28,10 @@ use crate::error::ProducerError;
 use crate::idempotence::means_not_written;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
+use crate::sender::codec::{CodecJob, Work};
 use crate::sender::request::{InFlightRequest, Sent};
 use crate::sender::slot::Slot;
-use crate::split::split;
+use crate::split::{SplitBatch, SplitJob};
 
 /// Under the second protocol a broker adds the partition itself and may find the markers of the last
 /// transaction still being written, which is over soon.
@@ -203,7 +204,7 @@ impl Sender {
         } else if batch.abandoned {
             self.slots[sent.slot].give_up(&batch);
         } else if is_too_large(trouble.code) && batch.records > 1 {
-            self.split(sent.slot, &batch, now);
+            self.split(sent.slot, batch);
         } else if self.may_retry(&mut batch, &trouble, sent.slot, now) {
             self.retry(sent.slot, batch, &trouble, now);
         } else {
@@ -265,32 +266,50 @@ impl Sender {
         self.slots[index].put_back(batch);
     }
 
-    /// KIP-126: in order, each piece with its part of the sequences.
-    fn split(&mut self, index: usize, batch: &ProducerBatch, now: Instant) {
+    /// KIP-126: has the batch split on a codec thread. Until that is done it keeps its place, and
+    /// nothing of the partition passes it.
+    fn split(&mut self, index: usize, mut batch: ProducerBatch) {
         let slot = &mut self.slots[index];
         slot.topic.ratio.reset(1.0);
         let (codec, level) = (self.config.compression, self.config.compression_level);
-        match split(batch, self.config.batch_size, codec, level) {
+        let job = SplitJob::new(index, &batch, self.config.batch_size, codec, level);
+        self.jobs.push_back(CodecJob(Work::Split(job)));
+        batch.is_being_split = true;
+        batch.split_in_doubt |= batch.maybe_written;
+        slot.put_back(batch);
+    }
+
+    /// Puts the pieces into the place of their batch, each with its part of the sequences.
+    pub(super) fn was_split(&mut self, done: SplitBatch, now: Instant) {
+        let slot = &mut self.slots[done.slot];
+        let is_it = |b: &ProducerBatch| b.is_being_split && b.order == done.order;
+        let Some(at) = slot.retry.iter().position(is_it) else {
+            // It grew too old, or the producer was closed.
+            return;
+        };
+        let batch = slot.retry.remove(at).expect("its place was just found");
+        match done.pieces {
             Ok(pieces) => {
                 self.accumulator.metrics().split(now);
                 for piece in pieces {
-                    slot.put_back(piece);
+                    slot.put_back(piece.into_batch(&batch));
                 }
             }
             Err(reason) => {
                 let (topic, partition) = (slot.topic.name().clone(), slot.partition);
                 let reason = Arc::from(reason);
                 self.outcomes.fail(
-                    batch,
+                    &batch,
                     ProducerError::Codec {
                         topic,
                         partition,
                         reason,
                     },
                 );
-                slot.give_up(batch);
+                slot.give_up(&batch);
             }
         }
+        self.reconsider(done.slot, now);
     }
 }
 

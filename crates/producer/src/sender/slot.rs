@@ -182,6 +182,9 @@ impl Slot {
     }
 
     fn standing_of_retry(&self, first: &ProducerBatch, rules: &Rules) -> Standing {
+        if first.is_being_split {
+            return Standing::Blocked;
+        }
         if rules.idempotent {
             // Only the oldest batch is tried again: what was sent behind it will be refused as out
             // of order until it is in the log.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_cluster::{Job, Role};
-use thalweg_producer::{ProducerConfig, Record};
+use thalweg_producer::{ProducerConfig, ProducerError, Record};
 use thalweg_protocol::ErrorCode;
 use thalweg_records::Compression;
 
@@ -245,4 +245,62 @@ fn batches_behind_one_that_is_split_keep_their_place() {
     expected.extend((0..18).map(text));
     assert_eq!(world.values(0), expected);
     assert!(!sent.iter().any(is_pending));
+}
+
+/// A split decompresses and compresses a whole batch, which would hold up all clients.
+#[test]
+fn a_split_waits_for_a_codec_thread_and_nothing_of_its_partition_passes_it() {
+    for codec in [Compression::None, Compression::Gzip] {
+        let mut world = World::ready(compressing(codec), 1, 1);
+        world.script([Reaction::Hold]);
+        let sent: Vec<_> = (0..20).map(|n| world.send(0, &text(n))).collect();
+        world.advance_ms(10);
+        assert_eq!(world.brokers.held(), 1);
+        world.hold_jobs = true;
+        let refused = Reaction::Refuse(ErrorCode::MESSAGE_TOO_LARGE);
+        world.brokers.release_with(&refused);
+        let later = world.send(0, "later");
+        world.advance_ms(500);
+        assert!(world.values(0).is_empty(), "{codec}");
+        assert!(sent.iter().chain([&later]).all(is_pending));
+        let jobs: Vec<_> = std::iter::from_fn(|| world.sender.poll_job()).collect();
+        assert_eq!(jobs.len(), 1, "{codec}: the split");
+        for job in jobs {
+            let done = job.run();
+            world
+                .sender
+                .job_done(done, &mut world.cluster, world.now, 0);
+        }
+        world.hold_jobs = false;
+        world.advance_ms(100);
+        let mut expected: Vec<_> = (0..20).map(text).collect();
+        expected.push("later".to_owned());
+        assert_eq!(world.values(0), expected, "{codec}");
+        assert_eq!(offset(&later), 20);
+        assert_eq!(world.metric("batch-split-total") as usize, 1);
+    }
+}
+
+#[test]
+fn a_batch_that_grows_too_old_while_it_is_split_fails_once() {
+    let short = ProducerConfig {
+        delivery_timeout: Duration::from_secs(40),
+        ..compressing(Compression::None)
+    };
+    let mut world = World::ready(short, 1, 1);
+    world.script([Reaction::Hold]);
+    let sent = [world.send(0, "a"), world.send(0, "b")];
+    world.advance_ms(10);
+    world.hold_jobs = true;
+    let refused = Reaction::Refuse(ErrorCode::MESSAGE_TOO_LARGE);
+    world.brokers.release_with(&refused);
+    world.advance_ms(41_000);
+    for one in &sent {
+        assert!(matches!(error(one), ProducerError::DeliveryTimeout { .. }));
+    }
+    world.hold_jobs = false;
+    let later = world.send(0, "later");
+    world.advance_ms(2_000);
+    assert_eq!(world.values(0), ["later"]);
+    assert_eq!(offset(&later), 0);
 }
