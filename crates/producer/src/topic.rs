@@ -9,7 +9,7 @@
 //! that is sticky, so nobody who passed the check is overtaken.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use thalweg_cluster::{Metadata, NodeId};
@@ -29,6 +29,8 @@ pub struct TopicEntry {
     name: Str,
     /// Its place among the topics of the producer.
     index: usize,
+    /// Something was sent to it, or it was asked for by name, since the last look.
+    used: AtomicBool,
     table: PartitionTable,
     partitions: AtomicU32,
     sticky: AtomicU64,
@@ -84,6 +86,7 @@ impl TopicEntry {
         Self {
             name,
             index,
+            used: AtomicBool::new(true),
             table: PartitionTable::default(),
             partitions: AtomicU32::new(0),
             sticky: AtomicU64::new(0),
@@ -97,6 +100,11 @@ impl TopicEntry {
                 random: SplitMix::new(seed),
             }),
         }
+    }
+
+    /// No topic.
+    pub(crate) fn nameless() -> Self {
+        Self::new(Str::default(), usize::MAX, 0)
     }
 
     /// As if metadata had told of so many partitions, none of which has a leader.
@@ -113,6 +121,18 @@ impl TopicEntry {
 
     pub(crate) fn index(&self) -> usize {
         self.index
+    }
+
+    pub(crate) fn note_used(&self) {
+        // Only written if it changes: many threads look.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it was used since the last call.
+    pub(crate) fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
     }
 
     /// Partitions known; 0 until the first metadata of the topic.

@@ -15,6 +15,7 @@ mod append;
 mod follower;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,8 @@ pub struct Accumulator {
     seed: u64,
     pool: Arc<BufferPool>,
     topics: RwLock<IndexMap<Str, Arc<TopicEntry>>>,
+    /// Topics that were ever listed.
+    topics_made: AtomicUsize,
     /// Brokers that keyless records avoid.
     unavailable: Mutex<BTreeSet<NodeId>>,
     pub(crate) ready: ReadyQueue,
@@ -122,6 +125,7 @@ impl Accumulator {
             seed: config.seed,
             pool,
             topics: RwLock::default(),
+            topics_made: AtomicUsize::new(0),
             unavailable: Mutex::default(),
             ready: ReadyQueue::default(),
             incomplete: Arc::default(),
@@ -135,7 +139,8 @@ impl Accumulator {
         })
     }
 
-    /// The entry of a topic, made at first use. Keep it: every append wants it.
+    /// The entry of a topic, made at first use. Every append wants it, so keep it, but weakly if it
+    /// may not be used again: an entry that somebody holds is never freed.
     pub fn topic(&self, name: &str) -> Arc<TopicEntry> {
         let known = self
             .topics
@@ -145,15 +150,29 @@ impl Accumulator {
             .cloned();
         let entry = known.unwrap_or_else(|| {
             let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
-            let index = topics.len();
-            let seed = self.seed ^ index as u64;
-            let make = || Arc::new(TopicEntry::new(Str::from(name), index, seed));
+            let make = || {
+                let index = self.topics_made.fetch_add(1, Ordering::Relaxed);
+                let seed = self.seed ^ index as u64;
+                Arc::new(TopicEntry::new(Str::from(name), index, seed))
+            };
             Arc::clone(topics.entry(Str::from(name)).or_insert_with(make))
         });
+        entry.note_used();
         if entry.partition_count() == 0 {
             self.refresh(&entry);
         }
         entry
+    }
+
+    /// Frees the entry of a topic, unless somebody else holds it: then it is given back. While the
+    /// list is locked nobody gets it by name, and who has a weak reference gets it or does not.
+    pub(crate) fn free(&self, topic: Arc<TopicEntry>) -> Result<(), Arc<TopicEntry>> {
+        let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
+        let name = topic.name().clone();
+        topics.swap_remove(&name);
+        Arc::try_unwrap(topic).map(drop).inspect_err(|held| {
+            topics.insert(name, Arc::clone(held));
+        })
     }
 
     fn refresh(&self, topic: &TopicEntry) {
@@ -257,7 +276,7 @@ impl Accumulator {
         self.linger
     }
 
-    /// Topics that were ever used, in that order.
+    /// All topics that are not freed.
     pub(crate) fn topics(&self) -> Vec<Arc<TopicEntry>> {
         self.topics
             .read()

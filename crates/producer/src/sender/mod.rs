@@ -18,6 +18,7 @@ pub(crate) mod batch;
 mod codec;
 mod drain;
 mod ending;
+mod idle;
 mod nodes;
 mod outcome;
 mod outlets;
@@ -46,6 +47,7 @@ use crate::open_batch::OpenBatch;
 use crate::ready_queue::Arrival;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::{CompressJob, Done, Work};
+use crate::sender::idle::Idle;
 use crate::sender::nodes::Nodes;
 use crate::sender::outcome::Outcomes;
 use crate::sender::outlets::{Outlet, Outlets};
@@ -70,6 +72,9 @@ pub struct Sender {
     accumulator: Arc<Accumulator>,
     outcomes: Outcomes,
     slots: Vec<Slot>,
+    idle: Idle,
+    /// What vacant slots have for a topic.
+    no_topic: Arc<TopicEntry>,
     /// Slots with batches that are not done.
     active: BTreeSet<usize>,
     nodes: Nodes,
@@ -108,6 +113,8 @@ impl Sender {
             outcomes: Outcomes::new(Arc::clone(&accumulator), config.delivery_timeout),
             accumulator,
             slots: Vec::new(),
+            idle: Idle::default(),
+            no_topic: Arc::new(TopicEntry::nameless()),
             active: BTreeSet::new(),
             nodes: Nodes::default(),
             outlets: Outlets::default(),
@@ -242,6 +249,7 @@ impl Sender {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.accumulator.ready.take(&mut arrivals);
         for arrival in arrivals.drain(..) {
+            arrival.topic.note_used();
             let index = self.slot_of(arrival);
             // Also keeps the topic in the metadata as one that is in use.
             let _ = cluster.add_topic(self.slots[index].topic.name(), now);
@@ -258,9 +266,16 @@ impl Sender {
         if let Some(index) = entry.slot() {
             return index;
         }
-        let index = self.slots.len();
+        let (slot, vacant) = self
+            .idle
+            .slot(Arc::clone(&arrival.topic), arrival.partition);
+        let index = vacant.unwrap_or(self.slots.len());
         entry.set_slot(index);
-        self.slots.push(Slot::new(arrival.topic, arrival.partition));
+        if vacant.is_some() {
+            self.slots[index] = slot;
+        } else {
+            self.slots.push(slot);
+        }
         index
     }
 
@@ -408,6 +423,7 @@ impl Role for Sender {
         self.drain(cluster, now);
         self.ask_for_leaders(cluster, now);
         self.publish_loads(now);
+        self.free_idle_topics(cluster.config().metadata_max_idle, now);
         // What the drain has failed, the transaction has not heard of yet.
         let transaction = self.transactions.as_ref();
         let unheard = transaction.is_some_and(TransactionManager::takes_batches)

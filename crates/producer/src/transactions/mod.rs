@@ -297,6 +297,11 @@ impl TransactionManager {
         }
     }
 
+    /// The partition is in the transaction, or wants to be.
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.members.contains_key(&index)
+    }
+
     /// New batches of this partition may leave.
     pub(crate) fn lets_out(&self, index: usize) -> bool {
         let open = matches!(

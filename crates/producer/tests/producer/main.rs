@@ -17,6 +17,7 @@ mod draining;
 mod expiry;
 mod hastening;
 mod idempotence;
+mod idle_topics;
 mod metrics;
 mod ordering;
 mod outlets;

@@ -1,0 +1,128 @@
+//! Frees topics that are out of use: their entries, partition queues and slots.
+//!
+//! A producer that sends to ever new topics would otherwise keep all of them. A topic goes after two
+//! looks, `metadata_max_idle` apart, between which nothing was sent to it. Only the numbering of its
+//! partitions stays: a broker refuses what does not follow the last sequence that it knows.
+//!
+//! A topic must never have two entries, as each has queues of its own. So an entry is freed only while
+//! nobody else holds it: the slots give up theirs, and [`Accumulator::free`] checks and frees in one
+//! step. If an append holds it, everything stays as it was.
+//!
+//! [`Accumulator::free`]: crate::accumulator::Accumulator::free
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thalweg_protocol::{Str, Uuid};
+
+use crate::idempotence::{Continuity, Sequences};
+use crate::sender::Sender;
+use crate::sender::slot::Slot;
+use crate::topic::TopicEntry;
+
+/// The numbering of a partition without a slot.
+#[derive(Debug)]
+struct Numbering {
+    topic_id: Uuid,
+    sequences: Sequences,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    looked_at: Option<Instant>,
+    /// Slots to be used again.
+    vacant: Vec<usize>,
+    /// Of freed topics, by partition.
+    numberings: BTreeMap<Str, BTreeMap<i32, Numbering>>,
+}
+
+impl Idle {
+    /// A slot with the numbering that the partition had, and its place if an old one is free.
+    pub(super) fn slot(&mut self, topic: Arc<TopicEntry>, partition: i32) -> (Slot, Option<usize>) {
+        let mut kept = None;
+        if let Some(partitions) = self.numberings.get_mut(topic.name()) {
+            kept = partitions.remove(&partition);
+            if partitions.is_empty() {
+                self.numberings.remove(topic.name());
+            }
+        }
+        let mut slot = Slot::new(topic, partition);
+        if let Some(kept) = kept {
+            (slot.topic_id, slot.sequences) = (kept.topic_id, kept.sequences);
+        }
+        (slot, self.vacant.pop())
+    }
+
+    fn is_due(&mut self, every: Duration, now: Instant) -> bool {
+        let looked_at = *self.looked_at.get_or_insert(now);
+        let is_due = now.duration_since(looked_at) >= every;
+        if is_due {
+            self.looked_at = Some(now);
+        }
+        is_due
+    }
+}
+
+impl Sender {
+    /// Looks for idle topics from time to time. Sets no deadline: a producer that does nothing else
+    /// is woken by the refresh of its metadata.
+    pub(super) fn free_idle_topics(&mut self, max_idle: Duration, now: Instant) {
+        if !self.idle.is_due(max_idle, now) {
+            return;
+        }
+        let mut slots_of: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            slots_of.entry(slot.topic.index()).or_default().push(index);
+        }
+        let in_requests: BTreeSet<usize> = self
+            .requests
+            .values()
+            .flat_map(|request| request.batches().map(|sent| sent.slot))
+            .collect();
+        for topic in self.accumulator.topics() {
+            let slots = slots_of.remove(&topic.index()).unwrap_or_default();
+            let is_busy = |index: &usize| in_requests.contains(index) || self.is_in_use(*index);
+            if !topic.take_used() && !slots.iter().any(is_busy) {
+                self.free(topic, &slots);
+            }
+        }
+    }
+
+    fn is_in_use(&self, index: usize) -> bool {
+        let slot = &self.slots[index];
+        let in_transaction = self.transactions.as_ref().is_some_and(|t| t.has(index));
+        self.active.contains(&index)
+            || in_transaction
+            || slot.is_searching()
+            || slot.sequences.continuity() != Continuity::Whole
+    }
+
+    /// Frees a topic with its slots, unless somebody else holds it.
+    fn free(&mut self, topic: Arc<TopicEntry>, slots: &[usize]) {
+        self.loaded.remove(&topic.index());
+        for &index in slots {
+            self.slots[index].topic = Arc::clone(&self.no_topic);
+        }
+        let name = topic.name().clone();
+        if let Err(topic) = self.accumulator.free(topic) {
+            for &index in slots {
+                self.slots[index].topic = Arc::clone(&topic);
+            }
+            return;
+        }
+        for &index in slots {
+            let vacant = Slot::new(Arc::clone(&self.no_topic), 0);
+            let slot = std::mem::replace(&mut self.slots[index], vacant);
+            if slot.sequences.producer().is_some() {
+                let numbering = Numbering {
+                    topic_id: slot.topic_id,
+                    sequences: slot.sequences,
+                };
+                let partitions = self.idle.numberings.entry(name.clone()).or_default();
+                partitions.insert(slot.partition, numbering);
+            }
+        }
+        self.idle.vacant.extend(slots);
+    }
+}

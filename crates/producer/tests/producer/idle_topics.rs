@@ -1,0 +1,108 @@
+//! Topics out of use are freed; the numbering of their partitions is not.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use thalweg_cluster::ClusterConfig;
+use thalweg_producer::TopicEntry;
+
+use crate::broker::{Brokers, Reaction};
+use crate::world::{TOPIC, World, config, is_pending, offset};
+
+const OTHER: &str = "other";
+
+fn world() -> World {
+    let brokers = Brokers::new(1, &[(TOPIC, 2), (OTHER, 1)]);
+    let mut world = World::with(config(), brokers, None);
+    world.know(TOPIC);
+    world.know(OTHER);
+    world
+}
+
+/// Long enough for a topic to be freed if nothing is sent to it.
+fn rest(world: &mut World) {
+    for _ in 0..3 {
+        world.advance(ClusterConfig::default().metadata_max_idle + Duration::from_secs(1));
+        // The refresh of the metadata wakes a real client.
+        world.cluster.request_update();
+        world.run();
+    }
+    // The backoff after that refresh.
+    world.advance_ms(2_000);
+}
+
+fn entry(world: &World) -> Weak<TopicEntry> {
+    Arc::downgrade(&world.topic())
+}
+
+#[test]
+fn an_idle_topic_is_freed_and_its_sequences_go_on_when_it_is_used_again() {
+    let mut world = world();
+    for partition in [0, 1] {
+        world.send_alone(partition, "a");
+        world.send_alone(partition, "b");
+    }
+    for round in 0..3 {
+        let before = entry(&world);
+        rest(&mut world);
+        assert!(before.upgrade().is_none(), "round {round}");
+        world.know(TOPIC);
+        let sent = world.send_alone(1, "c");
+        assert_eq!(offset(&sent), 2 + round);
+    }
+    let headers = &world.brokers.log(TOPIC, 1).headers;
+    let numbers: Vec<_> = headers
+        .iter()
+        .map(|header| (header.producer_epoch, header.base_sequence))
+        .collect();
+    assert_eq!(numbers, [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4)]);
+    // The place of a freed partition is used again, under the right name.
+    let sent = world.send_alone(0, "d");
+    assert_eq!(offset(&sent), 2);
+    assert_eq!(world.values(0), ["a", "b", "d"]);
+    assert_eq!(world.values(1), ["a", "b", "c", "c", "c"]);
+}
+
+#[test]
+fn a_topic_that_somebody_holds_stays() {
+    let mut world = world();
+    world.send_alone(0, "a");
+    let held = world.topic();
+    rest(&mut world);
+    assert!(Arc::ptr_eq(&held, &world.topic()));
+    let watch = entry(&world);
+    drop(held);
+    rest(&mut world);
+    assert!(watch.upgrade().is_none());
+}
+
+#[test]
+fn a_topic_in_use_stays() {
+    let mut world = world();
+    let watch = entry(&world);
+    for n in 0..20 {
+        world.send_alone(0, &n.to_string());
+        world.advance(ClusterConfig::default().metadata_max_idle / 2);
+    }
+    assert!(watch.upgrade().is_some());
+    assert_eq!(world.brokers.log(TOPIC, 0).values().len(), 20);
+}
+
+#[test]
+fn a_topic_with_records_that_wait_stays() {
+    let long = thalweg_producer::ProducerConfig {
+        delivery_timeout: Duration::from_secs(24 * 3600),
+        request_timeout: Duration::from_secs(12 * 3600),
+        ..config()
+    };
+    let brokers = Brokers::new(1, &[(TOPIC, 1)]);
+    let mut world = World::with(long, brokers, None);
+    world.know(TOPIC);
+    world.script([Reaction::Hold]);
+    let sent = world.send_alone(0, "a");
+    rest(&mut world);
+    assert!(is_pending(&sent));
+    world.brokers.release();
+    world.run();
+    assert_eq!(offset(&sent), 0);
+}
