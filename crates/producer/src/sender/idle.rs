@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use thalweg_protocol::{Str, Uuid};
 
 use crate::idempotence::{Continuity, Sequences};
+use crate::ready_queue::Arrival;
 use crate::sender::Sender;
 use crate::sender::slot::Slot;
 use crate::topic::TopicEntry;
@@ -65,6 +66,25 @@ impl Idle {
 }
 
 impl Sender {
+    /// The slot of a partition, made at its first arrival.
+    pub(super) fn slot_of(&mut self, arrival: Arrival) -> usize {
+        let entry = arrival.topic.partition(arrival.partition);
+        if let Some(index) = entry.slot() {
+            return index;
+        }
+        let (slot, vacant) = self
+            .idle
+            .slot(Arc::clone(&arrival.topic), arrival.partition);
+        let index = vacant.unwrap_or(self.slots.len());
+        entry.set_slot(index);
+        if vacant.is_some() {
+            self.slots[index] = slot;
+        } else {
+            self.slots.push(slot);
+        }
+        index
+    }
+
     /// Looks for idle topics from time to time. Sets no deadline: a producer that does nothing else
     /// is woken by the refresh of its metadata.
     pub(super) fn free_idle_topics(&mut self, max_idle: Duration, now: Instant) {

@@ -261,24 +261,6 @@ impl Sender {
         self.arrivals = arrivals;
     }
 
-    fn slot_of(&mut self, arrival: Arrival) -> usize {
-        let entry = arrival.topic.partition(arrival.partition);
-        if let Some(index) = entry.slot() {
-            return index;
-        }
-        let (slot, vacant) = self
-            .idle
-            .slot(Arc::clone(&arrival.topic), arrival.partition);
-        let index = vacant.unwrap_or(self.slots.len());
-        entry.set_slot(index);
-        if vacant.is_some() {
-            self.slots[index] = slot;
-        } else {
-            self.slots.push(slot);
-        }
-        index
-    }
-
     /// Looks at one partition afresh: fails what is too old, mends its numbering, and puts it where
     /// it belongs: into its leader's ring, to the timers, or to rest.
     fn reconsider(&mut self, index: usize, now: Instant) {
