@@ -222,7 +222,7 @@ impl PartitionWait {
 
 impl Appender {
     #[inline]
-    pub(crate) fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<&Arc<TopicEntry>> {
+    pub(crate) fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<Arc<TopicEntry>> {
         self.topics.get(name, &self.accumulator)
     }
 

@@ -147,7 +147,7 @@ impl Hooks {
             return Ok(sent);
         }
         let topic = appender.topic(given.topic.bind(py))?;
-        let append = |record: &Record<'_>| appender.append(py, topic, record, memory);
+        let append = |record: &Record<'_>| appender.append(py, &topic, record, memory);
         let (appended, sizes) = prepared.with_record(py, append)?;
         Ok(sent(appended, prepared.timestamp_ms, sizes))
     }
@@ -163,19 +163,19 @@ impl Hooks {
         let topic = appender.topic(given.topic.bind(py))?;
         let (appended, sizes) = prepared.with_record(py, |record| {
             let accumulator = &appender.accumulator;
-            let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
+            let tried = accumulator.try_append_to_open_batch(&topic, record, Instant::now);
             let appended = match tried {
                 // A bulk append may hold the partition's lock for a while, and it waits without the
                 // GIL.
                 Err(AppendRefusal::Contended) => {
-                    py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
+                    py.detach(|| accumulator.append_to_open_batch(&topic, record, Instant::now))
                 }
                 other => other,
             };
             match appended {
                 Ok(appended) => Ok(Some(appended)),
                 Err(AppendRefusal::NewBatch) => Ok(None),
-                Err(refusal) => appender.refused(py, topic, record, refusal).map(Some),
+                Err(refusal) => appender.refused(py, &topic, record, refusal).map(Some),
             }
         })?;
         if let Some(appended) = appended {

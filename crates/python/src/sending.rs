@@ -188,7 +188,7 @@ fn send_plain(
         headers: Headers::default(),
     };
     let (appended, headers) = match &given.headers {
-        None => (appender.append(py, topic, &record, memory)?, -1),
+        None => (appender.append(py, &topic, &record, memory)?, -1),
         Some(headers) => {
             let held = HeaderList::new(headers.bind(py))?;
             let data = held.data(py)?;
@@ -197,7 +197,7 @@ fn send_plain(
                 headers: Headers::List(&refs),
                 ..record
             };
-            let appended = appender.append(py, topic, &record, memory)?;
+            let appended = appender.append(py, &topic, &record, memory)?;
             (appended, header_size(&refs))
         }
     };

@@ -1,42 +1,61 @@
-//! Topic entries by the identity of the name's `str` object: a send looks no name up.
+//! Topic entries by the name's `str` object: a send hashes no text.
 //!
-//! A producer's loop passes the same interned string each time. Slots are replaced and read without
-//! a lock; what was replaced stays alive until the producer goes, because a reader may still hold
-//! it, so replacements are limited. A string that is made anew for each send misses the cache and is
-//! looked up by name, which costs some 50 ns more.
+//! CPython keeps the hash of a `str` in the object, and a producer's loop passes the same object each
+//! time, so a hit costs a comparison of hashes and of addresses. A `str` that is made for each send
+//! is compared by its text.
+//!
+//! ```text
+//!   hash ──▶ level 0 (64 places) ──▶ level 1 (1,024) ──▶ level 2 (16,384), each made when needed
+//! ```
+//! A new name takes the first free place on its way. If there is none it replaces another in the last
+//! level, so the memory is bounded and what is in use now comes back in. Nobody waits for a place: one
+//! that another thread has locked counts as a miss, and a miss looks the name up in the accumulator.
+//!
+//! Places refer to entries weakly: the accumulator frees topics that are out of use.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use thalweg_producer::{Accumulator, TopicEntry};
 
-const SLOTS: usize = 32;
-const KEPT_MAX: usize = 256;
+/// Places of each level, as powers of two.
+const LEVEL_BITS: [u32; 3] = [6, 10, 14];
+/// A name has so many places in a level, next to each other.
+const WAYS: usize = 2;
 
-struct Slot {
-    /// Kept alive, so that no other string can get its address.
+struct Known {
     name: Py<PyString>,
-    entry: Arc<TopicEntry>,
+    entry: Weak<TopicEntry>,
 }
 
+#[derive(Default)]
+struct Place {
+    /// Hash of the name. Read without the lock, to pass by what cannot be meant.
+    hash: AtomicIsize,
+    known: Mutex<Option<Known>>,
+}
+
+impl Place {
+    /// Python never gives -1 as a hash, and 0 only to the empty name.
+    fn is_free(&self) -> bool {
+        self.hash.load(Ordering::Relaxed) == 0
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Option<Known>>> {
+        self.known.try_lock().ok()
+    }
+}
+
+#[derive(Default)]
 pub(crate) struct TopicCache {
-    slots: [AtomicPtr<Slot>; SLOTS],
-    kept: Mutex<Vec<*mut Slot>>,
+    levels: [OnceLock<Box<[Place]>>; LEVEL_BITS.len()],
 }
-
-// SAFETY: the pointers are to boxes that are only read after they were published, and freed by Drop.
-unsafe impl Send for TopicCache {}
-// SAFETY: as above; `kept` is behind its mutex.
-unsafe impl Sync for TopicCache {}
 
 impl TopicCache {
     pub(crate) fn new() -> Self {
-        Self {
-            slots: [const { AtomicPtr::new(std::ptr::null_mut()) }; SLOTS],
-            kept: Mutex::default(),
-        }
+        Self::default()
     }
 
     /// The topic's entry.
@@ -45,58 +64,84 @@ impl TopicCache {
         &self,
         name: &Bound<'_, PyString>,
         accumulator: &Accumulator,
-    ) -> PyResult<&Arc<TopicEntry>>
-    where
-        Self: 'static,
-    {
-        let slot = &self.slots[(name.as_ptr() as usize >> 4) % SLOTS];
-        // SAFETY: published slots live until the cache is dropped, and `&self` outlives the result.
-        if let Some(found) = unsafe { slot.load(Ordering::Acquire).as_ref() }
-            && found.name.as_ptr() == name.as_ptr()
-        {
-            return Ok(&found.entry);
+    ) -> PyResult<Arc<TopicEntry>> {
+        let hash = name.hash()?;
+        for level in 0..LEVEL_BITS.len() {
+            let Some(places) = self.levels[level].get() else {
+                break;
+            };
+            for place in ways(places, level, hash) {
+                if place.hash.load(Ordering::Relaxed) == hash
+                    && let Some(found) = find(place, name)
+                {
+                    return Ok(found);
+                }
+            }
         }
-        self.fill(slot, name, accumulator)
+        self.fill(hash, name, accumulator)
     }
 
     #[cold]
     fn fill(
         &self,
-        slot: &AtomicPtr<Slot>,
+        hash: isize,
         name: &Bound<'_, PyString>,
         accumulator: &Accumulator,
-    ) -> PyResult<&Arc<TopicEntry>> {
+    ) -> PyResult<Arc<TopicEntry>> {
         let entry = accumulator.topic(name.to_str()?);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // Full: look for the same entry under another string object, so that nothing more is kept.
-        if kept.len() >= KEPT_MAX {
-            // SAFETY: as in `get`.
-            let known = kept.iter().filter_map(|&at| unsafe { at.as_ref() });
-            for found in known {
-                if Arc::ptr_eq(&found.entry, &entry) {
-                    return Ok(&found.entry);
+        let known = Known {
+            name: name.clone().unbind(),
+            entry: Arc::downgrade(&entry),
+        };
+        let place = self.place_for(hash);
+        let replaced = place.lock().map(|mut guard| {
+            place.hash.store(hash, Ordering::Relaxed);
+            guard.replace(known)
+        });
+        // Only now that the lock is released: a subclass of `str` may run code when it goes.
+        drop(replaced);
+        Ok(entry)
+    }
+
+    /// Where the name was, else the first free place on its way, else one in the last level.
+    fn place_for(&self, hash: isize) -> &Place {
+        let mut free = None;
+        let mut last = None;
+        for level in 0..LEVEL_BITS.len() {
+            // A level is made once all places of the name in those before it are taken.
+            if free.is_some() && self.levels[level].get().is_none() {
+                break;
+            }
+            let make = || (0..1 << LEVEL_BITS[level]).map(|_| Place::default());
+            let places = self.levels[level].get_or_init(|| make().collect());
+            for place in ways(places, level, hash) {
+                if place.hash.load(Ordering::Relaxed) == hash {
+                    return place;
                 }
+                if free.is_none() && place.is_free() {
+                    free = Some(place);
+                }
+                last = Some(place);
             }
         }
-        let made = Box::into_raw(Box::new(Slot {
-            name: name.clone().unbind(),
-            entry,
-        }));
-        kept.push(made);
-        if kept.len() < KEPT_MAX {
-            slot.store(made, Ordering::Release);
-        }
-        // SAFETY: as in `get`.
-        Ok(&unsafe { &*made }.entry)
+        free.or(last).expect("each level has places for a name")
     }
 }
 
-impl Drop for TopicCache {
-    fn drop(&mut self) {
-        let kept = self.kept.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for slot in kept.drain(..) {
-            // SAFETY: made by Box::into_raw, freed only here.
-            drop(unsafe { Box::from_raw(slot) });
-        }
-    }
+/// The places of a name in a level.
+#[inline]
+fn ways(places: &[Place], level: usize, hash: isize) -> &[Place] {
+    let sets = places.len() / WAYS;
+    // Other bits on each level: names that share a place in one are apart in the next.
+    let at = (hash.cast_unsigned() >> (level * 16)) % sets * WAYS;
+    &places[at..at + WAYS]
+}
+
+#[inline]
+fn find(place: &Place, name: &Bound<'_, PyString>) -> Option<Arc<TopicEntry>> {
+    let guard = place.lock()?;
+    let known = guard.as_ref()?;
+    let entry = known.entry.upgrade()?;
+    let is_it = known.name.is(name) || name.to_str().is_ok_and(|text| text == &**entry.name());
+    is_it.then_some(entry)
 }
