@@ -1,6 +1,6 @@
 //! Topic entries by the name's `str` object: a send hashes no text.
 //!
-//! CPython keeps the hash of a `str` in the object, and a producer's loop passes the same object each
+//! A `str` keeps its hash once it was asked for, and a producer's loop passes the same object each
 //! time, so a hit costs a comparison of hashes and of addresses. A `str` that is made for each send
 //! is compared by its text.
 //!
@@ -66,8 +66,8 @@ impl TopicCache {
         accumulator: &Accumulator,
     ) -> PyResult<Arc<TopicEntry>> {
         let hash = name.hash()?;
-        for level in 0..LEVEL_BITS.len() {
-            let Some(places) = self.levels[level].get() else {
+        for (level, places) in self.levels.iter().enumerate() {
+            let Some(places) = places.get() else {
                 break;
             };
             for place in ways(places, level, hash) {
@@ -107,12 +107,12 @@ impl TopicCache {
     fn place_for(&self, hash: isize) -> &Place {
         let mut free = None;
         let mut last = None;
-        for level in 0..LEVEL_BITS.len() {
+        for (level, bits) in LEVEL_BITS.into_iter().enumerate() {
             // A level is made once all places of the name in those before it are taken.
             if free.is_some() && self.levels[level].get().is_none() {
                 break;
             }
-            let make = || (0..1 << LEVEL_BITS[level]).map(|_| Place::default());
+            let make = || (0..1 << bits).map(|_| Place::default());
             let places = self.levels[level].get_or_init(|| make().collect());
             for place in ways(places, level, hash) {
                 if place.hash.load(Ordering::Relaxed) == hash {

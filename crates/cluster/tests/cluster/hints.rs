@@ -56,7 +56,7 @@ fn a_leader_hint_is_taken_if_it_is_newer() {
 fn all_hints_of_an_answer_make_one_snapshot() {
     let partitions = vec![(1, 5); 4];
     let mut bench = knowing(&[topic("t", 1, &partitions), topic("u", 2, &partitions)]);
-    let before = bench.cluster.metadata().clone();
+    let before = bench.cluster.metadata().version;
     let hints = [
         hint("t", 0, 2, 6),
         hint("u", 3, 3, 6),
@@ -69,7 +69,7 @@ fn all_hints_of_an_answer_make_one_snapshot() {
     ];
     assert_eq!(bench.cluster.update_leaders(&hints, &[endpoint(44)]), 4);
     let after = bench.cluster.metadata();
-    assert_eq!(after.version, before.version + 1);
+    assert_eq!(after.version, before + 1);
     let leaders = |topic| [0, 1, 2, 3].map(|index| after.leader(topic, index));
     assert_eq!(leaders("t"), [Some(3), Some(1), Some(44), Some(1)]);
     assert_eq!(leaders("u"), [Some(1), Some(1), Some(1), Some(3)]);

@@ -67,7 +67,7 @@ impl Idle {
 
 impl Sender {
     /// The slot of a partition, made at its first arrival.
-    pub(super) fn slot_of(&mut self, arrival: Arrival) -> usize {
+    pub(super) fn slot_of(&mut self, arrival: &Arrival) -> usize {
         let entry = arrival.topic.partition(arrival.partition);
         if let Some(index) = entry.slot() {
             return index;

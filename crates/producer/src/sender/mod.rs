@@ -250,7 +250,7 @@ impl Sender {
         self.accumulator.ready.take(&mut arrivals);
         for arrival in arrivals.drain(..) {
             arrival.topic.note_used();
-            let index = self.slot_of(arrival);
+            let index = self.slot_of(&arrival);
             // Also keeps the topic in the metadata as one that is in use.
             let _ = cluster.add_topic(self.slots[index].topic.name(), now);
             if self.active.insert(index) {
