@@ -267,9 +267,14 @@ impl Fetcher {
         let retry_at = now + self.backoff.after(state.attempts);
         let error = match code {
             ErrorCode::OFFSET_OUT_OF_RANGE => {
-                if state.leader.is_some_and(|leader| leader.node != node) {
-                    // A follower may lag behind or ahead: the leader decides (KIP-392).
+                if state.leader.is_none_or(|leader| leader.node != node) {
+                    // Only the current leader decides. A follower may lag behind (KIP-392), and so
+                    // may a node that led before an election.
                     state.preferred_replica = None;
+                    if state.leader.is_none() {
+                        state.failed(retry_at);
+                        cluster.request_update();
+                    }
                     return Outcome::Nothing;
                 }
                 match self.shared.config.auto_offset_reset {

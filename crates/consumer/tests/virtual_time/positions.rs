@@ -692,6 +692,43 @@ fn a_closer_replica_is_read_from_and_the_leader_asked_when_it_does_not_know() {
     assert_eq!(resets(&world.broker), [-2], "no second reset");
 }
 
+#[test]
+fn a_node_that_led_before_an_election_resets_no_position() {
+    let mut broker = Broker::new(&[1, 2]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let mut world = World::new(
+        ConsumerConfig {
+            auto_offset_reset: OffsetReset::Latest,
+            ..config()
+        },
+        broker,
+    );
+    world.assign_all(1);
+    world.consumer.seek(&tp(0), 5, -1).expect("it is assigned");
+    world.run();
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 5);
+    let resets_before = resets(&world.broker).len();
+    // Its answer comes after the news that nobody leads.
+    world.hold_answers = true;
+    let log = world.broker.log("t", 0);
+    log.errors.push_back(ErrorCode::OFFSET_OUT_OF_RANGE);
+    world.run();
+    assert_eq!(world.answers.len(), 1, "the fetch is refused");
+    world.broker.log("t", 0).leader = -1;
+    world.cluster.request_update();
+    world.advance(Duration::from_secs(1));
+    assert_eq!(world.answers.len(), 2, "and the metadata refreshed");
+    world.answers.swap(0, 1);
+    world.hold_answers = false;
+    world.run();
+    world.broker.append("t", 0, 12, plain(10, 2));
+    world.broker.log("t", 0).leader = 2;
+    world.advance(Duration::from_secs(3));
+    assert_eq!(world.drain(100).expect("records").offsets(0), [10, 11]);
+    assert_eq!(resets(&world.broker).len(), resets_before);
+}
+
 /// Its leader goes on naming it until the cluster has noticed.
 #[test]
 fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back() {

@@ -177,21 +177,19 @@ pub fn block_until<T>(
         if let Some(found) = poll(parker.waker()) {
             return Ok(found);
         }
-        // What nobody woke it for is not looked at again.
-        let mut outcome = Wait::TimedOut;
-        while outcome != Wait::Notified {
-            outcome = parker.wait(Some(deadline.map_or(ask_at, |at| at.min(ask_at))));
-            let now = Instant::now();
-            if outcome == Wait::Interrupted || now >= ask_at {
-                if interrupted() {
-                    return Err(Blocked::Interrupted);
-                }
-                ask_at = now + ASK_EVERY;
+        let outcome = parker.wait(Some(deadline.map_or(ask_at, |at| at.min(ask_at))));
+        let now = Instant::now();
+        if outcome == Wait::Interrupted || now >= ask_at {
+            // A signal handler may wait in here too, on this very parker, and take the wake-up that
+            // was meant for this wait. So there is always another look after it.
+            if interrupted() {
+                return Err(Blocked::Interrupted);
             }
-            if outcome == Wait::TimedOut && deadline.is_some_and(|at| now >= at) {
-                // A last look: the deadline and the news may have come together.
-                return poll(parker.waker()).ok_or(Blocked::TimedOut);
-            }
+            ask_at = now + ASK_EVERY;
+        }
+        if outcome == Wait::TimedOut && deadline.is_some_and(|at| now >= at) {
+            // A last look: the deadline and the news may have come together.
+            return poll(parker.waker()).ok_or(Blocked::TimedOut);
         }
     }
 }
