@@ -9,6 +9,9 @@ use crate::coordinator::CoordinatorKind;
 use crate::faults::{Applied, FaultAction};
 use crate::transactions::Now;
 
+/// Longer names of groups are refused.
+const GROUP_ID_BYTES_MAX: usize = 1000;
+
 /// The whole broker, and the circumstances of one request. Time comes in here and from nowhere
 /// else.
 pub(crate) struct Context<'a> {
@@ -77,8 +80,12 @@ impl Context<'_> {
         node.is_some_and(|node| node.id == self.node)
     }
 
-    /// Refuses groups that another node coordinates.
+    /// Refuses groups that another node coordinates, and names that are too long to be compared
+    /// for each partition of a request.
     pub(crate) fn check_coordinator(&self, group: &str) -> Result<(), ErrorCode> {
+        if group.len() > GROUP_ID_BYTES_MAX && self.injected.is_none() {
+            return Err(ErrorCode::INVALID_GROUP_ID);
+        }
         self.check_coordinates(CoordinatorKind::Group, group)
     }
 

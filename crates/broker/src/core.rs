@@ -12,7 +12,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use thalweg_protocol::{ApiKey, Reader, frame};
+use thalweg_protocol::{ApiKey, Reader, Str, Uuid, frame};
 
 use crate::answer::{Outcome, ReplyTo};
 use crate::api;
@@ -32,6 +32,10 @@ use crate::{BrokerError, coordinator::MovedCoordinators};
 /// The first look for old records comes at the latest this long after the start, as in Kafka.
 const FIRST_RETENTION: Duration = Duration::from_secs(30);
 
+/// Only Produce carries records, and may be as large as `socket.request.max.bytes` says. What
+/// others say takes many times their bytes once it is decoded.
+const PLAIN_REQUEST_BYTES_MAX: usize = 16 << 20;
+
 /// The broker without sockets.
 pub struct Core {
     pub(crate) options: BrokerOptions,
@@ -49,6 +53,8 @@ pub struct Core {
     pub(crate) memory_bytes: u64,
     /// The beginning of its time.
     pub(crate) started: Instant,
+    /// Whether the present request has dropped what retention allows.
+    has_made_room: bool,
     next_retention: Instant,
     next_offsets_retention: Instant,
     timer: Timer,
@@ -100,6 +106,7 @@ impl Core {
             next_producer_id: 0,
             memory_bytes: 0,
             started: now,
+            has_made_room: false,
             next_retention: now + FIRST_RETENTION.min(interval),
             next_offsets_retention: now + offsets_interval,
             timer: Timer::default(),
@@ -114,12 +121,16 @@ impl Core {
         now: Instant,
         now_ms: i64,
     ) -> Outcome {
+        self.has_made_room = false;
         let frame_bytes = frame.len();
         let mut input = Reader::new(frame);
         let Ok(header) = frame::decode_request_header(&mut input) else {
             return Outcome::Close;
         };
         let key = ApiKey(header.request_api_key);
+        if key != ApiKey::PRODUCE && frame_bytes > PLAIN_REQUEST_BYTES_MAX {
+            return Outcome::Close;
+        }
         self.faults.count(key, connection.node);
         let call = api::Call {
             core: self,
@@ -151,6 +162,7 @@ impl Core {
 
     /// Does what is due. Call it at [`next_deadline`](Self::next_deadline).
     pub fn tick(&mut self, now: Instant, now_ms: i64) {
+        self.has_made_room = false;
         self.tick_transactions(Now {
             instant: now,
             ms: now_ms,
@@ -208,12 +220,14 @@ impl Core {
         self.memory_bytes -= freed;
     }
 
-    /// Whether `more` bytes may be kept; makes room first by what retention allows.
+    /// Whether `more` bytes may be kept; makes room first by what retention allows, once for each
+    /// request: it is a walk over all partitions.
     pub(crate) fn has_room(&mut self, more: usize, now_ms: i64) -> bool {
         let Some(max) = self.options.memory_bytes_max else {
             return true;
         };
-        if self.memory_bytes + more as u64 > max {
+        let is_full = self.memory_bytes + more as u64 > max;
+        if is_full && !std::mem::replace(&mut self.has_made_room, true) {
             self.retain(now_ms);
         }
         self.memory_bytes + more as u64 <= max
@@ -252,12 +266,17 @@ impl Core {
     }
 
     /// Deletes a topic with all that is kept of it.
-    pub(crate) fn delete_topic(&mut self, id: thalweg_protocol::Uuid) -> bool {
-        let Some(topic) = self.topology.delete_topic(id) else {
-            return false;
-        };
+    pub(crate) fn delete_topic(&mut self, id: Uuid) -> bool {
+        let gone = self.drop_topic(id).into_iter().collect();
+        self.offsets.forget_topics(&gone);
+        !gone.is_empty()
+    }
+
+    /// Deletes a topic; its committed offsets are left for
+    /// [`forget_topics`](crate::offsets::CommittedOffsets::forget_topics).
+    pub(crate) fn drop_topic(&mut self, id: Uuid) -> Option<Str> {
+        let topic = self.topology.delete_topic(id)?;
         self.memory_bytes -= topic.size_bytes();
-        self.offsets.forget_topic(&topic.name);
-        true
+        Some(topic.name)
     }
 }

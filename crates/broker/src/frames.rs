@@ -10,6 +10,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 const SHARED_FRAME_BYTES: usize = 2048;
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 const LENGTH_BYTES: usize = 4;
+/// What a large frame gets before its bytes are there: then as much again as came so far. A length
+/// that promises more than comes costs nothing.
+const LARGE_FRAME_FIRST_BYTES: usize = 64 * 1024;
 
 /// A length that no request has: HTTP, TLS, or an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,8 +37,11 @@ impl FrameCutter {
     /// Where to put the bytes that come next.
     pub(crate) fn room(&mut self) -> Limit<&mut BytesMut> {
         if let Some((frame, length)) = &mut self.large {
-            let missing = *length - frame.len();
-            return frame.limit(missing);
+            if frame.len() == frame.capacity() {
+                grow(frame, *length);
+            }
+            let room = frame.capacity().min(*length) - frame.len();
+            return frame.limit(room);
         }
         self.buffer.reserve(READ_BUFFER_BYTES);
         (&mut self.buffer).limit(READ_BUFFER_BYTES)
@@ -51,8 +57,8 @@ impl FrameCutter {
                 return Ok(self.take_small(length));
             }
             let present = self.buffer.len().min(LENGTH_BYTES + length);
-            // Memory that is promised but never written costs nothing.
-            let mut frame = BytesMut::with_capacity(length);
+            let first = LARGE_FRAME_FIRST_BYTES.max(present);
+            let mut frame = BytesMut::with_capacity(length.min(first));
             frame.extend_from_slice(&self.buffer.split_to(present)[LENGTH_BYTES..]);
             self.large = Some((frame, length));
         }
@@ -78,6 +84,13 @@ impl FrameCutter {
         let mut frame = self.buffer.split_to(LENGTH_BYTES + length);
         Some(frame.split_off(LENGTH_BYTES).freeze())
     }
+}
+
+/// Moves a part of a frame to memory of twice its size, in the end of exactly the frame's.
+fn grow(frame: &mut BytesMut, length: usize) {
+    let mut larger = BytesMut::with_capacity(length.min(frame.len() * 2));
+    larger.extend_from_slice(frame);
+    *frame = larger;
 }
 
 #[cfg(test)]
@@ -122,6 +135,24 @@ mod tests {
                         .all(|(index, byte)| *byte == (index % 253) as u8)
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_length_alone_takes_no_memory() {
+        let length: i32 = 100 << 20;
+        let mut cutter = FrameCutter::new(length as usize);
+        cutter.room().put_slice(&length.to_be_bytes());
+        let mut received = 0;
+        while received < 10 << 20 {
+            assert_eq!(cutter.take(), Ok(None));
+            let mut room = cutter.room();
+            let count = room.remaining_mut();
+            room.put_bytes(7, count);
+            received += count;
+            let (frame, _) = cutter.large.as_ref().unwrap();
+            let allowed = received * 2 + LARGE_FRAME_FIRST_BYTES;
+            assert!(frame.capacity() <= allowed, "{}", frame.capacity());
         }
     }
 

@@ -8,11 +8,14 @@
 //! TxnOffsetCommit --pend--> pending --end_transaction----> groups, if it commits
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::pending_offsets::{PendingOffsets, Place};
+
+/// More groups than this have no committed offsets at a time.
+const GROUPS_MAX: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommittedOffset {
@@ -30,12 +33,13 @@ pub(crate) struct CommittedOffset {
 type Written = u64;
 
 #[derive(Debug)]
-struct Committed {
+pub(crate) struct Committed {
     written: Written,
-    committed: CommittedOffset,
+    pub(crate) committed: CommittedOffset,
 }
 
-type GroupOffsets = BTreeMap<Str, BTreeMap<i32, Committed>>;
+pub(crate) type PartitionOffsets = BTreeMap<i32, Committed>;
+type GroupOffsets = BTreeMap<Str, PartitionOffsets>;
 
 #[derive(Debug, Default)]
 pub(crate) struct CommittedOffsets {
@@ -52,9 +56,18 @@ impl CommittedOffsets {
         topic: &Str,
         partition: i32,
         committed: CommittedOffset,
-    ) {
+    ) -> Result<(), ErrorCode> {
+        self.check_room(group)?;
         self.written += 1;
         self.put(group, topic, partition, self.written, committed);
+        Ok(())
+    }
+
+    fn check_room(&self, group: &Str) -> Result<(), ErrorCode> {
+        if self.groups.len() < GROUPS_MAX || self.groups.contains_key(group) {
+            return Ok(());
+        }
+        Err(ErrorCode::POLICY_VIOLATION)
     }
 
     fn put(
@@ -86,34 +99,31 @@ impl CommittedOffsets {
         }
     }
 
-    /// Keeps an offset until its producer's transaction ends.
+    /// Keeps an offset until its producer's transaction ends; `home` is the partition of
+    /// `__consumer_offsets` that the group belongs to.
     pub(crate) fn pend(
         &mut self,
-        producer_id: i64,
+        (producer_id, home): (i64, i32),
         place: Place,
         committed: CommittedOffset,
     ) -> Result<(), ErrorCode> {
         let group = place.group.clone();
+        self.check_room(&group)?;
         self.written += 1;
         self.pending
-            .put(producer_id, place, (self.written, committed))?;
+            .put((producer_id, home), place, (self.written, committed))?;
         self.groups.entry(group).or_default();
         Ok(())
     }
 
     /// Whether a transaction that is open may change the offset.
-    pub(crate) fn is_pending(&self, group: &str, topic: &str, partition: i32) -> bool {
-        self.pending.contains(group, topic, partition)
+    pub(crate) fn is_pending(&self, place: &Place) -> bool {
+        self.pending.contains(place)
     }
 
-    /// The producer's transaction ends for the groups that `concerns`.
-    pub(crate) fn end_transaction(
-        &mut self,
-        producer_id: i64,
-        commit: bool,
-        concerns: impl Fn(&str) -> bool,
-    ) {
-        for (place, (written, committed)) in self.pending.take(producer_id, concerns) {
+    /// The producer's transaction ends for the groups of this home.
+    pub(crate) fn end_transaction(&mut self, producer_id: i64, commit: bool, home: i32) {
+        for (place, (written, committed)) in self.pending.take(producer_id, home) {
             if commit {
                 let (topic, partition) = (&place.topic, place.partition);
                 self.put(&place.group, topic, partition, written, committed);
@@ -122,16 +132,16 @@ impl CommittedOffsets {
         }
     }
 
-    fn drop_if_empty(&mut self, group: &str) {
+    fn drop_if_empty(&mut self, group: &Str) {
         let is_empty = self.groups.get(group).is_some_and(BTreeMap::is_empty);
         if is_empty && !self.pending.has_group(group) {
             self.groups.remove(group);
         }
     }
 
-    pub(crate) fn get(&self, group: &str, topic: &str, partition: i32) -> Option<&CommittedOffset> {
-        let found = self.groups.get(group)?.get(topic)?.get(&partition)?;
-        Some(&found.committed)
+    /// What a group committed for a topic, by partition.
+    pub(crate) fn of_topic(&self, group: &Str, topic: &Str) -> Option<&PartitionOffsets> {
+        self.groups.get(group)?.get(topic)
     }
 
     pub(crate) fn has_group(&self, group: &str) -> bool {
@@ -151,23 +161,23 @@ impl CommittedOffsets {
         self.groups.keys()
     }
 
-    pub(crate) fn delete_group(&mut self, group: &str) -> bool {
-        self.pending.forget(|place| place.group.as_str() == group);
+    pub(crate) fn delete_group(&mut self, group: &Str) -> bool {
+        self.pending.forget_group(group);
         self.groups.remove(group).is_some()
     }
 
-    pub(crate) fn delete(&mut self, group: &str, topic: &str, partition: i32) {
-        self.pending.forget(|place| {
-            place.partition == partition && &*place.topic == topic && &*place.group == group
-        });
-        let Some(topics) = self.groups.get_mut(group) else {
+    pub(crate) fn delete(&mut self, place: &Place) {
+        self.pending.forget(place);
+        let Some(topics) = self.groups.get_mut(&place.group) else {
             return;
         };
-        if let Some(partitions) = topics.get_mut(topic) {
-            partitions.remove(&partition);
+        if let Some(partitions) = topics.get_mut(&place.topic) {
+            partitions.remove(&place.partition);
+            if partitions.is_empty() {
+                topics.remove(&place.topic);
+            }
         }
-        topics.retain(|_, partitions| !partitions.is_empty());
-        self.drop_if_empty(group);
+        self.drop_if_empty(&place.group);
     }
 
     /// Forgets offsets of a group that no transaction is about to change.
@@ -178,17 +188,26 @@ impl CommittedOffsets {
         };
         for (topic, partitions) in topics.iter_mut() {
             partitions.retain(|partition, offset| {
-                !is_over(topic, &offset.committed) || pending.contains(group, topic, *partition)
+                let place = || Place {
+                    group: group.clone(),
+                    topic: topic.clone(),
+                    partition: *partition,
+                };
+                !is_over(topic, &offset.committed) || pending.contains(&place())
             });
         }
         topics.retain(|_, partitions| !partitions.is_empty());
         self.drop_if_empty(group);
     }
 
-    pub(crate) fn forget_topic(&mut self, topic: &str) {
-        self.pending.forget(|place| place.topic.as_str() == topic);
+    /// All at once: it is a walk over all groups.
+    pub(crate) fn forget_topics(&mut self, gone: &BTreeSet<Str>) {
+        if gone.is_empty() {
+            return;
+        }
+        self.pending.forget_topics(gone);
         for topics in self.groups.values_mut() {
-            topics.remove(topic);
+            topics.retain(|topic, _| !gone.contains(topic));
         }
         let pending = &self.pending;
         self.groups

@@ -22,7 +22,8 @@ impl Core {
         for group in groups {
             self.expire_offsets(&group, now_ms);
         }
-        let is_left = |group: &Str| self.offsets.has_group(group) || self.is_joined(group);
+        let joined = self.joined_groups();
+        let is_left = |group: &Str| self.offsets.has_group(group) || joined.contains(group);
         let views = self.groups.table.iter();
         let gone = views.filter(|(group, view)| view.is_empty() && !is_left(group));
         let gone: Vec<Str> = gone.map(|(group, _)| group.clone()).collect();

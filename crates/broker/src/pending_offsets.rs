@@ -2,7 +2,7 @@
 //!
 //! A second transaction may write the same offset while the first is open: each has its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::{ErrorCode, Str};
 
@@ -22,75 +22,111 @@ pub(crate) struct Place {
 /// An offset, and when it was written among all others.
 type Pending = (u64, CommittedOffset);
 
+#[derive(Debug)]
+struct Entry {
+    /// The partition of `__consumer_offsets` that the group belongs to.
+    home: i32,
+    pending: Pending,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct PendingOffsets {
-    by_place: BTreeMap<Place, BTreeMap<i64, Pending>>,
+    by_place: BTreeMap<Place, BTreeMap<i64, Entry>>,
+    /// By producer id and home: a marker ends a transaction without a walk over all others.
+    by_producer: BTreeMap<(i64, i32), BTreeSet<Place>>,
     count: usize,
 }
 
 impl PendingOffsets {
     pub(crate) fn put(
         &mut self,
-        producer_id: i64,
+        (producer_id, home): (i64, i32),
         place: Place,
         pending: Pending,
     ) -> Result<(), ErrorCode> {
         if self.count >= OFFSETS_MAX {
             return Err(ErrorCode::POLICY_VIOLATION);
         }
+        let places = self.by_producer.entry((producer_id, home)).or_default();
+        places.insert(place.clone());
         let producers = self.by_place.entry(place).or_default();
-        if producers.insert(producer_id, pending).is_none() {
+        let entry = Entry { home, pending };
+        if producers.insert(producer_id, entry).is_none() {
             self.count += 1;
         }
         Ok(())
     }
 
-    pub(crate) fn contains(&self, group: &str, topic: &str, partition: i32) -> bool {
-        let place = Place {
-            group: group.into(),
-            topic: topic.into(),
-            partition,
-        };
-        self.by_place.contains_key(&place)
+    pub(crate) fn contains(&self, place: &Place) -> bool {
+        self.by_place.contains_key(place)
     }
 
-    pub(crate) fn has_group(&self, group: &str) -> bool {
+    pub(crate) fn has_group(&self, group: &Str) -> bool {
+        self.of_group(group).next().is_some()
+    }
+
+    fn of_group(&self, group: &Str) -> impl Iterator<Item = &Place> {
         let first = Place {
-            group: group.into(),
+            group: group.clone(),
             topic: Str::default(),
             partition: i32::MIN,
         };
-        let next = self.by_place.range(first..).next();
-        next.is_some_and(|(place, _)| place.group.as_str() == group)
+        let places = self.by_place.range(first..).map(|(place, _)| place);
+        places.take_while(move |place| place.group == *group)
     }
 
-    /// Takes out what the producer wrote for the groups that `concerns`.
-    pub(crate) fn take(
-        &mut self,
-        producer_id: i64,
-        concerns: impl Fn(&str) -> bool,
-    ) -> Vec<(Place, Pending)> {
+    /// Takes out what the producer wrote for the groups of this home.
+    pub(crate) fn take(&mut self, producer_id: i64, home: i32) -> Vec<(Place, Pending)> {
+        let places = self.by_producer.remove(&(producer_id, home));
         let mut taken = Vec::new();
-        self.by_place.retain(|place, producers| {
-            if concerns(&place.group)
-                && let Some(pending) = producers.remove(&producer_id)
-            {
-                taken.push((place.clone(), pending));
+        for place in places.unwrap_or_default() {
+            let Some(producers) = self.by_place.get_mut(&place) else {
+                continue;
+            };
+            let entry = producers.remove(&producer_id);
+            if producers.is_empty() {
+                self.by_place.remove(&place);
             }
-            !producers.is_empty()
-        });
+            if let Some(entry) = entry {
+                taken.push((place, entry.pending));
+            }
+        }
         self.count -= taken.len();
         taken
     }
 
-    pub(crate) fn forget(&mut self, is_meant: impl Fn(&Place) -> bool) {
-        self.by_place.retain(|place, producers| {
-            let goes = is_meant(place);
-            if goes {
-                self.count -= producers.len();
+    pub(crate) fn forget_group(&mut self, group: &Str) {
+        let places: Vec<Place> = self.of_group(group).cloned().collect();
+        for place in places {
+            self.forget(&place);
+        }
+    }
+
+    pub(crate) fn forget_topics(&mut self, topics: &BTreeSet<Str>) {
+        let places = self.by_place.keys();
+        let places: Vec<Place> = places
+            .filter(|place| topics.contains(&place.topic))
+            .cloned()
+            .collect();
+        for place in places {
+            self.forget(&place);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, place: &Place) {
+        let Some(producers) = self.by_place.remove(place) else {
+            return;
+        };
+        self.count -= producers.len();
+        for (producer_id, entry) in producers {
+            let key = (producer_id, entry.home);
+            if let Some(places) = self.by_producer.get_mut(&key) {
+                places.remove(place);
+                if places.is_empty() {
+                    self.by_producer.remove(&key);
+                }
             }
-            !goes
-        });
+        }
     }
 }
 
@@ -98,16 +134,22 @@ impl PendingOffsets {
 mod tests {
     use super::*;
 
+    const HOME: i32 = 3;
+
+    fn place(partition: i32) -> Place {
+        Place {
+            group: "g".into(),
+            topic: "t".into(),
+            partition,
+        }
+    }
+
     fn pend(
         pending: &mut PendingOffsets,
         producer_id: i64,
         partition: i32,
     ) -> Result<(), ErrorCode> {
-        let place = Place {
-            group: "g".into(),
-            topic: "t".into(),
-            partition,
-        };
+        let place = place(partition);
         let committed = CommittedOffset {
             offset: 1,
             leader_epoch: -1,
@@ -115,7 +157,7 @@ mod tests {
             committed_ms: 0,
             expires_ms: None,
         };
-        pending.put(producer_id, place, (0, committed))
+        pending.put((producer_id, HOME), place, (0, committed))
     }
 
     #[test]
@@ -126,14 +168,24 @@ mod tests {
         }
         let refused = pend(&mut pending, 8, 0);
         assert_eq!(refused, Err(ErrorCode::POLICY_VIOLATION));
-        assert_eq!(pending.take(7, |_| false).len(), 0);
-        assert_eq!(pending.take(7, |group| group == "g").len(), OFFSETS_MAX);
-        assert_eq!((pending.count, pending.has_group("g")), (0, false));
+        assert_eq!(pending.take(7, HOME + 1).len(), 0);
+        assert_eq!(pending.take(7, HOME).len(), OFFSETS_MAX);
+        assert_eq!((pending.count, pending.has_group(&"g".into())), (0, false));
         pend(&mut pending, 7, 1).unwrap();
         pend(&mut pending, 8, 1).unwrap();
         pend(&mut pending, 8, 1).unwrap();
         assert_eq!(pending.count, 2);
-        pending.forget(|place| place.partition == 1);
+        pending.forget(&place(1));
         assert_eq!(pending.count, 0);
+        assert!(pending.by_producer.is_empty());
+        for forget in [
+            (|pending| pending.forget_group(&"g".into())) as fn(&mut PendingOffsets),
+            |pending| pending.forget_topics(&BTreeSet::from(["t".into()])),
+        ] {
+            pend(&mut pending, 7, 1).unwrap();
+            pend(&mut pending, 8, 2).unwrap();
+            forget(&mut pending);
+            assert_eq!((pending.count, pending.by_producer.len()), (0, 0));
+        }
     }
 }

@@ -37,6 +37,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// After a failed accept (no file descriptors left): no busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections of one node at a time; one more is closed at once. Each may hold a request and an
+/// answer.
+const CONNECTIONS_MAX: usize = 10_000;
+
 pub(crate) type SharedCore = Arc<Mutex<Core>>;
 
 /// The core is never left half changed by a panic in a handler that matters to others: whoever
@@ -254,6 +258,7 @@ async fn serve_node(
             _ = &mut stopped => break,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
+                Ok(_) if connections.len() >= CONNECTIONS_MAX => {}
                 Ok((stream, peer)) => {
                     let connection = Connection { node, client_host: format!("/{}", peer.ip()) };
                     connections.spawn(serve_connection(

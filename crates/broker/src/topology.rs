@@ -34,6 +34,8 @@ pub(crate) struct Topology {
     nodes: Vec<Node>,
     topics: BTreeMap<Uuid, Topic>,
     ids: BTreeMap<Str, Uuid>,
+    /// Names of topics by what metrics make of them.
+    metric_names: BTreeMap<String, Str>,
     pub(crate) partitions_count: usize,
     /// Counts topics and partitions that came, and topics that went.
     pub(crate) changes: u64,
@@ -57,6 +59,7 @@ impl Topology {
             nodes,
             topics: BTreeMap::new(),
             ids: BTreeMap::new(),
+            metric_names: BTreeMap::new(),
             partitions_count: 0,
             changes: 0,
             next_node: 0,
@@ -148,6 +151,8 @@ impl Topology {
             .collect();
         let name = Str::from(wish.name);
         self.ids.insert(name.clone(), id);
+        self.metric_names
+            .insert(topic::metric_name(&name), name.clone());
         self.topics.insert(
             id,
             Topic {
@@ -168,13 +173,7 @@ impl Topology {
             let why = format!("Topic '{name}' already exists.");
             return Err(ApiError::new(ErrorCode::TOPIC_ALREADY_EXISTS, why));
         }
-        // Only a name with such a character can collide, and the walk costs.
-        let clash = name.contains(['.', '_']).then(|| {
-            self.ids
-                .keys()
-                .find(|other| topic::names_collide(name, other))
-        });
-        if let Some(Some(other)) = clash {
+        if let Some(other) = self.metric_names.get(&topic::metric_name(name)) {
             let why = format!(
                 "Topic '{name}' collides with existing topic: {}",
                 other.as_str()
@@ -253,6 +252,7 @@ impl Topology {
     pub(crate) fn delete_topic(&mut self, id: Uuid) -> Option<Topic> {
         let mut topic = self.topics.remove(&id)?;
         self.ids.remove(&topic.name);
+        self.metric_names.remove(&topic::metric_name(&topic.name));
         self.partitions_count -= topic.partitions.len();
         self.changes += 1;
         for partition in &mut topic.partitions {

@@ -8,6 +8,10 @@ use crate::partition::Partition;
 use crate::storage::{Aborted, LogSlice, ReadLimit, epochs};
 use crate::topology::Topology;
 
+/// An aborted transaction in an answer: each partition has its own list, which takes of the bytes
+/// of the answer, too.
+const ABORTED_BYTES: usize = 16;
+
 /// What one partition answers.
 #[derive(Debug)]
 pub(crate) struct PartitionRead<'a> {
@@ -125,9 +129,7 @@ impl<'a> ReadPass<'a> {
             end_offset,
         };
         let records = log.read(target.fetch_offset, limit);
-        self.bytes_left = self.bytes_left.saturating_sub(records.bytes);
-        self.is_first &= records.count == 0;
-        let aborted = match records.iter().last() {
+        let aborted: Vec<Aborted> = match records.iter().last() {
             Some(last) if self.read_committed => partition
                 .producers
                 .aborted_between(target.fetch_offset, last.last_offset() + 1)
@@ -135,6 +137,16 @@ impl<'a> ReadPass<'a> {
                 .collect(),
             _ => Vec::new(),
         };
+        let bytes = records.bytes + aborted.len() * ABORTED_BYTES;
+        if bytes > self.bytes_left && !self.is_first {
+            // They come with the next Fetch, as the first of it.
+            return PartitionRead {
+                records: Some(log.read(target.fetch_offset, ReadLimit::NOTHING)),
+                ..read
+            };
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.is_first &= records.count == 0;
         PartitionRead {
             records: Some(records),
             aborted,

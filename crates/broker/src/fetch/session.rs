@@ -24,6 +24,10 @@ pub(crate) const FINAL_EPOCH: i32 = -1;
 /// A session that was idle for so long may give its slot to another (Kafka's constant).
 const EVICT_AFTER: Duration = Duration::from_secs(120);
 
+/// Partitions that all sessions remember together. A client whose session has no room names all of
+/// its partitions in each Fetch.
+const PARTITIONS_MAX: usize = 1_000_000;
+
 #[derive(Debug)]
 struct Cached {
     target: Target,
@@ -139,6 +143,9 @@ impl Session {
 pub(crate) struct SessionCache {
     sessions: BTreeMap<(i32, i32), Session>,
     slots_max: usize,
+    /// Of all sessions.
+    partitions: usize,
+    partitions_max: usize,
 }
 
 impl SessionCache {
@@ -146,6 +153,8 @@ impl SessionCache {
         Self {
             sessions: BTreeMap::new(),
             slots_max,
+            partitions: 0,
+            partitions_max: PARTITIONS_MAX,
         }
     }
 
@@ -158,15 +167,16 @@ impl SessionCache {
         random: &mut Random,
         now: Instant,
     ) -> i32 {
-        if !self.make_room(node, now) {
+        if !self.make_room(node, now) || !self.has_room_for(targets.len()) {
             return NO_SESSION;
         }
         let mut id = random.positive_i32();
         while self.sessions.contains_key(&(node, id)) {
             id = random.positive_i32();
         }
-        self.sessions
-            .insert((node, id), Session::new(targets, uses_ids, now));
+        let session = Session::new(targets, uses_ids, now);
+        self.partitions += session.cached.len();
+        self.sessions.insert((node, id), session);
         id
     }
 
@@ -179,7 +189,19 @@ impl SessionCache {
         let evicted = oldest
             .filter(|(_, session)| now.saturating_duration_since(session.last_used) >= EVICT_AFTER)
             .map(|(key, _)| *key);
-        evicted.is_some_and(|key| self.sessions.remove(&key).is_some())
+        evicted.is_some_and(|key| self.remove(key))
+    }
+
+    fn has_room_for(&self, partitions: usize) -> bool {
+        self.partitions + partitions <= self.partitions_max
+    }
+
+    fn remove(&mut self, key: (i32, i32)) -> bool {
+        let Some(session) = self.sessions.remove(&key) else {
+            return false;
+        };
+        self.partitions -= session.cached.len();
+        true
     }
 
     /// Brings a session up to date with an incremental request.
@@ -191,16 +213,20 @@ impl SessionCache {
         uses_ids: bool,
         now: Instant,
     ) -> Result<&Session, ErrorCode> {
-        let session = self
-            .sessions
-            .get_mut(&(node, id))
-            .ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
+        let has_room = self.has_room_for(changes.0.len());
+        let unknown = ErrorCode::FETCH_SESSION_ID_NOT_FOUND;
+        let session = self.get(node, id).ok_or(unknown)?;
         if session.next_epoch != epoch {
             return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
         }
         if session.uses_ids != uses_ids {
             return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
         }
+        if !has_room {
+            self.close(node, id);
+        }
+        let session = self.sessions.get_mut(&(node, id)).ok_or(unknown)?;
+        let before = session.cached.len();
         // The epoch after the greatest is 1: 0 stands for a new session.
         session.next_epoch = epoch.checked_add(1).unwrap_or(1);
         session.last_used = now;
@@ -211,6 +237,7 @@ impl SessionCache {
         for key in &forgotten {
             session.forget(key);
         }
+        self.partitions = self.partitions - before + session.cached.len();
         Ok(session)
     }
 
@@ -223,12 +250,14 @@ impl SessionCache {
     }
 
     pub(crate) fn close(&mut self, node: i32, id: i32) {
-        self.sessions.remove(&(node, id));
+        self.remove((node, id));
     }
 
     /// A node that stops loses its sessions, as a process does.
     pub(crate) fn drop_node(&mut self, node: i32) {
         self.sessions.retain(|key, _| key.0 != node);
+        let left = self.sessions.values();
+        self.partitions = left.map(|session| session.cached.len()).sum();
     }
 }
 
@@ -290,6 +319,30 @@ mod tests {
         assert!(open(1, now) && open(1, now) && open(2, now));
         assert!(!open(1, now + Duration::from_secs(119)));
         assert!(open(1, now + Duration::from_secs(120)));
+    }
+
+    #[test]
+    fn sessions_remember_so_many_partitions_together() {
+        let (mut cache, mut random, now) = (SessionCache::new(9), Random::new(3), Instant::now());
+        cache.partitions_max = 5;
+        let targets = |count| (0..count).map(target).collect::<Vec<_>>();
+        let first = cache.open(1, targets(3), true, &mut random, now);
+        assert_ne!(first, NO_SESSION);
+        assert_eq!(
+            cache.open(1, targets(3), true, &mut random, now),
+            NO_SESSION
+        );
+        let second = cache.open(1, targets(2), true, &mut random, now);
+        assert_ne!(second, NO_SESSION);
+        let changes = (vec![target(7)], vec![]);
+        let refused = cache.advance((1, second), 1, changes, true, now);
+        assert_eq!(refused.err(), Some(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+        assert_eq!((cache.partitions, cache.sessions.len()), (3, 1));
+        let changes = (vec![target(7)], vec![target(0).0, target(1).0]);
+        cache.advance((1, first), 1, changes, true, now).unwrap();
+        assert_eq!(cache.partitions, 2);
+        cache.drop_node(1);
+        assert_eq!(cache.partitions, 0);
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! What a Fetch asks of one partition.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest};
 use thalweg_protocol::{Str, Uuid};
 
-use crate::topic::Topic;
+use crate::topic::{NAME_LEN_MAX, Topic};
 use crate::topology::Topology;
 
 /// Topics go by name up to version 12, by id from 13 on.
@@ -52,16 +55,38 @@ pub(crate) fn uses_ids(version: i16) -> bool {
     version >= 13
 }
 
-/// The targets that a request names, in its order.
+/// The targets that a request names, in its order. Of a partition that comes several times the
+/// last counts, as in Kafka's map.
 pub(crate) fn targets(request: &FetchRequest, version: i16) -> Vec<(TargetKey, Target)> {
-    let mut targets = Vec::new();
+    let mut targets: Vec<(TargetKey, Target)> = Vec::new();
+    let mut places = BTreeMap::new();
     for topic in &request.topics {
         let key = TopicKey::new(&topic.topic, topic.topic_id, version);
         for partition in &topic.partitions {
-            targets.push(((key.clone(), partition.partition), Target::new(partition)));
+            let key = (key.clone(), partition.partition);
+            let target = Target::new(partition);
+            match places.entry(key.clone()) {
+                Entry::Occupied(place) => {
+                    let place: &usize = place.get();
+                    targets[*place].1 = target;
+                }
+                Entry::Vacant(place) => {
+                    place.insert(targets.len());
+                    targets.push((key, target));
+                }
+            }
         }
     }
     targets
+}
+
+/// Whether a request has a name that is too long for a topic's: it would be compared again and
+/// again.
+pub(crate) fn has_long_names(request: &FetchRequest) -> bool {
+    let topics = request.topics.iter().map(|topic| &topic.topic);
+    let forgotten = request.forgotten_topics_data.iter();
+    let mut names = topics.chain(forgotten.map(|topic| &topic.topic));
+    names.any(|name| name.as_bytes().len() > NAME_LEN_MAX)
 }
 
 /// The targets that a session is to forget.

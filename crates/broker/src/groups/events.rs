@@ -6,7 +6,7 @@
 //! A request is not taken out of the queue when its connection closes: a member that leaves need
 //! not wait for the answer. Only the answer is dropped then.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -66,6 +66,12 @@ pub struct GroupRequest {
     pub draft: Option<Bytes>,
 }
 
+impl GroupRequest {
+    fn queued_bytes(&self) -> usize {
+        self.body.len() + self.draft.as_ref().map_or(0, Bytes::len)
+    }
+}
+
 /// What the broker keeps of a request until it is answered.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -111,7 +117,7 @@ impl GroupEvents {
     pub(crate) fn push(&mut self, event: GroupEvent) {
         if let GroupEventKind::Request(request) = &event.kind {
             self.queued_requests += 1;
-            self.queued_bytes += request.body.len();
+            self.queued_bytes += request.queued_bytes();
         }
         self.queue.push_back(event);
         self.wake();
@@ -146,7 +152,7 @@ impl GroupEvents {
         for event in &taken {
             if let GroupEventKind::Request(request) = &event.kind {
                 self.queued_requests -= 1;
-                self.queued_bytes -= request.body.len();
+                self.queued_bytes -= request.queued_bytes();
             }
         }
         taken
@@ -167,11 +173,12 @@ impl GroupEvents {
         all.map(|(ticket, waiting)| (*ticket, waiting))
     }
 
-    /// Whether a request that may make a member is under way.
-    pub(crate) fn may_join(&self, group: &str) -> bool {
+    /// The groups for which a request that may make a member is under way.
+    pub(crate) fn joined(&self) -> BTreeSet<Str> {
         let joins = [ApiKey::JOIN_GROUP, ApiKey::CONSUMER_GROUP_HEARTBEAT];
-        let mut waiting = self.all_waiting();
-        waiting.any(|(_, w)| joins.contains(&w.key) && w.groups.iter().any(|id| &**id == group))
+        let waiting = self.all_waiting().map(|(_, waiting)| waiting);
+        let joining = waiting.filter(|waiting| joins.contains(&waiting.key));
+        joining.flat_map(|w| w.groups.iter().cloned()).collect()
     }
 
     /// Gives an answer to whom it is for; whose session it held.

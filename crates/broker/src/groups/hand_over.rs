@@ -84,7 +84,8 @@ impl Core {
         now: std::time::Instant,
     ) -> Result<GroupTicket, R::Response> {
         let body = hand_over.body.unwrap_or(origin.body);
-        if !self.groups.events.has_room_for(body.len()) {
+        let draft_bytes = hand_over.draft.as_ref().map_or(0, Bytes::len);
+        if !self.groups.events.has_room_for(body.len() + draft_bytes) {
             let code = ErrorCode::COORDINATOR_NOT_AVAILABLE;
             return Err(R::refusal(&hand_over.groups, code));
         }

@@ -18,6 +18,7 @@ pub(crate) mod sessions;
 mod table;
 mod view;
 
+use std::collections::BTreeSet;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -273,12 +274,18 @@ impl Core {
         }
     }
 
-    /// Deletes a group without members, with its offsets.
-    pub(crate) fn delete_group(&mut self, group: &Str, now: Instant) -> Result<(), ErrorCode> {
+    /// Deletes a group without members, with its offsets. `joined`: see
+    /// [`joined_groups`](Self::joined_groups).
+    pub(crate) fn delete_group(
+        &mut self,
+        group: &Str,
+        joined: &BTreeSet<Str>,
+        now: Instant,
+    ) -> Result<(), ErrorCode> {
         if let Some(view) = self.groups.table.get(group) {
             view.check_delete()?;
         }
-        if self.groups.events.may_join(group) {
+        if joined.contains(group) {
             return Err(ErrorCode::NON_EMPTY_GROUP);
         }
         let had_members = self.drop_group(group, now);
@@ -301,8 +308,8 @@ impl Core {
         is_known
     }
 
-    /// Whether a group that seems empty is about to have members.
-    pub(crate) fn is_joined(&self, group: &str) -> bool {
-        self.groups.events.may_join(group)
+    /// Groups that may seem empty but are about to have members.
+    pub(crate) fn joined_groups(&self) -> BTreeSet<Str> {
+        self.groups.events.joined()
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The rules are those of `ClassicGroup` and `ConsumerGroup` in Kafka 4.3.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::{ErrorCode, Str};
 
@@ -52,7 +52,7 @@ pub struct GroupView {
     /// The generation, or the group epoch.
     pub epoch: i32,
     /// What the members subscribe to.
-    pub topics: Vec<Str>,
+    pub topics: BTreeSet<Str>,
     pub members: BTreeMap<Str, MemberView>,
 }
 
@@ -117,7 +117,7 @@ impl GroupView {
     }
 
     pub(crate) fn is_subscribed(&self, topic: &str) -> bool {
-        self.consumes() && self.topics.iter().any(|name| &**name == topic)
+        self.consumes() && self.topics.contains(topic)
     }
 
     /// The member that the request names.

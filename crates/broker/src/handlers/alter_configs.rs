@@ -2,7 +2,7 @@
 //!
 //! The older form: what is not named goes back to its default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::messages::alter_configs::{
     AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse,
@@ -10,7 +10,8 @@ use thalweg_protocol::messages::alter_configs::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::describe_configs::{self, topics_among};
-use super::incremental_alter_configs::{find_topic, set_topic_options};
+use super::incremental_alter_configs::{check_options, find_topic, set_topic_options};
+use super::repeats;
 use crate::Core;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -27,15 +28,27 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: AlterConfigsRequest,
 ) -> AlterConfigsResponse {
-    let responses = request.resources.into_iter().map(|resource| {
-        let altered = alter(context, &resource, request.validate_only);
+    let key =
+        |resource: &AlterConfigsResource| (resource.resource_type, resource.resource_name.clone());
+    let repeated = repeats::repeated(request.resources.iter().map(key));
+    let mut refused = BTreeSet::new();
+    let responses = request.resources.into_iter().filter_map(|resource| {
+        let is_repeated = repeated.contains(&key(&resource));
+        // What comes twice is refused once.
+        if is_repeated && !refused.insert(key(&resource)) {
+            return None;
+        }
+        let altered = match is_repeated {
+            true => Err(repeats::duplicate_resource()),
+            false => alter(context, &resource, request.validate_only),
+        };
         let (error_code, error_message) = ApiError::fields(altered.err());
-        AlterConfigsResourceResponse {
+        Some(AlterConfigsResourceResponse {
             error_code,
             error_message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
-        }
+        })
     });
     AlterConfigsResponse {
         responses: responses.collect(),
@@ -49,6 +62,7 @@ fn alter(
     validate_only: bool,
 ) -> Result<(), ApiError> {
     find_topic(context, resource.resource_type, &resource.resource_name)?;
+    check_options(resource.configs.iter().map(|config| &config.name))?;
     let mut own = BTreeMap::new();
     for config in &resource.configs {
         describe_configs::check_topic_option(&config.name)?;

@@ -7,6 +7,7 @@ use thalweg_protocol::messages::consumer_group_describe::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
+use super::repeats::{self, GROUPS_PER_REQUEST_MAX};
 use crate::context::Context;
 use crate::groups::{Completion, CoordinatorRequest, HandOver, Routed, write};
 use crate::subject::Subject;
@@ -25,7 +26,14 @@ pub(crate) fn handle(
     request: ConsumerGroupDescribeRequest,
 ) -> Routed<ConsumerGroupDescribeRequest> {
     let (mut ours, mut others) = (Vec::new(), Vec::new());
-    for group in &request.group_ids {
+    let groups = repeats::distinct(request.group_ids);
+    if groups.len() > GROUPS_PER_REQUEST_MAX {
+        return Routed::Here(ConsumerGroupDescribeRequest::refusal(
+            &groups,
+            ErrorCode::INVALID_REQUEST,
+        ));
+    }
+    for group in &groups {
         match context.check_coordinator(group) {
             Ok(()) => ours.push(group.detached()),
             Err(code) => others.push(refused(&group.detached(), code, None)),

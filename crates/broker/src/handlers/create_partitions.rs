@@ -1,13 +1,18 @@
 //! `CreatePartitions` // key 37
 
+use std::collections::BTreeSet;
+
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::create_partitions::{
-    CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopicResult,
+    CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
 };
 
 use crate::Core;
 use crate::context::Context;
 use crate::error::ApiError;
+use crate::handlers::create_topics::{self, PARTITIONS_PER_REQUEST_MAX};
+use crate::handlers::repeats;
 use crate::subject::Subject;
 
 impl Subject for CreatePartitionsRequest {
@@ -20,12 +25,24 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: CreatePartitionsRequest,
 ) -> CreatePartitionsResponse {
-    let results = request.topics.into_iter().map(|topic| {
+    let repeated = repeats::repeated(request.topics.iter().map(|topic| topic.name.clone()));
+    let mut refused = BTreeSet::new();
+    let mut left = PARTITIONS_PER_REQUEST_MAX;
+    let mut results = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let is_repeated = repeated.contains(&topic.name);
+        // A name that comes twice is refused once.
+        if is_repeated && !refused.insert(topic.name.clone()) {
+            continue;
+        }
+        let more = more_partitions(context.core, &topic);
         let lists = topic
             .assignments
             .map(|lists| lists.into_iter().map(|a| a.broker_ids).collect());
         let created = match context.injected_for(&topic.name) {
             Some(code) => Err(ApiError::of(code)),
+            None if is_repeated => Err(repeats::duplicate_topic()),
+            None if more > left => Err(create_topics::too_many_partitions()),
             None => context.core.topology.create_partitions(
                 &topic.name,
                 topic.count,
@@ -33,15 +50,26 @@ pub(crate) fn handle(
                 request.validate_only,
             ),
         };
+        if created.is_ok() {
+            left -= more;
+        }
         let (error_code, error_message) = ApiError::fields(created.err());
-        CreatePartitionsTopicResult {
+        results.push(CreatePartitionsTopicResult {
             name: topic.name,
             error_code,
             error_message,
-        }
-    });
+        });
+    }
     CreatePartitionsResponse {
-        results: results.collect(),
+        results,
         ..CreatePartitionsResponse::default()
     }
+}
+
+/// How many partitions are to be added to a topic.
+fn more_partitions(core: &Core, topic: &CreatePartitionsTopic) -> i64 {
+    let Some(found) = core.topology.topic(&topic.name) else {
+        return 0;
+    };
+    (i64::from(topic.count) - found.partitions.len() as i64).max(0)
 }

@@ -2,7 +2,7 @@
 //!
 //! Any node does it: each can do what a controller does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::messages::create_topics::{
     CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsRequest,
@@ -15,12 +15,13 @@ use crate::assignment::NewReplicas;
 use crate::context::Context;
 use crate::error::ApiError;
 use crate::handlers::describe_configs::{self, ConfigValue};
+use crate::handlers::repeats;
 use crate::options::TopicOption;
 use crate::subject::Subject;
 use crate::topology::NewTopic;
 
-/// Of one request together, as in Kafka's controller.
-const PARTITIONS_MAX: i64 = 10_000;
+/// Of one request together, as in Kafka's controller (`MAX_PARTITIONS_PER_BATCH`).
+pub(super) const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 
 impl Subject for CreateTopicsRequest {
     fn topics(&self, _: &Core) -> Vec<Str> {
@@ -32,34 +33,22 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: CreateTopicsRequest,
 ) -> CreateTopicsResponse {
-    let names: Vec<Str> = request
-        .topics
-        .iter()
-        .map(|topic| topic.name.clone())
-        .collect();
-    let is_doubled = |name: &Str| names.iter().filter(|other| *other == name).count() > 1;
-    let partitions: i64 = request
-        .topics
-        .iter()
-        .map(|t| i64::from(t.num_partitions.max(0)))
-        .sum();
-    let mut topics: Vec<CreatableTopicResult> = Vec::with_capacity(names.len());
+    let repeated = repeats::repeated(request.topics.iter().map(|topic| topic.name.clone()));
+    let mut refused = BTreeSet::new();
+    let counts = request.topics.iter().map(|t| count(t, context.core));
+    let partitions: i64 = counts.sum();
+    let mut topics: Vec<CreatableTopicResult> = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let name = topic.name.clone();
+        let is_repeated = repeated.contains(&name);
         // A name that comes twice is refused once.
-        if topics.iter().any(|result| result.name == name) {
+        if is_repeated && !refused.insert(name.clone()) {
             continue;
         }
         let created = match context.injected_for(&name) {
             Some(code) => Err(ApiError::of(code)),
-            None if is_doubled(&name) => Err(ApiError::new(
-                ErrorCode::INVALID_REQUEST,
-                "Duplicate topic name.",
-            )),
-            None if partitions > PARTITIONS_MAX => {
-                let why = "Excessively large number of partitions per request.";
-                Err(ApiError::new(ErrorCode::POLICY_VIOLATION, why))
-            }
+            None if is_repeated => Err(repeats::duplicate_topic()),
+            None if partitions > PARTITIONS_PER_REQUEST_MAX => Err(too_many_partitions()),
             None => create(context, topic, request.validate_only),
         };
         topics.push(match created {
@@ -75,6 +64,20 @@ pub(crate) fn handle(
     CreateTopicsResponse {
         topics,
         ..CreateTopicsResponse::default()
+    }
+}
+
+pub(super) fn too_many_partitions() -> ApiError {
+    let why = "Excessively large number of partitions per request.";
+    ApiError::new(ErrorCode::POLICY_VIOLATION, why)
+}
+
+/// How many partitions a topic is to have.
+fn count(topic: &CreatableTopic, core: &Core) -> i64 {
+    match topic.num_partitions {
+        -1 if !topic.assignments.is_empty() => topic.assignments.len() as i64,
+        -1 => i64::from(core.options.num_partitions),
+        count => i64::from(count.max(0)),
     }
 }
 
@@ -143,6 +146,7 @@ fn wish(topic: CreatableTopic) -> Result<NewTopic, ApiError> {
             ));
         };
         describe_configs::check_topic_option(&config.name)?;
+        describe_configs::check_value(&value)?;
         options.insert(config.name.to_string(), value.to_string());
     }
     Ok(NewTopic {

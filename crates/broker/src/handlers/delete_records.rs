@@ -24,8 +24,9 @@ pub(crate) fn handle(
     request: DeleteRecordsRequest,
 ) -> DeleteRecordsResponse {
     let topics = request.topics.into_iter().map(|topic| {
+        let name = topic.name.as_str();
         let partitions = topic.partitions.iter().map(|wish| {
-            let deleted = delete(context, &topic.name, wish.partition_index, wish.offset);
+            let deleted = delete(context, name, wish.partition_index, wish.offset);
             DeleteRecordsPartitionResult {
                 partition_index: wish.partition_index,
                 low_watermark: deleted.unwrap_or(-1),
@@ -34,7 +35,7 @@ pub(crate) fn handle(
         });
         DeleteRecordsTopicResult {
             partitions: partitions.collect(),
-            name: topic.name,
+            name: topic.name.clone(),
         }
     });
     DeleteRecordsResponse {

@@ -2,6 +2,8 @@
 //!
 //! By name, from version 6 on by id too.
 
+use std::collections::BTreeSet;
+
 use thalweg_protocol::messages::delete_topics::{
     DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
 };
@@ -32,28 +34,31 @@ pub(crate) fn handle(
         topic_id: Uuid::ZERO,
     });
     let wishes = by_name.chain(request.topics);
-    let responses = wishes.map(|wish| {
-        let deleted = delete(context, &wish);
-        let (name, topic_id) = deleted.clone().unwrap_or((wish.name, wish.topic_id));
-        let (error_code, error_message) = ApiError::fields(deleted.err());
-        DeletableTopicResult {
-            // Null is possible since version 6.
-            name: name.or_else(|| (context.version < 6).then(Str::default)),
-            topic_id,
-            error_code,
-            error_message,
-        }
-    });
+    let mut gone = BTreeSet::new();
+    let responses: Vec<DeletableTopicResult> = wishes
+        .map(|wish| {
+            let deleted = delete(context, &wish);
+            gone.extend(deleted.iter().map(|(name, _)| name.clone()));
+            let deleted = deleted.map(|(name, id)| (Some(name), id));
+            let (name, topic_id) = deleted.clone().unwrap_or((wish.name, wish.topic_id));
+            let (error_code, error_message) = ApiError::fields(deleted.err());
+            DeletableTopicResult {
+                // Null is possible since version 6.
+                name: name.or_else(|| (context.version < 6).then(Str::default)),
+                topic_id,
+                error_code,
+                error_message,
+            }
+        })
+        .collect();
+    context.core.offsets.forget_topics(&gone);
     DeleteTopicsResponse {
-        responses: responses.collect(),
+        responses,
         ..DeleteTopicsResponse::default()
     }
 }
 
-fn delete(
-    context: &mut Context<'_>,
-    wish: &DeleteTopicState,
-) -> Result<(Option<Str>, Uuid), ApiError> {
+fn delete(context: &mut Context<'_>, wish: &DeleteTopicState) -> Result<(Str, Uuid), ApiError> {
     if !context.core.options.delete_topic_enable {
         return Err(ApiError::of(ErrorCode::TOPIC_DELETION_DISABLED));
     }
@@ -76,6 +81,6 @@ fn delete(
     if let Some(code) = context.injected_for(&name) {
         return Err(ApiError::of(code));
     }
-    context.core.delete_topic(id);
-    Ok((Some(name), id))
+    context.core.drop_topic(id);
+    Ok((name, id))
 }

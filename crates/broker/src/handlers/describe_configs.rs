@@ -3,7 +3,7 @@
 //! Of topics and nodes. Whose value holds: the topic's own, else the broker's option as given at
 //! the start, else Kafka's default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::messages::describe_configs::DescribeConfigsResponse;
 use thalweg_protocol::messages::describe_configs::{
@@ -12,6 +12,7 @@ use thalweg_protocol::messages::describe_configs::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
+use super::repeats;
 use crate::Core;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -20,6 +21,11 @@ use crate::subject::Subject;
 
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const BROKER: i8 = 4;
+
+/// All options of a resource are some kilobytes, and its name in a request some bytes.
+const RESOURCES_PER_REQUEST_MAX: usize = 10_000;
+/// As Kafka's controller has it.
+const VALUE_BYTES_MAX: usize = i16::MAX as usize;
 
 /// Options whose default is another option's, or that a broker does not have: nothing stands
 /// behind a topic's own value.
@@ -65,16 +71,32 @@ pub(crate) fn handle(
     request: DescribeConfigsRequest,
 ) -> DescribeConfigsResponse {
     let with_synonyms = request.include_synonyms;
-    let results = request.resources.into_iter().map(|resource| {
-        let described = describe(context, &resource, with_synonyms);
+    let key = |resource: &DescribeConfigsResource| {
+        (resource.resource_type, resource.resource_name.clone())
+    };
+    let repeated = repeats::repeated(request.resources.iter().map(key));
+    let mut refused = BTreeSet::new();
+    let mut left = RESOURCES_PER_REQUEST_MAX;
+    let results = request.resources.into_iter().filter_map(|resource| {
+        let is_repeated = repeated.contains(&key(&resource));
+        // What comes twice is refused once.
+        if is_repeated && !refused.insert(key(&resource)) {
+            return None;
+        }
+        let described = match left {
+            _ if is_repeated => Err(repeats::duplicate_resource()),
+            0 => Err(too_many_resources()),
+            _ => describe(context, &resource, with_synonyms),
+        };
+        left -= usize::from(described.is_ok());
         let error = described.as_ref().err().cloned();
-        DescribeConfigsResult {
+        Some(DescribeConfigsResult {
             error_code: error.as_ref().map_or(0, |error| error.code.0),
             error_message: error.map_or_else(|| Some(Str::default()), |e| Some(e.message.into())),
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
             configs: described.unwrap_or_default(),
-        }
+        })
     });
     DescribeConfigsResponse {
         results: results.collect(),
@@ -117,6 +139,7 @@ fn describe(
         }
     };
     if let Some(wanted) = &resource.configuration_keys {
+        let wanted: BTreeSet<&Str> = wanted.iter().collect();
         configs.retain(|config: &DescribeConfigsResourceResult| wanted.contains(&config.name));
     }
     if !with_synonyms {
@@ -147,6 +170,22 @@ pub(crate) fn check_topic_option(name: &str) -> Result<&'static TopicOption, Api
             format!("Unknown topic config name: {name}"),
         )
     })
+}
+
+/// Refuses a value that is too long to be kept.
+pub(crate) fn check_value(value: &str) -> Result<(), ApiError> {
+    if value.len() <= VALUE_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!(
+        "The configuration value cannot be added because it exceeds the maximum value size of {VALUE_BYTES_MAX} bytes."
+    );
+    Err(ApiError::new(ErrorCode::INVALID_CONFIG, why))
+}
+
+fn too_many_resources() -> ApiError {
+    let why = format!("A request may describe at most {RESOURCES_PER_REQUEST_MAX} resources.");
+    ApiError::new(ErrorCode::POLICY_VIOLATION, why)
 }
 
 /// All options of a topic.

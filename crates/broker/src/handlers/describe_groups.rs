@@ -6,6 +6,7 @@ use thalweg_protocol::messages::describe_groups::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::operations;
+use super::repeats::{self, GROUPS_PER_REQUEST_MAX};
 use crate::context::Context;
 use crate::groups::{Completion, CoordinatorRequest, HandOver, Routed, write};
 use crate::subject::Subject;
@@ -24,7 +25,14 @@ pub(crate) fn handle(
 ) -> Routed<DescribeGroupsRequest> {
     let with_operations = request.include_authorized_operations;
     let (mut ours, mut drafted, mut others) = (Vec::new(), Vec::new(), Vec::new());
-    for group in &request.groups {
+    let groups = repeats::distinct(request.groups);
+    if groups.len() > GROUPS_PER_REQUEST_MAX {
+        return Routed::Here(DescribeGroupsRequest::refusal(
+            &groups,
+            ErrorCode::INVALID_REQUEST,
+        ));
+    }
+    for group in &groups {
         match context.check_coordinator(group) {
             Ok(()) => {
                 ours.push(group.detached());

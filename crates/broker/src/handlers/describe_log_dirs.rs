@@ -2,6 +2,8 @@
 //!
 //! There are no directories: one that says so, with the sizes of what is in memory.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::describe_log_dirs::{
     DescribableLogDirTopic, DescribeLogDirsPartition, DescribeLogDirsRequest,
@@ -37,8 +39,15 @@ pub(crate) fn handle(
     }
     let core = &*context.core;
     let max = core.options.memory_bytes_max.unwrap_or(i64::MAX as u64);
+    let wanted = request.topics.as_deref().map(wanted);
     let topics = core.topology.topics().filter_map(|topic| {
-        let partitions = sizes(topic, context.node, request.topics.as_deref());
+        let partitions = match &wanted {
+            None => sizes(topic, context.node, |_| true),
+            Some(wanted) => {
+                let wanted = wanted.get(&topic.name)?;
+                sizes(topic, context.node, |index| wanted.contains(&index))
+            }
+        };
         (!partitions.is_empty()).then(|| DescribeLogDirsTopic {
             name: topic.name.clone(),
             partitions,
@@ -57,19 +66,22 @@ pub(crate) fn handle(
     }
 }
 
+/// The partitions that are asked for, by topic.
+fn wanted(topics: &[DescribableLogDirTopic]) -> BTreeMap<&Str, BTreeSet<i32>> {
+    let mut wanted: BTreeMap<&Str, BTreeSet<i32>> = BTreeMap::new();
+    for topic in topics {
+        let partitions = wanted.entry(&topic.topic).or_default();
+        partitions.extend(&topic.partitions);
+    }
+    wanted
+}
+
 /// The partitions that the node has a replica of, if they are asked for.
 fn sizes(
     topic: &Topic,
     node: i32,
-    wanted: Option<&[DescribableLogDirTopic]>,
+    is_wanted: impl Fn(i32) -> bool,
 ) -> Vec<DescribeLogDirsPartition> {
-    let is_wanted = |index: i32| {
-        wanted.is_none_or(|topics| {
-            topics
-                .iter()
-                .any(|t| t.topic == topic.name && t.partitions.contains(&index))
-        })
-    };
     (0..)
         .zip(&topic.partitions)
         .filter(|(index, partition)| partition.replicas.contains(&node) && is_wanted(*index))

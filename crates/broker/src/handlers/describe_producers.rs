@@ -6,6 +6,7 @@ use thalweg_protocol::messages::describe_producers::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
+use super::repeats::SeenPartitions;
 use crate::Core;
 use crate::context::Context;
 use crate::subject::Subject;
@@ -20,19 +21,26 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
-    let topics = request.topics.into_iter().map(|topic| {
-        let partitions = topic.partition_indexes.iter().map(|index| {
-            let found = producers(context, &topic.name, *index);
-            PartitionResponse {
+    let mut seen = SeenPartitions::new();
+    let topics = request.topics.iter().map(|topic| {
+        let place = seen.topic(&topic.name);
+        let name = topic.name.as_str();
+        let partitions = topic.partition_indexes.iter().filter_map(|index| {
+            // What comes twice is answered once.
+            if !seen.is_new(place, *index) {
+                return None;
+            }
+            let found = producers(context, name, *index);
+            Some(PartitionResponse {
                 partition_index: *index,
                 error_code: found.as_ref().err().map_or(0, |code| code.0),
                 error_message: None,
                 active_producers: found.unwrap_or_default(),
-            }
+            })
         });
         TopicResponse {
             partitions: partitions.collect(),
-            name: topic.name,
+            name: topic.name.clone(),
         }
     });
     DescribeProducersResponse {

@@ -7,6 +7,7 @@ use thalweg_protocol::messages::describe_transactions::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
+use super::repeats;
 use crate::context::Context;
 use crate::subject::Subject;
 use crate::transactions::Transaction;
@@ -17,7 +18,7 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse {
-    let ids = request.transactional_ids.into_iter();
+    let ids = repeats::distinct(request.transactional_ids).into_iter();
     DescribeTransactionsResponse {
         transaction_states: ids.map(|id| describe(context, id)).collect(),
         ..DescribeTransactionsResponse::default()

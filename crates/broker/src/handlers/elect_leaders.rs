@@ -38,20 +38,22 @@ pub(crate) fn handle(
         None => every_partition(context.core),
     };
     let results = wishes.into_iter().map(|(topic, partitions)| {
+        let name = topic.as_str();
         let partitions = partitions.into_iter().map(|index| {
-            let code = elect(context, &topic, index, request.election_type);
+            let code = elect(context, name, index, request.election_type);
             PartitionResult {
                 partition_id: index,
                 error_code: code.0,
-                error_message: (code != ErrorCode::NONE).then(|| code.message().into()),
+                error_message: (code != ErrorCode::NONE).then(|| Str::from_static(code.message())),
             }
         });
         // Asked for all, Kafka tells of those that it elected.
         let told =
             partitions.filter(|p| !is_for_all || p.error_code != ErrorCode::ELECTION_NOT_NEEDED.0);
+        let partition_result = told.collect();
         ReplicaElectionResult {
-            partition_result: told.collect(),
-            topic,
+            partition_result,
+            topic: topic.clone(),
         }
     });
     let replica_election_results = results

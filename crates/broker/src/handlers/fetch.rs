@@ -13,7 +13,7 @@ use crate::answer::{Reply, ReplyTo};
 use crate::context::Context;
 use crate::fetch::{
     FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, Session, error_body, forgotten,
-    targets, uses_ids,
+    has_long_names, targets, uses_ids,
 };
 use crate::subject::{Subject, topic_name};
 use crate::wait::{Wait, WaitsFor};
@@ -74,6 +74,9 @@ pub(crate) fn handle(
 fn find_scope(context: &mut Context<'_>, request: &FetchRequest) -> Result<Scope, ErrorCode> {
     if let Some(code) = context.injected().filter(|code| is_of_sessions(*code)) {
         return Err(code);
+    }
+    if has_long_names(request) {
+        return Err(ErrorCode::INVALID_TOPIC_EXCEPTION);
     }
     let (version, node, id) = (context.version, context.node, request.session_id);
     let targets = targets(request, version);

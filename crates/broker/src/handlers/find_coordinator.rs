@@ -8,6 +8,7 @@ use thalweg_protocol::messages::find_coordinator::{
 };
 use thalweg_protocol::{ErrorCode, Str};
 
+use super::repeats;
 use crate::context::Context;
 use crate::coordinator::CoordinatorKind;
 use crate::subject::Subject;
@@ -19,7 +20,7 @@ pub(crate) fn handle(
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
     if context.version >= 4 {
-        let keys = request.coordinator_keys.into_iter();
+        let keys = repeats::distinct(request.coordinator_keys).into_iter();
         return FindCoordinatorResponse {
             coordinators: keys
                 .map(|key| find(context, key, request.key_type))
@@ -68,7 +69,7 @@ fn find(context: &Context<'_>, key: Str, key_type: i8) -> Coordinator {
             node_id: -1,
             port: -1,
             error_code: code.0,
-            error_message: Some(code.message().into()),
+            error_message: Some(Str::from_static(code.message())),
             ..Coordinator::default()
         },
     }

@@ -2,7 +2,7 @@
 //!
 //! Of topics. A node's options are given at its start and cannot be changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterConfigsResourceResponse, AlterableConfig,
@@ -11,6 +11,7 @@ use thalweg_protocol::messages::incremental_alter_configs::{
 use thalweg_protocol::{ErrorCode, Str};
 
 use super::describe_configs::{self, TOPIC, topics_among};
+use super::repeats;
 use crate::Core;
 use crate::context::Context;
 use crate::error::ApiError;
@@ -33,15 +34,27 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse {
-    let responses = request.resources.into_iter().map(|resource| {
-        let altered = alter(context, &resource, request.validate_only);
+    let key =
+        |resource: &AlterConfigsResource| (resource.resource_type, resource.resource_name.clone());
+    let repeated = repeats::repeated(request.resources.iter().map(key));
+    let mut refused = BTreeSet::new();
+    let responses = request.resources.into_iter().filter_map(|resource| {
+        let is_repeated = repeated.contains(&key(&resource));
+        // What comes twice is refused once.
+        if is_repeated && !refused.insert(key(&resource)) {
+            return None;
+        }
+        let altered = match is_repeated {
+            true => Err(repeats::duplicate_resource()),
+            false => alter(context, &resource, request.validate_only),
+        };
         let (error_code, error_message) = ApiError::fields(altered.err());
-        AlterConfigsResourceResponse {
+        Some(AlterConfigsResourceResponse {
             error_code,
             error_message,
             resource_type: resource.resource_type,
             resource_name: resource.resource_name,
-        }
+        })
     });
     IncrementalAlterConfigsResponse {
         responses: responses.collect(),
@@ -55,11 +68,23 @@ fn alter(
     validate_only: bool,
 ) -> Result<(), ApiError> {
     let topic = find_topic(context, resource.resource_type, &resource.resource_name)?;
+    check_options(resource.configs.iter().map(|config| &config.name))?;
     let mut own = topic.clone();
     for config in &resource.configs {
         apply(config, &mut own, context.core)?;
     }
     set_topic_options(context.core, &resource.resource_name, own, validate_only)
+}
+
+/// Refuses an option that comes twice.
+pub(super) fn check_options<'a>(names: impl Iterator<Item = &'a Str>) -> Result<(), ApiError> {
+    match repeats::repeated(names).first() {
+        None => Ok(()),
+        Some(name) => Err(ApiError::new(
+            ErrorCode::INVALID_REQUEST,
+            format!("Error due to duplicate config keys: {}", name.as_str()),
+        )),
+    }
 }
 
 /// The options that a topic has of its own.
@@ -134,9 +159,11 @@ fn change_list(present: &str, change: &str, appends: bool) -> String {
     let (present, change) = (words(present), words(change));
     let mut result: Vec<&str> = present.clone();
     if appends {
-        result.extend(change.iter().filter(|word| !present.contains(word)));
+        let known: BTreeSet<&str> = present.iter().copied().collect();
+        result.extend(change.iter().filter(|word| !known.contains(*word)));
     } else {
-        result.retain(|word| !change.contains(word));
+        let gone: BTreeSet<&str> = change.iter().copied().collect();
+        result.retain(|word| !gone.contains(word));
     }
     result.join(",")
 }
@@ -148,6 +175,9 @@ pub(super) fn set_topic_options(
     own: BTreeMap<String, String>,
     validate_only: bool,
 ) -> Result<(), ApiError> {
+    for value in own.values() {
+        describe_configs::check_value(value)?;
+    }
     let options = core
         .options
         .topic_options(&own)

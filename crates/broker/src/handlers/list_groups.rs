@@ -3,7 +3,7 @@
 //! The groups that this node coordinates: those that have a coordinator as it published them, and
 //! those that have but offsets, without members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_protocol::Str;
 use thalweg_protocol::messages::list_groups::{ListGroupsRequest, ListGroupsResponse, ListedGroup};
@@ -22,9 +22,11 @@ pub(crate) fn handle(context: &mut Context<'_>, request: ListGroupsRequest) -> L
             ..ListGroupsResponse::default()
         };
     }
+    let states = Filter::new(&request.states_filter);
+    let types = Filter::new(&request.types_filter);
     let is_wanted = |group: &ListedGroup| {
-        passes(&request.states_filter, &group.group_state)
-            && passes(&request.types_filter, &group.group_type)
+        states.passes(&group.group_state)
+            && types.passes(&group.group_type)
             && context.coordinates(CoordinatorKind::Group, &group.group_id)
     };
     let groups = all(context).into_values();
@@ -56,10 +58,15 @@ fn all<'a>(context: &'a Context<'_>) -> BTreeMap<&'a Str, ListedGroup> {
     of_offsets.chain(published).collect()
 }
 
-/// An empty filter lets all pass.
-fn passes(filter: &[Str], word: &str) -> bool {
-    filter.is_empty()
-        || filter
-            .iter()
-            .any(|wanted| wanted.eq_ignore_ascii_case(word))
+/// Words in any case; without any all pass.
+struct Filter(BTreeSet<String>);
+
+impl Filter {
+    fn new(words: &[Str]) -> Self {
+        Self(words.iter().map(|word| word.to_ascii_lowercase()).collect())
+    }
+
+    fn passes(&self, word: &str) -> bool {
+        self.0.is_empty() || self.0.contains(&word.to_ascii_lowercase())
+    }
 }

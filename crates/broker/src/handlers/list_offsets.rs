@@ -1,15 +1,18 @@
 //! `ListOffsets` // key 2
 
+use std::collections::BTreeSet;
+
 use thalweg_protocol::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
     ListOffsetsTopicResponse,
 };
 use thalweg_protocol::{ErrorCode, Str};
 
+use super::repeats::SeenPartitions;
 use crate::Core;
 use crate::context::Context;
 use crate::partition::Partition;
-use crate::storage::timestamps::{self, Found};
+use crate::storage::timestamps::{self, Found, LookupError, Opener};
 use crate::subject::Subject;
 
 const LATEST: i64 = -1;
@@ -20,6 +23,9 @@ const EARLIEST_LOCAL: i64 = -4;
 /// There is no tiered storage, so these have no offset.
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
+
+/// What the lookups of one request may decompress together.
+const DECODED_BYTES_MAX: usize = 1 << 30;
 
 const NONE: (i64, i64, i32) = (-1, -1, -1);
 
@@ -33,32 +39,34 @@ pub(crate) fn handle(
     context: &mut Context<'_>,
     request: ListOffsetsRequest,
 ) -> ListOffsetsResponse {
-    let read_committed = request.isolation_level == 1;
-    let topics = request.topics.into_iter().map(|topic| {
-        let count = |index| {
-            topic
-                .partitions
-                .iter()
-                .filter(|p| p.partition_index == index)
-                .count()
-        };
-        // What comes twice is refused once.
-        let mut wishes: Vec<&ListOffsetsPartition> = Vec::new();
+    let mut lookups = Lookups {
+        read_committed: request.isolation_level == 1,
+        decoded_bytes_left: DECODED_BYTES_MAX,
+    };
+    let mut named = SeenPartitions::new();
+    let mut repeated = BTreeSet::new();
+    for topic in &request.topics {
+        let place = named.topic(&topic.name);
         for wish in &topic.partitions {
-            if wishes
-                .iter()
-                .all(|other| other.partition_index != wish.partition_index)
-            {
-                wishes.push(wish);
+            if !named.is_new(place, wish.partition_index) {
+                repeated.insert((place, wish.partition_index));
             }
         }
-        let partitions = wishes.into_iter().map(|wish| {
-            let found = match count(wish.partition_index) {
-                1 => find(context, &topic.name, wish, read_committed),
-                _ => Err(ErrorCode::INVALID_REQUEST),
+    }
+    // What comes twice is refused once.
+    let mut refused = BTreeSet::new();
+    let topics = request.topics.iter().map(|topic| {
+        let place = named.topic(&topic.name);
+        let name = topic.name.as_str();
+        let partitions = topic.partitions.iter().filter_map(|wish| {
+            let key = (place, wish.partition_index);
+            let found = match repeated.contains(&key) {
+                false => lookups.find(context, name, wish),
+                true if refused.insert(key) => Err(ErrorCode::INVALID_REQUEST),
+                true => return None,
             };
             let (offset, timestamp, leader_epoch) = found.unwrap_or(NONE);
-            ListOffsetsPartitionResponse {
+            Some(ListOffsetsPartitionResponse {
                 partition_index: wish.partition_index,
                 error_code: found.err().unwrap_or_default().0,
                 timestamp,
@@ -68,11 +76,11 @@ pub(crate) fn handle(
                 } else {
                     -1
                 },
-            }
+            })
         });
         ListOffsetsTopicResponse {
             partitions: partitions.collect(),
-            name: topic.name,
+            name: topic.name.clone(),
         }
     });
     ListOffsetsResponse {
@@ -81,51 +89,69 @@ pub(crate) fn handle(
     }
 }
 
-/// Offset, timestamp and leader epoch.
-fn find(
-    context: &mut Context<'_>,
-    topic: &str,
-    wish: &ListOffsetsPartition,
+/// What is the same for all partitions of a request, and what they share.
+struct Lookups {
     read_committed: bool,
-) -> Result<(i64, i64, i32), ErrorCode> {
-    if let Some(code) = context.injected_for(topic) {
-        return Err(code);
-    }
-    if context.version < min_version(wish.timestamp) {
-        return Err(ErrorCode::UNSUPPORTED_VERSION);
-    }
-    let core = &mut *context.core;
-    let partition = core
-        .topology
-        .topic(topic)
-        .and_then(|topic| topic.partition(wish.partition_index))
-        .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    partition.check_leader(context.node, wish.current_leader_epoch)?;
-    let end = if read_committed {
-        partition.last_stable_offset()
-    } else {
-        partition.high_watermark()
-    };
-    let log = &partition.log;
-    let decompressor = &mut core.codecs.decompressor;
-    let found = match wish.timestamp {
-        LATEST => return Ok((end, -1, partition.leader_epoch)),
-        EARLIEST | EARLIEST_LOCAL => {
-            return Ok((
-                log.start_offset(),
-                -1,
-                log.epochs.epoch_of(log.start_offset()),
-            ));
+    /// A small batch may decompress to a lot, and each lookup by time opens one.
+    decoded_bytes_left: usize,
+}
+
+impl Lookups {
+    /// Offset, timestamp and leader epoch.
+    fn find(
+        &mut self,
+        context: &mut Context<'_>,
+        topic: &str,
+        wish: &ListOffsetsPartition,
+    ) -> Result<(i64, i64, i32), ErrorCode> {
+        if let Some(code) = context.injected_for(topic) {
+            return Err(code);
         }
-        LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NONE),
-        MAX_TIMESTAMP => timestamps::with_max_timestamp(log, decompressor),
-        timestamp if timestamp >= 0 => timestamps::first_since(log, timestamp, decompressor),
-        _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
-    };
-    match found {
-        Ok(found) => Ok(visible(found, end, partition)),
-        // Validated when it was appended, so this is not the client's fault.
-        Err(_) => Err(ErrorCode::UNKNOWN_SERVER_ERROR),
+        if context.version < min_version(wish.timestamp) {
+            return Err(ErrorCode::UNSUPPORTED_VERSION);
+        }
+        let core = &mut *context.core;
+        let partition = core
+            .topology
+            .topic(topic)
+            .and_then(|topic| topic.partition(wish.partition_index))
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        partition.check_leader(context.node, wish.current_leader_epoch)?;
+        let end = if self.read_committed {
+            partition.last_stable_offset()
+        } else {
+            partition.high_watermark()
+        };
+        let log = &partition.log;
+        let decompressor = &mut core.codecs.decompressor;
+        let mut opener = Opener {
+            decompressor,
+            bytes_left: &mut self.decoded_bytes_left,
+        };
+        let found = match wish.timestamp {
+            LATEST => return Ok((end, -1, partition.leader_epoch)),
+            EARLIEST | EARLIEST_LOCAL => {
+                return Ok((
+                    log.start_offset(),
+                    -1,
+                    log.epochs.epoch_of(log.start_offset()),
+                ));
+            }
+            LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NONE),
+            MAX_TIMESTAMP => timestamps::with_max_timestamp(log, &mut opener),
+            timestamp if timestamp >= 0 => timestamps::first_since(log, timestamp, &mut opener),
+            _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
+        };
+        match found {
+            Ok(found) => Ok(visible(found, end, partition)),
+            // The client asks again for those that were too much for one request.
+            Err(LookupError::BytesUsedUp) if context.version >= 5 => {
+                Err(ErrorCode::OFFSET_NOT_AVAILABLE)
+            }
+            Err(LookupError::BytesUsedUp) => Err(ErrorCode::LEADER_NOT_AVAILABLE),
+            // Validated when it was appended, so this is not the client's fault.
+            Err(LookupError::Records) => Err(ErrorCode::UNKNOWN_SERVER_ERROR),
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! The transactional ids that this node coordinates and that pass all filters.
 
+use std::collections::BTreeSet;
+
 use thalweg_protocol::messages::list_transactions::{
     ListTransactionsRequest, ListTransactionsResponse, TransactionState,
 };
@@ -50,13 +52,25 @@ fn list(
         None | Some("") => None,
         Some(text) => Some(Pattern::parse(text)?),
     };
+    let filters = Filters {
+        states: request.state_filters.iter().collect(),
+        producers: request.producer_id_filters.iter().copied().collect(),
+        duration_ms: request.duration_filter,
+    };
     let passes = |id: &Str, transaction: &Transaction| {
         context.coordinates(CoordinatorKind::Transaction, id)
-            && passes(request, transaction, context.now_ms)
-            && pattern.as_ref().is_none_or(|pattern| pattern.matches(id))
+            && filters.pass(transaction, context.now_ms)
     };
     let found = context.core.transactions.iter();
-    let found = found.filter(|(id, transaction)| passes(id, transaction));
+    let mut found: Vec<_> = found
+        .filter(|(id, transaction)| passes(id, transaction))
+        .collect();
+    if let Some(pattern) = pattern {
+        let id_bytes = found.iter().map(|(id, _)| id.as_bytes().len()).sum();
+        pattern.check_work(id_bytes)?;
+        found.retain(|(id, _)| pattern.matches(id));
+    }
+    let found = found.into_iter();
     Ok(found
         .map(|(id, transaction)| TransactionState {
             transactional_id: id.clone(),
@@ -66,14 +80,22 @@ fn list(
         .collect())
 }
 
-/// An empty filter lets all pass.
-fn passes(request: &ListTransactionsRequest, transaction: &Transaction, now_ms: i64) -> bool {
-    let (states, producers) = (&request.state_filters, &request.producer_id_filters);
-    let state = transaction.state.name();
-    let is_state = states.is_empty() || states.iter().any(|name| name.as_str() == state);
-    let is_producer = producers.is_empty() || producers.contains(&transaction.producer.id);
-    // Kafka takes -1, no transaction yet, for a very old one.
-    let age_ms = now_ms - transaction.start_ms;
-    let is_old = request.duration_filter < 0 || age_ms > request.duration_filter;
-    is_state && is_producer && is_old
+/// Which transactions are asked for; an empty filter lets all pass.
+struct Filters<'a> {
+    states: BTreeSet<&'a Str>,
+    producers: BTreeSet<i64>,
+    duration_ms: i64,
+}
+
+impl Filters<'_> {
+    fn pass(&self, transaction: &Transaction, now_ms: i64) -> bool {
+        let state = transaction.state.name();
+        let is_state = self.states.is_empty() || self.states.contains(&Str::from_static(state));
+        let is_producer =
+            self.producers.is_empty() || self.producers.contains(&transaction.producer.id);
+        // Kafka takes -1, no transaction yet, for a very old one.
+        let age_ms = now_ms - transaction.start_ms;
+        let is_old = self.duration_ms < 0 || age_ms > self.duration_ms;
+        is_state && is_producer && is_old
+    }
 }

@@ -3,12 +3,15 @@
 //! Nodes that are stopped are left out, as a `KRaft` controller and librdkafka's mock do. A topic
 //! that is created on the way is answered at once, where Kafka asks the client to come back.
 
+use std::collections::BTreeSet;
+
 use thalweg_protocol::messages::metadata::{
     MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
     MetadataResponsePartition, MetadataResponseTopic,
 };
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
+use super::create_topics::PARTITIONS_PER_REQUEST_MAX;
 use super::operations;
 use crate::Core;
 use crate::context::Context;
@@ -42,17 +45,18 @@ pub(crate) fn handle(context: &mut Context<'_>, request: MetadataRequest) -> Met
     let with_operations = request.include_topic_authorized_operations;
     let topics = match wishes {
         None => all(context, with_operations),
-        Some(wishes) => wishes
-            .into_iter()
-            .map(|wish| {
-                one(
-                    context,
-                    wish,
-                    request.allow_auto_topic_creation,
-                    with_operations,
-                )
-            })
-            .collect(),
+        Some(wishes) => {
+            // Requests before version 4 cannot say no.
+            let may_create = request.allow_auto_topic_creation || context.version < 4;
+            let mut creation = Creation {
+                is_allowed: may_create && context.core.options.auto_create_topics_enable,
+                partitions_left: PARTITIONS_PER_REQUEST_MAX,
+            };
+            let distinct = distinct(wishes).into_iter();
+            distinct
+                .map(|wish| one(context, wish, &mut creation, with_operations))
+                .collect()
+        }
     };
     let topology = &context.core.topology;
     MetadataResponse {
@@ -78,6 +82,21 @@ fn broker(node: &crate::topology::Node) -> MetadataResponseBroker {
     }
 }
 
+/// Each topic once, as Kafka answers a set of them.
+fn distinct(wishes: Vec<MetadataRequestTopic>) -> Vec<MetadataRequestTopic> {
+    let mut seen = BTreeSet::new();
+    let mut is_new = |wish: &MetadataRequestTopic| seen.insert((wish.topic_id, wish.name.clone()));
+    let wishes = wishes.into_iter();
+    wishes.filter(|wish| is_new(wish)).collect()
+}
+
+/// Whether topics that are not there are created on the way.
+struct Creation {
+    is_allowed: bool,
+    /// What is left of what one request may create.
+    partitions_left: i64,
+}
+
 fn all(context: &Context<'_>, with_operations: bool) -> Vec<MetadataResponseTopic> {
     let topology = &context.core.topology;
     topology
@@ -89,13 +108,11 @@ fn all(context: &Context<'_>, with_operations: bool) -> Vec<MetadataResponseTopi
 fn one(
     context: &mut Context<'_>,
     wish: MetadataRequestTopic,
-    may_create: bool,
+    creation: &mut Creation,
     with_operations: bool,
 ) -> MetadataResponseTopic {
     let found = match &wish.name {
-        Some(name) if wish.topic_id.is_zero() => {
-            find_or_create(context, name, may_create).map(Some)
-        }
+        Some(name) if wish.topic_id.is_zero() => find_or_create(context, name, creation).map(Some),
         _ => Ok(context
             .core
             .topology
@@ -124,7 +141,7 @@ fn one(
 fn find_or_create(
     context: &mut Context<'_>,
     name: &Str,
-    may_create: bool,
+    creation: &mut Creation,
 ) -> Result<Uuid, ErrorCode> {
     if let Some(code) = context.injected_for(name) {
         return Err(code);
@@ -133,9 +150,9 @@ fn find_or_create(
     if let Some(topic) = core.topology.topic(name) {
         return Ok(topic.id);
     }
-    // Requests before version 4 cannot say no.
-    let may_create = may_create || context.version < 4;
-    if !(may_create && core.options.auto_create_topics_enable) {
+    let partitions = i64::from(core.options.num_partitions);
+    // The client asks again for those that are too many for one request.
+    if !creation.is_allowed || creation.partitions_left < partitions {
         return match crate::topic::check_name(name) {
             Ok(()) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             Err(_) => Err(ErrorCode::INVALID_TOPIC_EXCEPTION),
@@ -145,9 +162,12 @@ fn find_or_create(
         name: name.to_string(),
         ..NewTopic::default()
     };
-    core.topology
+    let created = core
+        .topology
         .create_topic(wish, false, &core.options, &mut core.random)
-        .map_err(|error| error.code)
+        .map_err(|error| error.code)?;
+    creation.partitions_left -= partitions;
+    Ok(created)
 }
 
 fn failed(

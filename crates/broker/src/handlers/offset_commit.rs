@@ -140,8 +140,7 @@ fn commit(
     context
         .core
         .offsets
-        .commit(&to.group, topic, partition.partition_index, committed);
-    Ok(())
+        .commit(&to.group, topic, partition.partition_index, committed)
 }
 
 /// What is kept of an offset whose metadata is not too large; for how long, if its commit says so.

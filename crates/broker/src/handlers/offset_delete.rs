@@ -8,6 +8,7 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
 use crate::context::Context;
+use crate::pending_offsets::Place;
 use crate::subject::Subject;
 
 impl Subject for OffsetDeleteRequest {
@@ -47,7 +48,12 @@ pub(crate) fn handle(
                 ErrorCode::NONE
             };
             if !is_subscribed {
-                context.core.offsets.delete(&group, &topic.name, index);
+                let place = Place {
+                    group: group.clone(),
+                    topic: topic.name.clone(),
+                    partition: index,
+                };
+                context.core.offsets.delete(&place);
             }
             OffsetDeleteResponsePartition {
                 partition_index: index,

@@ -2,6 +2,8 @@
 //!
 //! One group up to version 7, many from 8 on, topic ids from 10 on.
 
+use std::collections::BTreeSet;
+
 use thalweg_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics, OffsetFetchResponse,
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
@@ -9,8 +11,11 @@ use thalweg_protocol::messages::offset_fetch::{
 };
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
+use super::repeats::SeenPartitions;
 use crate::Core;
 use crate::context::Context;
+use crate::offsets::PartitionOffsets;
+use crate::pending_offsets::Place;
 use crate::subject::{Subject, topic_name};
 
 impl Subject for OffsetFetchRequest {
@@ -31,7 +36,10 @@ pub(crate) fn handle(
 ) -> OffsetFetchResponse {
     let require_stable = request.require_stable;
     if context.version >= 8 {
-        let groups = request.groups.into_iter();
+        let mut seen = BTreeSet::new();
+        let is_new = |group: &OffsetFetchRequestGroup| seen.insert(group.group_id.clone());
+        // A group that comes twice is answered once.
+        let groups = request.groups.into_iter().filter(is_new);
         return OffsetFetchResponse {
             groups: groups
                 .map(|group| fetch_group(context, group, require_stable))
@@ -115,16 +123,31 @@ fn fetch_group(
         };
     }
     let topics = match wish.topics {
-        Some(topics) => topics
-            .into_iter()
-            .map(|t| fetch_topic(context, &group, t, require_stable))
-            .collect(),
+        Some(mut topics) => {
+            keep_first(&mut topics);
+            topics
+                .into_iter()
+                .map(|t| fetch_topic(context, &group, t, require_stable))
+                .collect()
+        }
         None => fetch_all(context, &group, require_stable),
     };
     OffsetFetchResponseGroup {
         group_id: group,
         topics,
         error_code: 0,
+    }
+}
+
+/// A partition that comes twice is answered once: what was committed for it may be much larger
+/// than its name.
+fn keep_first(topics: &mut [OffsetFetchRequestTopics]) {
+    let mut seen = SeenPartitions::new();
+    for topic in topics {
+        let place = seen.topic((topic.topic_id, topic.name.clone()));
+        topic
+            .partition_indexes
+            .retain(|partition| seen.is_new(place, *partition));
     }
 }
 
@@ -155,7 +178,7 @@ fn nothing(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics {
 
 fn fetch_topic(
     context: &Context<'_>,
-    group: &str,
+    group: &Str,
     topic: OffsetFetchRequestTopics,
     require_stable: bool,
 ) -> OffsetFetchResponseTopics {
@@ -169,10 +192,14 @@ fn fetch_topic(
     } else {
         Some(topic.name.clone())
     };
-    let partitions = topic.partition_indexes.iter().map(|partition| match &name {
-        Some(name) => committed(context, group, name, *partition, require_stable),
-        None => none(*partition, ErrorCode::UNKNOWN_TOPIC_ID),
-    });
+    let offsets = name.map(|name| TopicOffsets::new(context, group, &name, require_stable));
+    let partitions = topic
+        .partition_indexes
+        .iter()
+        .map(|partition| match &offsets {
+            Some(offsets) => offsets.committed(*partition),
+            None => none(*partition, ErrorCode::UNKNOWN_TOPIC_ID),
+        });
     OffsetFetchResponseTopics {
         partitions: partitions.collect(),
         name: topic.name,
@@ -182,13 +209,14 @@ fn fetch_topic(
 
 fn fetch_all(
     context: &Context<'_>,
-    group: &str,
+    group: &Str,
     require_stable: bool,
 ) -> Vec<OffsetFetchResponseTopics> {
     let by_id = context.version >= 10;
     let core = &*context.core;
     let topics = core.offsets.of_group(group).map(|(name, partitions)| {
-        let partitions = partitions.map(|p| committed(context, group, name, p, require_stable));
+        let offsets = TopicOffsets::new(context, group, name, require_stable);
+        let partitions = partitions.map(|p| offsets.committed(p));
         let id = core
             .topology
             .topic(name)
@@ -202,25 +230,47 @@ fn fetch_all(
     topics.collect()
 }
 
-fn committed(
-    context: &Context<'_>,
-    group: &str,
-    topic: &str,
-    partition: i32,
+/// The offsets that a group committed for a topic.
+struct TopicOffsets<'a> {
+    context: &'a Context<'a>,
+    of_topic: Option<&'a PartitionOffsets>,
+    /// Of a topic's first partition.
+    place: Place,
     require_stable: bool,
-) -> OffsetFetchResponsePartitions {
-    if require_stable && context.core.offsets.is_pending(group, topic, partition) {
-        return none(partition, ErrorCode::UNSTABLE_OFFSET_COMMIT);
+}
+
+impl<'a> TopicOffsets<'a> {
+    fn new(context: &'a Context<'a>, group: &Str, topic: &Str, require_stable: bool) -> Self {
+        Self {
+            context,
+            of_topic: context.core.offsets.of_topic(group, topic),
+            place: Place {
+                group: group.clone(),
+                topic: topic.clone(),
+                partition: 0,
+            },
+            require_stable,
+        }
     }
-    match context.core.offsets.get(group, topic, partition) {
-        Some(committed) => OffsetFetchResponsePartitions {
-            partition_index: partition,
-            committed_offset: committed.offset,
-            committed_leader_epoch: committed.leader_epoch,
-            metadata: Some(committed.metadata.clone()),
-            error_code: 0,
-        },
-        None => none(partition, ErrorCode::NONE),
+
+    fn committed(&self, partition: i32) -> OffsetFetchResponsePartitions {
+        let place = || Place {
+            partition,
+            ..self.place.clone()
+        };
+        if self.require_stable && self.context.core.offsets.is_pending(&place()) {
+            return none(partition, ErrorCode::UNSTABLE_OFFSET_COMMIT);
+        }
+        match self.of_topic.and_then(|offsets| offsets.get(&partition)) {
+            Some(found) => OffsetFetchResponsePartitions {
+                partition_index: partition,
+                committed_offset: found.committed.offset,
+                committed_leader_epoch: found.committed.leader_epoch,
+                metadata: Some(found.committed.metadata.clone()),
+                error_code: 0,
+            },
+            None => none(partition, ErrorCode::NONE),
+        }
     }
 }
 

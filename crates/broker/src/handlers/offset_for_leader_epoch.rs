@@ -24,8 +24,9 @@ pub(crate) fn handle(
     request: OffsetForLeaderEpochRequest,
 ) -> OffsetForLeaderEpochResponse {
     let topics = request.topics.into_iter().map(|topic| {
+        let name = topic.topic.as_str();
         let partitions = topic.partitions.iter().map(|wish| {
-            let found = find(context, &topic.topic, wish);
+            let found = find(context, name, wish);
             let (leader_epoch, end_offset) = found.unwrap_or((-1, -1));
             EpochEndOffset {
                 error_code: found.err().unwrap_or_default().0,
@@ -36,7 +37,7 @@ pub(crate) fn handle(
         });
         OffsetForLeaderTopicResult {
             partitions: partitions.collect(),
-            topic: topic.topic,
+            topic: topic.topic.clone(),
         }
     });
     OffsetForLeaderEpochResponse {

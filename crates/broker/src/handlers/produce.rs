@@ -37,13 +37,14 @@ pub(crate) fn handle(
     request: ProduceRequest,
 ) -> Reply<ProduceResponse> {
     let acks = request.acks;
-    let circumstances = Circumstances {
+    let mut circumstances = Circumstances {
         acks,
         transactional_id: request.transactional_id,
+        decoded_bytes_left: validate::decoded_bytes_max(context.frame_bytes),
     };
     let mut responses = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
-        responses.push(produce_topic(context, &circumstances, topic));
+        responses.push(produce_topic(context, &mut circumstances, topic));
     }
     let mut partitions = responses
         .iter()
@@ -66,6 +67,8 @@ pub(crate) fn handle(
 struct Circumstances {
     acks: i16,
     transactional_id: Option<Str>,
+    /// What the batches that are still to come may decompress to.
+    decoded_bytes_left: usize,
 }
 
 /// What came of a batch that was not refused.
@@ -77,7 +80,7 @@ struct Appended {
 
 fn produce_topic(
     context: &mut Context<'_>,
-    circumstances: &Circumstances,
+    circumstances: &mut Circumstances,
     topic: TopicProduceData,
 ) -> TopicProduceResponse {
     let uses_ids = context.version >= 13;
@@ -114,7 +117,7 @@ fn produce_topic(
 
 fn produce_partition(
     context: &mut Context<'_>,
-    circumstances: &Circumstances,
+    circumstances: &mut Circumstances,
     (topic, index): (Uuid, i32),
     records: Option<Bytes>,
 ) -> Result<Appended, Refusal> {
@@ -133,7 +136,13 @@ fn produce_partition(
     let Some(topic) = core.topology.topic_by_id_mut(topic) else {
         return Err(plain(ErrorCode::UNKNOWN_TOPIC_ID));
     };
-    let accepted = validate::validate(records, &topic.options, now_ms, &mut core.codecs)?;
+    let accepted = validate::validate(
+        records,
+        &topic.options,
+        now_ms,
+        &mut core.codecs,
+        &mut circumstances.decoded_bytes_left,
+    )?;
     let options = &topic.options;
     let Some(partition) = topic.partitions.get_mut(index as usize) else {
         return Err(plain(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));

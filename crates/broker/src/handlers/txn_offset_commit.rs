@@ -28,10 +28,18 @@ pub(crate) fn handle(
     request: TxnOffsetCommitRequest,
 ) -> TxnOffsetCommitResponse {
     let allowed = check(context, &request);
+    // What is kept must not keep the frame. One copy of each name is enough.
+    let group = request.group_id.detached();
+    let home = context.core.offsets_partition(&group).1;
     let topics = request.topics.iter().map(|topic| {
+        let to = Commit {
+            producer: (request.producer_id, home),
+            group: &group,
+            topic: topic.name.detached(),
+        };
         let partitions = topic.partitions.iter().map(|partition| {
             let pended = may_commit(context, topic, partition, allowed)
-                .and_then(|()| pend(context, &request, &topic.name, partition));
+                .and_then(|()| pend(context, &to, partition));
             TxnOffsetCommitResponsePartition {
                 partition_index: partition.partition_index,
                 error_code: pended.err().unwrap_or_default().0,
@@ -121,10 +129,17 @@ fn may_commit(
     allowed
 }
 
+/// What the offsets of a topic have in common.
+struct Commit<'a> {
+    /// And the partition of `__consumer_offsets` that the group belongs to.
+    producer: (i64, i32),
+    group: &'a Str,
+    topic: Str,
+}
+
 fn pend(
     context: &mut Context<'_>,
-    request: &TxnOffsetCommitRequest,
-    topic: &Str,
+    to: &Commit<'_>,
     partition: &TxnOffsetCommitRequestPartition,
 ) -> Result<(), ErrorCode> {
     let committed = committed_offset(
@@ -135,10 +150,10 @@ fn pend(
         None,
     )?;
     let place = Place {
-        group: request.group_id.detached(),
-        topic: topic.detached(),
+        group: to.group.clone(),
+        topic: to.topic.clone(),
         partition: partition.partition_index,
     };
     let offsets = &mut context.core.offsets;
-    offsets.pend(request.producer_id, place, committed)
+    offsets.pend(to.producer, place, committed)
 }

@@ -11,6 +11,7 @@ use thalweg_protocol::messages::write_txn_markers::{
 use thalweg_protocol::{ErrorCode, Str};
 use thalweg_records::control::EndTransactionMarker;
 
+use super::repeats::SeenPartitions;
 use crate::Core;
 use crate::context::Context;
 use crate::subject::Subject;
@@ -36,11 +37,12 @@ pub(crate) fn handle(
             timestamp: context.now_ms,
         };
         let level = level(&wish);
+        let mut seen = SeenPartitions::new();
         let topics = wish.topics.iter();
         WritableTxnMarkerResult {
             producer_id: wish.producer_id,
             topics: topics
-                .map(|topic| write_topic(context, topic, &marker, level))
+                .map(|topic| write_topic(context, topic, &mut seen, (&marker, level)))
                 .collect(),
         }
     });
@@ -57,13 +59,17 @@ fn level(wish: &WritableTxnMarker) -> Level {
     }
 }
 
-fn write_topic(
+fn write_topic<'a>(
     context: &mut Context<'_>,
-    topic: &WritableTxnMarkerTopic,
-    marker: &EndTransactionMarker,
-    level: Level,
+    topic: &'a WritableTxnMarkerTopic,
+    seen: &mut SeenPartitions<&'a Str>,
+    (marker, level): (&EndTransactionMarker, Level),
 ) -> WritableTxnMarkerTopicResult {
-    let partitions = topic.partition_indexes.iter().map(|index| {
+    let place = seen.topic(&topic.name);
+    let indexes = topic.partition_indexes.iter();
+    // A partition that comes twice gets one marker, as in Kafka's map.
+    let indexes = indexes.filter(|index| seen.is_new(place, **index));
+    let partitions = indexes.map(|index| {
         let partition = (topic.name.clone(), *index);
         let written = write(context, &partition, marker, level);
         WritableTxnMarkerPartitionResult {

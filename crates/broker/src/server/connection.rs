@@ -63,7 +63,10 @@ pub(super) async fn serve_connection(
                 {
                     return;
                 }
-                if write_pieces(&mut write, &pieces).await.is_err() {
+                if write_pieces(&mut write, &pieces, limits.idle)
+                    .await
+                    .is_err()
+                {
                     return;
                 }
             }
@@ -172,8 +175,13 @@ impl FrameReader {
     }
 }
 
-/// Writes the pieces from where they lie.
-async fn write_pieces(write: &mut OwnedWriteHalf, pieces: &[Bytes]) -> io::Result<()> {
+/// Writes the pieces from where they lie. A client that takes nothing of them for too long is as
+/// idle as one that asks nothing: it must not hold its answer's memory.
+async fn write_pieces(
+    write: &mut OwnedWriteHalf,
+    pieces: &[Bytes],
+    idle: Duration,
+) -> io::Result<()> {
     let (mut index, mut offset) = (0, 0);
     while index < pieces.len() {
         let mut slices = [IoSlice::new(&[]); WRITE_PIECES_MAX];
@@ -183,7 +191,7 @@ async fn write_pieces(write: &mut OwnedWriteHalf, pieces: &[Bytes]) -> io::Resul
             slices[count] = IoSlice::new(&piece[from..]);
             count += 1;
         }
-        let mut written = write.write_vectored(&slices[..count]).await?;
+        let mut written = timeout(idle, write.write_vectored(&slices[..count])).await??;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }

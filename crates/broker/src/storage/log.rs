@@ -31,6 +31,14 @@ pub(crate) struct ReadLimit {
     pub(crate) end_offset: i64,
 }
 
+impl ReadLimit {
+    pub(crate) const NOTHING: Self = Self {
+        bytes_max: 0,
+        at_least_one: false,
+        end_offset: i64::MAX,
+    };
+}
+
 /// Some batches of a log, one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogSlice<'a> {

@@ -8,7 +8,8 @@ use crate::options::TopicOptions;
 /// Small batches are copied together: a one-record batch would otherwise keep a whole frame and
 /// an allocation of its own.
 const SMALL_BATCH_BYTES: usize = 2048;
-const ARENA_BYTES: usize = 128 * 1024;
+const ARENA_BYTES_MIN: usize = 1024;
+const ARENA_BYTES_MAX: usize = 128 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -62,7 +63,10 @@ impl Segment {
     pub(crate) fn settle(&mut self, data: Bytes, frame_bytes: usize) -> Bytes {
         if data.len() <= SMALL_BATCH_BYTES {
             if self.arena.capacity() - self.arena.len() < data.len() {
-                self.arena = BytesMut::with_capacity(ARENA_BYTES);
+                // It grows with the segment: one record in each of many partitions takes little.
+                let wanted = self.size_bytes.min(ARENA_BYTES_MAX as u64) as usize;
+                let bytes = wanted.max(ARENA_BYTES_MIN).max(data.len());
+                self.arena = BytesMut::with_capacity(bytes);
             }
             self.arena.extend_from_slice(&data);
             return self.arena.split().freeze();

@@ -20,6 +20,17 @@ use crate::options::TopicOptions;
 /// No batch may decompress to more: a bomb would take the process with it.
 pub(crate) const DECODED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// What the batches of one request may decompress to together: this for each byte of it, and what
+/// one batch may.
+const DECODED_BYTES_PER_FRAME_BYTE: usize = 100;
+/// Refused records that an answer names. It says how many there are in all.
+pub(crate) const RECORD_ERRORS_MAX: usize = 100;
+
+/// How much the batches of a request of `frame_bytes` may decompress to together.
+pub(crate) fn decoded_bytes_max(frame_bytes: usize) -> usize {
+    DECODED_BYTES_MAX + frame_bytes.saturating_mul(DECODED_BYTES_PER_FRAME_BYTE)
+}
+
 /// Contexts of the codecs, kept from batch to batch.
 #[derive(Default)]
 pub(crate) struct Codecs {
@@ -65,6 +76,7 @@ pub(crate) fn validate(
     topic: &TopicOptions,
     now_ms: i64,
     codecs: &mut Codecs,
+    decoded_bytes_left: &mut usize,
 ) -> Result<Accepted, Refusal> {
     let raw = single_batch(records)?;
     check_size(raw.data.len(), topic)?;
@@ -74,9 +86,12 @@ pub(crate) fn validate(
     let codec = raw
         .compression()
         .map_err(|error| Refusal::invalid(error.to_string()))?;
-    let decoded = raw
-        .decode(&mut codecs.decompressor, DECODED_BYTES_MAX)
-        .map_err(|error| Refusal::invalid(error.to_string()))?;
+    let bytes_max = DECODED_BYTES_MAX.min(*decoded_bytes_left);
+    let decoded = raw.decode(&mut codecs.decompressor, bytes_max);
+    // A batch that is refused cost as much.
+    let decoded_bytes = decoded.as_ref().map_or(bytes_max, |d| d.records.len());
+    *decoded_bytes_left -= decoded_bytes.min(*decoded_bytes_left);
+    let decoded = decoded.map_err(|error| Refusal::invalid(error.to_string()))?;
     let max_timestamp = check_records(&decoded, topic, now_ms)?;
     let wanted = match topic.compression_type.as_str() {
         "producer" => codec,
@@ -187,8 +202,8 @@ fn check_records(
 ) -> Result<i64, Refusal> {
     let times = AllowedTimes::new(decoded.header.attributes.timestamp_type(), topic, now_ms);
     let needs_key = topic.cleanup_policy.compact;
-    let mut keyless = Vec::new();
-    let mut untimely = Vec::new();
+    let mut keyless = RefusedRecords::default();
+    let mut untimely = RefusedRecords::default();
     let mut max_timestamp = i64::MIN;
     for (index, record) in (0..).zip(decoded) {
         let record = record.map_err(|error| Refusal::invalid(error.to_string()))?;
@@ -199,36 +214,51 @@ fn check_records(
             )));
         }
         if needs_key && record.key.is_none() {
-            keyless.push((
-                index,
-                "Compacted topic cannot accept message without key.".to_owned(),
-            ));
+            keyless.add(index, || {
+                "Compacted topic cannot accept message without key.".to_owned()
+            });
         }
         if !times.contains(record.timestamp) {
-            untimely.push((index, times.complaint(record.timestamp)));
+            untimely.add(index, || times.complaint(record.timestamp));
         }
         max_timestamp = max_timestamp.max(record.timestamp);
     }
-    refuse_records(ErrorCode::INVALID_RECORD, keyless)?;
-    refuse_records(ErrorCode::INVALID_TIMESTAMP, untimely)?;
+    keyless.refuse(ErrorCode::INVALID_RECORD)?;
+    untimely.refuse(ErrorCode::INVALID_TIMESTAMP)?;
     Ok(max_timestamp)
 }
 
-fn refuse_records(code: ErrorCode, records: Vec<(i32, String)>) -> Result<(), Refusal> {
-    if records.is_empty() {
-        return Ok(());
-    }
-    let message = match code {
-        ErrorCode::INVALID_TIMESTAMP => {
-            "One or more records have been rejected due to invalid timestamp"
+/// Records that are at fault: the first ones by name, all others only counted.
+#[derive(Default)]
+struct RefusedRecords {
+    count: usize,
+    named: Vec<(i32, String)>,
+}
+
+impl RefusedRecords {
+    fn add(&mut self, index: i32, why: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.named.len() < RECORD_ERRORS_MAX {
+            self.named.push((index, why()));
         }
-        _ => "One or more records have been rejected",
-    };
-    Err(Refusal {
-        code,
-        message: format!("{message}: {} in all", records.len()),
-        records,
-    })
+    }
+
+    fn refuse(self, code: ErrorCode) -> Result<(), Refusal> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let message = match code {
+            ErrorCode::INVALID_TIMESTAMP => {
+                "One or more records have been rejected due to invalid timestamp"
+            }
+            _ => "One or more records have been rejected",
+        };
+        Err(Refusal {
+            code,
+            message: format!("{message}: {} in all", self.count),
+            records: self.named,
+        })
+    }
 }
 
 /// The times that a record with `CreateTime` may have (KIP-937, KIP-1030).
@@ -337,7 +367,14 @@ mod tests {
     }
 
     fn check(data: Vec<u8>, topic: &TopicOptions) -> Result<Accepted, Refusal> {
-        validate(Some(data.into()), topic, NOW, &mut Codecs::default())
+        let mut left = decoded_bytes_max(data.len());
+        validate(
+            Some(data.into()),
+            topic,
+            NOW,
+            &mut Codecs::default(),
+            &mut left,
+        )
     }
 
     fn code(data: Vec<u8>, topic: &TopicOptions) -> ErrorCode {
@@ -352,6 +389,7 @@ mod tests {
             &TopicOptions::default(),
             NOW,
             &mut Codecs::default(),
+            &mut decoded_bytes_max(0),
         )
         .unwrap();
         assert_eq!(accepted.data.as_ptr(), data.as_ptr());

@@ -47,7 +47,9 @@ fn commit_in(bench: &mut Bench, request: &OffsetCommitRequest, version: i16) -> 
 /// What is committed for partition 0.
 fn committed(bench: &mut Bench) -> i64 {
     let offsets = &bench.core.offsets;
-    offsets.get("g", "t", 0).map_or(-1, |found| found.offset)
+    let found = offsets.of_topic(&"g".into(), &"t".into());
+    let found = found.and_then(|partitions| partitions.get(&0));
+    found.map_or(-1, |found| found.committed.offset)
 }
 
 #[test]
@@ -197,7 +199,7 @@ fn offsets_of_a_subscribed_topic_stay() {
     let subscribed = Some(ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC);
     for kind in [GroupKind::Classic, GroupKind::Consumer] {
         let mut group = view(kind, "Stable", 3, &["m"]);
-        group.topics = vec!["t".into()];
+        group.topics = ["t".into()].into();
         bench.publish(group);
         assert_eq!(delete_offset(&mut bench), (ErrorCode::NONE, subscribed));
         assert_eq!(committed(&mut bench), 7);
@@ -333,7 +335,7 @@ fn offsets_of_a_classic_group_are_kept_since_its_last_member_went() {
     bench.publish(classic("Stable", 1, &["m"]));
     commit(&mut bench, "m", 1);
     let mut group = classic("Stable", 1, &["m"]);
-    group.topics = vec!["t".into()];
+    group.topics = ["t".into()].into();
     bench.publish(group);
     for _ in 0..100 {
         bench.tick_after(MINUTE);

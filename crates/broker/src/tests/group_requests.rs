@@ -163,19 +163,19 @@ fn requests_of_clients_that_went_away_count_as_queued() {
     large.protocols = vec![
         thalweg_protocol::messages::join_group::JoinGroupRequestProtocol {
             name: "range".into(),
-            metadata: vec![0; 64 << 20].into(),
+            metadata: vec![0; 15 << 20].into(),
         },
     ];
     let frame = frame::encode_request(&large, 9, 7, None).unwrap();
     let frame = Bytes::from(frame).slice(4..);
-    for _ in 0..3 {
+    for _ in 0..17 {
         let gone = wait(bench.handle_frame(1, frame.clone()));
         bench.core.forget_wait(&gone, bench.now);
     }
     let refused = decode::<JoinGroupRequest>(bench.handle_frame(1, frame.clone()), 9);
     let code = ErrorCode(refused.error_code);
     assert_eq!(code, ErrorCode::COORDINATOR_NOT_AVAILABLE);
-    assert_eq!(bench.events().len(), 3);
+    assert_eq!(bench.events().len(), 17);
     wait(bench.handle_frame(1, frame));
 }
 

@@ -1,5 +1,6 @@
 //! A group's coordinator for tests, by hand: views out, events in.
 
+use std::collections::BTreeSet;
 use std::task::Poll;
 
 use thalweg_protocol::messages::heartbeat::HeartbeatRequest;
@@ -44,7 +45,7 @@ pub(super) fn view(kind: GroupKind, state: &str, epoch: i32, members: &[&str]) -
         protocol_type: "consumer".into(),
         state: state.into(),
         epoch,
-        topics: Vec::new(),
+        topics: BTreeSet::new(),
         members: members.iter().map(member).collect(),
     }
 }

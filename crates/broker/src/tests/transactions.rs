@@ -473,7 +473,7 @@ fn pending_offsets_go_with_their_topic_and_their_group() {
         .commit_offset_in(&mut bench, 5, ("h", "t"), 5)
         .unwrap();
     bench.core.delete_topic(id);
-    assert!(bench.core.offsets.delete_group("h"));
+    assert!(bench.core.offsets.delete_group(&"h".into()));
     writer.commit(&mut bench).unwrap();
     assert_eq!(committed_offset(&mut bench, "g", "gone", true), Ok(-1));
     assert_eq!(committed_offset(&mut bench, "h", "t", true), Ok(-1));

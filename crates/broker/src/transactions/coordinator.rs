@@ -57,6 +57,9 @@ impl Core {
         partitions: &[TopicPartition],
         now: Now,
     ) -> Result<(), ErrorCode> {
+        if !self.transactions.has_room_for(partitions.len()) {
+            return Err(ErrorCode::POLICY_VIOLATION);
+        }
         self.step(id, |transaction, _| {
             transaction.add(producer, partitions, now)
         })

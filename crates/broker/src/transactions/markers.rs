@@ -5,7 +5,6 @@ use thalweg_records::control::EndTransactionMarker;
 
 use super::{Level, Now, OFFSETS_TOPIC, TopicPartition};
 use crate::Core;
-use crate::coordinator::partition_for;
 use crate::transactions::State;
 
 /// About what a marker takes.
@@ -41,11 +40,8 @@ impl Core {
         level: Level,
     ) -> Result<(), ErrorCode> {
         if topic.as_str() == OFFSETS_TOPIC {
-            let partitions = self.options.offsets_partitions;
             self.offsets
-                .end_transaction(marker.producer_id, marker.commit, |group| {
-                    partition_for(group, partitions) == *index
-                });
+                .end_transaction(marker.producer_id, marker.commit, *index);
             return Ok(());
         }
         let has_room = self.has_room(MARKER_BYTES, marker.timestamp);

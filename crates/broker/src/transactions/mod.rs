@@ -33,6 +33,8 @@ pub(crate) use verify::Verification;
 
 /// More transactional ids than this are not kept at a time.
 const IDS_MAX: usize = 100_000;
+/// More partitions than this are not in transactions at a time, of all ids together.
+const PARTITIONS_MAX: usize = 1_000_000;
 
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
@@ -54,6 +56,8 @@ pub(crate) struct Transactions {
     by_id: BTreeMap<Str, Transaction>,
     /// Of open and prepared transactions.
     deadlines: BTreeSet<(Instant, Str)>,
+    /// Of all transactions.
+    partitions: usize,
 }
 
 impl Transactions {
@@ -77,11 +81,17 @@ impl Transactions {
         Ok(())
     }
 
-    /// The only way to change a transaction: its deadline is noted afterwards.
+    fn has_room_for(&self, partitions: usize) -> bool {
+        self.partitions + partitions <= PARTITIONS_MAX
+    }
+
+    /// The only way to change a transaction: its deadline and size are noted afterwards.
     fn change<T>(&mut self, id: &str, step: impl FnOnce(&mut Transaction) -> T) -> Option<T> {
         let transaction = self.by_id.get_mut(id)?;
         let before = transaction.deadline;
+        self.partitions -= transaction.partitions.len();
         let outcome = step(transaction);
+        self.partitions += transaction.partitions.len();
         let after = transaction.deadline;
         if before != after {
             let (key, _) = self.by_id.get_key_value(id)?;

@@ -11,8 +11,14 @@ use thalweg_protocol::ErrorCode;
 /// No id is longer than a string of the protocol; a pattern that is has no good reason.
 const PATTERN_BYTES_MAX: usize = 1000;
 
+/// Bytes of the pattern times bytes of all ids that it is held against.
+const WORK_MAX: usize = 500_000_000;
+
 #[derive(Debug)]
-pub(crate) struct Pattern(Vec<Item>);
+pub(crate) struct Pattern {
+    items: Vec<Item>,
+    bytes: usize,
+}
 
 #[derive(Debug)]
 struct Item {
@@ -53,31 +59,43 @@ impl Pattern {
                 repeats,
             });
         }
-        Ok(Self(items))
+        Ok(Self {
+            items,
+            bytes: text.len(),
+        })
+    }
+
+    /// Refuses to hold a long pattern against very many ids.
+    pub(crate) fn check_work(&self, id_bytes: usize) -> Result<(), ErrorCode> {
+        if self.bytes.saturating_mul(id_bytes) > WORK_MAX {
+            return Err(ErrorCode::INVALID_REGULAR_EXPRESSION);
+        }
+        Ok(())
     }
 
     pub(crate) fn matches(&self, text: &str) -> bool {
         // Before which items the text so far may have led.
-        let mut places = vec![false; self.0.len() + 1];
+        let mut places = vec![false; self.items.len() + 1];
+        let mut next = places.clone();
         places[0] = true;
         self.skip(&mut places);
         for character in text.chars() {
-            let mut next = vec![false; places.len()];
-            for (index, item) in self.0.iter().enumerate() {
+            next.fill(false);
+            for (index, item) in self.items.iter().enumerate() {
                 if places[index] && item.one.is(character) {
                     next[index + 1] = true;
                     next[index] |= item.repeats;
                 }
             }
             self.skip(&mut next);
-            places = next;
+            std::mem::swap(&mut places, &mut next);
         }
-        places[self.0.len()]
+        places[self.items.len()]
     }
 
     /// What may be left out leads on.
     fn skip(&self, places: &mut [bool]) {
-        for (index, item) in self.0.iter().enumerate() {
+        for (index, item) in self.items.iter().enumerate() {
             places[index + 1] |= places[index] && !item.at_least_once;
         }
     }

@@ -14,7 +14,7 @@ use thalweg_protocol::{ErrorCode, Str};
 use super::states::{Event, State};
 use super::{NO_EPOCH, NO_PRODUCER, ProducerIdAndEpoch};
 
-/// More partitions than this are in no transaction.
+/// More partitions than this are in no single transaction.
 const PARTITIONS_MAX: usize = 10_000;
 /// At this epoch the next transaction gets another producer id: the marker takes the last one.
 const EPOCH_EXHAUSTED: i16 = i16::MAX - 1;
