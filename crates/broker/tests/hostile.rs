@@ -1,16 +1,23 @@
 //! One hostile frame costs the broker bounded memory and time, whichever API it is for.
 //!
 //! ```text
-//! attacks.rs   for each API the frames of a size that cost most: repeated names, great counts,
+//! hostile/     for each API the frames of a size that cost most: repeated names, great counts,
 //!              names of 30 KB, batches that decompress to a lot
 //! here         each at 256 KiB and at 1 MiB: what it allocates, at most and in all, the size of
 //!              the answer, the time
 //! ```
 
 #![allow(clippy::disallowed_methods)] // measures time
+#![allow(clippy::too_many_lines)] // tables of attacks
 
 #[path = "hostile/attacks.rs"]
 mod attacks;
+#[path = "hostile/groups.rs"]
+mod groups;
+#[path = "hostile/records.rs"]
+mod records;
+#[path = "hostile/topics.rs"]
+mod topics;
 #[path = "hostile/world.rs"]
 mod world;
 

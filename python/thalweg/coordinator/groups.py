@@ -162,7 +162,9 @@ class Groups:
         draft = event.draft or {}
         names = event.body["Groups"] if classic else event.body["GroupIds"]
         drafted = {row["GroupId"]: row for row in draft.get("Groups", ())}
-        rows = [self._row(name, classic, drafted.get(name), event.version) for name in names]
+        # A group that comes twice is described once.
+        distinct = dict.fromkeys(names)
+        rows = [self._row(each, classic, drafted.get(each), event.version) for each in distinct]
         return {**draft, "Groups": rows}
 
     def _row(

@@ -44,9 +44,10 @@ pub(crate) fn handle(
         if is_repeated && !refused.insert(key(&resource)) {
             return None;
         }
-        let altered = match is_repeated {
-            true => Err(repeats::duplicate_resource()),
-            false => alter(context, &resource, request.validate_only),
+        let altered = if is_repeated {
+            Err(repeats::duplicate_resource())
+        } else {
+            alter(context, &resource, request.validate_only)
         };
         let (error_code, error_message) = ApiError::fields(altered.err());
         Some(AlterConfigsResourceResponse {

@@ -17,6 +17,7 @@ use thalweg_records::batch_header::NO_PRODUCER_ID;
 use crate::Core;
 use crate::answer::{Reply, ReplyTo};
 use crate::context::Context;
+use crate::options::BrokerOptions;
 use crate::storage::Sequenced;
 use crate::storage::validate::{self, Accepted, Refusal};
 use crate::subject::{Subject, topic_name};
@@ -171,13 +172,7 @@ fn produce_partition(
         }
     }
     if !has_room {
-        return Err(Refusal::new(
-            ErrorCode::POLICY_VIOLATION,
-            format!(
-                "The embedded broker keeps at most {} bytes in memory (thalweg.memory.max.bytes).",
-                core.options.memory_bytes_max.unwrap_or_default()
-            ),
-        ));
+        return Err(no_room(&core.options));
     }
     let size_before = partition.log.size_bytes();
     let epoch = partition.leader_epoch;
@@ -197,6 +192,16 @@ fn produce_partition(
         log_append_time_ms,
         log_start_offset,
     })
+}
+
+fn no_room(options: &BrokerOptions) -> Refusal {
+    Refusal::new(
+        ErrorCode::POLICY_VIOLATION,
+        format!(
+            "The embedded broker keeps at most {} bytes in memory (thalweg.memory.max.bytes).",
+            options.memory_bytes_max.unwrap_or_default()
+        ),
+    )
 }
 
 /// Whether this node may append to the partition at all.

@@ -12,6 +12,7 @@ mod batch;
 pub(crate) mod epochs;
 mod log;
 mod producers;
+mod refusal;
 mod segment;
 pub(crate) mod timestamps;
 mod transaction_index;

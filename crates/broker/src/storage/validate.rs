@@ -15,6 +15,8 @@ use thalweg_records::{
     batches,
 };
 
+pub(crate) use super::refusal::Refusal;
+use super::refusal::RefusedRecords;
 use crate::options::TopicOptions;
 
 /// No batch may decompress to more: a bomb would take the process with it.
@@ -23,8 +25,6 @@ pub(crate) const DECODED_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// What the batches of one request may decompress to together: this for each byte of it, and what
 /// one batch may.
 const DECODED_BYTES_PER_FRAME_BYTE: usize = 100;
-/// Refused records that an answer names. It says how many there are in all.
-pub(crate) const RECORD_ERRORS_MAX: usize = 100;
 
 /// How much the batches of a request of `frame_bytes` may decompress to together.
 pub(crate) fn decoded_bytes_max(frame_bytes: usize) -> usize {
@@ -45,29 +45,6 @@ pub(crate) struct Accepted {
     pub(crate) data: Bytes,
     /// When the broker appends, if the topic's timestamps are that; else -1.
     pub(crate) log_append_time_ms: i64,
-}
-
-/// Why a batch is not appended.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) code: ErrorCode,
-    pub(crate) message: String,
-    /// Records that are at fault, by their place in the batch (KIP-467).
-    pub(crate) records: Vec<(i32, String)>,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            records: Vec::new(),
-        }
-    }
-
-    fn invalid(message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::INVALID_RECORD, message)
-    }
 }
 
 /// Checks the records that a request has for one partition.
@@ -226,39 +203,6 @@ fn check_records(
     keyless.refuse(ErrorCode::INVALID_RECORD)?;
     untimely.refuse(ErrorCode::INVALID_TIMESTAMP)?;
     Ok(max_timestamp)
-}
-
-/// Records that are at fault: the first ones by name, all others only counted.
-#[derive(Default)]
-struct RefusedRecords {
-    count: usize,
-    named: Vec<(i32, String)>,
-}
-
-impl RefusedRecords {
-    fn add(&mut self, index: i32, why: impl FnOnce() -> String) {
-        self.count += 1;
-        if self.named.len() < RECORD_ERRORS_MAX {
-            self.named.push((index, why()));
-        }
-    }
-
-    fn refuse(self, code: ErrorCode) -> Result<(), Refusal> {
-        if self.count == 0 {
-            return Ok(());
-        }
-        let message = match code {
-            ErrorCode::INVALID_TIMESTAMP => {
-                "One or more records have been rejected due to invalid timestamp"
-            }
-            _ => "One or more records have been rejected",
-        };
-        Err(Refusal {
-            code,
-            message: format!("{message}: {} in all", self.count),
-            records: self.named,
-        })
-    }
 }
 
 /// The times that a record with `CreateTime` may have (KIP-937, KIP-1030).

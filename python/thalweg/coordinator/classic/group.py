@@ -48,6 +48,7 @@ from thalweg.errors import (
 __all__ = ["ClassicGroup", "GroupSettings"]
 
 _MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup that has new members join twice
+_PENDING_IDS_MAX = 10_000  # ids given out to members that did not come back yet
 _SKIP_ASSIGNMENT_FROM = 9  # ... that can tell a leader to leave the assignment alone
 
 
@@ -162,6 +163,10 @@ class ClassicGroup:
         instance_id = event.body.get("GroupInstanceId")
         member_id = f"{instance_id or event.client_id}-{self._new_id()}"
         if instance_id is None and event.version >= _MEMBER_ID_REQUIRED_FROM:
+            if len(self.roster.pending_ids) >= _PENDING_IDS_MAX:
+                code = GroupMaxSizeReachedError.errno
+                self._reply(event.token, answers.join_error(code, ""))
+                return
             self.roster.pending_ids[member_id] = now + event.body["SessionTimeoutMs"]
             self._reply(event.token, answers.join_error(MemberIdRequiredError.errno, member_id))
             return

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from thalweg.coordinator.classic.answers import protocols
 from thalweg.coordinator.classic.roster import Roster
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from thalweg.coordinator.classic.group import ClassicGroup
 
 __all__ = ["GroupSettings", "join_error", "leaving", "sync_error"]
+
+
+# Each vote looks at the lists of all members; clients have a handful.
+PROTOCOLS_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,8 @@ def join_error(group: "ClassicGroup", settings: GroupSettings, body: Mapping[str
         return InvalidSessionTimeoutError.errno
     if not _has_room(group, settings.max_size, member_id, instance_id):
         return GroupMaxSizeReachedError.errno
+    if len(body["Protocols"]) > PROTOCOLS_MAX:
+        return InconsistentGroupProtocolError.errno
     if not group.roster.supports(body["ProtocolType"], dict(protocols(body))):
         return InconsistentGroupProtocolError.errno
     if not member_id or (member_id in group.roster.pending_ids and instance_id is None):

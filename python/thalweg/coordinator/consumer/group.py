@@ -23,13 +23,14 @@ from typing import Any
 
 from thalweg.coordinator.assignors.server import ASSIGNORS
 from thalweg.coordinator.consumer import admission, answers
+from thalweg.coordinator.consumer.patterns import PatternError
 from thalweg.coordinator.consumer.reconciliation import Current, reconcile
 from thalweg.coordinator.consumer.requests import (
     JOIN,
     LEAVE_FOR_A_WHILE,
     Refusal,
-    compiled,
     is_full,
+    not_a_pattern,
     owned,
     validate,
 )
@@ -217,8 +218,10 @@ class ConsumerGroup:
         told = member.told(request.body, request.client_id, request.client_host)
         if told.regex == member.regex:
             return told
-        pattern = compiled(told.regex)
-        return replace(told, matching=self.roster.matching(told.regex, pattern))
+        try:
+            return replace(told, matching=self.roster.matching(told.regex))
+        except PatternError as error:
+            raise not_a_pattern(told.regex, error) from error
 
     # ------------------------------------------------------------------ assignment
 

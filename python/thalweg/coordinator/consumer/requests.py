@@ -4,10 +4,10 @@ The rules, their order and the texts are those of Kafka 4.3, so that an error re
 wherever it comes from.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from thalweg.coordinator.consumer.patterns import PatternError
 from thalweg.coordinator.consumer.topic_ids import IdPartition, id_partitions
 from thalweg.errors import (
     BrokerResponseError,
@@ -21,8 +21,8 @@ __all__ = [
     "LEAVE",
     "LEAVE_FOR_A_WHILE",
     "Refusal",
-    "compiled",
     "is_full",
+    "not_a_pattern",
     "owned",
     "validate",
 ]
@@ -32,6 +32,10 @@ JOIN: Final = 0
 LEAVE: Final = -1
 LEAVE_FOR_A_WHILE: Final = -2  # of a static member
 
+# Each view of the group lists them all.
+SUBSCRIBED_NAMES_MAX: Final = 50_000
+
+PARTITIONS_MAX: Final = 100_000
 _MEMBER_ID_OF_THE_CLIENT = 1  # the version from which on the client makes it (KIP-1082)
 
 
@@ -62,6 +66,12 @@ def validate(version: int, body: Mapping[str, Any], assignors: Sequence[str]) ->
         raise Refusal(InvalidRequestError, "MemberEpoch is invalid.")
     if epoch == LEAVE_FOR_A_WHILE and body["InstanceId"] is None:
         raise Refusal(InvalidRequestError, "InstanceId can't be null.")
+    if len(body["SubscribedTopicNames"] or ()) > SUBSCRIBED_NAMES_MAX:
+        text = f"A member may subscribe to at most {SUBSCRIBED_NAMES_MAX} topics by name."
+        raise Refusal(InvalidRequestError, text)
+    if sum(len(row["Partitions"]) for row in body["TopicPartitions"] or ()) > PARTITIONS_MAX:
+        text = f"A member may own at most {PARTITIONS_MAX} partitions."
+        raise Refusal(InvalidRequestError, text)
     if epoch == JOIN:
         _validate_join(body)
     assignor = body["ServerAssignor"]
@@ -101,20 +111,9 @@ def owned(body: Mapping[str, Any]) -> frozenset[IdPartition] | None:
     return None if rows is None else id_partitions(rows)
 
 
-def compiled(regex: str) -> re.Pattern[str]:
-    """A subscription's pattern, which has to match a topic's whole name.
-
-    Kafka takes RE2's syntax; this takes Python's, which has all of it that names of topics call
-    for. What only Python has (backward references, looking around) works here and is refused
-    there, and a pattern that backtracks without end is not noticed.
-
-    Raises:
-        Refusal: If it is no pattern.
-    """
-    try:
-        return re.compile(regex)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise Refusal(
-            InvalidRegularExpressionError,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
-        ) from error
+def not_a_pattern(regex: str, error: PatternError) -> Refusal:
+    """The refusal of a subscription's pattern."""
+    return Refusal(
+        InvalidRegularExpressionError,
+        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
+    )

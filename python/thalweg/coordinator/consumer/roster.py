@@ -4,12 +4,12 @@ Kept together, as one changes with the other: a partition is free once no member
 static member that comes back takes the place of the one that left.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from thalweg.coordinator.assignors.server import AssignedMember
+from thalweg.coordinator.consumer.patterns import PatternError, TopicPattern
 from thalweg.coordinator.consumer.reconciliation import Current, Target
 from thalweg.coordinator.consumer.topic_ids import IdPartition
 
@@ -83,7 +83,7 @@ class ConsumerRoster:
         self.members: dict[str, ConsumerGroupMember] = {}
         self.targets: dict[str, frozenset[IdPartition]] = {}
         self.topics = dict(topics)
-        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._patterns: dict[str, TopicPattern] = {}
         self._holders: dict[IdPartition, str] = {}
         self._static: dict[str, str] = {}
 
@@ -129,14 +129,25 @@ class ConsumerRoster:
 
     # ------------------------------------------------------------------ topics
 
-    def matching(self, regex: str, pattern: re.Pattern[str] | None = None) -> frozenset[str]:
-        """The existing topics whose whole names match."""
+    def matching(self, regex: str) -> frozenset[str]:
+        """The existing topics whose whole names match.
+
+        Raises:
+            PatternError: If it is no pattern, or takes too long.
+        """
         if not regex:
             return frozenset()
-        if pattern is None:
-            pattern = self._patterns[regex]
+        pattern = self._patterns.get(regex) or TopicPattern(regex)
+        found = pattern.matching(self.topics)
         self._patterns[regex] = pattern
-        return frozenset(name for name in self.topics if pattern.fullmatch(name))
+        return found
+
+    def _matching_now(self, regex: str) -> frozenset[str] | None:
+        """The same for a pattern that was taken; None if by now it takes too long."""
+        try:
+            return self.matching(regex)
+        except PatternError:
+            return None
 
     def subscribed(self) -> dict[str, Topic]:
         """The existing topics that somebody subscribes to."""
@@ -147,13 +158,14 @@ class ConsumerRoster:
         """Takes other topics, or other numbers of partitions; whether it concerns the group."""
         before = self.subscribed()
         self.topics = dict(topics)
-        for member in list(self.members.values()):
-            if member.regex:
-                self.members[member.member_id] = replace(
-                    member, matching=self.matching(member.regex)
-                )
         used = {member.regex for member in self.members.values()}
         self._patterns = {key: each for key, each in self._patterns.items() if key in used}
+        found = {regex: self._matching_now(regex) for regex in used if regex}
+        for member in list(self.members.values()):
+            if member.regex:
+                matching = found[member.regex]
+                matching = member.matching if matching is None else matching
+                self.members[member.member_id] = replace(member, matching=matching)
         return self.subscribed() != before
 
     # ------------------------------------------------------------------ assignment

@@ -1,0 +1,201 @@
+"""The worst frame of 1 MiB for each API of groups takes bounded time, and its answer is small.
+
+What a frame may say besides is bounded before it comes here: see crates/broker/tests/hostile.rs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+import pytest
+
+from thalweg.coordinator.classic.group import GroupSettings
+from thalweg.coordinator.consumer.group import ConsumerGroup, ConsumerGroupSettings
+from thalweg.coordinator.consumer.patterns import PatternError, TopicPattern
+from thalweg.coordinator.groups import Groups
+from thalweg.coordinator.steps import Arrived, Publish, Reply, TopicsChanged
+
+MEMBERS = 200
+# Each frame takes less than half a second on an idle machine; backtracking and quadratic work
+# take minutes and more.
+LIMIT_S = 20.0
+INVALID_REQUEST, INCONSISTENT, GROUP_FULL, BAD_REGEX = 42, 23, 81, 128
+TOPICS = [*(f"t{index}" for index in range(2000)), "a" * 249]
+
+
+class Coordinator:
+    """Groups with members: the classic `g` and the consumer group `c`."""
+
+    def __init__(self) -> None:
+        ids = (str(each) for each in itertools.count())
+        topics = TopicsChanged(
+            dict.fromkeys(TOPICS, 3), {}, {each: f"id-{each}" for each in TOPICS}
+        )
+        settings = ConsumerGroupSettings()
+        self.groups = Groups(
+            GroupSettings(initial_rebalance_delay_ms=0),
+            lambda: next(ids),
+            lambda group_id: ConsumerGroup(group_id, settings, lambda: next(ids), topics),
+        )
+        for index in range(MEMBERS):
+            self.says("JoinGroup", 3, **join(f"i{index}"))
+            self.says("ConsumerGroupHeartbeat", 1, **heartbeat(f"m{index}"))
+
+    def says(self, api: str, version: int, **body: Any) -> dict[str, Any]:
+        """The answer, or {} if it has to wait."""
+        began = time.monotonic()
+        actions = self.groups.step(Arrived(1, api, version, body, "client", "/127.0.0.1"), 0.0)
+        assert time.monotonic() - began < LIMIT_S
+        assert sum(isinstance(each, Publish) for each in actions) <= 1
+        replies = [each.body for each in actions if isinstance(each, Reply)]
+        return replies[-1] if replies else {}
+
+
+def join(instance: str, **changes: Any) -> dict[str, Any]:
+    protocols = [{"Name": "range", "Metadata": b"x" * 100}]
+    return {
+        "GroupId": "g",
+        "MemberId": "",
+        "GroupInstanceId": instance,
+        "SessionTimeoutMs": 10_000,
+        "RebalanceTimeoutMs": 10_000,
+        "ProtocolType": "other",
+        "Protocols": protocols,
+    } | changes
+
+
+def heartbeat(member_id: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "GroupId": "c",
+        "MemberId": member_id,
+        "MemberEpoch": 0,
+        "InstanceId": None,
+        "RackId": None,
+        "RebalanceTimeoutMs": 10_000,
+        "SubscribedTopicNames": ["t0"],
+        "SubscribedTopicRegex": None,
+        "ServerAssignor": None,
+        "TopicPartitions": [],
+    } | changes
+
+
+@pytest.fixture(scope="module")
+def coordinator() -> Coordinator:
+    return Coordinator()
+
+
+def test_a_member_with_very_many_assignors_is_refused(coordinator: Coordinator):
+    protocols = [{"Name": f"p{index}", "Metadata": b""} for index in range(150_000)]
+    answer = coordinator.says("JoinGroup", 9, **join("new", Protocols=protocols))
+    assert answer["ErrorCode"] == INCONSISTENT
+
+
+def test_assignments_for_very_many_members_are_taken_in_one_pass(coordinator: Coordinator):
+    assignments = [{"MemberId": f"m{index}", "Assignment": b""} for index in range(150_000)]
+    body = {"MemberId": "i0-0", "GenerationId": 1, "Assignments": assignments}
+    assert coordinator.says("SyncGroup", 3, GroupId="g", **body)["ErrorCode"] != 0
+
+
+def test_very_many_members_leave_in_one_pass(coordinator: Coordinator):
+    members = [{"MemberId": f"i{index}", "GroupInstanceId": None} for index in range(100_000)]
+    answer = coordinator.says("LeaveGroup", 5, GroupId="g", Members=members)
+    assert len(answer["Members"]) == len(members)
+
+
+def test_a_group_that_is_named_many_times_is_described_once(coordinator: Coordinator):
+    for api, field, group_id in [
+        ("DescribeGroups", "Groups", "g"),
+        ("ConsumerGroupDescribe", "GroupIds", "c"),
+    ]:
+        answer = coordinator.says(api, 1, **{field: [group_id] * 500_000})
+        [group] = answer["Groups"]
+        assert len(group["Members"]) == MEMBERS
+
+
+def test_a_member_that_subscribes_to_very_many_names_is_refused(coordinator: Coordinator):
+    names = [f"x{index}" for index in range(150_000)]
+    body = heartbeat("new", SubscribedTopicNames=names)
+    answer = coordinator.says("ConsumerGroupHeartbeat", 1, **body)
+    assert answer["ErrorCode"] == INVALID_REQUEST
+
+
+def test_a_report_of_very_many_partitions_is_refused(coordinator: Coordinator):
+    rows = [{"TopicId": "id-t0", "Partitions": list(range(250_000))}]
+    body = heartbeat("m0", MemberEpoch=2, TopicPartitions=rows)
+    assert coordinator.says("ConsumerGroupHeartbeat", 1, **body)["ErrorCode"] == INVALID_REQUEST
+
+
+def test_ids_that_are_given_out_have_an_end():
+    coordinator = Coordinator()
+    joins = join("", GroupId="new", GroupInstanceId=None)
+    codes = {coordinator.says("JoinGroup", 9, **joins)["ErrorCode"] for _ in range(10_001)}
+    assert codes == {79, GROUP_FULL}
+
+
+# Each of these keeps Python's own matching busy for ever, or for hours.
+BACKTRACKING = [
+    "(a|a)*b",
+    "(a*)*b",
+    "(.*)*b(.*)*b(.*)*",
+    "a*" * 30 + "b",
+    "(a|aa|aaa)*[^a]b",
+]
+
+
+@pytest.mark.parametrize("regex", BACKTRACKING)
+def test_patterns_that_backtrack_take_linear_time(coordinator: Coordinator, regex: str):
+    member_id = f"of-{regex}"
+    body = heartbeat(member_id, SubscribedTopicNames=[], SubscribedTopicRegex=regex)
+    assert coordinator.says("ConsumerGroupHeartbeat", 1, **body)["ErrorCode"] == 0
+    assert coordinator.groups.groups["c"].roster.members[member_id].matching == frozenset()  # type: ignore[attr-defined]
+    leaving = heartbeat(member_id, MemberEpoch=-1)
+    coordinator.says("ConsumerGroupHeartbeat", 1, **leaving)
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "(a{1000}){1000}",
+        "(a?){1000}",
+        "(" * 32_000,
+        "a{1001}",
+        r"(a)\1",
+        "(?=a)a",
+        "a" * 32_000,
+    ],
+)
+def test_patterns_that_are_too_large_or_not_linear_are_refused(
+    coordinator: Coordinator, regex: str
+):
+    body = heartbeat("new", SubscribedTopicNames=[], SubscribedTopicRegex=regex)
+    answer = coordinator.says("ConsumerGroupHeartbeat", 1, **body)
+    assert answer["ErrorCode"] == BAD_REGEX
+    assert "new" not in coordinator.groups.groups["c"].roster.members  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("regex", "names"),
+    [
+        ("a.c", {"abc", "a.c", "a-c"}),
+        (r"a\.c", {"a.c"}),
+        ("^(abc|x1)$", {"abc", "x1"}),
+        ("[a-c]{3}", {"abc"}),
+        (r"[^a]\d?", {"x", "x1"}),
+        (r"\w+\d+|a-?c", {"x1", "a-c"}),
+        ("(?i)A[.B]C", {"abc", "a.c"}),
+        ("(?:a(?P<b>b)c)*?x*", {"abc", "x", "xx"}),
+        ("", set()),
+        ("x{0,2}", {"x", "xx"}),
+        ("b", set()),
+    ],
+)
+def test_the_whole_name_matches_as_elsewhere(regex: str, names: set[str]):
+    topics = {"abc", "a.c", "a-c", "x1", "x", "xx"}
+    assert TopicPattern(regex).matching(topics) == names
+
+
+def test_flags_for_a_part_are_not_offered():
+    with pytest.raises(PatternError, match="flags"):
+        TopicPattern("a(?i:b)")
