@@ -147,10 +147,26 @@ fn complaints(attack: &Attack) -> Vec<String> {
         .collect()
 }
 
-#[test]
-fn every_api_answers_its_worst_frame_within_bounds() {
-    let complaints: Vec<String> = attacks().iter().flat_map(complaints).collect();
+fn assert_bounded(attacks: &[Attack]) {
+    let complaints: Vec<String> = attacks.iter().flat_map(complaints).collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+// Several tests, as they run side by side.
+
+#[test]
+fn the_worst_frames_of_records_are_answered_within_bounds() {
+    assert_bounded(&records::all());
+}
+
+#[test]
+fn the_worst_frames_of_topics_are_answered_within_bounds() {
+    assert_bounded(&topics::all());
+}
+
+#[test]
+fn the_worst_frames_of_groups_are_answered_within_bounds() {
+    assert_bounded(&groups::all());
 }
 
 #[test]

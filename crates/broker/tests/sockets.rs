@@ -466,3 +466,29 @@ fn a_topic_is_created_when_asked_for() {
     assert_eq!(answer.topics[0].error_code, 0);
     assert_eq!(broker.topics(), BTreeMap::from([("new".to_owned(), 1)]));
 }
+
+#[test]
+fn a_client_that_never_reads_its_answers_is_cut_off_and_frees_them() {
+    let options = [("connections.max.idle.ms", "300")];
+    let options = options.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let config = BrokerConfig {
+        options: options.into(),
+        ..BrokerConfig::default()
+    };
+    let broker = EmbeddedBroker::start(config).unwrap();
+    topic(&broker, "t");
+    let record = vec![7; 1_000_000];
+    Client::new(&broker, 1).ask(&produce("t", -1, &record), 12);
+    let mut client = Client::new(&broker, 1);
+    let asked = 50;
+    for correlation_id in 0..asked {
+        client.send(&fetch("t", 0, 0), 12, correlation_id);
+    }
+    // Far more than the sockets' buffers take: the broker waits until the client reads, or is idle.
+    thread::sleep(Duration::from_millis(1500));
+    let mut answered = 0;
+    while client.read_frame().is_ok() {
+        answered += 1;
+    }
+    assert!(answered < asked, "{answered}");
+}

@@ -29,8 +29,11 @@ impl Attack {
             for_each => {
                 // Later elements may be larger.
                 let count = bytes / for_each;
-                let larger = encoded(count).len();
-                encoded((count as f64 * bytes as f64 / larger.max(bytes) as f64) as usize)
+                let frame = encoded(count);
+                if frame.len() <= bytes {
+                    return frame;
+                }
+                encoded((count as f64 * bytes as f64 / frame.len() as f64) as usize)
             }
         }
     }
@@ -73,12 +76,8 @@ pub(crate) fn topic(name: Value, partitions: &'static str, of: Value) -> Value {
 }
 
 pub(crate) fn attacks() -> Vec<Attack> {
-    let mut all = records::records();
-    all.extend(topics::topics());
-    all.extend(topics::configs());
-    all.extend(groups::offsets());
-    all.extend(groups::groups());
-    all.extend(groups::transactions());
-    all.extend(groups::short());
+    let mut all = records::all();
+    all.extend(topics::all());
+    all.extend(groups::all());
     all
 }

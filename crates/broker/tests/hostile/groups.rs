@@ -8,7 +8,15 @@ use crate::attacks::{Attack, attack, long, named, one, topic};
 use crate::topics::TOPIC;
 use crate::world::{PARTITIONS, fields, int, list, text};
 
-pub(crate) fn offsets() -> Vec<Attack> {
+pub(crate) fn all() -> Vec<Attack> {
+    let mut all = offsets();
+    all.extend(groups());
+    all.extend(transactions());
+    all.extend(short());
+    all
+}
+
+fn offsets() -> Vec<Attack> {
     let fetches = (ApiKey::OFFSET_FETCH, 9);
     let fetched = |group: Value, topics: Value| fields([("GroupId", group), ("Topics", topics)]);
     let fetch = |groups: Value| fields([("Groups", groups), ("RequireStable", Value::Bool(true))]);
@@ -88,7 +96,7 @@ pub(crate) fn offsets() -> Vec<Attack> {
     ]
 }
 
-pub(crate) fn groups() -> Vec<Attack> {
+fn groups() -> Vec<Attack> {
     let describes = (ApiKey::DESCRIBE_GROUPS, 6);
     let consumers = (ApiKey::CONSUMER_GROUP_DESCRIBE, 1);
     vec![
@@ -180,7 +188,7 @@ pub(crate) fn groups() -> Vec<Attack> {
     ]
 }
 
-pub(crate) fn transactions() -> Vec<Attack> {
+fn transactions() -> Vec<Attack> {
     let adds = (ApiKey::ADD_PARTITIONS_TO_TXN, 5);
     let marks = (ApiKey::WRITE_TXN_MARKERS, 1);
     let lists = (ApiKey::LIST_TRANSACTIONS, 2);
@@ -246,7 +254,7 @@ pub(crate) fn transactions() -> Vec<Attack> {
     ]
 }
 
-pub(crate) fn short() -> Vec<Attack> {
+fn short() -> Vec<Attack> {
     let of_transaction = || {
         [
             ("TransactionalId", long()),

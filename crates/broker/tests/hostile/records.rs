@@ -44,7 +44,7 @@ fn fetched(partition: usize) -> Value {
     ])
 }
 
-pub(crate) fn records() -> Vec<Attack> {
+pub(crate) fn all() -> Vec<Attack> {
     let of = (ApiKey::PRODUCE, 9);
     let fetches = (ApiKey::FETCH, 12);
     let lists = (ApiKey::LIST_OFFSETS, 8);

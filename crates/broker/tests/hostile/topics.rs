@@ -6,7 +6,13 @@ use thalweg_protocol::dynamic::Value;
 use crate::attacks::{Attack, attack, long, named, one};
 use crate::world::{NAMES, PARTITIONS, fields, int, list, text};
 
-pub(crate) fn topics() -> Vec<Attack> {
+pub(crate) fn all() -> Vec<Attack> {
+    let mut all = topics();
+    all.extend(configs());
+    all
+}
+
+fn topics() -> Vec<Attack> {
     let metadata = (ApiKey::METADATA, 12);
     let asked = |count, create: bool, name: &dyn Fn(usize) -> Value| {
         fields([
@@ -140,7 +146,7 @@ pub(crate) const TOPIC: usize = 2;
 const BROKER: usize = 4;
 const LIST_OPTION: &str = "leader.replication.throttled.replicas";
 
-pub(crate) fn configs() -> Vec<Attack> {
+fn configs() -> Vec<Attack> {
     let describes = (ApiKey::DESCRIBE_CONFIGS, 4);
     let alters = (ApiKey::ALTER_CONFIGS, 2);
     let changes = (ApiKey::INCREMENTAL_ALTER_CONFIGS, 1);
