@@ -17,6 +17,16 @@ fn untimely(count: usize) -> Bytes {
     builder.finish().into()
 }
 
+/// The same, compressed: a million records.
+fn compressed_untimely() -> Bytes {
+    let mut builder = BatchBuilder::new(0);
+    for _ in 0..1_000_000 {
+        builder.append(NOW_MS + 86_400_000, None, None, Headers::NONE);
+    }
+    let finished = builder.finish_compressed(&mut Compressor::default(), Compression::Zstd, None);
+    finished.unwrap().into()
+}
+
 /// A batch of some kilobytes that decompresses to 64 MiB.
 fn bomb() -> Bytes {
     let mut builder = BatchBuilder::new(0);
@@ -57,6 +67,7 @@ pub(crate) fn all() -> Vec<Attack> {
     };
     let list_offsets = |topics: Value| fields([("ReplicaId", Value::Int(-1)), ("Topics", topics)]);
     let bomb = bomb();
+    let compressed = compressed_untimely();
     vec![
         attack("Produce without records", of, |count| {
             produce(list(count, |index| {
@@ -74,6 +85,17 @@ pub(crate) fn all() -> Vec<Attack> {
                 ])))
             },
         ),
+        attack(
+            "Produce of compressed records that are refused",
+            of,
+            move |_| {
+                produce(one(fields([
+                    ("Index", int(0)),
+                    ("Records", Value::Bytes(compressed.clone())),
+                ])))
+            },
+        )
+        .peak(128 << 20),
         attack(
             "Produce of one record for each of many partitions",
             of,
