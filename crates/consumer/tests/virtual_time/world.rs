@@ -255,6 +255,13 @@ impl World {
         self.events = true;
     }
 
+    /// Something has asked for fresh metadata.
+    pub(crate) fn refresh_metadata(&mut self) {
+        self.cluster.request_update();
+        self.events = true;
+        self.advance(Duration::from_millis(200));
+    }
+
     /// Breaks every connection.
     pub(crate) fn disconnect(&mut self) {
         self.broker.held.clear();
