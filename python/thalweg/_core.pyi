@@ -129,6 +129,9 @@ class ClusterMetadata:
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """All partition ids; None if the topic is not known (kafka-python's contract)."""
 
+    def has_more_partitions(self, known: dict[str, int]) -> bool:
+        """Whether a topic of these has more partitions than this number of them."""
+
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
         """The partitions that have a leader."""
 
@@ -1047,6 +1050,10 @@ class PendingRequest:
 
     @property
     def is_done(self) -> bool: ...
+    @property
+    def answer_bytes(self) -> int:
+        """The size of an answer that is there and was not read yet; else 0."""
+
     def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
         """Waits for the answer or raises what `Client.request` would."""
 

@@ -25,6 +25,7 @@ class PendingRequest:
     def __init__(self) -> None:
         self.is_done = False
         self.answer: Any = None
+        self.answer_bytes = 0
         self.callbacks: list[Callable[[Any], object]] = []
 
     def complete(self, answer: Any) -> None:
@@ -59,6 +60,9 @@ class ClusterMetadata:
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         count = self._partitions.get(topic)
         return None if count is None else set(range(count))
+
+    def has_more_partitions(self, known: dict[str, int]) -> bool:
+        return any(count > known.get(name, count) for name, count in self._partitions.items())
 
 
 class Client:

@@ -327,7 +327,7 @@ pub(crate) fn target(node: Option<&Bound<'_, PyAny>>) -> PyResult<RequestTarget>
     }
     let id = node.extract::<NodeId>().map_err(|error| {
         if error.is_instance_of::<PyTypeError>(node.py()) {
-            values::wrong_type("node", NODE, node)
+            values::wrong_type(&"node", NODE, node)
         } else {
             error
         }
@@ -365,6 +365,17 @@ impl Pending {
 
     fn is_done(&self) -> bool {
         self.answer.get().is_some() || self.generation.is_inherited() || self.ticket.is_done()
+    }
+
+    /// The size of an answer that is there and not read yet; else 0.
+    fn answer_bytes(&self) -> usize {
+        if self.generation.is_inherited() {
+            return 0;
+        }
+        self.ticket.peek(|outcome| match outcome {
+            Some(Ok(response)) => response.reader.remaining(),
+            _ => 0,
+        })
     }
 }
 
@@ -408,6 +419,11 @@ impl PendingRequest {
     #[getter]
     fn is_done(&self) -> bool {
         self.0.is_done()
+    }
+
+    #[getter]
+    fn answer_bytes(&self) -> usize {
+        self.0.answer_bytes()
     }
 
     #[pyo3(signature = (timeout_ms = None))]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use pyo3::types::PySet;
+use pyo3::types::{PyDict, PySet};
 use thalweg_cluster::Metadata;
 use thalweg_network::ClientView;
 use thalweg_protocol::Str;
@@ -118,6 +118,18 @@ impl ClusterMetadata {
                 .map(|partition| partition.index)
                 .collect(),
         )
+    }
+
+    /// For the driver: whether a topic of these has more partitions than this number of them.
+    fn has_more_partitions(&self, py: Python<'_>, known: &Bound<'_, PyDict>) -> PyResult<bool> {
+        for topic in self.0.topics() {
+            if let Some(count) = known.get_item(pyo3::types::PyString::new(py, &topic.name))?
+                && topic.partitions.len() > count.extract::<usize>()?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn available_partitions_for_topic(&self, topic: &str) -> Option<BTreeSet<i32>> {

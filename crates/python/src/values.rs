@@ -3,6 +3,8 @@
 //! A dict may leave fields out; a name that the schema lacks is a `ValueError` that tells where it
 //! stood and which names there are.
 
+use std::fmt;
+
 use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,42 +12,63 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, Py
 use thalweg_protocol::dynamic::{Kind, StructSchema, Value};
 use thalweg_protocol::{Str, Uuid};
 
+/// Elements of an array between two chances for other threads to run: some milliseconds.
+const ELEMENTS_AT_ONCE: usize = 1_000;
+
+/// Where a value stands in a body; put into words only for an error.
+#[derive(Clone, Copy)]
+enum Path<'a> {
+    Body(&'a str),
+    Field(&'a Self, &'a str),
+    Element(&'a Self, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body(name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Element(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
 /// A body for `schema` out of a Python mapping.
 pub(crate) fn struct_from_py(
     schema: &'static StructSchema,
     body: &Bound<'_, PyAny>,
 ) -> PyResult<Value> {
-    struct_at(schema, body, schema.name)
+    struct_at(schema, body, Path::Body(schema.name))
 }
 
 fn struct_at(
     schema: &'static StructSchema,
     body: &Bound<'_, PyAny>,
-    path: &str,
+    path: Path<'_>,
 ) -> PyResult<Value> {
     let mapping = body
         .cast::<PyMapping>()
-        .map_err(|_| wrong_type(path, "a mapping of field names to values", body))?;
+        .map_err(|_| wrong_type(&path, "a mapping of field names to values", body))?;
     let mut fields = Vec::with_capacity(mapping.len()?);
     for item in mapping.items()?.iter() {
         let (name, value): (Bound<'_, PyString>, Bound<'_, PyAny>) = item.extract()?;
         let name = name.to_str()?;
         let field = schema
             .field(name)
-            .ok_or_else(|| unknown_field(schema, name, path))?;
+            .ok_or_else(|| unknown_field(schema, name, &path))?;
         fields.push((
             field.name,
-            value_at(field.kind, &value, &format!("{path}.{name}"))?,
+            value_at(field.kind, &value, Path::Field(&path, name))?,
         ));
     }
     Ok(Value::Struct(fields))
 }
 
-fn value_at(kind: Kind, value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value> {
+fn value_at(kind: Kind, value: &Bound<'_, PyAny>, path: Path<'_>) -> PyResult<Value> {
     if value.is_none() {
         return Ok(Value::Null);
     }
-    let mismatch = || wrong_type(path, kind.describe(), value);
+    let mismatch = || wrong_type(&path, kind.describe(), value);
     Ok(match kind {
         Kind::Bool => Value::Bool(value.cast::<PyBool>().map_err(|_| mismatch())?.is_true()),
         Kind::Int8 | Kind::Int16 | Kind::Uint16 | Kind::Int32 | Kind::Uint32 | Kind::Int64 => {
@@ -59,19 +82,20 @@ fn value_at(kind: Kind, value: &Bound<'_, PyAny>, path: &str) -> PyResult<Value>
         Kind::Bytes | Kind::Records => Value::Bytes(Bytes::from(
             value.extract::<Vec<u8>>().map_err(|_| mismatch())?,
         )),
-        Kind::Uuid => Value::Uuid(uuid(value, path)?),
+        Kind::Uuid => Value::Uuid(uuid(value, &path)?),
         Kind::Struct(schema) => struct_at(schema, value, path)?,
         Kind::Array(element) => {
             let mut values = Vec::new();
             for (index, item) in value.try_iter().map_err(|_| mismatch())?.enumerate() {
-                values.push(value_at(*element, &item?, &format!("{path}[{index}]"))?);
+                let_others_run(value.py(), index);
+                values.push(value_at(*element, &item?, Path::Element(&path, index))?);
             }
             Value::Array(values)
         }
     })
 }
 
-fn uuid(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Uuid> {
+fn uuid(value: &Bound<'_, PyAny>, path: &Path<'_>) -> PyResult<Uuid> {
     let text = value
         .cast::<PyString>()
         .map_err(|_| wrong_type(path, "a UUID as str", value))?;
@@ -80,7 +104,7 @@ fn uuid(value: &Bound<'_, PyAny>, path: &str) -> PyResult<Uuid> {
     })
 }
 
-pub(crate) fn wrong_type(path: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
+pub(crate) fn wrong_type(path: &dyn fmt::Display, wanted: &str, value: &Bound<'_, PyAny>) -> PyErr {
     let actual = value
         .get_type()
         .name()
@@ -88,7 +112,7 @@ pub(crate) fn wrong_type(path: &str, wanted: &str, value: &Bound<'_, PyAny>) -> 
     PyTypeError::new_err(format!("{path}: expected {wanted}, got {actual}"))
 }
 
-fn unknown_field(schema: &StructSchema, name: &str, path: &str) -> PyErr {
+fn unknown_field(schema: &StructSchema, name: &str, path: &Path<'_>) -> PyErr {
     let known: Vec<&str> = schema.fields.iter().map(|field| field.name).collect();
     PyValueError::new_err(format!(
         "{path} has no field {name:?}; it has {}",
@@ -96,8 +120,41 @@ fn unknown_field(schema: &StructSchema, name: &str, path: &str) -> PyErr {
     ))
 }
 
+/// Gives the interpreter's lock away for a moment, once in a while: a long body is converted beside
+/// a thread that polls.
+fn let_others_run(py: Python<'_>, index: usize) {
+    if index % ELEMENTS_AT_ONCE == ELEMENTS_AT_ONCE - 1 {
+        py.detach(|| {});
+    }
+}
+
+/// The field names of a value's structs as Python has them, each made once.
+#[derive(Default)]
+struct Names<'py>(Vec<(&'static str, Bound<'py, PyString>)>);
+
+impl<'py> Names<'py> {
+    fn get(&mut self, py: Python<'py>, name: &'static str) -> Bound<'py, PyString> {
+        // The same field of the same schema is the same `str`: comparing addresses is enough.
+        let known = self.0.iter().find(|(known, _)| std::ptr::eq(*known, name));
+        if let Some((_, text)) = known {
+            return text.clone();
+        }
+        let text = PyString::intern(py, name);
+        self.0.push((name, text.clone()));
+        text
+    }
+}
+
 /// A value as Python has it: dicts, lists, bytes, str (UUIDs too), int, float, bool, None.
 pub(crate) fn to_py<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    python_of(py, value, &mut Names::default())
+}
+
+fn python_of<'py>(
+    py: Python<'py>,
+    value: &Value,
+    names: &mut Names<'py>,
+) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
         Value::Bool(flag) => PyBool::new(py, *flag).to_owned().into_any(),
@@ -108,15 +165,17 @@ pub(crate) fn to_py<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, 
         Value::Uuid(id) => PyString::new(py, &id.to_string()).into_any(),
         Value::Array(values) => {
             let list = PyList::empty(py);
-            for element in values {
-                list.append(to_py(py, element)?)?;
+            for (index, element) in values.iter().enumerate() {
+                let_others_run(py, index);
+                list.append(python_of(py, element, names)?)?;
             }
             list.into_any()
         }
         Value::Struct(fields) => {
             let dict = PyDict::new(py);
             for (name, field) in fields {
-                dict.set_item(name, to_py(py, field)?)?;
+                let key = names.get(py, name);
+                dict.set_item(key, python_of(py, field, names)?)?;
             }
             dict.into_any()
         }

@@ -1,12 +1,13 @@
 """Runs a call of the driver in a task: what it waits for, the task sleeps for."""
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from thalweg import _core
-from thalweg.coordinator.driver import CoreCall, Wait, Waiting
+from thalweg.coordinator.driver import Background, CoreCall, Wait, Waiting
 
 __all__ = ["awaited", "begun"]
 
@@ -45,7 +46,24 @@ async def _outcome(wait: Wait, calls: "_core.AsyncConsumer[Any, Any]") -> Any:
         return await asyncio.wait([wait.what], timeout=wait.left_ms / 1000)
     if isinstance(wait.what, CoreCall):
         return await getattr(calls, wait.what.name)(wait.what.argument, wait.left_ms)
+    if isinstance(wait.what, Background):
+        return await _finished(wait.what, wait.left_ms)
     return await calls.result(wait.what, wait.left_ms)
+
+
+async def _finished(what: Background[Any], limit_ms: float) -> Any:
+    """What another thread brings."""
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def wake(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    what.add_done_callback(wake)
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(done.wait(), limit_ms / 1000)
+    return what.result(0)
 
 
 def begun(

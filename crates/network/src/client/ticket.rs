@@ -99,6 +99,11 @@ impl<T> Ticket<T> {
         lock(&self.slot).done
     }
 
+    /// Looks at the outcome, which stays; `None` before it is there and after it was taken.
+    pub fn peek<R>(&self, look: impl FnOnce(Option<&Outcome<T>>) -> R) -> R {
+        look(lock(&self.slot).outcome.as_ref())
+    }
+
     /// Takes the outcome if it is there; else `waker` is woken when it is.
     pub fn poll(&self, waker: &Waker) -> Option<Outcome<T>> {
         let mut slot = lock(&self.slot);

@@ -30,6 +30,7 @@ class Leader:
         self._skip = False
         # What the decision was made of: the group's topics, and what was known of them.
         self._decided: tuple[frozenset[str], TopicsOfGroup] | None = None
+        self._agrees_with: TopicsOfGroup | None = None  # asked in each poll: compared once
 
     def elected(self, body: Mapping[str, Any]) -> None:
         """Takes the members out of a JoinGroup answer.
@@ -69,14 +70,18 @@ class Leader:
         self._members = None
         known = self.known.only(topics)
         self._decided = topics, known
+        self._agrees_with = self.known
         return [] if self._skip else assignors.decide(protocol, known, members)
 
     def is_outdated(self) -> bool:
         """Whether it would decide about other topics, or other numbers of partitions, today."""
-        if self._decided is None:
+        if self._decided is None or self.known is self._agrees_with:
             return False
         topics, known = self._decided
-        return known != self.known.only(topics)
+        if known != self.known.only(topics):
+            return True
+        self._agrees_with = self.known
+        return False
 
     def _topics(self) -> frozenset[str]:
         members = self._members or ()

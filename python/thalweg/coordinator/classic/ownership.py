@@ -27,7 +27,8 @@ class Ownership:
     def before_join(self, topics: frozenset[str]) -> list[MemberAction]:
         """Gives up what does not stay through a rebalance; an eager member is always told."""
         kept = tuple(each for each in self.partitions if self.cooperative and each.topic in topics)
-        revoked = tuple(each for each in self.partitions if each not in set(kept))
+        stays = set(kept)
+        revoked = tuple(each for each in self.partitions if each not in stays)
         self.partitions = kept
         if self.cooperative and not revoked:
             return []

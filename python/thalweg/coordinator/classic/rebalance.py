@@ -61,7 +61,8 @@ class Rebalance:
             return self.reason
         if state is MemberState.UNJOINED:
             return "the consumer joins"
-        if self.topics != self._joined_topics:
+        # Mostly they are the same object, which is compared at once.
+        if self.topics is not self._joined_topics and self.topics != self._joined_topics:
             return "the subscription has changed"
         if self._leader.is_outdated():
             return "topics of the group have changed"

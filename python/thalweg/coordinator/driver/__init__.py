@@ -24,13 +24,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from thalweg.coordinator.commit_future import CommitFuture
+from thalweg.coordinator.driver._background import Background
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._look import Found
 from thalweg.coordinator.driver._members import chosen_assignors
 from thalweg.coordinator.driver._membership import Membership
 from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._seeking import Seeking
-from thalweg.coordinator.driver._topics import Found, Topics
+from thalweg.coordinator.driver._topics import Topics
 from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, run
 from thalweg.coordinator.listener import Listener, heard, tell
 from thalweg.errors import (
@@ -46,7 +48,7 @@ from thalweg.structs import (
     TopicPartition,
 )
 
-__all__ = ["CHECKS", "CoreCall", "Driver", "Wait", "Waiting", "run"]
+__all__ = ["CHECKS", "Background", "CoreCall", "Driver", "Wait", "Waiting", "run"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -146,15 +148,16 @@ class Driver:
             self._member.take(found)
             return
         assigned = self._consumer.assignment()
-        wanted = found.partitions_of(found.names)
-        gone, new = sorted(assigned - wanted), sorted(wanted - assigned)
+        wanted = found.partitions_subscribed()
+        gone = sorted(assigned.difference(wanted))
+        new = [each for each in wanted if each not in assigned]
         if not gone and not new:
             self._told_at_all = True
             return
         if self._spawn is not None and self._listener is not None:
             self._is_telling = True
             self._consumer._hold(True)
-            self._spawn(self._switch(gone, new, sorted(wanted)))
+            self._spawn(self._switch(gone, new, wanted))
             return
         self._told_at_all = True
         try:
@@ -162,7 +165,7 @@ class Driver:
                 tell(self._listener, "on_partitions_revoked", gone)
         finally:  # also if it is interrupted: what was found is told but once
             self._offsets.forget([*gone, *new])
-            self._consumer._assign(sorted(wanted))
+            self._consumer._assign(wanted)
         tell(self._listener, "on_partitions_assigned", new)
 
     async def _switch(

@@ -233,9 +233,10 @@ class Marks:
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Forgets marks: the partitions come or go, and others commit in between."""
         with self._lock:
-            for where in partitions:
-                self._partitions.pop(where, None)
-                self._floor.pop(where, None)
+            if self._partitions or self._floor:
+                for where in partitions:
+                    self._partitions.pop(where, None)
+                    self._floor.pop(where, None)
 
     def restart(self, partitions: Iterable[TopicPartition]) -> None:
         """The application reads these from another position on."""

@@ -11,7 +11,7 @@ from thalweg.coordinator.classic.member import ClassicMember
 from thalweg.coordinator.classic.requests import MemberSettings
 from thalweg.coordinator.consumer.member import ConsumerMember, ConsumerMemberSettings
 
-__all__ = ["Member", "chosen_assignors", "make_member"]
+__all__ = ["Member", "chosen_assignors", "is_built_in", "make_member"]
 
 Member = ClassicMember | ConsumerMember
 _FIELDS = MemberSettings.__dataclass_fields__
@@ -29,6 +29,11 @@ def chosen_assignors(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor
     assignors = resolved(strategy)
     common_protocol(assignors)
     return assignors
+
+
+def is_built_in(assignor: AbstractPartitionAssignor) -> bool:
+    """Whether no code of the user's own runs in it."""
+    return type(assignor).__module__.startswith("thalweg.")
 
 
 def make_member(

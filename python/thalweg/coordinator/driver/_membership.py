@@ -17,12 +17,15 @@ from typing import Any, Final
 
 from thalweg.coordinator.assignors.abstract import AbstractPartitionAssignor
 from thalweg.coordinator.backoff import Backoff
+from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._chores import Chores
 from thalweg.coordinator.driver._clock import now_ms, soonest
-from thalweg.coordinator.driver._members import jitter, make_member
+from thalweg.coordinator.driver._look import Found
+from thalweg.coordinator.driver._members import is_built_in, jitter, make_member
 from thalweg.coordinator.driver._metrics import GroupMetrics
 from thalweg.coordinator.driver._offsets import CommittedOffsets
-from thalweg.coordinator.driver._topics import Found, Topics
+from thalweg.coordinator.driver._stepping import Stepping
+from thalweg.coordinator.driver._topics import Topics
 from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.coordinator.listener import Listener
 from thalweg.coordinator.steps import (
@@ -105,7 +108,12 @@ class Membership:
         self._config = config
         self._topics = topics
         self._on_answer = on_answer
-        self._member = make_member(config, assignors)
+        self._steps = Stepping(
+            make_member(config, assignors),
+            self._do,
+            on_answer,
+            may_be_long=all(map(is_built_in, assignors)),
+        )
         self._node = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
         self._leave_backoff = Backoff(
@@ -131,7 +139,7 @@ class Membership:
 
     def subscribe(self, topics: frozenset[str], regex: str | None = None) -> None:
         """Subscribes to topics by name, or by a pattern that the broker evaluates."""
-        self.is_leaving = False
+        self.is_leaving = self._steps.at_once = False
         self._step(Subscribed(topics, regex))
 
     def take(self, found: Found) -> None:
@@ -149,7 +157,8 @@ class Membership:
         self.keep_up()
         if not self._is_blocked():
             self._work()
-            if not (self._chores.has_more or self._chores.is_waiting):
+            chores = self._chores
+            if not (chores.has_more or chores.is_waiting or self._steps.under_way):
                 self._step(Polled())
                 self._work()
         self._end_leaving()
@@ -158,7 +167,7 @@ class Membership:
         if self._raised:
             raise self._raised.popleft()
         return soonest(
-            [self._member.next_deadline(), self._chores.given_up_ms, self._leave_again_ms()]
+            [self._steps.next_deadline, self._chores.given_up_ms, self._leave_again_ms()]
         )
 
     def wait(self) -> float | None:
@@ -170,23 +179,23 @@ class Membership:
         self.keep_up()
         if self._failed is not None:
             raise self._failed
-        return self._member.next_deadline()
+        return self._steps.next_deadline
 
     def _is_blocked(self) -> bool:
         """Whether records are in work that must not lose their partitions, and have not yet."""
-        if self.is_leaving:
+        if self.is_leaving or not self._blocks():
             return False
-        lost = isinstance(self._member.commit_refusal(), CommitFailedError)
-        return self._blocks() and not lost
+        return not isinstance(self._steps.commit_refusal, CommitFailedError)
 
     def keep_up(self) -> None:
         """Takes in what the coordinator has said; runs no callback."""
+        self._steps.finish()
         if self._consumer._poll_expired():
             self._step(PollExpired())
         for body, error in self._consumer._notable_heartbeats():
             self._step(HeartbeatAnswered(body, error))
         self._take_answers()
-        due = self._member.next_deadline()
+        due = self._steps.next_deadline
         if due is not None and now_ms() >= due:
             self._step(Ticked())
 
@@ -195,12 +204,20 @@ class Membership:
             if sent.retry_at_ms is not None:
                 if now_ms() >= sent.retry_at_ms:
                     self._send(sent.action)
+            elif sent.request.is_done and is_long_answer(sent.request):
+                sent.request = self._reading(sent.request)
             elif sent.request.is_done:
                 answer = self._answer(token, sent)
                 if sent.action.leaves and self._leaves_again(sent, answer):
                     continue
                 del self._requests[token]
                 self._step(answer)
+
+    def _reading(self, request: Any) -> Work[Any]:
+        """A long answer, read in the background."""
+        work: Work[Any] = Work(lambda: request.result(0))
+        work.add_done_callback(self._on_answer)
+        return work
 
     def _answer(self, token: int, sent: _Sent) -> Answered:
         try:
@@ -218,8 +235,7 @@ class Membership:
     # ------------------------------------------------------------------ what the member wants
 
     def _step(self, event: MemberEvent) -> None:
-        for action in self._member.step(event, now_ms()):
-            self._do(action)
+        self._steps.step(event)
 
     def _work(self) -> None:
         """Does what is to be done in the application's thread, as far as it need not wait."""
@@ -267,15 +283,15 @@ class Membership:
 
     def is_settled(self) -> bool:
         """Whether no partitions are about to come."""
-        return self._member.is_settled and self._chores.is_idle
+        return self._steps.is_settled and self._chores.is_idle
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership as commits carry it."""
-        return self._member.group_metadata()
+        return self._steps.group_metadata
 
     def commit_refusal(self) -> KafkaError | None:
         """Why it cannot commit now, if it cannot."""
-        return self._member.commit_refusal()
+        return self._steps.commit_refusal
 
     def commit_answered(self, code: int, generation: int) -> None:
         """The group refused a commit; what follows from that, the next poll does."""
@@ -300,6 +316,11 @@ class Membership:
         """Within a limit; errors are logged."""
         self.is_leaving = True
         self._topics.clear()  # what is found out about topics meanwhile is no news to the member
+        self._steps.at_once = True
+        if self._steps.under_way is not None:
+            with contextlib.suppress(KafkaError):
+                yield Wait(self._steps.under_way, deadline_ms)
+            self._steps.finish(wait=True)  # it only computes: that soon ends
         self.keep_up()
         # A JoinGroup that waits is of no interest any more; the epoch that a report brings is.
         self._requests = {

@@ -24,6 +24,7 @@ from thalweg.coordinator.driver._clock import now_ms, soonest
 from thalweg.coordinator.driver._marks import Marks
 from thalweg.coordinator.driver._members import jitter
 from thalweg.coordinator.driver._metrics import GroupMetrics
+from thalweg.coordinator.driver._offset_requests import OffsetRequests
 from thalweg.coordinator.driver._waits import Wait, Waiting
 from thalweg.errors import (
     CommitFailedError,
@@ -126,6 +127,7 @@ class CommittedOffsets:
         self._departed_at: dict[TopicPartition, int] = {}
         self._marks = Marks(lambda partitions: self._consumer._handed_out(partitions))
         self._metrics = metrics
+        self._requests = OffsetRequests(consumer, self._group_id)
         self._on_commit = notify(config["interceptor_classes"], "on_commit")
 
     # ------------------------------------------------------------------ from poll
@@ -224,8 +226,9 @@ class CommittedOffsets:
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """What is known of partitions that come or go: others may commit for them in between."""
         self._marks.forget(partitions)
-        for each in partitions:
-            self._committed.pop(each, None)
+        if self._committed:
+            for each in partitions:
+                self._committed.pop(each, None)
         if self._fetch is not None and not set(partitions).isdisjoint(self._fetch[1]):
             self._fetch = None  # asked for an assignment that has ended
 
@@ -236,11 +239,9 @@ class CommittedOffsets:
             raise IllegalStateError("Requires group_id")
         return ("coordinator", "group", self._group_id)
 
-    def _submit_fetch(self, partitions: Iterable[TopicPartition]) -> Any:
-        bodies = wire.fetch_bodies(self._member.group_metadata(), partitions)
-        return self._consumer.client.submit(
-            "OffsetFetch", bodies, self._where(), max_version=wire.FETCH_VERSION_MAX
-        )
+    def _submit_fetch(self, partitions: Collection[TopicPartition]) -> Any:
+        self._where()
+        return self._requests.fetch(self._member.group_metadata(), partitions)
 
     @contextlib.contextmanager
     def _noting_a_move(self) -> Iterator[None]:
@@ -326,7 +327,7 @@ class CommittedOffsets:
             if group == stale:
                 raise _MovedOnError("the new epoch is not known yet")
             began_ms = now_ms()
-            answer = yield Wait(self._submit_commit(group, chosen), until_ms)
+            answer = yield Wait(self._requests.commit(group, chosen), until_ms)
             error = self._judged(answer, group)
             if isinstance(error, _MovedOnError):
                 stale = group
@@ -352,7 +353,7 @@ class CommittedOffsets:
             commit.refusal = self._member.commit_refusal()
             if commit.refusal is None:
                 commit.began_ms = now_ms()
-                commit.request = self._submit_commit(group, chosen)
+                commit.request = self._requests.commit(group, chosen)
                 commit.request.add_done_callback(self._member.reenter)
         self._commits.append(commit)
         return commit.future
@@ -369,16 +370,6 @@ class CommittedOffsets:
             return offsets_given(offsets)
         positions: dict[TopicPartition, OffsetAndMetadata] = self._consumer.positions()
         return positions
-
-    def _submit_commit(
-        self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> Any:
-        return self._consumer.client.submit(
-            "OffsetCommit",
-            wire.commit_body(group, offsets),
-            self._where(),
-            max_version=wire.COMMIT_VERSION_MAX,
-        )
 
     def _judged(self, answer: Mapping[str, Any], group: ConsumerGroupMetadata) -> KafkaError | None:
         """The error that decides what becomes of a commit; the group's own go to the member."""

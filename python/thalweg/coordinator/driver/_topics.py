@@ -1,6 +1,7 @@
 """The subscribed topics: which there are, of how many partitions, where their replicas are.
 
     subscribe(names | pattern), watch(names) ──> Metadata ──> Found, whenever something is new
+                                                     └─ _look.py, in the background if it is long
 
 One request at a time, by name or by topic id: again after metadata_max_age_ms, and sooner while a
 topic is missing. What is watched by id is asked for until a look by name has shown it.
@@ -12,20 +13,14 @@ fetches it learns at once that a topic was deleted and created again. So the two
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from thalweg.coordinator.backoff import Backoff
+from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._look import Found, Known, Look, Wanted, look
 from thalweg.coordinator.driver._members import jitter
-from thalweg.errors import (
-    InvalidTopicError,
-    KafkaError,
-    RetriableError,
-    TopicAuthorizationFailedError,
-    for_code,
-)
-from thalweg.structs import TopicPartition
+from thalweg.errors import KafkaError, RetriableError
 
 __all__ = ["Found", "Topics"]
 
@@ -35,54 +30,6 @@ log = logging.getLogger("thalweg.coordinator")
 _MISSING_TOPIC_MS: Final = 1000
 # How often the core's metadata is compared with what was found.
 _COMPARE_MS: Final = 1000
-# A known topic survives this many answers that do not know it, or not all of it (a restarting
-# broker's), as in the core.
-_MISSING_ANSWERS_MAX: Final = 3
-_REFUSED: Final = (TopicAuthorizationFailedError, InvalidTopicError)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a look at the cluster has shown.
-
-    Attributes:
-        names: The topics of the subscription that exist.
-        partitions: The number of partitions of each topic subscribed to or watched.
-        ids: Their topic ids, as Kafka's url-safe base64 text.
-        racks: The racks of each partition's replicas; empty where brokers have none.
-    """
-
-    names: frozenset[str]
-    partitions: Mapping[str, int]
-    ids: Mapping[str, str]
-    racks: Mapping[TopicPartition, frozenset[str]]
-
-    def knows_more(self, name: str, row: Mapping[str, Any] | None) -> bool:
-        """Whether a row of a later answer lacks the topic, or partitions of the same topic."""
-        if row is None:
-            return True
-        fewer = len(row["Partitions"]) < self.partitions[name]
-        return fewer and row.get("TopicId") == self.ids.get(name)
-
-    def with_some_of(
-        self, other: "Found", names: Iterable[str], subscribes_to: Callable[[str], bool]
-    ) -> "Found":
-        """With these topics as the other knows them."""
-        chosen = set(names)
-        return Found(
-            self.names | {name for name in chosen if subscribes_to(name)},
-            {**self.partitions, **{name: other.partitions[name] for name in chosen}},
-            {**self.ids, **{name: other.ids[name] for name in chosen & other.ids.keys()}},
-            {**self.racks, **{at: of for at, of in other.racks.items() if at.topic in chosen}},
-        )
-
-    def partitions_of(self, names: Iterable[str]) -> set[TopicPartition]:
-        """All partitions of topics."""
-        return {
-            TopicPartition(name, number)
-            for name in names
-            for number in range(self.partitions.get(name, 0))
-        }
 
 
 class Topics:
@@ -111,7 +58,7 @@ class Topics:
         self._agrees_with: int | None = None  # the version of the core's metadata
         self._found: Found | None = None
         self._last: Found | None = None  # also across a change of what is looked for
-        self._doubts: dict[str, int] = {}
+        self._doubts: Mapping[str, int] = {}
         self._absent: frozenset[str] = frozenset()  # named, and not there by the last answer
         self._told_absent: frozenset[str] = frozenset()
         self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
@@ -195,6 +142,11 @@ class Topics:
         if self._request is None or not self._request.is_done:
             return None
         request, self._request = self._request, None
+        if is_long_answer(request) and not self._asks_ids:
+            looks = self._looker()
+            self._request = Work(lambda: looks(request.result(0)))
+            self._request.add_done_callback(self._on_answer)
+            return None
         try:
             answer = request.result(0)
         except KafkaError as error:
@@ -204,11 +156,17 @@ class Topics:
             log.debug("looking for the subscribed topics: %s", error)
             return None
         self._backoff.reset()
-        rows = [row for row in answer["Topics"] if row["ErrorCode"] == 0]
         if self._asks_ids:
-            self._take_names(rows)
+            self._take_names(row for row in answer["Topics"] if row["ErrorCode"] == 0)
             return None
-        return self._taken(answer, rows)
+        return self._taken(answer if isinstance(answer, Look) else self._looker()(answer))
+
+    def _looker(self) -> Callable[[Mapping[str, Any]], Look]:
+        """What `look` is to compare an answer with, as of now."""
+        hides_internal = self._config["exclude_internal_topics"]
+        wanted = Wanted(self._named, self._pattern, self._also(), hides_internal)
+        known = Known(self._last, self._doubts, self._found)
+        return lambda answer: look(answer, wanted, known)
 
     def _compare(self, now: float) -> None:
         """Has topics looked at again of which the core knows more partitions."""
@@ -218,11 +176,7 @@ class Topics:
         cluster = self._consumer.client.cluster()
         if cluster.update_version == self._agrees_with:
             return
-        known = self._found.partitions
-        if any(
-            len(cluster.partitions_for_topic(name) or ()) > known[name]
-            for name in cluster.topics(exclude_internal_topics=False) & known.keys()
-        ):
+        if cluster.has_more_partitions(self._found.partitions):
             self._names_due_ms = now
         else:
             self._agrees_with = cluster.update_version
@@ -262,60 +216,23 @@ class Topics:
             self._names_due_ms = now_ms()
         self._look_again(_MISSING_TOPIC_MS)
 
-    def _taken(self, answer: Mapping[str, Any], rows: list[Any]) -> Found | None:
-        names = frozenset(row["Name"] for row in rows if self._wants(row))
-        rows = [row for row in rows if row["Name"] in names | self._also()]
-        self._nameless -= {row.get("TopicId") for row in rows}
+    def _taken(self, seen: Look) -> Found | None:
+        self._nameless -= seen.ids
         if not self._nameless:
             self._ids_due_ms = None
-        doubtful = self._doubtful(rows, answer["Topics"])
-        missing = self._pattern is None and len(names) < len(self._named)
-        missing = missing or bool(doubtful)
-        wait_ms = _MISSING_TOPIC_MS if missing else self._config["metadata_max_age_ms"]
-        self._look_again(wait_ms)
-        if missing:
-            self._raise_refusal(answer["Topics"])
-        if self._pattern is None:
-            self._tell_of_absent(self._named - names)
-        found = Found(
-            names,
-            {row["Name"]: len(row["Partitions"]) for row in rows},
-            {row["Name"]: row["TopicId"] for row in rows if "TopicId" in row},
-            _racks(answer.get("Brokers", ()), rows),
+        self._doubts = seen.doubts
+        self._look_again(
+            _MISSING_TOPIC_MS if seen.is_missing else self._config["metadata_max_age_ms"]
         )
-        if self._last is not None and doubtful:
-            found = found.with_some_of(self._last, doubtful, self._subscribes_to)
-        self._last = found
-        if found == self._found:
+        if seen.refusal is not None:
+            raise seen.refusal
+        if self._pattern is None:
+            self._tell_of_absent(seen.absent)
+        self._last = seen.found
+        if not seen.is_news:
             return None
-        self._found = found
-        return found
-
-    def _doubtful(
-        self, rows: Iterable[Mapping[str, Any]], all_rows: Iterable[Mapping[str, Any]]
-    ) -> set[str]:
-        """Topics that there were and of which an answer knows less, or nothing.
-
-        They are taken to be as they were until more answers say so: a broker that has just started
-        knows less than others.
-        """
-        if self._last is None:
-            return set()
-        row_of = {row["Name"]: row for row in rows}
-        refused = {
-            row["Name"]
-            for row in all_rows
-            if row["ErrorCode"] and not issubclass(for_code(row["ErrorCode"]), RetriableError)
-        }
-        doubts = {
-            name: self._doubts.get(name, 0) + 1
-            for name in self._last.partitions
-            if name not in refused
-            and (name in self._also() or self._subscribes_to(name))
-            and self._last.knows_more(name, row_of.get(name))
-        }
-        self._doubts = {name: n for name, n in doubts.items() if n < _MISSING_ANSWERS_MAX}
-        return set(self._doubts)
+        self._found = seen.found
+        return seen.found
 
     def _tell_of_absent(self, absent: frozenset[str]) -> None:
         """Once each, to who misspelt a name. What one answer lacks may be being created."""
@@ -324,40 +241,3 @@ class Topics:
             log.warning("topic %s is subscribed to and does not exist (yet)", name)
         self._told_absent = to_tell
         self._absent = absent
-
-    def _subscribes_to(self, name: str) -> bool:
-        """As far as a name tells: internal topics begin in two underscores."""
-        if self._pattern is None:
-            return name in self._named
-        hidden = self._config["exclude_internal_topics"] and name.startswith("__")
-        return not hidden and self._pattern.match(name) is not None
-
-    def _raise_refusal(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """What no waiting cures is the application's to know."""
-        for row in rows:
-            kind = for_code(row["ErrorCode"])
-            if issubclass(kind, _REFUSED) and row["Name"] in self._named:
-                raise kind(f"subscribing to topic {row['Name']}: {kind.description}")
-
-    def _wants(self, row: Mapping[str, Any]) -> bool:
-        """Whether a topic of an answer is subscribed to."""
-        name = row["Name"]
-        if self._pattern is None:
-            return name in self._named
-        hidden = self._config["exclude_internal_topics"] and row["IsInternal"]
-        return not hidden and self._pattern.match(name) is not None
-
-
-def _racks(
-    brokers: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]]
-) -> dict[TopicPartition, frozenset[str]]:
-    rack_of = {each["NodeId"]: each["Rack"] for each in brokers if each.get("Rack")}
-    if not rack_of:
-        return {}
-    return {
-        TopicPartition(row["Name"], each["PartitionIndex"]): frozenset(
-            rack_of[node] for node in each["ReplicaNodes"] if node in rack_of
-        )
-        for row in rows
-        for each in row["Partitions"]
-    }

@@ -1,0 +1,138 @@
+"""Long computations, in threads of their own, so that a poll can end at its timeout.
+
+    Work(compute)               ──> thread ────────────────────────────────────> result()
+    LongRequest(submit, read)   ──> thread: submit ──> answer ──> thread: read ──> result()
+
+Both look like requests of the core, so code that waits for one can wait for the other. They only
+compute, or call what the core lets any thread call. Listeners, callbacks and assignments stay in
+the application's thread.
+
+The threads are not daemons: the interpreter waits for them when it ends. So they never wait for a
+broker.
+"""
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+from thalweg.errors import KafkaTimeoutError
+
+__all__ = ["LONG", "Background", "LongRequest", "Work", "is_long_answer"]
+
+_T = TypeVar("_T")
+
+# Steps over so many topics or partitions take longer than a short poll may: some 10 ms.
+LONG: Final = 1_000
+_LONG_ANSWER_BYTES: Final = 64 * 1024
+
+
+def is_long_answer(request: Any) -> bool:
+    """Whether reading a request's answer takes long."""
+    return bool(request.answer_bytes >= _LONG_ANSWER_BYTES)
+
+
+class Background(Generic[_T]):
+    """A result, or an error, that another thread computes."""
+
+    answer_bytes: Final = 0  # read already
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._callbacks: list[Callable[[Any], object]] = []
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is an outcome."""
+        return self._done.is_set()
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it raised, once it is done."""
+        return self._error
+
+    def result(self, timeout_ms: float | None = None) -> _T:
+        """The result, waited for; raises the error.
+
+        Raises:
+            KafkaTimeoutError: There is none in time.
+        """
+        if not self._done.wait(None if timeout_ms is None else timeout_ms / 1000):
+            raise KafkaTimeoutError("the request is still under way")
+        if self._error is not None:
+            raise self._error
+        result: _T = self._result
+        return result
+
+    def add_done_callback(self, f: Callable[[Any], object]) -> None:
+        """Calls `f(self)` once there is an outcome, in the thread that brings it, or at once."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(f)
+                return
+        f(self)
+
+    def _run(self, compute: Callable[[], Any]) -> None:
+        try:
+            self._finish(compute(), None)
+        except BaseException as error:
+            self._finish(None, error)
+
+    def _finish(self, result: Any, error: BaseException | None) -> None:
+        with self._lock:
+            self._result, self._error = result, error
+            self._done.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for each in callbacks:
+            each(self)
+
+
+class Work(Background[_T]):
+    """A computation that has begun."""
+
+    def __init__(self, compute: Callable[[], _T]) -> None:
+        super().__init__()
+        _in_thread(lambda: self._run(compute))
+
+
+class LongRequest(Background[Any]):
+    """A request whose body takes long to make, or its answer to read.
+
+    Args:
+        submit: Makes the body and sends it.
+        read: What is made of the answer.
+    """
+
+    def __init__(
+        self, submit: Callable[[], Any], read: Callable[[Any], Any] = lambda answer: answer
+    ) -> None:
+        super().__init__()
+        self._read = read
+        _in_thread(lambda: self._begin(submit))
+
+    def _begin(self, submit: Callable[[], Any]) -> None:
+        try:
+            request = submit()
+        except BaseException as error:
+            self._finish(None, error)
+            return
+        request.add_done_callback(self._answered)
+
+    def _answered(self, request: Any) -> None:
+        # Called by the thread that calls all callbacks, which must not be kept.
+        _in_thread(lambda: self._run(lambda: self._read(request.result(0))))
+
+
+def _in_thread(f: Callable[[], object]) -> None:
+    def run() -> None:
+        if hasattr(signal, "pthread_sigmask"):  # signals are to end the waits of the main thread
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        f()
+
+    try:
+        threading.Thread(target=run, name="thalweg-coordinator").start()
+    except RuntimeError:  # the interpreter ends, or there are too many threads
+        f()
