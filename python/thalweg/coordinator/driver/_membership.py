@@ -20,6 +20,7 @@ from thalweg.coordinator.backoff import Backoff
 from thalweg.coordinator.driver._background import Work, is_long_answer
 from thalweg.coordinator.driver._chores import Chores
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._group_log import GroupLog
 from thalweg.coordinator.driver._look import Found
 from thalweg.coordinator.driver._members import is_built_in, jitter, make_member
 from thalweg.coordinator.driver._metrics import GroupMetrics
@@ -116,6 +117,7 @@ class Membership:
         )
         self._node = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
+        self._log = GroupLog(config)
         self._leave_backoff = Backoff(
             config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter
         )
@@ -224,6 +226,8 @@ class Membership:
             answer = Answered(token, sent.request.result(0))
         except KafkaError as error:
             answer = Answered(token, None, error)
+        if answer.body is not None:
+            self._log.answered(sent.action, answer.body)
         if sent.action.api in _REBALANCING and answer.body is not None:
             code = answer.body["ErrorCode"]
             if not code:
@@ -243,6 +247,7 @@ class Membership:
             self._step(CallbacksDone())
 
     def _do(self, action: MemberAction) -> None:
+        self._log.acts(action, self._steps.group_metadata)
         match action:
             case Send():
                 self._send(action)
