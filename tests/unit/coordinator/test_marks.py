@@ -1,5 +1,6 @@
 """Marks of finished records: commits stop before the first record that is not finished."""
 
+import contextlib
 import random
 import threading
 from types import SimpleNamespace
@@ -258,6 +259,34 @@ def test_marks_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.committed() is None
     log.mark(*range(0, 31))
     assert log.committed() == 31
+
+
+def test_marks_beyond_the_limit_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_marks, "RANGES_MAX", 10)
+    log = Log()
+    log.hand_out(1000)
+    for offset in range(1, 1000, 2):
+        with contextlib.suppress(IllegalStateError):
+            log.mark(offset)
+    ((_, state),) = log.marks._partitions.items()
+    assert len(state.finished) == 10
+    log.mark(0, 2)
+    assert log.committed() == 4
+
+
+def test_a_look_that_another_thread_has_overtaken_counts_for_nothing() -> None:
+    state = _marks._Partition(-1)
+    for offset in range(0, 40, 2):  # every other offset has no record
+        state.finished.add(offset, 0)
+    state.look(_marks.HandedOut(1, 0, 40, 20))
+    state.look(_marks.HandedOut(1, 0, 20, 10))
+    assert state.seen == (40, 20)
+    assert state.finish() is not None
+    state.finished.add(40, 0)
+    state.look(_marks.HandedOut(1, 0, 41, 21))
+    found = state.finish()
+    assert found is not None
+    assert found.offset == 41
 
 
 def test_a_log_with_gaps_does_not_come_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:

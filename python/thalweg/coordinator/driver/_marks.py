@@ -49,13 +49,14 @@ class _Finished:
         self.ends: list[int] = []
         self.epochs: list[int] = []  # of each range's last record
 
-    def add(self, offset: int, epoch: int) -> None:
+    def add(self, offset: int, epoch: int) -> bool:
+        """Adds one; whether that made a range more."""
         starts, ends = self.starts, self.ends
         at = len(ends) if ends and ends[-1] < offset else bisect_left(ends, offset)
         # The first range that ends at or behind the offset.
         if at < len(ends) and starts[at] <= offset:
             if ends[at] > offset:
-                return
+                return False
             ends[at], self.epochs[at] = offset + 1, epoch
             if at + 1 < len(starts) and starts[at + 1] == offset + 1:
                 self.epochs[at] = self.epochs.pop(at + 1)
@@ -67,6 +68,14 @@ class _Finished:
             starts.insert(at, offset)
             ends.insert(at, offset + 1)
             self.epochs.insert(at, epoch)
+            return True
+        return False
+
+    def take_back(self, offset: int) -> None:
+        """Removes a range of this offset alone."""
+        at = bisect_left(self.starts, offset)
+        if at < len(self.starts) and (self.starts[at], self.ends[at]) == (offset, offset + 1):
+            del self.starts[at], self.ends[at], self.epochs[at]
 
     def covered_from(self, offset: int) -> int:
         """The first offset from this one on that is not finished."""
@@ -115,6 +124,8 @@ class _Partition:
 
     def look(self, out: HandedOut) -> None:
         """Takes note of what was handed out since the last look."""
+        if self.since is not None and (out.since, out.records) < (self.since, self.seen[1]):
+            return  # another thread has looked after this one
         if out.since != self.since:
             if self.since is not None and self.base is not None and out.start < self.base[0]:
                 self._go_back()  # a reset: the log has less than it had
@@ -201,18 +212,23 @@ class Marks:
         Raises:
             TypeError: If it is something else; then nothing is marked.
             IllegalStateError: If the finished records of a partition, behind an unfinished one,
-                come to RANGES_MAX ranges; then those after this one are not marked.
+                come to RANGES_MAX ranges. From then on only marks that join them are kept.
         """
         for where, offset, epoch in [_mark_of(each) for each in _flat(records, "mark")]:
             with self._lock:
                 finished = self._of(where).finished
-                finished.add(offset, epoch)
+                is_more = finished.add(offset, epoch)
                 is_full = len(finished) >= RANGES_MAX
-            if is_full:
-                # In a log with gaps they are many also where all are finished.
-                self.of([where])
-                if len(finished) >= RANGES_MAX:
-                    raise _too_many(where, finished.ends[0])
+            if not is_full:
+                continue
+            # In a log with gaps they are many also where all are finished.
+            self.of([where])
+            with self._lock:
+                if len(finished) < RANGES_MAX:
+                    continue
+                if is_more and len(finished) > RANGES_MAX:
+                    finished.take_back(offset)
+                raise _too_many(where, finished.ends[0])
 
     def add_through(self, records: Any) -> None:
         """Marks records and all before them in their partitions as finished.
