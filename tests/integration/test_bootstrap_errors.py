@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
+import re
 import socket
 import threading
 import time
@@ -19,6 +21,7 @@ from tests.support.kafka import RealKafka
 from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 from thalweg import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from thalweg.aio import AIOKafkaConsumer, AIOKafkaProducer
 from thalweg.errors import KafkaConnectionError, KafkaTimeoutError, NoBrokersAvailable
 
 CLIENTS = [KafkaProducer, KafkaConsumer, KafkaAdminClient]
@@ -115,6 +118,65 @@ def test_a_port_that_never_answers_ends_in_time(client: Any) -> None:
     with _server(lambda connected: connected.recv(1)) as port:
         error = _fails(client, f"127.0.0.1:{port}")
     assert f"127.0.0.1:{port}" in str(error)
+
+
+def _aio(kind: Callable[..., Any]) -> Callable[..., Any]:
+    """An asyncio client that is made and started in one call."""
+
+    def call(**options: Any) -> None:
+        async def start() -> None:
+            client = kind(**options)
+            try:
+                await client.start()
+            finally:
+                await client.stop()
+
+        asyncio.run(start())
+
+    return call
+
+
+@pytest.mark.parametrize("client", [*CLIENTS, _aio(AIOKafkaProducer), _aio(AIOKafkaConsumer)])
+def test_a_port_that_accepts_and_says_nothing_is_named_as_such(client: Callable[..., Any]) -> None:
+    with _server(lambda connected: connected.recv(1)) as port:
+        address = f"127.0.0.1:{port}"
+        early = _fails(client, address)
+        late = _fails(client, address, socket_connection_setup_timeout_ms=300)
+    for error, when in ((early, " yet"), (late, r" within \d+ ms")):
+        assert re.search(
+            rf"{address}: accepted the connection, but (has not answered|did not answer)"
+            rf" ApiVersions{when}\. Perhaps this is a TLS port \(set security_protocol\), or not a"
+            " Kafka broker",
+            str(error),
+        ), str(error)
+
+
+def test_a_port_that_does_not_answer_tls_is_named_as_such() -> None:
+    with _server(lambda connected: connected.recv(1)) as port:
+        error = _fails(KafkaProducer, f"127.0.0.1:{port}", security_protocol="SSL")
+    assert "has not answered the TLS handshake yet" in str(error)
+
+
+def test_log_lines_about_connections_name_the_client_and_the_broker(
+    start_embedded: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = start_embedded()
+    broker.create_topic("logged")
+    with caplog.at_level(logging.DEBUG, "thalweg.network"):
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, client_id="app-7")
+        try:
+            producer.send("logged", b"v").get(10)
+            (node,) = broker.nodes
+            address = broker.bootstrap_servers
+            opening = f"client app-7: the connection to node {node} at {address}: opening"
+            wait_until(lambda: opening in caplog.messages, 10)
+            broker.stop_node(node)
+            lost = f"client app-7: the connection to node {node} at {address} was lost: "
+            wait_until(lambda: any(each.startswith(lost) for each in caplog.messages), 10)
+            failed = f"client app-7: the connection to node {node} at {address} failed: "
+            wait_until(lambda: any(each.startswith(failed) for each in caplog.messages), 10)
+        finally:
+            producer.close(0)
 
 
 def test_a_port_that_closes_at_once_ends_in_time() -> None:

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use thalweg_protocol::ApiKey;
 
 use crate::api_versions::ApiVersions;
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, SetupStep};
 use crate::event::ConnectionId;
 use crate::request::RequestId;
 
@@ -41,6 +41,8 @@ pub(crate) enum State {
         since: Instant,
         deadline: Instant,
         timeout: Duration,
+        /// What is waited for since the connection was accepted.
+        step: Option<SetupStep>,
     },
     Ready {
         conn: ConnectionId,

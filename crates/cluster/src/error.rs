@@ -9,6 +9,35 @@ use thiserror::Error;
 
 use crate::request::NodeId;
 
+/// What a connection waits for after the other side has accepted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetupStep {
+    TlsHandshake,
+    ApiVersions,
+    Authentication,
+}
+
+impl SetupStep {
+    fn name(self) -> &'static str {
+        match self {
+            Self::TlsHandshake => "the TLS handshake",
+            Self::ApiVersions => "ApiVersions",
+            Self::Authentication => "the SASL authentication",
+        }
+    }
+
+    /// What may be the matter.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::TlsHandshake => "Perhaps this is no TLS port, or not a Kafka broker",
+            Self::ApiVersions => {
+                "Perhaps this is a TLS port (set security_protocol), or not a Kafka broker"
+            }
+            Self::Authentication => "Perhaps the broker is overloaded",
+        }
+    }
+}
+
 /// Why a connection could not be made or was closed. Never carries a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConnectionError {
@@ -18,6 +47,16 @@ pub enum ConnectionError {
     Connect { address: String, reason: String },
     #[error("{address}: no connection within {} ms", timeout.as_millis())]
     SetupTimedOut { address: String, timeout: Duration },
+    /// The other side accepted the connection, and then said nothing.
+    #[error("{address}: accepted the connection, but did not answer {} within {} ms. {}", step.name(), timeout.as_millis(), step.hint())]
+    StepTimedOut {
+        address: String,
+        step: SetupStep,
+        timeout: Duration,
+    },
+    /// The same of a connection that is still being made.
+    #[error("{address}: accepted the connection, but has not answered {} yet. {}", step.name(), step.hint())]
+    Unanswered { address: String, step: SetupStep },
     /// `fatal`: a certificate or host name was refused; trying again cannot help.
     #[error("{address}: TLS: {reason}")]
     Tls {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::api_versions::ApiVersions;
-use crate::error::ConnectionError;
+use crate::error::{ConnectionError, SetupStep};
 use crate::request::{Frame, NodeId, Purpose, RequestId};
 
 /// Names one attempt at a connection; never used twice, so late events of old ones fall away.
@@ -43,6 +43,8 @@ pub enum Event {
         conn: ConnectionId,
         addresses: usize,
     },
+    /// The other side accepted the connection; this has been sent, or begun.
+    Awaiting { conn: ConnectionId, step: SetupStep },
     Connected {
         conn: ConnectionId,
         api_versions: Arc<ApiVersions>,

@@ -122,9 +122,10 @@ fn connection_class(error: &ConnectionError) -> &'static str {
         ConnectionError::WrongCorrelationId { .. } | ConnectionError::Unsolicited(_) => {
             "CorrelationIdError"
         }
-        ConnectionError::RequestTimedOut { .. } | ConnectionError::SetupTimedOut { .. } => {
-            "KafkaTimeoutError"
-        }
+        ConnectionError::RequestTimedOut { .. }
+        | ConnectionError::SetupTimedOut { .. }
+        | ConnectionError::StepTimedOut { .. }
+        | ConnectionError::Unanswered { .. } => "KafkaTimeoutError",
         ConnectionError::ClientClosed => "IllegalStateError",
         _ => "KafkaConnectionError",
     }

@@ -22,6 +22,7 @@ use crate::connection::Connection;
 use crate::connections::{Completed, Connections};
 use crate::coordinators::{Coordinator, CoordinatorKey, CoordinatorType, Coordinators};
 use crate::error::{ConnectionError, RequestError};
+use crate::event::ConnectionId;
 use crate::metadata::{
     InvalidTopic, LeaderHint, Metadata, MetadataQuery, Node, Requests, SharedMetadata,
     validate_topic_name, with_leaders,
@@ -180,12 +181,30 @@ impl Cluster {
         self.fatal.as_ref()
     }
 
-    /// The bootstrap addresses with the last failure of each: the causes of `NoBrokersAvailable`.
+    /// The bootstrap addresses with the last failure of each, or what is amiss with the connection
+    /// that is being made: the causes of `NoBrokersAvailable`.
     pub fn bootstrap_errors(&self) -> Vec<(Address, Option<Arc<ConnectionError>>)> {
         self.nodes
             .bootstrap_ids()
-            .map(|(id, address)| (address.clone(), self.connection_error(id, Purpose::General)))
+            .map(|(id, address)| {
+                let failure = self.connection_error(id, Purpose::General);
+                let error = failure.or_else(|| self.unanswered(id, address));
+                (address.clone(), error)
+            })
             .collect()
+    }
+
+    fn unanswered(&self, node: NodeId, address: &Address) -> Option<Arc<ConnectionError>> {
+        let step = self.connections.awaited((node, Purpose::General))?;
+        let address = address.to_string();
+        Some(Arc::new(ConnectionError::Unanswered { address, step }))
+    }
+
+    /// The node of a connection and where it is, for log lines; bootstrap addresses have negative
+    /// node ids.
+    pub fn place_of(&self, conn: ConnectionId) -> Option<(NodeId, &Address)> {
+        let node = self.connections.node_of(conn)?;
+        Some((node, self.nodes.address(node)?))
     }
 
     /// Every bootstrap address was tried in vain at least once.

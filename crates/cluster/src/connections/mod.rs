@@ -14,7 +14,7 @@ use crate::api_versions::ApiVersions;
 use crate::backoff::Backoff;
 use crate::config::ClusterConfig;
 use crate::connection::{Connection, InFlight, State};
-use crate::error::{ConnectionError, RequestError};
+use crate::error::{ConnectionError, RequestError, SetupStep};
 use crate::event::{Action, ConnectionId, Event};
 use crate::metrics::ClientMetrics;
 use crate::nodes::Nodes;
@@ -165,6 +165,7 @@ impl Connections {
             since: now,
             deadline: now + timeout,
             timeout,
+            step: None,
         };
         connection.retry_at = None;
         self.keys.insert(conn, key);
@@ -181,6 +182,7 @@ impl Connections {
     pub(crate) fn handle(&mut self, event: Event, nodes: &Nodes, now: Instant) {
         match event {
             Event::Resolved { conn, addresses } => self.resolved(conn, addresses),
+            Event::Awaiting { conn, step } => self.awaiting(conn, step),
             Event::Connected { conn, api_versions } => self.connected(conn, api_versions, now),
             Event::ConnectFailed { conn, error } => self.attempt_failed(conn, error, nodes, now),
             Event::Disconnected { conn, error } => self.lost(conn, error, now),
@@ -198,6 +200,29 @@ impl Connections {
         {
             *addresses = count;
         }
+    }
+
+    fn awaiting(&mut self, conn: ConnectionId, awaited: SetupStep) {
+        let Some(key) = self.keys.get(&conn) else {
+            return;
+        };
+        if let Some(State::Connecting { step, .. }) = self.by_key.get_mut(key).map(|c| &mut c.state)
+        {
+            *step = Some(awaited);
+        }
+    }
+
+    /// What a connection that is being made waits for, once it was accepted.
+    pub(crate) fn awaited(&self, key: Key) -> Option<SetupStep> {
+        match self.by_key.get(&key)?.state {
+            State::Connecting { step, .. } => step,
+            _ => None,
+        }
+    }
+
+    /// The node of a connection.
+    pub(crate) fn node_of(&self, conn: ConnectionId) -> Option<NodeId> {
+        self.keys.get(&conn).map(|key| key.0)
     }
 
     fn connected(&mut self, conn: ConnectionId, api_versions: Arc<ApiVersions>, now: Instant) {

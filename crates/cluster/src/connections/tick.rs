@@ -41,6 +41,7 @@ impl Connections {
                 conn,
                 deadline,
                 timeout,
+                step,
                 ..
             } => {
                 if now >= deadline {
@@ -48,7 +49,14 @@ impl Connections {
                         .address(key.0)
                         .map_or_else(String::new, Address::to_string);
                     self.actions.push_back(Action::Close { conn });
-                    let error = ConnectionError::SetupTimedOut { address, timeout };
+                    let error = match step {
+                        None => ConnectionError::SetupTimedOut { address, timeout },
+                        Some(step) => ConnectionError::StepTimedOut {
+                            address,
+                            step,
+                            timeout,
+                        },
+                    };
                     self.attempt_failed(conn, error, nodes, now);
                 }
             }

@@ -179,7 +179,15 @@ impl<R: Role> Actor<R> {
         self.bootstrap_notice_at = None;
         if !answered {
             log::emit(Logger::Network, Level::Warning, || {
-                format!("{}; still trying", no_brokers(&self.cluster))
+                let client = self
+                    .opener
+                    .client_id
+                    .as_deref()
+                    .unwrap_or("without client_id");
+                format!(
+                    "client {client}: {}; still trying",
+                    no_brokers(&self.cluster)
+                )
             });
         }
     }
@@ -193,8 +201,8 @@ impl<R: Role> Actor<R> {
     /// Log lines and bookkeeping of connections.
     fn note(&mut self, event: &Event) {
         let (conn, what, error) = match event {
-            Event::ConnectFailed { conn, error } => (conn, "connecting failed", error),
-            Event::Disconnected { conn, error } => (conn, "connection lost", error),
+            Event::ConnectFailed { conn, error } => (conn, "failed", error),
+            Event::Disconnected { conn, error } => (conn, "was lost", error),
             _ => return,
         };
         self.connections.remove(conn);
@@ -207,9 +215,28 @@ impl<R: Role> Actor<R> {
             Level::Warning
         };
         if log::is_enabled(Logger::Network, level) {
-            let message = format!("{what}: {error}");
+            let connection = self.connection_in_words(*conn);
+            let message = format!("{connection} {what}: {error}");
             if self.repeated.is_news(&message, clock::now()) {
                 log::emit(Logger::Network, level, || message);
+            }
+        }
+    }
+
+    /// Whose connection it is and where it leads.
+    fn connection_in_words(&self, conn: ConnectionId) -> String {
+        let client = self
+            .opener
+            .client_id
+            .as_deref()
+            .unwrap_or("without client_id");
+        match self.cluster.place_of(conn) {
+            None => format!("client {client}: a connection"),
+            Some((node, address)) if node < 0 => {
+                format!("client {client}: the connection to bootstrap address {address}")
+            }
+            Some((node, address)) => {
+                format!("client {client}: the connection to node {node} at {address}")
             }
         }
     }
@@ -286,7 +313,7 @@ impl<R: Role> Actor<R> {
         let opener = Arc::clone(&self.opener);
         let addresses = Arc::clone(&self.addresses);
         log::emit(Logger::Network, Level::Debug, || {
-            format!("connecting to {address}")
+            format!("{}: opening", self.connection_in_words(conn))
         });
         tokio::spawn(async move {
             let opening = async {
@@ -296,7 +323,8 @@ impl<R: Role> Actor<R> {
                     addresses: found.len(),
                 });
                 let socket = found[index % found.len()];
-                opener.open(&address, socket).await
+                let awaiting = |step| inbox.push(Event::Awaiting { conn, step });
+                opener.open(&address, socket, &awaiting).await
             };
             // Closed while it is being opened: drop everything, nobody waits for an event.
             let Some(opened) = outbox.until_closed(opening).await else {

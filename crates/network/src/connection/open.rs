@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustls::pki_types::ServerName;
-use thalweg_cluster::{Address, ApiVersions, ConnectionError};
+use thalweg_cluster::{Address, ApiVersions, ConnectionError, SetupStep};
 use thalweg_protocol::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use thalweg_protocol::messages::sasl_authenticate::SaslAuthenticateRequest;
 use thalweg_protocol::messages::sasl_handshake::SaslHandshakeRequest;
@@ -58,10 +58,12 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
+    /// Opens a connection; `awaiting` is called with each thing that the other side is to answer.
     pub(crate) async fn open(
         &self,
         address: &Address,
         socket: SocketAddr,
+        awaiting: &(dyn Fn(SetupStep) + Send + Sync),
     ) -> Result<(BoxStream, ApiVersions), ConnectionError> {
         let label = label(address, socket);
         let plain =
@@ -74,7 +76,10 @@ impl Opener {
                 })?;
         let stream = match &self.tls {
             None => plain,
-            Some(tls) => start_tls(tls, plain, &address.host, &label).await?,
+            Some(tls) => {
+                awaiting(SetupStep::TlsHandshake);
+                start_tls(tls, plain, &address.host, &label).await?
+            }
         };
         let mut handshake = Handshake {
             stream,
@@ -84,8 +89,10 @@ impl Opener {
             correlation_id: 0,
             tls: self.tls.is_some(),
         };
+        awaiting(SetupStep::ApiVersions);
         let versions = handshake.api_versions().await?;
         if let Some(sasl) = &self.sasl {
+            awaiting(SetupStep::Authentication);
             handshake.authenticate(sasl, &versions).await?;
         }
         Ok((handshake.stream, versions))
