@@ -1,4 +1,8 @@
-"""Patterns that match many topics: each poll ends in time, whatever is left to do."""
+"""Patterns that match many topics: each poll ends in time, whatever is left to do.
+
+A poll is measured by the time that its thread computes: other processes of the test run
+take their share of the machine.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ from thalweg.admin import NewTopic
 from thalweg.aio import AIOKafkaConsumer
 from thalweg.broker import EmbeddedBroker
 
-TOPICS = max(4_000, scaled(50_000))
+TOPICS = max(6_000, scaled(50_000))
 POLL_MS = 200
-# Other processes of the test run take their share; quadratic work took 0.3 s here, 8 s of 16,000.
-LATE_S = 0.25
+# It is some 20 ms of 6,000 topics. What was quadratic took 0.5 s of them, and 8 s of 16,000.
+BUSY_S = max(0.15, 0.15 * TOPICS / 25_000)
 LIMIT_S = 120
 OPTIONS = {"auto_offset_reset": "earliest", "request_timeout_ms": 60_000}
 
@@ -34,47 +38,49 @@ def servers() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
-def _lateness(consumer: KafkaConsumer[Any, Any], partitions: int) -> float:
-    """By how much the longest poll overran its timeout, until all partitions are read."""
-    late = 0.0
+def _busiest(consumer: KafkaConsumer[Any, Any], partitions: int) -> float:
+    """How long the longest poll has computed, until all partitions are read."""
+    busiest = 0.0
     end = time.monotonic() + LIMIT_S
     settled = 0
     while settled < 5:
         assert time.monotonic() < end, f"{len(consumer.assignment())} partitions assigned"
-        began = time.monotonic()
+        began = time.thread_time()
         consumer.poll(timeout_ms=POLL_MS)
-        late = max(late, time.monotonic() - began - POLL_MS / 1000)
-        # Then come committed offsets, positions and the first auto-commit.
+        busiest = max(busiest, time.thread_time() - began)
+        # Then come committed offsets and positions.
         settled += len(consumer.assignment()) == partitions
-    return late
+    return busiest
 
 
 @pytest.mark.parametrize("protocol", [None, "classic", "consumer"])
-def test_polls_end_in_time_while_many_topics_are_assigned(servers: str, protocol: Any) -> None:
+def test_no_poll_computes_for_long_while_many_topics_are_assigned(
+    servers: str, protocol: Any
+) -> None:
     group: dict[str, Any] = {}
     if protocol is not None:
         group = {"group_id": f"late-{protocol}", "group_protocol": protocol}
     with KafkaConsumer(bootstrap_servers=servers, **OPTIONS, **group) as consumer:
         consumer.subscribe(pattern="events-.*")
-        assert _lateness(consumer, TOPICS) < LATE_S
+        assert _busiest(consumer, TOPICS) < BUSY_S
 
 
-def test_polls_end_in_time_while_many_topics_do_not_match(servers: str) -> None:
+def test_no_poll_computes_for_long_while_many_topics_do_not_match(servers: str) -> None:
     with KafkaConsumer(bootstrap_servers=servers, group_id="none", **OPTIONS) as consumer:
         consumer.subscribe(pattern="others-.*")
-        assert _lateness(consumer, 0) < LATE_S
+        assert _busiest(consumer, 0) < BUSY_S
 
 
 def test_an_event_loop_goes_on_while_many_topics_are_assigned(servers: str) -> None:
-    async def longest_pause() -> float:
+    async def longest_step() -> float:
         consumer = AIOKafkaConsumer(bootstrap_servers=servers, group_id="loop", **OPTIONS)
-        pauses = [0.0]
+        steps = [0.0]
 
         async def tick() -> None:
             while True:
-                began = time.monotonic()
+                began = time.thread_time()
                 await asyncio.sleep(0.005)
-                pauses.append(time.monotonic() - began)
+                steps.append(time.thread_time() - began)
 
         async with consumer:
             ticking = asyncio.create_task(tick())
@@ -84,6 +90,6 @@ def test_an_event_loop_goes_on_while_many_topics_are_assigned(servers: str) -> N
                 assert time.monotonic() < end
                 await consumer.getmany(timeout_ms=POLL_MS)
             ticking.cancel()
-        return max(pauses)
+        return max(steps)
 
-    assert asyncio.run(longest_pause()) < LATE_S
+    assert asyncio.run(longest_step()) < BUSY_S

@@ -25,13 +25,15 @@ class OffsetRequests:
         self._commit_is_sent: threading.Event | None = None  # of the last long one
 
     def fetch(self, group: ConsumerGroupMetadata, partitions: Collection[TopicPartition]) -> Any:
-        """Asks for committed offsets."""
+        """Asks for committed offsets; a long answer is read by `wire.fetched`, too."""
 
         def submit() -> Any:
             bodies = wire.fetch_bodies(group, partitions)
             return self._submit("OffsetFetch", bodies, wire.FETCH_VERSION_MAX)
 
-        return LongRequest(submit) if len(partitions) >= LONG else submit()
+        if len(partitions) < LONG:
+            return submit()
+        return LongRequest(submit, lambda answer: wire.fetched(answer, partitions))
 
     def commit(
         self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]

@@ -188,7 +188,7 @@ class CommittedOffsets:
     def commit_what_moved(self) -> CommitFuture | None:
         """Begins to commit, if auto-commit is on, the positions that moved since."""
         moved = self.what_moved() if self._auto else None
-        return self.commit_async(moved, None) if moved else None
+        return self._begin_commit(moved, None) if moved else None
 
     def what_moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What auto-commit would write now: positions, or marks."""
@@ -345,7 +345,13 @@ class CommittedOffsets:
     ) -> CommitFuture:
         """Commits without waiting; the outcome is told from within a later call."""
         self._where()
-        chosen = self._chosen(offsets)
+        return self._begin_commit(self._chosen(offsets), callback)
+
+    def _begin_commit(
+        self,
+        chosen: dict[TopicPartition, OffsetAndMetadata],
+        callback: Callable[[Any, Any], object] | None,
+    ) -> CommitFuture:
         callback = callback or self._config["default_offset_commit_callback"]
         group = self._member.group_metadata()
         commit = _Commit(chosen, group, callback)
@@ -471,10 +477,11 @@ class CommittedOffsets:
 
 
 def _fetched(
-    answer: Mapping[str, Any], partitions: list[TopicPartition]
+    answer: Mapping[str, Any] | tuple[Any, Any], partitions: list[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """The offsets of an answer; raises its most important error."""
-    offsets, errors = wire.fetched(answer, partitions)
+    is_read = isinstance(answer, tuple)
+    offsets, errors = answer if is_read else wire.fetched(answer, partitions)
     if errors:
         where, kind = min(errors.items(), key=lambda each: each[0])
         raise kind(f"the committed offset of {where.topic}-{where.partition}")
