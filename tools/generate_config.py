@@ -89,8 +89,8 @@ logging.getLogger("thalweg.network").setLevel(logging.DEBUG)
 |---|---|
 | `thalweg.producer` | records that were lost because a producer closed, callbacks that raised |
 | `thalweg.consumer` | missing topics and partitions, leaving a group because of missing polls |
-| `thalweg.coordinator` | joins, assignments, failed commits, listeners that raised |
-| `thalweg.network` | bootstrap servers that do not answer, failed and lost connections |
+| `thalweg.coordinator` | failed commits, listeners that raised; INFO: joins, assignments, leaves |
+| `thalweg.network` | failed and lost connections, with client id, node id and address |
 
 Interceptors, metrics, the admin client, the Spark data source and the embedded broker have their
 own loggers below `thalweg`.

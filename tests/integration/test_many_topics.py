@@ -24,7 +24,7 @@ POLL_MS = 200
 # It is some 20 ms of 6,000 topics. What was quadratic took 0.5 s of them, and 8 s of 16,000.
 BUSY_S = max(0.15, 0.15 * TOPICS / 25_000)
 LIMIT_S = 120
-OPTIONS = {"auto_offset_reset": "earliest", "request_timeout_ms": 60_000}
+OPTIONS: dict[str, Any] = {"auto_offset_reset": "earliest", "request_timeout_ms": 60_000}
 
 
 @pytest.fixture(scope="module")

@@ -436,7 +436,11 @@ impl PendingRequest {
             let found = gil::wait(py, deadline, |waker| pending.poll(waker))?;
             found.ok_or_else(|| still_under_way(py))?
         };
-        answered(py, answer)
+        // Long answers are read in the background: see `coordinator/driver/_background.py`.
+        match answer {
+            Ok(value) => values::to_py_in_background(py, value),
+            Err(error) => Err(errors::client(py, error)),
+        }
     }
 
     fn add_done_callback(slf: &Bound<'_, Self>, f: Py<PyAny>) {

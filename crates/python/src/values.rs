@@ -12,7 +12,7 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, Py
 use thalweg_protocol::dynamic::{Kind, StructSchema, Value};
 use thalweg_protocol::{Str, Uuid};
 
-/// Elements of an array between two chances for other threads to run: some milliseconds.
+/// Elements of an array between two chances for other threads to run: a few milliseconds.
 const ELEMENTS_AT_ONCE: usize = 1_000;
 
 /// Where a value stands in a body; put into words only for an error.
@@ -87,7 +87,6 @@ fn value_at(kind: Kind, value: &Bound<'_, PyAny>, path: Path<'_>) -> PyResult<Va
         Kind::Array(element) => {
             let mut values = Vec::new();
             for (index, item) in value.try_iter().map_err(|_| mismatch())?.enumerate() {
-                let_others_run(value.py(), index);
                 values.push(value_at(*element, &item?, Path::Element(&path, index))?);
             }
             Value::Array(values)
@@ -120,64 +119,76 @@ fn unknown_field(schema: &StructSchema, name: &str, path: &Path<'_>) -> PyErr {
     ))
 }
 
-/// Gives the interpreter's lock away for a moment, once in a while: a long body is converted beside
-/// a thread that polls.
-fn let_others_run(py: Python<'_>, index: usize) {
-    if index % ELEMENTS_AT_ONCE == ELEMENTS_AT_ONCE - 1 {
-        py.detach(|| {});
-    }
+/// Makes Python's values out of ours.
+#[derive(Default)]
+struct Maker<'py> {
+    /// The field names of structs as Python has them, each made once.
+    names: Vec<(&'static str, Bound<'py, PyString>)>,
+    /// Gives the interpreter's lock away for a moment, once in a while. To get it back takes long
+    /// while other threads compute, so a thread that polls does not.
+    lets_others_run: bool,
 }
 
-/// The field names of a value's structs as Python has them, each made once.
-#[derive(Default)]
-struct Names<'py>(Vec<(&'static str, Bound<'py, PyString>)>);
-
-impl<'py> Names<'py> {
-    fn get(&mut self, py: Python<'py>, name: &'static str) -> Bound<'py, PyString> {
+impl<'py> Maker<'py> {
+    fn name(&mut self, py: Python<'py>, name: &'static str) -> Bound<'py, PyString> {
         // The same field of the same schema is the same `str`: comparing addresses is enough.
-        let known = self.0.iter().find(|(known, _)| std::ptr::eq(*known, name));
+        let known = self
+            .names
+            .iter()
+            .find(|(known, _)| std::ptr::eq(*known, name));
         if let Some((_, text)) = known {
             return text.clone();
         }
         let text = PyString::intern(py, name);
-        self.0.push((name, text.clone()));
+        self.names.push((name, text.clone()));
         text
+    }
+
+    fn value(&mut self, py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+        Ok(match value {
+            Value::Null => py.None().into_bound(py),
+            Value::Bool(flag) => PyBool::new(py, *flag).to_owned().into_any(),
+            Value::Int(number) => PyInt::new(py, *number).into_any(),
+            Value::Float(number) => PyFloat::new(py, *number).into_any(),
+            Value::Str(text) => PyString::new(py, text).into_any(),
+            Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
+            Value::Uuid(id) => PyString::new(py, &id.to_string()).into_any(),
+            Value::Array(values) => {
+                let list = PyList::empty(py);
+                for (index, element) in values.iter().enumerate() {
+                    if self.lets_others_run && index % ELEMENTS_AT_ONCE == ELEMENTS_AT_ONCE - 1 {
+                        py.detach(|| {});
+                    }
+                    list.append(self.value(py, element)?)?;
+                }
+                list.into_any()
+            }
+            Value::Struct(fields) => {
+                let dict = PyDict::new(py);
+                for (name, field) in fields {
+                    let key = self.name(py, name);
+                    dict.set_item(key, self.value(py, field)?)?;
+                }
+                dict.into_any()
+            }
+        })
     }
 }
 
 /// A value as Python has it: dicts, lists, bytes, str (UUIDs too), int, float, bool, None.
 pub(crate) fn to_py<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
-    python_of(py, value, &mut Names::default())
+    Maker::default().value(py, value)
 }
 
-fn python_of<'py>(
+/// [`to_py`] for threads that work in the background: others run meanwhile, so no lock of ours may
+/// be held.
+pub(crate) fn to_py_in_background<'py>(
     py: Python<'py>,
     value: &Value,
-    names: &mut Names<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    Ok(match value {
-        Value::Null => py.None().into_bound(py),
-        Value::Bool(flag) => PyBool::new(py, *flag).to_owned().into_any(),
-        Value::Int(number) => PyInt::new(py, *number).into_any(),
-        Value::Float(number) => PyFloat::new(py, *number).into_any(),
-        Value::Str(text) => PyString::new(py, text).into_any(),
-        Value::Bytes(bytes) => PyBytes::new(py, bytes).into_any(),
-        Value::Uuid(id) => PyString::new(py, &id.to_string()).into_any(),
-        Value::Array(values) => {
-            let list = PyList::empty(py);
-            for (index, element) in values.iter().enumerate() {
-                let_others_run(py, index);
-                list.append(python_of(py, element, names)?)?;
-            }
-            list.into_any()
-        }
-        Value::Struct(fields) => {
-            let dict = PyDict::new(py);
-            for (name, field) in fields {
-                let key = names.get(py, name);
-                dict.set_item(key, python_of(py, field, names)?)?;
-            }
-            dict.into_any()
-        }
-    })
+    let mut maker = Maker {
+        lets_others_run: true,
+        ..Maker::default()
+    };
+    maker.value(py, value)
 }

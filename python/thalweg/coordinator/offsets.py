@@ -16,6 +16,7 @@ from thalweg.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicParti
 __all__ = [
     "COMMIT_VERSION_MAX",
     "FETCH_VERSION_MAX",
+    "Fetched",
     "commit_body",
     "commit_errors",
     "fetch_bodies",
@@ -24,6 +25,11 @@ __all__ = [
 
 COMMIT_VERSION_MAX: Final = 9
 FETCH_VERSION_MAX: Final = 9
+Fetched = tuple[
+    dict[TopicPartition, OffsetAndMetadata | None],
+    dict[TopicPartition, type[BrokerResponseError]],
+]
+
 _BATCHED_FETCH: Final = 8  # from here on OffsetFetch asks for several groups
 _FETCH_FORMS: Final = (9, _BATCHED_FETCH, 7, 0)  # the versions in which its fields change
 
@@ -75,21 +81,15 @@ def commit_errors(answer: Mapping[str, Any]) -> dict[TopicPartition, type[Broker
 
 def _fetch_body(
     group: ConsumerGroupMetadata,
-    partitions: Iterable[tuple[str, int]] | None,
+    topics: list[dict[str, Any]] | None,
     version: int,
     require_stable: bool,
 ) -> dict[str, Any]:
-    """The body of an OffsetFetch request; partitions None asks for all of the group.
+    """The body of an OffsetFetch request; topics None asks for all of the group.
 
     `require_stable` has the broker answer UNSTABLE_OFFSET_COMMIT for offsets of open
     transactions (KIP-447), from version 7 on.
     """
-    topics = None
-    if partitions is not None:
-        topics = [
-            {"Name": topic, "PartitionIndexes": indexes}
-            for topic, indexes in _by_topic(partitions).items()
-        ]
     body: dict[str, Any] = {"RequireStable": require_stable} if version >= 7 else {}
     if version < _BATCHED_FETCH:
         return body | {"GroupId": group.group_id, "Topics": topics}
@@ -106,18 +106,18 @@ def fetch_bodies(
     require_stable: bool = True,
 ) -> list[tuple[int, dict[str, Any]]]:
     """Bodies of OffsetFetch for all versions: (least version, body)."""
-    wanted = None if partitions is None else list(partitions)
+    topics = None
+    if partitions is not None:
+        topics = [
+            {"Name": topic, "PartitionIndexes": indexes}
+            for topic, indexes in _by_topic(partitions).items()
+        ]
     return [
-        (version, _fetch_body(group, wanted, version, require_stable)) for version in _FETCH_FORMS
+        (version, _fetch_body(group, topics, version, require_stable)) for version in _FETCH_FORMS
     ]
 
 
-def fetched(
-    answer: Mapping[str, Any], partitions: Iterable[tuple[str, int]] = ()
-) -> tuple[
-    dict[TopicPartition, OffsetAndMetadata | None],
-    dict[TopicPartition, type[BrokerResponseError]],
-]:
+def fetched(answer: Mapping[str, Any], partitions: Iterable[tuple[str, int]] = ()) -> Fetched:
     """What an OffsetFetch answer says.
 
     Args:

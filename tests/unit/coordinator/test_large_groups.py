@@ -182,14 +182,14 @@ def test_a_short_commit_does_not_overtake_a_long_one(
     polled_until(consumer, lambda: consumer.assignment() == set(PARTITIONS))
     opened = threading.Event()
     module = sys.modules["thalweg.coordinator.driver._offset_requests"]
-    body = module.wire.commit_body  # type: ignore[attr-defined]
+    body = module.wire.commit_body
 
     def slowly(group: Any, offsets: Any) -> Any:
         if len(offsets) > 1:
             assert opened.wait(30)
         return body(group, offsets)
 
-    monkeypatch.setattr(module.wire, "commit_body", slowly)  # type: ignore[attr-defined]
+    monkeypatch.setattr(module.wire, "commit_body", slowly)
     consumer.commit_async({each: OffsetAndMetadata(1, "", -1) for each in PARTITIONS})
     done: list[Any] = []
     short = {PARTITIONS[0]: OffsetAndMetadata(2, "", -1)}

@@ -477,11 +477,11 @@ class CommittedOffsets:
 
 
 def _fetched(
-    answer: Mapping[str, Any] | tuple[Any, Any], partitions: list[TopicPartition]
+    answer: Mapping[str, Any] | wire.Fetched, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
     """The offsets of an answer; raises its most important error."""
-    is_read = isinstance(answer, tuple)
-    offsets, errors = answer if is_read else wire.fetched(answer, partitions)
+    read = answer if isinstance(answer, tuple) else wire.fetched(answer, partitions)
+    offsets, errors = read
     if errors:
         where, kind = min(errors.items(), key=lambda each: each[0])
         raise kind(f"the committed offset of {where.topic}-{where.partition}")

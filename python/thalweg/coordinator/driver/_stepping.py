@@ -83,7 +83,10 @@ class Stepping:
     @property
     def commit_refusal(self) -> KafkaError | None:
         """Why it cannot commit now, if it cannot."""
-        return self._shown.commit_refusal if self._shown else self._member.commit_refusal()  # type: ignore[no-any-return]
+        shown = self._shown
+        refusal: KafkaError | None
+        refusal = self._member.commit_refusal() if shown is None else shown.commit_refusal
+        return refusal
 
     @property
     def is_settled(self) -> bool:
