@@ -514,6 +514,15 @@ def test_a_sync_during_a_rebalance_joins_at_once_without_callbacks():
     assert without_requests(actions) == []
 
 
+def test_a_sync_that_asks_for_a_member_id_is_raised_and_the_next_poll_joins_again():
+    """No broker may answer so: only JoinGroup gives out ids."""
+    bench = Bench()
+    sync = sent(bench.joined(bench.join()), "SyncGroup")
+    (raised,) = [each for each in bench.error(sync, 79) if isinstance(each, Raise)]
+    assert raised.error.errno == 79
+    assert sent(bench.poll(), "JoinGroup")
+
+
 def test_even_errors_that_are_retried_at_once_do_not_make_a_busy_loop():
     bench = Bench()
     send, count = bench.join(), 0

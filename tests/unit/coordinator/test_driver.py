@@ -372,6 +372,57 @@ def test_a_callback_that_raises_is_logged_and_the_rest_run(make, caplog):
     assert "the callback of a commit raised" in caplog.text
 
 
+@pytest.mark.parametrize("call", ["poll", "commit", "close"])
+def test_a_callback_may_commit_again_whenever_a_commit_fails(make, call):
+    """The usual retry. Each call tells only of the commits that were made before it."""
+    consumer = make()
+    consumer.client.answers["OffsetCommit"] = committed(p0=22)
+    told: list[Any] = []
+
+    def again(given: Any, outcome: Any) -> None:
+        told.append(outcome)
+        assert len(told) < 100, "it never ends"
+        if isinstance(outcome, Exception):
+            futures.append(consumer.commit_async(given, again))
+
+    futures = [consumer.commit_async({ZERO: OffsetAndMetadata(1)}, again)]
+    if call == "poll":
+        consumer.hooks.before_poll(0)
+    elif call == "commit":
+        with pytest.raises(CommitFailedError):
+            consumer.commit({ONE: OffsetAndMetadata(1)})
+    else:
+        consumer.close(timeout_ms=50)
+        assert all(each.failed() for each in futures)
+    assert len(told) == 1
+    consumer.client.answers["OffsetCommit"] = committed()
+
+
+def test_close_with_a_silent_coordinator_ends_although_a_callback_commits_again(make):
+    consumer = make()
+    consumer.client.held = []
+    told: list[Any] = []
+
+    def again(given: Any, outcome: Any) -> None:
+        told.append(outcome)
+        assert len(told) < 100, "it never ends"
+        futures.append(consumer.commit_async(given, again))
+
+    futures = [consumer.commit_async({ZERO: OffsetAndMetadata(1)}, again)]
+    consumer.close(timeout_ms=20)
+    assert len(told) == 1
+    assert all(each.failed() for each in futures)
+
+
+def test_a_moved_coordinator_is_found_although_another_partition_is_refused(make):
+    """A broker refuses a deleted topic's partition before it says that it is no coordinator."""
+    consumer = make()
+    consumer.client.answers["OffsetCommit"] = [committed(p0=3, p1=16), committed()]
+    consumer.commit({ZERO: OffsetAndMetadata(1), ONE: OffsetAndMetadata(2)}, timeout_ms=1000)
+    assert consumer.client.forgotten == [("group", "g")]
+    assert len(consumer.client.requests) == 2
+
+
 def test_the_default_callback_and_interceptors_hear_of_commits(make):
     heard: list[Any] = []
 

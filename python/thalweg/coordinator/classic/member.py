@@ -230,7 +230,10 @@ class ClassicMember:
             return  # of a rebalance that was given up
         if event.body is None:
             self._request_failed(event.error or KafkaError("no answer"), now)
-        elif event.body["ErrorCode"] == MemberIdRequiredError.errno:
+        elif (
+            event.body["ErrorCode"] == MemberIdRequiredError.errno
+            and self.state is MemberState.PREPARING_REBALANCE
+        ):
             self._conversation.member_id = event.body["MemberId"]
             self._send_join()
         elif event.body["ErrorCode"] != NoError.errno:

@@ -425,6 +425,7 @@ class Driver:
             yield from self._offsets.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:
             log.warning("the last commit of group %s failed: %s", group_id, error)
+        self._offsets.abandon()
         self._listener = None
         config = self._config
         _close_all(

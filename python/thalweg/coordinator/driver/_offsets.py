@@ -102,6 +102,21 @@ class _Commit:
         return self.request is not None and not self.request.is_done
 
 
+def _urgency(error: tuple[TopicPartition, type[KafkaError]]) -> tuple[int, TopicPartition]:
+    """Which of several errors decides: the least.
+
+    First what concerns the member. Then a coordinator that has moved: brokers refuse single
+    partitions, of a deleted topic, say, before they ask whether they are the coordinator, so the
+    others need another try. Then what no other try can cure.
+    """
+    where, kind = error
+    if issubclass(kind, (*_STALE_MEMBER, RebalanceInProgressError)):
+        return 0, where
+    if issubclass(kind, _MOVED):
+        return 1, where
+    return 3 if issubclass(kind, RetriableError) else 2, where
+
+
 class CommittedOffsets:
     """The offsets that a consumer's group keeps."""
 
@@ -382,11 +397,9 @@ class CommittedOffsets:
         errors = wire.commit_errors(answer)
         if not errors:
             return None
-        where, kind = min(
-            errors.items(), key=lambda each: (issubclass(each[1], RetriableError), each[0])
-        )
-        if issubclass(kind, _MOVED):
+        if any(issubclass(kind, _MOVED) for kind in errors.values()):
             self._forget_coordinator()
+        where, kind = min(errors.items(), key=_urgency)
         if issubclass(kind, (*_STALE_MEMBER, RebalanceInProgressError)):
             self._member.commit_answered(kind.errno, group.generation_id)
         if issubclass(kind, StaleMemberEpochError) and group.member_id:
@@ -401,20 +414,32 @@ class CommittedOffsets:
             self._on_commit(dict(offsets))
 
     def finish(self, deadline_ms: float) -> Waiting[None]:
-        """Waits for the outcomes of asynchronous commits, and tells them."""
-        while self._commits:
+        """Waits for the outcomes of the asynchronous commits made so far, and tells them.
+
+        A callback may commit again. That commit is not waited for: if the group refuses all commits,
+        this would never end.
+        """
+        last = self._commits[-1].future if self._commits else None
+        while last is not None and not last.is_done:
             self.tell_outcomes(give_up=now_ms() >= deadline_ms)
-            if self._commits:
+            if not last.is_done:
                 # Its outcome is read when it is told, by whoever comes first.
                 with contextlib.suppress(KafkaError):
                     yield Wait(self._commits[0].request, deadline_ms)
 
     def tell_outcomes(self, *, give_up: bool = False) -> None:
-        """Tells those that are there, in the order of the calls; given up, all of them."""
-        while self._commits:
-            if self._commits[0].is_under_way() and not give_up:
+        """Tells those that are there, in the order of the calls; given up, all made so far."""
+        for _ in range(len(self._commits)):
+            # A callback may have told of the others in a call of its own.
+            if not self._commits or self._commits[0].is_under_way() and not give_up:
                 return
             self._tell(self._commits.popleft())
+
+    def abandon(self) -> None:
+        """Fails what callbacks have committed while the consumer was closed. Calls no callback."""
+        while self._commits:
+            error = IllegalStateError("the consumer was closed before this commit was sent")
+            self._commits.popleft().future.complete(None, error)
 
     def _tell(self, commit: _Commit) -> None:
         answer, error = self._outcome(commit)
