@@ -416,8 +416,8 @@ class CommittedOffsets:
     def finish(self, deadline_ms: float) -> Waiting[None]:
         """Waits for the outcomes of the asynchronous commits made so far, and tells them.
 
-        A callback may commit again. That commit is not waited for: if the group refuses all commits,
-        this would never end.
+        A callback may commit again. That commit is not waited for: if the group refuses all
+        commits, this would never end.
         """
         last = self._commits[-1].future if self._commits else None
         while last is not None and not last.is_done:
@@ -431,7 +431,7 @@ class CommittedOffsets:
         """Tells those that are there, in the order of the calls; given up, all made so far."""
         for _ in range(len(self._commits)):
             # A callback may have told of the others in a call of its own.
-            if not self._commits or self._commits[0].is_under_way() and not give_up:
+            if not self._commits or (self._commits[0].is_under_way() and not give_up):
                 return
             self._tell(self._commits.popleft())
 
