@@ -19,8 +19,8 @@ const RAW_BYTES_MAX: usize = 1 << 30;
 /// One batch to be split into pieces of at most about `bytes_max` uncompressed, at least two of them.
 #[derive(Debug)]
 pub(crate) struct SplitJob {
-    slot: usize,
-    order: Order,
+    pub(crate) slot: usize,
+    pub(crate) order: Order,
     header: BatchHeader,
     /// The records section, compressed by `packed_by`.
     segments: Vec<Bytes>,

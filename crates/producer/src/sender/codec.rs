@@ -4,8 +4,14 @@
 //! A compression takes a batch's chunks along, compresses them into its thread's own buffer (set aside in
 //! `buffer_memory` at the start) and copies the result back into the same chunks; those that are
 //! free then return to the pool. So the sender never waits for memory, and the pool's cap holds.
+//!
+//! A compressor that panics costs its own batch: the job returns why, and the sender fails the batch.
+//! The batch has no sequence number yet, so the numbering of its partition has no gap.
 
+use std::any::Any;
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use thalweg_cluster::Job;
 use thalweg_records::{Compression, Compressor};
@@ -37,11 +43,18 @@ pub(crate) struct CompressJob {
     pub(crate) output_bytes_kept: usize,
 }
 
-/// A batch's records, compressed or (where that did not make them smaller) as they were.
+/// What a codec thread made of a batch.
 #[derive(Debug)]
 pub(crate) struct CompressedBatch {
     pub(crate) slot: usize,
     pub(crate) order: Order,
+    /// Or why the batch cannot be sent.
+    pub(crate) section: Result<Section, Arc<str>>,
+}
+
+/// A batch's records, compressed or (where that did not make them smaller) as they were.
+#[derive(Debug)]
+pub(crate) struct Section {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) codec: Compression,
     pub(crate) raw_bytes: usize,
@@ -73,36 +86,93 @@ impl Job for CodecJob {
     type Output = CodecDone;
 
     fn run(self) -> CodecDone {
-        WORKER.with_borrow_mut(|worker| {
-            CodecDone(match self.0 {
-                Work::Compress(job) => Done::Compressed(job.run_with(worker)),
-                Work::Split(job) => Done::Split(job.run_with(&mut worker.compressor)),
-            })
+        CodecDone(match self.0 {
+            Work::Compress(job) => {
+                let (codec, level) = (job.codec, job.level);
+                Done::Compressed(job.run_with(|compressor, input, output| {
+                    compressor.compress(codec, level, input, output).is_ok()
+                }))
+            }
+            Work::Split(job) => Done::Split(split(job)),
         })
     }
 }
 
+impl CodecJob {
+    /// Runs a compression with a function in place of the codec: true if it has compressed the input.
+    pub fn run_with(
+        self,
+        compress: impl FnOnce(&mut Compressor, &[&[u8]], &mut Vec<u8>) -> bool,
+    ) -> CodecDone {
+        CodecDone(match self.0 {
+            Work::Compress(job) => Done::Compressed(job.run_with(compress)),
+            Work::Split(job) => Done::Split(split(job)),
+        })
+    }
+}
+
+/// Splits a batch. Like a compression, it may panic at the cost of its own batch alone.
+fn split(job: SplitJob) -> SplitBatch {
+    let (slot, order) = (job.slot, job.order);
+    WORKER.with_borrow_mut(|worker| {
+        let run = AssertUnwindSafe(|| job.run_with(&mut worker.compressor));
+        catch_unwind(run).unwrap_or_else(|panic| {
+            *worker = Worker::default();
+            let pieces = Err(format!("splitting the batch panicked: {}", words(&*panic)));
+            SplitBatch {
+                slot,
+                order,
+                pieces,
+            }
+        })
+    })
+}
+
 impl CompressJob {
-    fn run_with(mut self, worker: &mut Worker) -> CompressedBatch {
+    /// Runs the job with a function in place of the codec: true if it has compressed the input.
+    fn run_with(
+        self,
+        compress: impl FnOnce(&mut Compressor, &[&[u8]], &mut Vec<u8>) -> bool,
+    ) -> CompressedBatch {
+        let (slot, order, codec) = (self.slot, self.order, self.codec);
+        let section = WORKER.with_borrow_mut(|worker| {
+            let run = AssertUnwindSafe(|| self.section(worker, compress));
+            catch_unwind(run).map_err(|panic| {
+                // Its contexts may be in any state.
+                *worker = Worker::default();
+                let words = words(&*panic);
+                Arc::from(format!(
+                    "not sent, as the {codec} compressor panicked: {words}"
+                ))
+            })
+        });
+        CompressedBatch {
+            slot,
+            order,
+            section,
+        }
+    }
+
+    fn section(
+        mut self,
+        worker: &mut Worker,
+        compress: impl FnOnce(&mut Compressor, &[&[u8]], &mut Vec<u8>) -> bool,
+    ) -> Section {
         let input: Vec<&[u8]> = self.chunks.iter().map(AsRef::as_ref).collect();
         let raw_bytes = input.iter().map(|chunk| chunk.len()).sum();
         worker.output.clear();
-        let result = worker
-            .compressor
-            .compress(self.codec, self.level, &input, &mut worker.output);
+        let compressed = compress(&mut worker.compressor, &input, &mut worker.output);
         let compressed_bytes = worker.output.len();
         // The level was checked with the options, so an error is a codec's own: the records are
         // whole and can go out as they are, as they do if they do not get smaller.
-        let smaller = result.is_ok() && compressed_bytes < raw_bytes;
+        let smaller = compressed && compressed_bytes < raw_bytes;
         if smaller {
             refill(&mut self.chunks, &worker.output);
         }
         if worker.output.capacity() > self.output_bytes_kept {
             worker.output = Vec::new();
         }
-        CompressedBatch {
-            slot: self.slot,
-            order: self.order,
+        Section {
             chunks: self.chunks,
             codec: if smaller {
                 self.codec
@@ -110,13 +180,21 @@ impl CompressJob {
                 Compression::None
             },
             raw_bytes,
-            compressed_bytes: if result.is_ok() {
+            compressed_bytes: if compressed {
                 compressed_bytes
             } else {
                 raw_bytes
             },
         }
     }
+}
+
+/// The message of a panic.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    owned
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
 }
 
 /// Writes fewer bytes than before over the chunks' content, and gives back those left empty.

@@ -8,7 +8,9 @@ use std::time::Instant;
 use thalweg_cluster::{Cluster, NodeId, Outgoing, RequestError};
 use thalweg_protocol::ApiKey;
 
+use crate::chunk::Chunk;
 use crate::config::Acks;
+use crate::error::ProducerError;
 use crate::metrics::SentBatch;
 use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
@@ -228,16 +230,26 @@ impl Sender {
             // It grew too old, or the producer was closed: its chunks return here.
             return;
         };
-        let prepared = &mut slot.prepared[at];
-        prepared.batch.segments = done
-            .chunks
-            .into_iter()
-            .map(crate::chunk::Chunk::freeze)
-            .collect();
-        prepared.batch.codec = done.codec;
-        prepared.is_ready = true;
-        let ratio = done.compressed_bytes as f32 / done.raw_bytes.max(1) as f32;
-        slot.topic.ratio.observe(ratio);
+        match done.section {
+            Ok(section) => {
+                let ratio = section.compressed_bytes as f32 / section.raw_bytes.max(1) as f32;
+                slot.topic.ratio.observe(ratio);
+                let prepared = &mut slot.prepared[at];
+                prepared.batch.codec = section.codec;
+                prepared.batch.segments = section.chunks.into_iter().map(Chunk::freeze).collect();
+                prepared.is_ready = true;
+            }
+            Err(reason) => {
+                if let Some(prepared) = slot.prepared.remove(at) {
+                    let error = ProducerError::Codec {
+                        topic: slot.topic.name().clone(),
+                        partition: slot.partition,
+                        reason,
+                    };
+                    self.outcomes.fail(&prepared.batch, error);
+                }
+            }
+        }
         self.reconsider(done.slot, now);
     }
 }

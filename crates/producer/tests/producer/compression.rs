@@ -130,6 +130,75 @@ fn jobs_that_finish_out_of_order_do_not_reorder_a_partition() {
     assert_eq!(world.values(0), (0..120).map(text).collect::<Vec<_>>());
 }
 
+#[test]
+fn a_compressor_that_panics_fails_its_own_batch_at_once() {
+    let options = ProducerConfig {
+        enable_idempotence: true,
+        ..compressing(Compression::Lz4)
+    };
+    let mut world = World::ready(options, 1, 1);
+    world.hold_jobs = true;
+    let mut batches: Vec<Vec<_>> = Vec::new();
+    for _ in 0..3 {
+        let sent = (0..5).map(|n| world.send(0, &text(n))).collect();
+        world.advance_ms(10);
+        batches.push(sent);
+        let job = world.sender.poll_job().expect("a batch to compress");
+        let done = if batches.len() == 2 {
+            job.run_with(|_, _, _| panic!("a bug"))
+        } else {
+            job.run()
+        };
+        let (cluster, now) = (&mut world.cluster, world.now);
+        world.sender.job_done(done, cluster, now, 0);
+        if batches.len() == 2 {
+            for sent in &batches[1] {
+                let text = error(sent).to_string();
+                assert!(
+                    text.contains("t-0: not sent, as the lz4 compressor panicked: a bug"),
+                    "{text}"
+                );
+            }
+        }
+        world.run();
+    }
+    let offsets = |batch: &[_]| batch.iter().map(offset).collect::<Vec<_>>();
+    assert_eq!(offsets(&batches[0]), [0, 1, 2, 3, 4]);
+    assert_eq!(offsets(&batches[2]), [5, 6, 7, 8, 9]);
+    let headers = &world.brokers.log(TOPIC, 0).headers;
+    let sequences: Vec<_> = headers.iter().map(|header| header.base_sequence).collect();
+    assert_eq!(sequences, [0, 5], "no gap in the numbering");
+    let pool = world.accumulator.pool();
+    assert_eq!(pool.available_bytes(), pool.request_bytes_max());
+}
+
+#[test]
+fn a_batch_behind_one_whose_compressor_panics_goes_out() {
+    let mut world = World::ready(compressing(Compression::Lz4), 1, 1);
+    world.hold_jobs = true;
+    let sent: Vec<_> = (0..120).map(|n| world.send(0, &text(n))).collect();
+    world.run();
+    let jobs: Vec<_> = std::iter::from_fn(|| world.sender.poll_job()).collect();
+    assert_eq!(jobs.len(), 2, "two full batches ahead");
+    let mut jobs = jobs.into_iter();
+    let first = jobs.next().expect("two jobs");
+    let second = jobs.next().expect("two jobs").run();
+    let panicked = first.run_with(|_, _, _| panic!("a bug"));
+    for done in [second, panicked] {
+        let (cluster, now) = (&mut world.cluster, world.now);
+        world.sender.job_done(done, cluster, now, 0);
+    }
+    world.hold_jobs = false;
+    world.advance_ms(50);
+    let failed = sent
+        .iter()
+        .take_while(|one| matches!(outcome(one), Some(Err(_))))
+        .count();
+    assert!(failed > 0 && failed < 120, "{failed}");
+    let expected: Vec<_> = (failed..120).map(text).collect();
+    assert_eq!(world.values(0), expected);
+}
+
 /// Scenario 29.
 #[test]
 fn a_batch_too_large_for_the_broker_is_split_in_order() {
