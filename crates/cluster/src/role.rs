@@ -87,6 +87,14 @@ pub trait Role: Send + 'static {
         let _ = now;
     }
 
+    /// The client has failed for a reason that is in no broker: fail all that is left with it, now.
+    ///
+    /// Called after a panic, perhaps of this role itself: what it holds may be inconsistent.
+    fn fail(&mut self, reason: &str, now: Instant) {
+        let _ = reason;
+        self.abort(now);
+    }
+
     /// From here on the client says that it is closed: wake who looked just before.
     fn ended(&mut self) {}
 }

@@ -42,6 +42,12 @@ pub enum ClientError {
     Producer(#[from] ProducerError),
     #[error("the client is closed")]
     Closed,
+    /// A panic in the client's part of the I/O thread: a bug of this library.
+    #[error(
+        "the client failed and cannot be used any more: {0}. This is a bug: please report it. \
+         Close the client and make a new one"
+    )]
+    Failed(Arc<str>),
     /// The runtime's thread and the sockets stayed in the parent.
     #[error(
         "this client was made before fork(), in the parent process; make a new one in this process"

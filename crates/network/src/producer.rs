@@ -108,6 +108,10 @@ impl ProducerClient {
                 Poll::Pending => None,
             }
         });
+        if let Some(failure) = self.view().failure() {
+            // Its records have failed with the client.
+            return Err(failure);
+        }
         done.map_err(|blocked| match blocked {
             Blocked::Interrupted => ClientError::Interrupted,
             Blocked::TimedOut => {

@@ -15,7 +15,7 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::task::{Poll, Waker};
 
 use thalweg_protocol::{ErrorCode, Str};
@@ -294,6 +294,42 @@ impl BatchCompletion {
         if pending.finished < records {
             return false;
         }
+        self.settle(pending);
+        true
+    }
+
+    /// Fails all records that have no outcome yet. Whoever was to tell theirs is gone.
+    pub(crate) fn fail_rest(self: &Arc<Self>, error: &ProducerError) {
+        let mut pending = lock(&self.pending);
+        if self.is_done() {
+            return;
+        }
+        // A batch that was never closed does not know how many records it has.
+        let records = match self.records.load(Ordering::Acquire) {
+            0 => u32::MAX,
+            records => records,
+        };
+        let mut pieces = std::mem::take(&mut pending.pieces);
+        pieces.sort_by_key(|piece| piece.first_index);
+        let ends = pieces.iter().map(|piece| piece.first_index + piece.records);
+        let starts = pieces.iter().map(|piece| piece.first_index);
+        let gaps: Vec<Piece> = std::iter::once(0)
+            .chain(ends)
+            .zip(starts.chain(std::iter::once(records)))
+            .filter(|(from, to)| from < to)
+            .map(|(from, to)| Piece {
+                first_index: from,
+                records: to - from,
+                result: Err(error.clone().into()),
+            })
+            .collect();
+        pieces.extend(gaps);
+        pending.pieces = pieces;
+        self.settle(pending);
+    }
+
+    /// All records have their outcome: tells everyone who has asked.
+    fn settle(self: &Arc<Self>, mut pending: MutexGuard<'_, Pending>) {
         let mut pieces = std::mem::take(&mut pending.pieces);
         pieces.sort_by_key(|piece| piece.first_index);
         let first = self.result.set(pieces.into_boxed_slice()).is_ok();
@@ -309,7 +345,6 @@ impl BatchCompletion {
         for waker in wakers {
             waker.wake();
         }
-        true
     }
 }
 
@@ -388,6 +423,26 @@ mod tests {
             })
             .collect();
         assert_eq!(offsets, [20, 21, 22, 23, 50, 51, 52, 53, 54, 55]);
+    }
+
+    #[test]
+    fn the_records_without_an_outcome_fail_together() {
+        let error = ProducerError::Fatal("a bug".into());
+        let batch = completion(None);
+        assert!(!batch.finish(written(4, 2, 50)));
+        batch.fail_rest(&error);
+        let failed = |at| batch.outcome(at).expect("done").is_err();
+        let found: Vec<bool> = (0..10).map(failed).collect();
+        assert_eq!(
+            found,
+            [true, true, true, true, false, false, true, true, true, true]
+        );
+        batch.fail_rest(&ProducerError::Closed);
+        assert_eq!(batch.outcome(0), Some(Err(error.clone())), "once");
+
+        let open = Arc::new(BatchCompletion::new(Str::from("t"), 3, 0, None, None));
+        open.fail_rest(&error);
+        assert_eq!(open.outcome(7), Some(Err(error)));
     }
 
     #[test]

@@ -78,6 +78,12 @@ pub enum ProducerError {
     /// The producer cannot go on: no batch will be sent any more.
     #[error("the producer failed: {0}")]
     Fatal(Arc<str>),
+    /// A bug ended the client that was to send it.
+    #[error("{reason}{}", outcome(*possibly_written))]
+    ClientFailed {
+        reason: Arc<str>,
+        possibly_written: bool,
+    },
     /// The call, or the record, is not for the state that the producer is in.
     #[error("{0}")]
     IllegalState(Arc<str>),
@@ -212,6 +218,9 @@ impl ProducerError {
                 possibly_written, ..
             }
             | Self::ClosedBeforeDelivery {
+                possibly_written, ..
+            }
+            | Self::ClientFailed {
                 possibly_written, ..
             } => *possibly_written,
             Self::SequenceGap { .. } => true,

@@ -39,6 +39,12 @@ impl Incomplete {
         lock(&self.inner).batches.remove(&completion.id);
     }
 
+    /// The batches that are not done, for whoever ends them all.
+    pub(crate) fn take_all(&self) -> Vec<Arc<BatchCompletion>> {
+        let batches = std::mem::take(&mut lock(&self.inner).batches);
+        batches.into_values().collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         lock(&self.inner).batches.len()
     }

@@ -6,11 +6,13 @@
 //!   │  actions ─▶ sockets, jobs ─▶ pool  until nothing is left
 //!   └─ sleep until a notification or the next deadline
 //! ```
+//! A panic in a turn ends this client: whoever waits for it gets the panic's message. The I/O thread
+//! and the other clients continue.
 
 use std::collections::BTreeMap;
 use std::future::{Future as _, poll_fn};
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -21,6 +23,7 @@ use thalweg_cluster::{
 };
 use tokio::time::Sleep;
 
+use super::failing::{ConnectionGuard, Panic, caught, words};
 use super::inbox::{Calls, Command, Inbox, JobResults};
 use super::pending::{Pending, Sent, Step, no_brokers};
 use crate::clock::{self, WallClock};
@@ -40,7 +43,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 const BOOTSTRAP_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
 type Addresses = BTreeMap<(String, u16), Arc<Vec<SocketAddr>>>;
-type Results<R> = JobResults<Option<<<R as Role>::Job as Job>::Output>>;
+type Results<R> = JobResults<Result<<<R as Role>::Job as Job>::Output, Panic>>;
 
 pub(super) struct Actor<R: Role> {
     role: R,
@@ -100,16 +103,26 @@ impl<R: Role> Actor<R> {
         self.bootstrap_notice_at = Some(clock::now() + BOOTSTRAP_NOTICE_AFTER);
         loop {
             notifier.unpark();
-            let Some(now) = self.turn() else { break };
-            // The turn's time, not the clock's: what has become due since is still to be done, and
-            // cores leave out of their deadlines what they take for done.
-            let deadline = self.next_deadline(now).unwrap_or(now + SLEEP_MAX);
+            let (now, deadline) = match caught(|| self.turn_and_deadline()) {
+                Ok(Some(times)) => times,
+                Ok(None) => break,
+                Err(panic) => return self.fail(words(&panic)),
+            };
             // Timers are coarse and round up: what is due at once must not go through one.
             if deadline <= now || !park(&notifier, &mut sleep, deadline).await {
                 // Something came meanwhile. The connections' tasks must run all the same.
                 tokio::task::yield_now().await;
             }
         }
+    }
+
+    /// When the turn was, and when the next one is due; None when the client is closed.
+    fn turn_and_deadline(&mut self) -> Option<(Instant, Instant)> {
+        let now = self.turn()?;
+        // The turn's time, not the clock's: what has become due since is still to be done, and
+        // cores leave out of their deadlines what they take for done.
+        let deadline = self.next_deadline(now).unwrap_or(now + SLEEP_MAX);
+        Some((now, deadline))
     }
 
     /// Does all that can be done, and says at which time; None when the client is closed.
@@ -159,10 +172,10 @@ impl<R: Role> Actor<R> {
         }
         for output in self.results.take() {
             self.jobs_running -= 1;
-            if let Some(output) = output {
-                let now_ms = self.wall_clock.now_ms(now);
-                self.role.job_done(output, &mut self.cluster, now, now_ms);
-            }
+            // Jobs catch the panics of codecs. Any other leaves the role without its result.
+            let output = output.unwrap_or_else(|panic| resume_unwind(panic));
+            let now_ms = self.wall_clock.now_ms(now);
+            self.role.job_done(output, &mut self.cluster, now, now_ms);
         }
     }
 
@@ -316,6 +329,7 @@ impl<R: Role> Actor<R> {
             format!("{}: opening", self.connection_in_words(conn))
         });
         tokio::spawn(async move {
+            let mut guard = ConnectionGuard::new(&*inbox, conn);
             let opening = async {
                 let found = lookup(&opener, &addresses, &address, index).await?;
                 inbox.push(Event::Resolved {
@@ -336,8 +350,9 @@ impl<R: Role> Actor<R> {
                         conn,
                         api_versions: Arc::new(versions),
                     });
+                    guard.is_connected = true;
                     let max = opener.receive_max;
-                    connection::run(conn, stream, outbox, inbox, max).await;
+                    connection::run(conn, stream, outbox, &*inbox, max).await;
                 }
                 Err(error) => inbox.push(Event::ConnectFailed { conn, error }),
             }
@@ -357,17 +372,14 @@ impl<R: Role> Actor<R> {
             started = true;
             self.jobs_running += 1;
             let Some(pool) = pool else {
-                self.results.push(Some(job.run()));
+                self.results.push(caught(|| job.run()));
                 continue;
             };
             let results = Arc::clone(&self.results);
             let notifier = Arc::clone(self.inbox.notifier());
             let client = Arc::as_ptr(&self.results).addr();
             pool.submit(client, move || {
-                // A panic is a bug in a codec: its batch stays unanswered until its own deadline,
-                // but the pool and the other clients go on.
-                let output = catch_unwind(AssertUnwindSafe(|| job.run())).ok();
-                results.push(output);
+                results.push(caught(|| job.run()));
                 notifier.notify();
             });
         }
@@ -412,6 +424,23 @@ impl<R: Role> Actor<R> {
         self.cluster.close(now);
         self.hand_out_answers(now, self.wall_clock.now_ms(now));
         self.role.abort(now);
+        self.let_go();
+    }
+
+    /// Ends the client after a panic. Each step by itself: what has panicked may panic again.
+    fn fail(&mut self, reason: &str) {
+        // First: from here on whatever is dropped tells it.
+        self.inbox.ending().fail(reason);
+        let error = self.inbox.ending().error();
+        log::emit(Logger::named(R::LOGGER), Level::Error, || error.to_string());
+        let now = clock::now();
+        let _ = caught(|| self.role.fail(&error.to_string(), now));
+        let _ = caught(|| self.cluster.close(now));
+        self.let_go();
+    }
+
+    /// Connections, and the requests of other threads, which get the client's ending.
+    fn let_go(&mut self) {
         // Written frames are with the kernel; the tasks drop their sockets at their next poll.
         for outbox in std::mem::take(&mut self.connections).into_values() {
             outbox.close();
@@ -422,13 +451,15 @@ impl<R: Role> Actor<R> {
 }
 
 impl<R: Role> Drop for Actor<R> {
-    /// Also when the runtime is shut down under it: whoever waits must hear.
+    /// Also when the runtime is shut down under it, or its thread panics: whoever waits must hear.
     fn drop(&mut self) {
-        if !self.cluster.is_closed() {
+        if std::thread::panicking() {
+            self.fail("the I/O thread panicked");
+        } else if !self.cluster.is_closed() {
             self.shut_down(clock::now());
         }
         self.inbox.set_closed();
-        self.role.ended();
+        let _ = caught(|| self.role.ended());
         self.calls.clear();
         self.cluster.shared_metadata().wake();
     }

@@ -1,7 +1,7 @@
 //! What waits for the actor: events of its connections, commands of other threads, calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use thalweg_cluster::{Cluster, Event, Notifier};
 
 use super::pending::Pending;
 use crate::connection::EventSink;
+use crate::error::ClientError;
 
 pub(crate) type ClusterCall = Box<dyn FnOnce(&mut Cluster, Instant) + Send>;
 
@@ -19,12 +20,56 @@ pub(crate) enum Command {
     Close { deadline: Instant },
 }
 
+/// Tells somebody how the client has ended.
+type Tell = Box<dyn FnOnce(ClientError) + Send>;
+
+/// Why the client ended, for everyone who still waits for it.
+#[derive(Clone, Default)]
+pub(crate) struct Ending(Arc<Ended>);
+
+#[derive(Default)]
+struct Ended {
+    failure: OnceLock<Arc<str>>,
+    /// Whose answers a panic dropped: its message is known only after that.
+    untold: Mutex<Vec<Tell>>,
+}
+
+impl Ending {
+    /// The client has failed; the first reason stays.
+    pub(crate) fn fail(&self, reason: &str) {
+        self.0.failure.get_or_init(|| Arc::from(reason));
+        self.tell_all();
+    }
+
+    /// Tells it, once the client has ended.
+    pub(crate) fn tell_later(&self, tell: Tell) {
+        push(&self.0.untold, tell);
+    }
+
+    fn tell_all(&self) {
+        for tell in take(&self.0.untold) {
+            tell(self.error());
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<ClientError> {
+        let why = self.0.failure.get();
+        why.map(|why| ClientError::Failed(Arc::clone(why)))
+    }
+
+    /// What a call gets that the client does not answer any more.
+    pub(crate) fn error(&self) -> ClientError {
+        self.failure().unwrap_or(ClientError::Closed)
+    }
+}
+
 /// The actor's queues. The notifier wakes it at most once a sleep.
 pub(crate) struct Inbox {
     notifier: Arc<Notifier>,
     events: Mutex<Vec<Event>>,
     commands: Mutex<Vec<Command>>,
     closed: AtomicBool,
+    ending: Ending,
     close_waiters: Mutex<Vec<Waker>>,
 }
 
@@ -46,6 +91,7 @@ impl Inbox {
             events: Mutex::default(),
             commands: Mutex::default(),
             closed: AtomicBool::new(false),
+            ending: Ending::default(),
             close_waiters: Mutex::default(),
         }
     }
@@ -54,7 +100,11 @@ impl Inbox {
         &self.notifier
     }
 
-    /// Dropped commands answer their tickets with "closed".
+    pub(crate) fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// Dropped commands answer their tickets with the client's ending.
     pub(crate) fn command(&self, command: Command) {
         push(&self.commands, command);
         if self.is_closed() {
@@ -80,6 +130,7 @@ impl Inbox {
     pub(crate) fn set_closed(&self) {
         self.closed.store(true, Ordering::Release);
         drop(take(&self.commands));
+        self.ending.tell_all();
         for waiter in take(&self.close_waiters) {
             waiter.wake();
         }

@@ -2,6 +2,7 @@
 
 mod actor;
 mod by_name;
+mod failing;
 mod inbox;
 mod pending;
 mod request;
@@ -22,6 +23,7 @@ use actor::Actor;
 use inbox::{Calls, Inbox};
 
 pub use by_name::NamedRequest;
+pub(crate) use inbox::Ending;
 pub(crate) use pending::{Pending, Sent, Step};
 pub use request::{EncodeBody, OnAnswer, Request, RequestTarget, Response, VersionChoice};
 pub use ticket::Ticket;
@@ -132,12 +134,13 @@ impl<R: Role> Client<R> {
         &self,
         call: impl FnOnce(&mut R, &mut Cluster, Instant) -> T + Send + 'static,
     ) -> Ticket<T> {
-        let (reply, ticket) = ticket::ticket();
+        let inbox = self.view.inbox();
+        let (reply, ticket) = ticket::ticket(inbox.ending());
         self.calls.push(Box::new(move |role, cluster, now| {
             reply.send(Ok(call(role, cluster, now)));
         }));
-        self.view.inbox().notifier().notify();
-        if self.view.is_closed() {
+        inbox.notifier().notify();
+        if inbox.is_closed() {
             // The actor may have gone without seeing the call: what it left is failed here.
             self.calls.clear();
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use super::inbox::Ending;
 use crate::error::ClientError;
 use crate::wait::{Blocked, block_until};
 
@@ -24,13 +25,19 @@ pub struct Ticket<T> {
     slot: Arc<Mutex<Slot<T>>>,
 }
 
-/// The actor's end; dropped without an answer it says that the client is closed.
-#[derive(Debug)]
-pub(crate) struct Reply<T> {
+/// The actor's end; dropped without an answer it says why the client has ended.
+pub(crate) struct Reply<T: Send + 'static> {
     slot: Arc<Mutex<Slot<T>>>,
+    ending: Ending,
 }
 
-pub(crate) fn ticket<T>() -> (Reply<T>, Ticket<T>) {
+impl<T: Send + 'static> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reply").finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn ticket<T: Send + 'static>(ending: &Ending) -> (Reply<T>, Ticket<T>) {
     let slot = Arc::new(Mutex::new(Slot {
         outcome: None,
         done: false,
@@ -39,6 +46,7 @@ pub(crate) fn ticket<T>() -> (Reply<T>, Ticket<T>) {
     (
         Reply {
             slot: Arc::clone(&slot),
+            ending: ending.clone(),
         },
         Ticket { slot },
     )
@@ -62,15 +70,20 @@ fn fill<T>(slot: &Mutex<Slot<T>>, outcome: Outcome<T>) {
     }
 }
 
-impl<T> Reply<T> {
+impl<T: Send + 'static> Reply<T> {
     pub(crate) fn send(self, outcome: Outcome<T>) {
         fill(&self.slot, outcome);
     }
 }
 
-impl<T> Drop for Reply<T> {
+impl<T: Send + 'static> Drop for Reply<T> {
     fn drop(&mut self) {
-        fill(&self.slot, Err(ClientError::Closed));
+        if std::thread::panicking() {
+            let slot = Arc::clone(&self.slot);
+            let tell = move |error| fill(&slot, Err(error));
+            return self.ending.tell_later(Box::new(tell));
+        }
+        fill(&self.slot, Err(self.ending.error()));
     }
 }
 

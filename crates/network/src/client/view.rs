@@ -51,21 +51,27 @@ impl ClientView {
         &self.inbox
     }
 
-    /// An error if the client is closed or was made before a fork. Cheap, takes no lock.
+    /// An error if the client has failed, is closed, or was made before a fork. Cheap, takes no lock.
     pub fn check(&self) -> Result<(), ClientError> {
         if self.generation.is_inherited() {
             // First of all: in a child the locks below may be held by threads that do not exist.
             return Err(ClientError::Forked);
         }
         if self.inbox.is_closed() {
-            Err(ClientError::Closed)
+            Err(self.inbox.ending().error())
         } else {
             Ok(())
         }
     }
 
+    /// It was closed. One that has failed was not: its next call raises why, as [`Self::check`] does.
     pub fn is_closed(&self) -> bool {
-        self.inbox.is_closed()
+        self.inbox.is_closed() && self.failure().is_none()
+    }
+
+    /// Why the client failed, if it did.
+    pub fn failure(&self) -> Option<ClientError> {
+        self.inbox.ending().failure()
     }
 
     /// The client was made by the parent of this process.
@@ -89,7 +95,7 @@ impl ClientView {
             return Ticket::done(Err(error));
         }
         let timeout = request.timeout.unwrap_or(self.request_timeout);
-        let (reply, ticket) = ticket();
+        let (reply, ticket) = ticket(self.inbox.ending());
         self.inbox.command(Command::Request(Pending {
             request,
             reply,
@@ -108,7 +114,7 @@ impl ClientView {
         if let Err(error) = self.check() {
             return Ticket::done(Err(error));
         }
-        let (reply, ticket) = ticket();
+        let (reply, ticket) = ticket(self.inbox.ending());
         let run = move |cluster: &mut Cluster, now: Instant| reply.send(Ok(call(cluster, now)));
         self.inbox.command(Command::Cluster(Box::new(run)));
         ticket
@@ -244,7 +250,7 @@ impl ClientView {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), ClientError> {
         match self.check() {
-            Err(ClientError::Closed) => return Ok(()),
+            Err(ClientError::Closed | ClientError::Failed(_)) => return Ok(()),
             other => other?,
         }
         self.inbox.command(Command::Close { deadline });
@@ -252,7 +258,7 @@ impl ClientView {
         match block_until(Some(last), interrupted, |waker| {
             self.inbox.poll_closed(waker)
         }) {
-            Ok(()) => Ok(()),
+            Ok(()) => self.failure().map_or(Ok(()), Err),
             Err(Blocked::Interrupted) => Err(ClientError::Interrupted),
             Err(Blocked::TimedOut) => Err(ClientError::TimedOut("the client did not close".into())),
         }

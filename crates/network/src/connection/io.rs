@@ -31,7 +31,7 @@ pub(crate) async fn run(
     conn: ConnectionId,
     stream: BoxStream,
     outbox: Arc<Outbox>,
-    sink: Arc<dyn EventSink>,
+    sink: &dyn EventSink,
     receive_max: usize,
 ) {
     let mut io = Io {
@@ -43,7 +43,7 @@ pub(crate) async fn run(
         writer: FrameWriter::default(),
         answered: false,
     };
-    if let Err(error) = poll_fn(|cx| io.poll(&*sink, cx)).await {
+    if let Err(error) = poll_fn(|cx| io.poll(sink, cx)).await {
         sink.push(Event::Disconnected { conn, error });
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::{Cluster, RequestError, RequestId, ResponseBody};
 
-use crate::client::{Pending, Request, Response, Sent, Step, Ticket, ticket};
+use crate::client::{Ending, Pending, Request, Response, Sent, Step, Ticket, ticket};
 use crate::error::ClientError;
 
 #[derive(Debug)]
@@ -26,7 +26,7 @@ enum Stage {
 impl Call {
     /// `timeout` holds for reaching the broker, and then anew for its answer.
     pub(super) fn new(request: Request, timeout: Duration, now: Instant) -> Self {
-        let (reply, ticket) = ticket();
+        let (reply, ticket) = ticket(&Ending::default());
         let pending = Pending {
             request,
             reply,

@@ -34,6 +34,7 @@ struct Double(Vec<Bytes>);
 impl Job for Double {
     type Output = Body;
     fn run(self) -> Body {
+        assert!(!self.0.is_empty(), "nothing to double");
         let mut body = Body::new(b"head".to_vec());
         for piece in self.0 {
             body.push(piece.clone());
@@ -161,7 +162,7 @@ impl Bench {
     }
 }
 
-async fn until(condition: impl Fn() -> bool) {
+pub(crate) async fn until(condition: impl Fn() -> bool) {
     for _ in 0..10_000 {
         if condition() {
             return;
@@ -297,4 +298,35 @@ async fn a_call_reaches_the_role_on_its_own_thread() {
     });
     assert!(told.await.is_ok());
     assert_eq!(bench.diary(), ["called"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_panics_ends_its_client_with_the_reason() {
+    let broker = Broker::usual();
+    let bench = bench(&broker, true, None);
+    bench.send(Vec::new());
+    until(|| bench.client.view().check().is_err()).await;
+    let error = bench.client.view().check().expect_err("it has failed");
+    assert!(error.to_string().contains("nothing to double"), "{error}");
+    assert_eq!(bench.diary(), ["abort"]);
+}
+
+#[tokio::test]
+async fn a_close_that_waits_hears_of_a_panic() {
+    let broker = Broker::start(|got| match got.key {
+        ApiKey::HEARTBEAT => Reaction::Silence,
+        _ => Reaction::Usual,
+    });
+    let bench = bench(&broker, true, None);
+    bench.send(vec![Bytes::from_static(b"x")]);
+    until(|| broker.got(ApiKey::HEARTBEAT).len() == 1).await;
+    let view = bench.client.view().clone();
+    let far = Instant::now() + Duration::from_secs(60);
+    let closing = tokio::task::spawn_blocking(move || view.close(far, &mut || false));
+    until(|| bench.diary().contains(&"close".to_owned())).await;
+    drop(bench.client.call(|_, _, _| panic!("a bug of ours")));
+    let closed = closing.await.expect("it returns");
+    let error = closed.expect_err("its work was not finished");
+    assert!(error.to_string().contains("a bug of ours"), "{error}");
+    assert!(Instant::now() < far);
 }

@@ -1,5 +1,6 @@
 //! The end of a sender: everything that is not done fails, once, and nothing more is taken.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::Sender;
@@ -55,6 +56,29 @@ impl Sender {
     pub(super) fn fail_with(&mut self, error: &ProducerError) {
         self.accumulator.fail(error.clone());
         self.fail_all(|_| error.clone());
+    }
+
+    /// The sender has panicked, perhaps amid a change of its own state. What it held in its hands then
+    /// is in none of its queues, so the batches that are not done have the last word.
+    pub(super) fn fail_after_panic(&mut self, reason: &str) {
+        let reason: Arc<str> = Arc::from(reason);
+        let failed = |possibly_written| ProducerError::ClientFailed {
+            reason: Arc::clone(&reason),
+            possibly_written,
+        };
+        // Refuses new records with it, and ends the waits for memory.
+        self.accumulator.fail(failed(false));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            if let Some(manager) = &mut self.transactions {
+                manager.give_up(&failed(false));
+            }
+        }));
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            self.fail_all(|batch| failed(batch.maybe_written || batch.attempts > 0));
+        }));
+        for completion in self.accumulator.incomplete.take_all() {
+            completion.fail_rest(&failed(true));
+        }
     }
 
     /// Records that are not done yet.

@@ -479,4 +479,10 @@ impl Role for Sender {
         }
         self.fail_undelivered();
     }
+
+    fn fail(&mut self, reason: &str, now: Instant) {
+        self.outcomes.at(now);
+        self.closing = true;
+        self.fail_after_panic(reason);
+    }
 }
