@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -31,11 +31,12 @@ use crate::list_offsets::{ListedOffset, LookupRequest};
 use crate::memory::FetchMemory;
 use crate::metrics::{ConsumerMetrics, PartitionFigures};
 use crate::offset_spec::{OffsetReset, OffsetSpec};
-use crate::partition_state::FetchPosition;
+use crate::partition_state::{FetchPosition, PartitionState};
 use crate::pending::{Pending, pending};
 use crate::sink::RecordSink;
 use crate::stepping::InHand;
 use crate::subscription::Subscription;
+use crate::sync;
 use crate::topic_partition::TopicPartition;
 
 #[derive(Debug)]
@@ -107,17 +108,15 @@ impl Consumer {
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
         self.settle();
         let (isolation, config) = (self.config.isolation_level, self.config.metrics);
-        let mut assigned = self.subscription.lock();
-        let of_partitions = assigned
-            .iter_mut()
-            .map(|(partition, state)| PartitionFigures {
+        let figures = |partition: &TopicPartition, state: &mut PartitionState| {
+            Some(PartitionFigures {
                 partition: partition.clone(),
                 distance: state.distance(isolation),
                 over_time: state.distances.as_mut().map(|all| all.values(config, now)),
                 closer_replica: state.closer_replica(now),
-            });
-        let of_partitions = of_partitions.collect();
-        drop(assigned);
+            })
+        };
+        let (_, of_partitions) = self.subscription.collect(figures);
         self.metrics.snapshot(of_partitions, now)
     }
 
@@ -420,10 +419,10 @@ impl Consumer {
     }
 
     pub(crate) fn lock_in_hand(&self) -> MutexGuard<'_, Option<InHand>> {
-        self.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.in_hand)
     }
 
     pub(crate) fn lock_lookups(&self) -> MutexGuard<'_, VecDeque<LookupRequest>> {
-        self.lookups.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.lookups)
     }
 }

@@ -15,9 +15,10 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
+use crate::assigned::Assigned;
 use crate::completed_fetch::CompletedFetch;
 use crate::error::ConsumerError;
 use crate::memory::FetchMemory;
@@ -25,10 +26,14 @@ use crate::offset_spec::IsolationLevel;
 use crate::queued_errors::QueuedErrors;
 use crate::record_sets::RecordSets;
 use crate::subscription::Subscription;
+use crate::sync;
 use crate::topic_partition::TopicPartition;
 
+/// The buffer's lock and the subscription's.
+pub(crate) type Both<'a> = (MutexGuard<'a, State>, MutexGuard<'a, Assigned>);
+
 #[derive(Debug, Default)]
-struct State {
+pub(crate) struct State {
     sets: RecordSets,
     errors: QueuedErrors,
     waker: Option<Waker>,
@@ -43,8 +48,33 @@ pub struct FetchBuffer {
 
 impl FetchBuffer {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under this lock leaves a queue of whole entries.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.state)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn mutex(&self) -> &Mutex<State> {
+        &self.state
+    }
+
+    /// Both locks, if both are free.
+    pub(crate) fn try_lock_with<'a>(&'a self, subscription: &'a Subscription) -> Option<Both<'a>> {
+        let state = sync::try_lock(&self.state)?;
+        Some((state, sync::try_lock(subscription.mutex())?))
+    }
+
+    /// Waits for what [`Self::try_lock_with`] lacked, with neither held.
+    pub(crate) fn wait_with(&self, subscription: &Subscription) {
+        sync::wait(&self.state);
+        sync::wait(subscription.mutex());
+    }
+
+    fn lock_with<'a>(&'a self, subscription: &'a Subscription) -> Both<'a> {
+        loop {
+            if let Some(both) = self.try_lock_with(subscription) {
+                return both;
+            }
+            self.wait_with(subscription);
+        }
     }
 
     /// The polling thread's (or task's) waker: woken once, by the next thing worth looking at.
@@ -60,6 +90,15 @@ impl FetchBuffer {
     /// Makes a waiting poll look again.
     pub fn wake(&self) {
         wake(self.lock());
+    }
+
+    /// Under the lock already: what is left goes first, or behind all others.
+    pub(crate) fn put(state: &mut State, fetch: Box<CompletedFetch>, last: bool) {
+        if last {
+            state.sets.push_last(fetch);
+        } else {
+            state.sets.push_first(fetch);
+        }
     }
 
     pub(crate) fn push(&self, fetch: Box<CompletedFetch>) {
@@ -98,18 +137,17 @@ impl FetchBuffer {
         &self,
         subscription: &Subscription,
     ) -> Option<Box<CompletedFetch>> {
-        let mut state = self.lock();
+        let (mut state, assigned) = self.lock_with(subscription);
         if !state.errors.is_empty() {
             return None;
         }
-        let is_amid_batch = state.sets.front(&subscription.lock())?.is_amid_batch();
+        let is_amid_batch = state.sets.front(&assigned)?.is_amid_batch();
         is_amid_batch.then(|| state.sets.pop_front()).flatten()
     }
 
     /// Has what follows the record set that is served next fetched; true if that is new.
     pub(crate) fn run_ahead(&self, subscription: &Subscription, isolation: IsolationLevel) -> bool {
-        let mut state = self.lock();
-        let mut assigned = subscription.lock();
+        let (mut state, mut assigned) = self.lock_with(subscription);
         let next = state.sets.front(&assigned);
         next.is_some_and(|next| assigned.run_ahead(next, isolation))
     }
@@ -123,8 +161,7 @@ impl FetchBuffer {
         only: &[TopicPartition],
     ) -> Result<(i64, Option<Box<CompletedFetch>>), ConsumerError> {
         let mut stale = VecDeque::new();
-        let mut state = self.lock();
-        let mut assigned = subscription.lock();
+        let (mut state, mut assigned) = self.lock_with(subscription);
         if let Some(error) = state.errors.take_first(&mut assigned) {
             return Err(error);
         }
@@ -142,8 +179,7 @@ impl FetchBuffer {
         partition: &TopicPartition,
         subscription: &Subscription,
     ) -> Option<ConsumerError> {
-        let mut state = self.lock();
-        let mut assigned = subscription.lock();
+        let (mut state, mut assigned) = self.lock_with(subscription);
         state.errors.take_about(partition, &mut assigned)
     }
 
@@ -156,15 +192,13 @@ impl FetchBuffer {
         horizon: i64,
     ) -> Option<Box<CompletedFetch>> {
         let mut stale = VecDeque::new();
-        let mut state = self.lock();
-        let assigned = subscription.lock();
+        let (mut state, assigned) = self.lock_with(subscription);
         state.sets.take_front(&assigned, only, horizon, &mut stale)
     }
 
     /// Drops what an assign or a seek has made worthless.
     pub(crate) fn discard_stale(&self, subscription: &Subscription) {
-        let mut state = self.lock();
-        let assigned = subscription.lock();
+        let (mut state, assigned) = self.lock_with(subscription);
         let stale = state.sets.take_stale(&assigned);
         state.errors.drop_stale(&assigned);
         drop(assigned);
@@ -174,8 +208,7 @@ impl FetchBuffer {
 
     /// Whether a poll would find something now, or an error.
     pub(crate) fn has_drainable(&self, subscription: &Subscription) -> bool {
-        let state = self.lock();
-        let assigned = subscription.lock();
+        let (state, assigned) = self.lock_with(subscription);
         !state.errors.is_empty() || state.sets.has_drainable(&assigned)
     }
 
@@ -188,8 +221,7 @@ impl FetchBuffer {
     /// Copies out what a paused partition still holds of a frame much larger than it: nobody
     /// knows when it will be resumed, and the frame would count all that time.
     pub(crate) fn unpin_paused(&self, subscription: &Subscription, memory: &Arc<FetchMemory>) {
-        let mut state = self.lock();
-        let assigned = subscription.lock();
+        let (mut state, assigned) = self.lock_with(subscription);
         if !assigned.has_paused() {
             return;
         }

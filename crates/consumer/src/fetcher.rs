@@ -22,6 +22,7 @@ use crate::consumer::Consumer;
 use crate::decode_queue::DecodeQueue;
 use crate::fetch_session::FetchSession;
 use crate::job::{DecodeDone, DecodeJob};
+use crate::leaders::Leaders;
 use crate::list_offsets::Lookups;
 use crate::survey::{FetchChange, Look, ResetTarget, Survey, Timers, ValidationTarget};
 
@@ -85,6 +86,7 @@ pub struct Fetcher {
     pub(crate) rack_hidden_times: u32,
     pub(crate) seen_assignment: u64,
     pub(crate) seen_metadata: u64,
+    pub(crate) leaders: Leaders,
     /// Something may be possible that was not before: look at once.
     pub(crate) dirty: bool,
     /// Something waits for a connection: look when the actor takes its next turn.
@@ -110,6 +112,7 @@ impl Fetcher {
             rack_hidden_times: 0,
             seen_assignment: 0,
             seen_metadata: 0,
+            leaders: Leaders::default(),
             dirty: true,
             waiting: false,
             timers: Timers::new(),
@@ -165,7 +168,7 @@ impl Fetcher {
             timers: &mut self.timers,
             now,
         };
-        let mut survey = look.at(&mut self.shared.subscription.lock());
+        let mut survey = look.at(&self.shared.subscription);
         for change in std::mem::take(&mut survey.fetch) {
             match change {
                 FetchChange::Want(node, wanted) => {

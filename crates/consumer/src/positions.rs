@@ -10,136 +10,24 @@
 //! The steps are not a sequence of waits: every partition stands at its own step (its phase), and
 //! each poll sends what is due. An answer counts only under the stamp it was asked under.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Instant;
 
-use thalweg_cluster::{Cluster, Metadata, NodeId, Outgoing, Purpose};
+use thalweg_cluster::{Cluster, NodeId, Outgoing, Purpose};
 use thalweg_protocol::messages::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsResponse};
 use thalweg_protocol::messages::offset_for_leader_epoch::OffsetForLeaderEpochResponse;
-use thalweg_protocol::{ApiKey, ErrorCode, Str};
+use thalweg_protocol::{ApiKey, ErrorCode};
 
-use crate::absence::Absence;
 use crate::error::ConsumerError;
 use crate::fetcher::{Fetcher, InFlight};
 use crate::list_offsets::{self, ListTarget};
 use crate::offset_spec::OffsetReset;
-use crate::partition_state::{FetchPosition, Leader, Phase};
+use crate::partition_state::{FetchPosition, Phase};
+use crate::subscription::PARTITIONS_PER_LOCK;
 use crate::survey::{ResetTarget, Survey, ValidationTarget};
 use crate::topic_partition::TopicPartition;
 use crate::validation::{self, Verdict};
 
-/// Log lines about partitions that are not there, for one answer.
-const ABSENCES_TOLD_MAX: usize = 10;
-
 impl Fetcher {
-    /// Takes note of new metadata and of a new assignment. True if there was either.
-    pub(crate) fn refresh_leaders(&mut self, cluster: &mut Cluster, now: Instant) -> bool {
-        let assignment = self.shared.subscription.lock().version();
-        let changed = assignment != self.seen_assignment;
-        if changed {
-            self.seen_assignment = assignment;
-            let partitions = self.shared.subscription.assignment();
-            let topics: BTreeSet<Str> = partitions.into_iter().map(|tp| tp.topic).collect();
-            // A bad name was refused when it was assigned, or the metadata will say so.
-            let _ = cluster.pin_topics(&topics, now);
-        }
-        let metadata = Arc::clone(cluster.metadata());
-        if !changed && metadata.version == self.seen_metadata {
-            return false;
-        }
-        let answered = metadata.version != self.seen_metadata;
-        self.seen_metadata = metadata.version;
-        // A new leader is to confirm where an iteration has come to, not where it began.
-        self.shared.settle();
-        let leaderless = self.take_metadata(&metadata);
-        // Again: there was nothing to settle if a step was just being taken.
-        self.shared.settle();
-        if answered && leaderless {
-            // A look finds each such partition only once; an election may outlast it, and a topic
-            // may get the partition later.
-            cluster.request_update();
-        }
-        true
-    }
-
-    /// True if a partition that may be read has no leader.
-    fn take_metadata(&mut self, metadata: &Metadata) -> bool {
-        let mut leaderless = false;
-        let mut absent = BTreeSet::new();
-        let mut refused: BTreeMap<Str, ErrorCode> = BTreeMap::new();
-        let mut truncated = Vec::new();
-        {
-            let mut assigned = self.shared.subscription.lock();
-            let partitions: Vec<TopicPartition> = assigned
-                .iter()
-                .map(|(partition, _)| partition.clone())
-                .collect();
-            for partition in &partitions {
-                let topic = metadata.topic(&partition.topic);
-                if let Some(code) = metadata.topic_error(&partition.topic)
-                    && !code.is_retriable()
-                {
-                    refused.insert(partition.topic.clone(), code);
-                }
-                let leader = metadata
-                    .leader(&partition.topic, partition.partition)
-                    .map(|node| {
-                        let epoch = metadata
-                            .partition(&partition.topic, partition.partition)
-                            .map_or(-1, |p| p.leader_epoch);
-                        Leader { node, epoch }
-                    });
-                if let Some(topic) = topic {
-                    let recreated = assigned.set_topic_id(partition, topic.id);
-                    truncated.extend(recreated.then(|| partition.clone()));
-                }
-                leaderless |= leader.is_none() && !refused.contains_key(&partition.topic);
-                assigned.set_leader(partition, leader);
-                let absence = Absence::of(partition, metadata);
-                if assigned.note_absence(partition, absence.is_some(), metadata.version) {
-                    absent.extend(absence.map(|absence| absence.to_string()));
-                }
-            }
-        }
-        self.warn_of_absent(&absent);
-        for partition in truncated {
-            self.log_is_gone(&partition);
-        }
-        self.raise_refused(&refused);
-        leaderless
-    }
-
-    fn warn_of_absent(&mut self, absent: &BTreeSet<String>) {
-        for text in absent.iter().take(ABSENCES_TOLD_MAX) {
-            self.warnings
-                .push_back(format!("{text}; it is waited for, as it may come"));
-        }
-        let more = absent.len().saturating_sub(ABSENCES_TOLD_MAX);
-        if more > 0 {
-            let text = format!("{more} more assigned partitions or topics are not there either");
-            self.warnings.push_back(text);
-        }
-    }
-
-    fn raise_refused(&self, refused: &BTreeMap<Str, ErrorCode>) {
-        for (topic, &code) in refused {
-            let error = if code == ErrorCode::TOPIC_AUTHORIZATION_FAILED {
-                ConsumerError::TopicAuthorizationFailed {
-                    topics: vec![topic.clone()],
-                }
-            } else {
-                ConsumerError::Broker {
-                    api: "Metadata",
-                    code,
-                    context: topic.to_string(),
-                }
-            };
-            self.shared.buffer.push_error(error, Vec::new());
-            self.shared.buffer.wake();
-        }
-    }
-
     /// The topic was deleted and made again: the position means nothing in the new log.
     pub(crate) fn log_is_gone(&self, partition: &TopicPartition) {
         let (position, stamp) = {
@@ -172,20 +60,21 @@ impl Fetcher {
             return;
         }
         let policy = self.shared.config.auto_offset_reset;
-        let mut assigned = self.shared.subscription.lock();
-        for (partition, stamp) in &survey.uncommitted {
-            // The application may have sought elsewhere since the survey: its word counts.
-            let Some(state) = assigned.current(partition, *stamp) else {
-                continue;
-            };
-            if let OffsetReset::None = policy {
-                state.blocked = true;
-            } else {
-                assigned.enter(partition, Phase::AwaitReset(policy));
-                self.dirty = true;
+        for piece in survey.uncommitted.chunks(PARTITIONS_PER_LOCK) {
+            let mut assigned = self.shared.subscription.lock();
+            for (partition, stamp) in piece {
+                // The application may have sought elsewhere since the survey: its word counts.
+                let Some(state) = assigned.current(partition, *stamp) else {
+                    continue;
+                };
+                if let OffsetReset::None = policy {
+                    state.blocked = true;
+                } else {
+                    assigned.enter(partition, Phase::AwaitReset(policy));
+                    self.dirty = true;
+                }
             }
         }
-        drop(assigned);
         if let OffsetReset::None = policy {
             let partitions = survey
                 .uncommitted
@@ -320,13 +209,14 @@ impl Fetcher {
     }
 
     fn confirm(&mut self, targets: &[ValidationTarget]) {
-        let mut assigned = self.shared.subscription.lock();
-        for target in targets {
-            if assigned.current(&target.partition, target.stamp).is_some() {
-                assigned.enter_unmoved(&target.partition, Phase::Fetching(target.position));
+        for piece in targets.chunks(PARTITIONS_PER_LOCK) {
+            let mut assigned = self.shared.subscription.lock();
+            for target in piece {
+                if assigned.current(&target.partition, target.stamp).is_some() {
+                    assigned.enter_unmoved(&target.partition, Phase::Fetching(target.position));
+                }
             }
         }
-        drop(assigned);
         self.dirty = true;
         self.shared.buffer.wake();
     }
@@ -421,17 +311,22 @@ impl Fetcher {
 
     /// The node is not connected yet: the actor's turns while it connects try again.
     fn look_again<'a>(&mut self, partitions: impl Iterator<Item = &'a TopicPartition>) {
-        let mut assigned = self.shared.subscription.lock();
-        partitions.for_each(|partition| assigned.touch(partition));
-        drop(assigned);
+        let partitions: Vec<_> = partitions.collect();
+        for piece in partitions.chunks(PARTITIONS_PER_LOCK) {
+            let mut assigned = self.shared.subscription.lock();
+            piece.iter().for_each(|partition| assigned.touch(partition));
+        }
         self.waiting = true;
     }
 
     fn mark_asked<'a>(&self, partitions: impl Iterator<Item = (&'a TopicPartition, u64)>) {
-        let mut assigned = self.shared.subscription.lock();
-        for (partition, stamp) in partitions {
-            if let Some(state) = assigned.current(partition, stamp) {
-                state.asked = true;
+        let partitions: Vec<_> = partitions.collect();
+        for piece in partitions.chunks(PARTITIONS_PER_LOCK) {
+            let mut assigned = self.shared.subscription.lock();
+            for &(partition, stamp) in piece {
+                if let Some(state) = assigned.current(partition, stamp) {
+                    state.asked = true;
+                }
             }
         }
     }
@@ -447,6 +342,8 @@ fn version(node: NodeId, key: ApiKey, cluster: &mut Cluster, now: Instant) -> Op
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use thalweg_cluster::Notifier;
 
     use super::*;

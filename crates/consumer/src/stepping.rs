@@ -78,9 +78,7 @@ impl Consumer {
         let (records, stop) = take(&mut in_hand.fetch, 1, sink);
         in_hand.taken += records as u64;
         if stop == Stop::Refused {
-            let slot = self.lock_in_hand();
-            self.give_back(in_hand, FetchBuffer::put_last);
-            drop(slot);
+            self.give_back(Some(in_hand), true);
             return Some(Drained {
                 refused: true,
                 ..Drained::default()
@@ -138,34 +136,49 @@ impl Consumer {
     fn put_in_hand(&self, in_hand: InHand) {
         // Nothing is there, unless two threads take steps.
         let before = self.lock_in_hand().replace(in_hand);
-        if let Some(before) = before {
-            self.give_back(before, FetchBuffer::put_back);
+        if before.is_some() {
+            self.give_back(before, false);
         }
     }
 
     /// Moves the position over the steps that were taken and puts the rest back into the buffer.
     pub(crate) fn settle(&self) {
-        // Locked to the end: who comes meanwhile is to see it done.
-        let mut slot = self.lock_in_hand();
-        if let Some(in_hand) = slot.take() {
-            self.give_back(in_hand, FetchBuffer::put_back);
-        }
+        self.give_back(None, false);
     }
 
-    fn give_back(&self, in_hand: InHand, put: fn(&FetchBuffer, Box<CompletedFetch>)) {
+    /// Gives back this record set, or the one in hand if it is None.
+    fn give_back(&self, mut given: Option<InHand>, last: bool) {
+        // All three are held to the end: who comes meanwhile is to see it done.
+        let (mut slot, (mut buffer, mut assigned)) = loop {
+            let slot = self.lock_in_hand();
+            if given.is_none() && slot.is_none() {
+                return;
+            }
+            match self.buffer.try_lock_with(&self.subscription) {
+                Some(both) => break (slot, both),
+                None => drop(slot),
+            }
+            self.buffer.wait_with(&self.subscription);
+        };
+        let Some(in_hand) = given.take().or_else(|| slot.take()) else {
+            return;
+        };
         let mut fetch = in_hand.fetch;
         self.metrics.records_consumed_total.add(in_hand.taken);
         let to = fetch.position();
         let (index, stamp, from) = (fetch.index, fetch.stamp, in_hand.from);
-        let mut assigned = self.subscription.lock();
         let records = in_hand.taken as usize;
         let holds = assigned.advance(index, &fetch.partition, stamp, from, to, records);
         fetch.checked_at = assigned.last_stamp();
-        drop(assigned);
-        if holds {
-            put(&self.buffer, fetch);
+        let worthless = if holds {
+            FetchBuffer::put(&mut buffer, fetch, last);
+            None
         } else {
-            drop(fetch);
+            Some(fetch)
+        };
+        drop((assigned, buffer));
+        if worthless.is_some() {
+            drop(worthless);
             self.emptied();
         }
         self.stepping.store(false, Ordering::SeqCst);

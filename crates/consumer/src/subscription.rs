@@ -11,7 +11,7 @@
 //! It does not know groups: who may own which partition is decided by the coordinator, which
 //! has the application's half assign like anyone else.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::absence::AbsenceNote;
@@ -19,7 +19,11 @@ use crate::assigned::{Assigned, Changes};
 use crate::error::ConsumerError;
 use crate::offset_spec::{IsolationLevel, OffsetReset};
 use crate::partition_state::{FetchPosition, HandedOut, PartitionState, Phase};
+use crate::sync;
 use crate::topic_partition::TopicPartition;
+
+/// Partitions that are looked at under one hold of the lock: some 100 microseconds.
+pub(crate) const PARTITIONS_PER_LOCK: usize = 256;
 
 /// The subscription state, shared. See the module.
 #[derive(Debug)]
@@ -40,10 +44,40 @@ impl Default for Subscription {
 }
 
 impl Subscription {
-    /// A panic while the lock was held leaves plain fields behind, each valid by itself, so a
-    /// poisoned lock is entered all the same.
+    /// No other lock of the consumer may be held: see [`crate::sync`].
     pub(crate) fn lock(&self) -> MutexGuard<'_, Assigned> {
-        self.assigned.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.assigned)
+    }
+
+    pub(crate) fn mutex(&self) -> &Mutex<Assigned> {
+        &self.assigned
+    }
+
+    /// Something of each partition, [`PARTITIONS_PER_LOCK`] at a time, so that nobody waits for the
+    /// lock until all are looked at. It starts again if the assignment changes meanwhile.
+    pub(crate) fn collect<T>(
+        &self,
+        mut of: impl FnMut(&TopicPartition, &mut PartitionState) -> Option<T>,
+    ) -> (u64, Vec<T>) {
+        let mut found = Vec::new();
+        let (mut version, mut from) = (None, 0);
+        loop {
+            let mut assigned = self.lock();
+            let now = assigned.version();
+            if version.replace(now).is_some_and(|before| before != now) {
+                found.clear();
+                from = 0;
+            }
+            let mut seen = 0;
+            for (partition, state) in assigned.iter_mut().skip(from).take(PARTITIONS_PER_LOCK) {
+                seen += 1;
+                found.extend(of(partition, state));
+            }
+            if seen < PARTITIONS_PER_LOCK {
+                return (now, found);
+            }
+            from += seen;
+        }
     }
 
     /// Grows with whatever may keep records that were taken out of the buffer from being handed out:
@@ -57,7 +91,12 @@ impl Subscription {
     }
 
     pub fn assignment(&self) -> Vec<TopicPartition> {
-        self.lock().iter().map(|(tp, _)| tp.clone()).collect()
+        self.versioned_assignment().1
+    }
+
+    /// With its number among the assignments.
+    pub(crate) fn versioned_assignment(&self) -> (u64, Vec<TopicPartition>) {
+        self.collect(|tp, _| Some(tp.clone()))
     }
 
     pub fn has_assignment(&self) -> bool {
@@ -121,12 +160,7 @@ impl Subscription {
     }
 
     pub fn paused(&self) -> Vec<TopicPartition> {
-        let assigned = self.lock();
-        assigned
-            .iter()
-            .filter(|(_, s)| s.paused)
-            .map(|(tp, _)| tp.clone())
-            .collect()
+        self.collect(|tp, s| s.paused.then(|| tp.clone())).1
     }
 
     /// The next offset to read, or `None` while it is being looked up.
@@ -184,11 +218,10 @@ impl Subscription {
 
     /// Every known position: what a commit without arguments commits.
     pub fn all_consumed(&self) -> Vec<(TopicPartition, FetchPosition)> {
-        let assigned = self.lock();
-        assigned
-            .iter()
-            .filter_map(|(tp, s)| s.valid_position().map(|position| (tp.clone(), position)))
-            .collect()
+        let consumed = |tp: &TopicPartition, s: &mut PartitionState| {
+            s.valid_position().map(|position| (tp.clone(), position))
+        };
+        self.collect(consumed).1
     }
 
     /// What was handed out of each of these; `None` if nothing was since it was assigned.
@@ -213,12 +246,8 @@ impl Subscription {
     }
 
     pub(crate) fn awaiting_committed(&self) -> Vec<TopicPartition> {
-        let assigned = self.lock();
-        assigned
-            .iter()
-            .filter(|(_, s)| s.phase == Phase::Initializing)
-            .map(|(tp, _)| tp.clone())
-            .collect()
+        self.collect(|tp, s| (s.phase == Phase::Initializing).then(|| tp.clone()))
+            .1
     }
 
     /// A late answer changes nothing: only a partition that still waits for it takes it.
@@ -242,8 +271,8 @@ impl Subscription {
     }
 
     pub fn has_all_positions(&self) -> bool {
-        self.lock()
-            .iter()
-            .all(|(_, s)| s.valid_position().is_some())
+        let lacking =
+            |_: &TopicPartition, s: &mut PartitionState| s.valid_position().is_none().then_some(());
+        self.collect(lacking).1.is_empty()
     }
 }

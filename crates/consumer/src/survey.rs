@@ -15,10 +15,10 @@ use std::time::Instant;
 
 use thalweg_cluster::{Backoff, NodeId};
 
-use crate::assigned::Assigned;
 use crate::fetch_session::Wanted;
 use crate::offset_spec::OffsetReset;
 use crate::partition_state::{FetchPosition, PartitionState, Phase};
+use crate::subscription::{PARTITIONS_PER_LOCK, Subscription};
 use crate::topic_partition::TopicPartition;
 
 /// A partition whose position the leader is to tell.
@@ -71,16 +71,25 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    pub(crate) fn at(&mut self, assigned: &mut Assigned) -> Survey {
+    /// A piece at a time: after a new assignment all partitions are touched. One that is touched again
+    /// meanwhile is looked at in its piece, or by the next look.
+    pub(crate) fn at(&mut self, subscription: &Subscription) -> Survey {
         let mut survey = Survey::default();
-        for gone in assigned.take_removed() {
+        let (removed, touched) = {
+            let mut assigned = subscription.lock();
+            (assigned.take_removed(), assigned.take_touched())
+        };
+        for gone in removed {
             survey.leave(gone.in_session, gone.handle);
             survey.count(gone.counted_at, None);
         }
-        for handle in self.due(assigned.take_touched()) {
-            if let Some((partition, state)) = assigned.by_handle(handle) {
-                state.touched = false;
-                self.classify(partition, state, &mut survey);
+        for piece in self.due(touched).chunks(PARTITIONS_PER_LOCK) {
+            let mut assigned = subscription.lock();
+            for &handle in piece {
+                if let Some((partition, state)) = assigned.by_handle(handle) {
+                    state.touched = false;
+                    self.classify(partition, state, &mut survey);
+                }
             }
         }
         survey

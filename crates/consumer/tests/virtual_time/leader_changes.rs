@@ -1,16 +1,19 @@
 //! Leaders that change while fetches, validations and drains are under way (KIP-320): the epoch of
 //! a position is that of the batch before it, whatever that batch held.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use thalweg_consumer::{ConsumerConfig, ConsumerError, FetchPosition, IsolationLevel, OffsetReset};
+use thalweg_cluster::Role;
+use thalweg_consumer::{
+    ConsumerConfig, ConsumerError, FetchPosition, IsolationLevel, OffsetReset, TopicPartition,
+};
 use thalweg_protocol::ErrorCode;
 use thalweg_records::Compression;
 use thalweg_records::batch_header::set_base_offset_and_epoch;
 
 use crate::batches::{compacted, compressed, in_epoch, marker, plain, transactional};
 use crate::broker::{Broker, Seen};
-use crate::world::{World, config, tp};
+use crate::world::{NOW_MS, World, config, tp};
 
 /// Fails loudly instead of going where a policy says.
 fn without_policy() -> ConsumerConfig {
@@ -236,4 +239,72 @@ fn an_unknown_topic_id_is_not_asked_for_over_and_over() {
     world.advance(Duration::from_secs(60));
     let asked = world.broker.fetches().len() - asked;
     assert!((30..300).contains(&asked), "{asked} fetches in a minute");
+}
+
+/// What an answer of the metadata costs: only what it has changed is looked at.
+#[test]
+fn only_topics_that_new_metadata_has_changed_are_looked_at() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 600, 1);
+    broker.create("u", 3, 1);
+    let mut world = World::new(config(), broker);
+    let mut all: Vec<_> = (0..600).map(tp).collect();
+    all.extend((0..3).map(|at| TopicPartition::new("u", at)));
+    world.consumer.assign(&all);
+    world.run();
+    let refresh = |world: &mut World| {
+        let before = (world.cluster.metadata().version, world.fetcher.looks());
+        world.cluster.request_update();
+        world.advance(Duration::from_secs(1));
+        let answers = world.cluster.metadata().version - before.0;
+        assert!(answers > 0, "an answer came");
+        (answers, world.fetcher.looks() - before.1)
+    };
+    assert_eq!(refresh(&mut world), (1, 0), "nothing is new");
+    world.broker.log("u", 1).leader_epoch = 2;
+    assert_eq!(refresh(&mut world), (1, 3), "a new epoch");
+    // A partition that is not there is looked for in each answer.
+    all.push(TopicPartition::new("u", 3));
+    world.consumer.assign(&all);
+    world.run();
+    let (answers, looks) = refresh(&mut world);
+    assert_eq!(looks, 4 * answers);
+}
+
+/// What new metadata of a large assignment costs the I/O thread.
+#[test]
+#[ignore = "prints timings: run it with --release, --ignored and --nocapture"]
+fn what_metadata_of_50_000_partitions_costs() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 50_000, 1);
+    let mut world = World::new(config(), broker);
+    world.hold_jobs = true;
+    world
+        .consumer
+        .assign(&(0..50_000).map(tp).collect::<Vec<_>>());
+    world.run();
+    for what in ["nothing is new", "all epochs are new"] {
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            if what == "all epochs are new" {
+                for partition in 0..50_000 {
+                    world.broker.log("t", partition).leader_epoch += 1;
+                }
+            }
+            world.now += Duration::from_secs(1);
+            world.hold_answers = true;
+            world.cluster.request_update();
+            world.consumer.resume(&[tp(0)]).expect("a turn");
+            world.run();
+            assert!(!world.answers.is_empty(), "the metadata");
+            world.deliver();
+            world.cluster.poll(world.now);
+            let begun = Instant::now();
+            world.fetcher.poll(&mut world.cluster, world.now, NOW_MS);
+            times.push(begun.elapsed());
+            world.hold_answers = false;
+            world.run();
+        }
+        println!("{what}: {:?}", times.iter().min());
+    }
 }

@@ -1,0 +1,217 @@
+//! What new metadata says about the assigned partitions: who leads them, and whether they are there.
+//!
+//! A snapshot shares the topics that its answer did not change with the one before it. Only the other
+//! topics are looked at, and those that lacked something before: a leader, or a partition. The
+//! subscription's lock is held for [`PARTITIONS_PER_LOCK`] partitions at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use thalweg_cluster::{Cluster, Metadata, NodeId, Topic};
+use thalweg_protocol::{ErrorCode, Str};
+
+use crate::absence::Absence;
+use crate::error::ConsumerError;
+use crate::fetcher::Fetcher;
+use crate::partition_state::Leader;
+use crate::subscription::PARTITIONS_PER_LOCK;
+use crate::topic_partition::TopicPartition;
+
+/// Log lines about partitions that are not there, for one answer.
+const ABSENCES_TOLD_MAX: usize = 10;
+
+/// The assigned partitions by topic, with what the last look saw.
+#[derive(Debug, Default)]
+pub(crate) struct Leaders {
+    topics: BTreeMap<Str, Watched>,
+    nodes: Vec<NodeId>,
+    /// Partitions looked at so far: what a snapshot costs, without a clock.
+    looks: u64,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    partitions: Vec<TopicPartition>,
+    /// None: all of it is to be looked at.
+    seen: Option<Arc<Topic>>,
+    /// Some partition had no leader, or was not there.
+    incomplete: bool,
+}
+
+impl Leaders {
+    /// Another assignment. Partitions that stay are looked at again, as they may have been given away
+    /// in between.
+    fn assign(&mut self, partitions: Vec<TopicPartition>) {
+        self.topics.clear();
+        for partition in partitions {
+            let watched = self.topics.entry(partition.topic.clone()).or_default();
+            watched.partitions.push(partition);
+        }
+    }
+
+    /// The topics to look at, with what is known of them.
+    fn due<'a>(
+        &'a mut self,
+        metadata: &'a Metadata,
+    ) -> impl Iterator<Item = (&'a Str, &'a mut Watched, Option<&'a Arc<Topic>>)> {
+        let nodes: Vec<NodeId> = metadata.nodes().map(|node| node.id).collect();
+        // A leader counts only while its address is known.
+        let moved = nodes != self.nodes;
+        self.nodes = nodes;
+        self.topics.iter_mut().filter_map(move |(name, watched)| {
+            let topic = metadata.topic(name);
+            let is_same = match (&watched.seen, topic) {
+                (Some(seen), Some(topic)) => Arc::ptr_eq(seen, topic),
+                _ => false,
+            };
+            let due = moved || !is_same || watched.incomplete;
+            (due || metadata.topic_error(name).is_some()).then_some((name, watched, topic))
+        })
+    }
+}
+
+/// What a look at the metadata found.
+#[derive(Default)]
+struct Found {
+    /// A partition that may be read has no leader.
+    leaderless: bool,
+    absent: BTreeSet<String>,
+    refused: BTreeMap<Str, ErrorCode>,
+    truncated: Vec<TopicPartition>,
+}
+
+impl Fetcher {
+    /// Takes note of new metadata and of a new assignment. True if there was either.
+    pub(crate) fn refresh_leaders(&mut self, cluster: &mut Cluster, now: Instant) -> bool {
+        let assignment = self.shared.subscription.lock().version();
+        let changed = assignment != self.seen_assignment;
+        if changed {
+            let (version, partitions) = self.shared.subscription.versioned_assignment();
+            self.seen_assignment = version;
+            self.leaders.assign(partitions);
+            let topics: BTreeSet<Str> = self.leaders.topics.keys().cloned().collect();
+            // A bad name was refused when it was assigned, or the metadata will say so.
+            let _ = cluster.pin_topics(&topics, now);
+        }
+        let metadata = Arc::clone(cluster.metadata());
+        if !changed && metadata.version == self.seen_metadata {
+            return false;
+        }
+        let answered = metadata.version != self.seen_metadata;
+        self.seen_metadata = metadata.version;
+        // A new leader is to confirm where an iteration has come to, not where it began.
+        self.shared.settle();
+        let leaderless = self.take_metadata(&metadata);
+        // Again: there was nothing to settle if a step was just being taken.
+        self.shared.settle();
+        if answered && leaderless {
+            // A look finds each such partition only once; an election may outlast it, and a topic
+            // may get the partition later.
+            cluster.request_update();
+        }
+        true
+    }
+
+    /// True if a partition that may be read has no leader.
+    fn take_metadata(&mut self, metadata: &Metadata) -> bool {
+        let mut found = Found::default();
+        let mut leaders = std::mem::take(&mut self.leaders);
+        let mut looks = 0;
+        for (name, watched, topic) in leaders.due(metadata) {
+            let error = metadata
+                .topic_error(name)
+                .filter(|code| !code.is_retriable());
+            found.refused.extend(error.map(|code| (name.clone(), code)));
+            watched.seen = topic.cloned();
+            watched.incomplete = false;
+            for piece in watched.partitions.chunks(PARTITIONS_PER_LOCK) {
+                looks += piece.len() as u64;
+                let lacking = self.take_piece(piece, topic, metadata, &mut found);
+                watched.incomplete |= lacking;
+                found.leaderless |= lacking && error.is_none();
+            }
+        }
+        leaders.looks += looks;
+        self.leaders = leaders;
+        self.warn_of_absent(&found.absent);
+        for partition in found.truncated {
+            self.log_is_gone(&partition);
+        }
+        self.raise_refused(&found.refused);
+        found.leaderless
+    }
+
+    /// Some partitions of one topic; true if one lacks a leader.
+    fn take_piece(
+        &self,
+        piece: &[TopicPartition],
+        topic: Option<&Arc<Topic>>,
+        metadata: &Metadata,
+        found: &mut Found,
+    ) -> bool {
+        let mut lacking = false;
+        let mut absent = Vec::new();
+        let mut assigned = self.shared.subscription.lock();
+        for partition in piece {
+            let known = topic.and_then(|topic| topic.partition(partition.partition));
+            let leader = known.and_then(|known| {
+                let node = known.leader.filter(|&id| metadata.node(id).is_some())?;
+                let epoch = known.leader_epoch;
+                Some(Leader { node, epoch })
+            });
+            if let Some(topic) = topic
+                && assigned.set_topic_id(partition, topic.id)
+            {
+                found.truncated.push(partition.clone());
+            }
+            lacking |= leader.is_none();
+            assigned.set_leader(partition, leader);
+            let absence = match known {
+                Some(_) => None,
+                None => Absence::of(partition, metadata),
+            };
+            if assigned.note_absence(partition, absence.is_some(), metadata.version) {
+                absent.extend(absence);
+            }
+        }
+        drop(assigned);
+        found.absent.extend(absent.iter().map(ToString::to_string));
+        lacking
+    }
+
+    fn warn_of_absent(&mut self, absent: &BTreeSet<String>) {
+        for text in absent.iter().take(ABSENCES_TOLD_MAX) {
+            self.warnings
+                .push_back(format!("{text}; it is waited for, as it may come"));
+        }
+        let more = absent.len().saturating_sub(ABSENCES_TOLD_MAX);
+        if more > 0 {
+            let text = format!("{more} more assigned partitions or topics are not there either");
+            self.warnings.push_back(text);
+        }
+    }
+
+    fn raise_refused(&self, refused: &BTreeMap<Str, ErrorCode>) {
+        for (topic, &code) in refused {
+            let error = if code == ErrorCode::TOPIC_AUTHORIZATION_FAILED {
+                ConsumerError::TopicAuthorizationFailed {
+                    topics: vec![topic.clone()],
+                }
+            } else {
+                ConsumerError::Broker {
+                    api: "Metadata",
+                    code,
+                    context: topic.to_string(),
+                }
+            };
+            self.shared.buffer.push_error(error, Vec::new());
+            self.shared.buffer.wake();
+        }
+    }
+
+    /// How often a partition was looked at because of new metadata or a new assignment.
+    pub fn looks(&self) -> u64 {
+        self.leaders.looks
+    }
+}

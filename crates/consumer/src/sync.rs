@@ -1,0 +1,121 @@
+//! How the locks are waited for that the application's thread and the I/O thread share.
+//!
+//! A lock that is free is taken at once. One that is not is waited for by whoever runs in the thread: a
+//! binding gives up the interpreter's lock meanwhile, as the lock's holder may be slow to get a core.
+//! It takes that lock back before it holds one of ours again, so nobody waits for it under ours.
+//! Where two locks are needed, both are tried, and a taken one is waited for with none held.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+/// Runs a wait that it is given.
+type Waiting = fn(&mut (dyn FnMut() + Send));
+
+static WAITING: OnceLock<Waiting> = OnceLock::new();
+
+/// Has all waits for locks of consumers in this process run by `waiting`. The first call counts.
+pub fn run_lock_waits(waiting: fn(&mut (dyn FnMut() + Send))) {
+    let _ = WAITING.set(waiting);
+}
+
+/// A panic under one of these locks leaves plain fields, each valid by itself: it is entered all the
+/// same.
+pub(crate) fn lock<T: Send>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    loop {
+        if let Some(guard) = try_lock(mutex) {
+            return guard;
+        }
+        wait(mutex);
+    }
+}
+
+/// None if somebody holds it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
+/// Waits until nobody holds it. No other of these locks may be held.
+pub(crate) fn wait<T: Send>(mutex: &Mutex<T>) {
+    let mut wait = || drop(mutex.lock().unwrap_or_else(PoisonError::into_inner));
+    match WAITING.get() {
+        Some(waiting) => waiting(&mut wait),
+        None => wait(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc;
+    use std::sync::{Arc, Mutex as StdMutex};
+    use std::thread;
+
+    use thalweg_cluster::Notifier;
+
+    use super::*;
+    use crate::config::ConsumerConfig;
+    use crate::consumer::Consumer;
+    use crate::topic_partition::TopicPartition;
+
+    thread_local! {
+        /// What a thread does before it waits.
+        static BEFORE: Cell<Option<mpsc::Sender<()>>> = const { Cell::new(None) };
+    }
+
+    fn told(wait: &mut (dyn FnMut() + Send)) {
+        if let Some(sender) = BEFORE.take() {
+            sender.send(()).expect("the test waits for it");
+        }
+        wait();
+    }
+
+    /// Runs a call while the lock is held, until the call waits for it outside of all locks.
+    fn waits_unheld<T: Send>(mutex: &StdMutex<T>, call: impl FnOnce() + Send) {
+        run_lock_waits(told);
+        let (sender, waits) = mpsc::channel();
+        let guard = lock(mutex);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                BEFORE.set(Some(sender));
+                call();
+            });
+            waits
+                .recv()
+                .expect("the call waits by the function it was given");
+            drop(guard);
+        });
+    }
+
+    #[test]
+    fn no_call_of_the_application_waits_for_a_lock_but_by_the_bindings_function() {
+        let (consumer, _fetcher) =
+            Consumer::new(ConsumerConfig::default(), Arc::new(Notifier::new()));
+        let tp = TopicPartition::new("t", 0);
+        consumer.assign(std::slice::from_ref(&tp));
+        let calls: [(&str, &(dyn Fn() + Sync)); 8] = [
+            ("seek", &|| consumer.seek(&tp, 3, -1).expect("assigned")),
+            ("position", &|| {
+                assert!(consumer.subscription().position(&tp).is_ok())
+            }),
+            ("positions", &|| {
+                drop(consumer.subscription().all_consumed())
+            }),
+            ("assignment", &|| drop(consumer.subscription().assignment())),
+            ("assign", &|| consumer.assign(std::slice::from_ref(&tp))),
+            ("pause", &|| {
+                consumer.pause(std::slice::from_ref(&tp)).expect("assigned")
+            }),
+            ("has_drainable", &|| assert!(!consumer.has_drainable())),
+            ("find_position", &|| drop(consumer.find_position(&tp))),
+        ];
+        for (_, call) in calls {
+            waits_unheld(consumer.subscription.mutex(), call);
+        }
+        waits_unheld(consumer.buffer.mutex(), || {
+            assert!(!consumer.has_drainable())
+        });
+    }
+}
