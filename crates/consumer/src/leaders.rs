@@ -129,7 +129,7 @@ impl Fetcher {
                 looks += piece.len() as u64;
                 let lacking = self.take_piece(piece, topic, metadata, &mut found);
                 watched.incomplete |= lacking;
-                found.leaderless |= lacking && error.is_none();
+                found.leaderless |= lacking;
             }
         }
         leaders.looks += looks;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use thalweg_cluster::Role as _;
 use thalweg_consumer::{ConsumerError, TopicPartition};
+use thalweg_protocol::ErrorCode;
 
+use crate::batches::plain;
 use crate::broker::Broker;
 use crate::world::{World, config, tp};
 
@@ -122,4 +124,30 @@ fn who_reads_nothing_is_told_so() {
         consumer.check_subscribed(),
         Err(ConsumerError::NotSubscribed)
     );
+}
+
+/// Somebody grants the right again, or the refusal was a broker's bad moment.
+#[test]
+fn a_topic_that_was_refused_for_a_while_is_read_within_seconds() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 1, 1);
+    broker.append("t", 0, 10, plain(0, 10));
+    let refusal = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
+    broker.topic_errors.insert("t".to_owned(), refusal);
+    let mut world = World::new(config(), broker);
+    world.consumer.assign(&[tp(0)]);
+    let mut refused = 0;
+    for _ in 0..50 {
+        world.advance(Duration::from_millis(100));
+        refused += usize::from(world.drain(100).is_err());
+    }
+    assert!(
+        refused > 2,
+        "the application hears of it while it lasts: {refused}"
+    );
+    world.broker.topic_errors.clear();
+    world.advance(Duration::from_secs(2));
+    // An error that was queued before it was over comes first.
+    let found = world.drain(100).or_else(|_| world.drain(100));
+    assert_eq!(found.expect("records").offsets(0).len(), 10);
 }
