@@ -162,11 +162,12 @@ impl FetchBuffer {
     ) -> Result<(i64, Option<Box<CompletedFetch>>), ConsumerError> {
         let mut stale = VecDeque::new();
         let (mut state, mut assigned) = self.lock_with(subscription);
+        // Also of a drain that only raises: it took nothing that could be taken back.
+        assigned.begin_drain();
         if let Some(error) = state.errors.take_first(&mut assigned) {
             return Err(error);
         }
         self.has_errors.store(false, Ordering::Release);
-        assigned.begin_drain();
         let horizon = state.sets.horizon();
         let first = state.sets.take_front(&assigned, only, horizon, &mut stale);
         Ok((horizon, first))

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_consumer::{ConsumerConfig, OffsetReset};
+use thalweg_protocol::ErrorCode;
 
 use crate::batches::plain;
 use crate::broker::{Broker, Seen};
@@ -442,4 +443,20 @@ fn a_drain_that_is_taken_back_is_handed_out_again() {
         let offsets: Vec<_> = of.map(|record| record.offset).collect();
         assert_eq!(offsets, (0..100).collect::<Vec<_>>(), "of {partition}");
     }
+}
+
+/// Its error must not undo the drain before, whose records did reach the application.
+#[test]
+fn a_drain_that_raises_an_error_has_nothing_to_take_back() {
+    let mut world = World::with_topic(config(), 2, |broker| {
+        broker.append("t", 0, 10, plain(0, 10));
+    });
+    world.run();
+    world.drain(10).expect("ten of partition 0");
+    let denied = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
+    world.broker.log("t", 1).errors.push_back(denied);
+    world.advance(Duration::from_secs(1));
+    world.drain(10).expect_err("partition 1 is refused");
+    world.consumer.take_back();
+    assert_eq!(world.position(0), 10);
 }
