@@ -39,6 +39,7 @@ mod fetch;
 mod frames;
 mod groups;
 mod handlers;
+mod mishaps;
 mod offsets;
 mod offsets_retention;
 pub mod options;
@@ -71,5 +72,6 @@ pub use faults::{FaultAction, FaultId, FaultMatch};
 pub use groups::{
     GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupTicket, GroupView, MemberView,
 };
+pub use mishaps::{Lost, Refusals};
 pub use server::{GroupClock, GroupService};
 pub use wait::Wait;

@@ -5,6 +5,7 @@ use thalweg_protocol::ErrorCode;
 use thalweg_records::BatchHeader;
 use thalweg_records::control::{EndTransactionMarker, end_transaction_batch};
 
+use crate::mishaps::Refusals;
 use crate::options::TopicOptions;
 use crate::storage::{Log, ProducerStates};
 use crate::waiters::Waiters;
@@ -21,6 +22,7 @@ pub(crate) struct Partition {
     pub(crate) log: Log,
     pub(crate) producers: ProducerStates,
     pub(crate) waiters: Waiters,
+    pub(crate) refusals: Refusals,
 }
 
 impl Partition {
@@ -34,6 +36,7 @@ impl Partition {
             log,
             producers: ProducerStates::default(),
             waiters: Waiters::default(),
+            refusals: Refusals::default(),
         }
     }
 

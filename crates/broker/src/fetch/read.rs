@@ -81,7 +81,7 @@ impl<'a> ReadPass<'a> {
             return PartitionRead::error(key, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
         };
         let leading = partition.check_leader(self.node, target.current_leader_epoch);
-        match injected.map_or(leading, Err) {
+        match injected.or(partition.refusals.fetch).map_or(leading, Err) {
             Ok(()) => self.read_led(key, target, partition),
             Err(code) => PartitionRead {
                 leader: gives_hint(code).then_some((partition.leader, partition.leader_epoch)),

@@ -220,6 +220,9 @@ fn check(context: &Context<'_>, acks: i16, topic: Uuid, index: i32) -> Result<()
         .partition(index)
         .ok_or_else(|| plain(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
     partition.check_leader(context.node, -1).map_err(plain)?;
+    if let Some(code) = partition.refusals.produce {
+        return Err(plain(code));
+    }
     let in_sync = topology.isr(partition).len() as i32;
     // No more can be in sync than there are (KIP-966).
     let wanted = topic

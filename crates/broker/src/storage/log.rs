@@ -203,6 +203,30 @@ impl Log {
         expired || surplus
     }
 
+    /// Cuts off the batches that reach beyond `end_offset`, and returns them in wire form.
+    pub(crate) fn truncate(&mut self, end_offset: i64) -> Vec<Bytes> {
+        let is_cut = |batch: &StoredBatch| batch.last_offset() >= end_offset;
+        let mut cut = Vec::new();
+        for segment in &mut self.segments {
+            let gone = segment.truncate(is_cut);
+            self.size_bytes -= gone.iter().map(|batch| batch.len() as u64).sum::<u64>();
+            cut.extend(gone);
+        }
+        if let Some(first) = cut.first() {
+            self.next_offset = first.base_offset;
+        }
+        while self.segments.len() > 1 && self.active().is_empty() {
+            self.segments.pop_back();
+        }
+        cut.iter().map(StoredBatch::to_bytes).collect()
+    }
+
+    /// All batches in wire form, copied.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Bytes> {
+        let stored = self.segments.iter().flat_map(|segment| &segment.batches);
+        stored.map(StoredBatch::to_bytes)
+    }
+
     fn drop_oldest(&mut self) -> u64 {
         let Some(oldest) = self.segments.pop_front() else {
             return 0;

@@ -77,6 +77,20 @@ impl Segment {
         data
     }
 
+    /// Keeps what comes before the first batch that is cut, and returns the rest.
+    pub(crate) fn truncate(&mut self, is_cut: impl Fn(&StoredBatch) -> bool) -> Vec<StoredBatch> {
+        let at = self.batches.partition_point(|batch| !is_cut(batch));
+        if at == self.batches.len() {
+            return Vec::new();
+        }
+        let gone = self.batches.split_off(at);
+        let kept = std::mem::replace(self, Self::new(self.base_offset)).batches;
+        for batch in kept {
+            self.push(batch);
+        }
+        gone
+    }
+
     /// The index of the first batch that ends at or after `offset`.
     pub(crate) fn position(&self, offset: i64) -> usize {
         self.batches
