@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use indexmap::IndexMap;
 use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
+use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::completed_fetch::CompletedFetch;
 use crate::offset_spec::IsolationLevel;
@@ -115,7 +116,7 @@ impl Assigned {
         let (_, state) = self
             .partitions
             .get_index(self.index_of(index, partition, stamp))?;
-        (state.stamp == stamp).then_some(state)
+        (state.stamp == stamp || is_planted(Bug::StalePrefetch)).then_some(state)
     }
 
     /// For changing: the partition will be looked at.
@@ -359,6 +360,9 @@ impl Assigned {
         to: FetchPosition,
         records: usize,
     ) {
+        if is_planted(Bug::LostSeek) {
+            self.enter_unmoved(partition, Phase::Fetching(to));
+        }
         let state = self.partitions.get(partition);
         let Some(state) = state.filter(|state| state.moved_at <= stamp) else {
             return;

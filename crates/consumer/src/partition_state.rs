@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
+use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::absence::AbsenceNote;
 use crate::distances::{Distance, Distances};
@@ -247,7 +248,7 @@ impl PartitionState {
     pub(crate) fn failed(&mut self, retry_at: Instant) {
         self.asked = false;
         self.backoff_due = false;
-        self.retry_at = Some(retry_at);
+        self.retry_at = (!is_planted(Bug::NoBackoff)).then_some(retry_at);
         self.attempts = self.attempts.saturating_add(1);
     }
 

@@ -10,6 +10,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use thalweg_protocol::planted::{Bug, is_planted};
+
 use crate::assigned::Assigned;
 use crate::error::ConsumerError;
 use crate::partition_state::Phase;
@@ -75,7 +77,9 @@ impl QueuedErrors {
     /// Queues an error about partitions under their stamps; about none: about the whole client.
     pub(crate) fn push(&mut self, error: ConsumerError, about: Vec<(TopicPartition, u64)>) {
         if let Some(same) = self.0.iter_mut().find(|queued| queued.error == error) {
-            same.join(about);
+            if !is_planted(Bug::SilentPartition) {
+                same.join(about);
+            }
             return;
         }
         let mut queued = QueuedError {

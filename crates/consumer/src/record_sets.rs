@@ -14,6 +14,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use thalweg_protocol::planted::{Bug, is_planted};
+
 use crate::assigned::Assigned;
 use crate::completed_fetch::CompletedFetch;
 use crate::partition_state::{Ahead, PartitionState, Phase};
@@ -200,9 +202,14 @@ fn standing(assigned: &Assigned, fetch: &CompletedFetch) -> Standing {
         ..
     }) = state
     else {
-        return Standing::Stale;
+        let is_kept = is_planted(Bug::StalePrefetch);
+        return if is_kept {
+            Standing::Paused
+        } else {
+            Standing::Stale
+        };
     };
-    let is_next = position.offset == fetch.next_offset;
+    let is_next = position.offset == fetch.next_offset || is_planted(Bug::StalePrefetch);
     let is_ahead = matches!(ahead, Ahead::From(end) if end.offset == fetch.next_offset);
     match (is_next, is_ahead, paused) {
         (false, false, _) => Standing::Stale,

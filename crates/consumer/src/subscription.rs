@@ -14,6 +14,8 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use thalweg_protocol::planted::{Bug, is_planted};
+
 use crate::absence::AbsenceNote;
 use crate::assigned::{Assigned, Changes};
 use crate::error::ConsumerError;
@@ -219,7 +221,12 @@ impl Subscription {
     /// Every known position: what a commit without arguments commits.
     pub fn all_consumed(&self) -> Vec<(TopicPartition, FetchPosition)> {
         let consumed = |tp: &TopicPartition, s: &mut PartitionState| {
-            s.valid_position().map(|position| (tp.clone(), position))
+            let position = if is_planted(Bug::CommitUnreceived) {
+                s.fetch_position()
+            } else {
+                s.valid_position()
+            };
+            position.map(|position| (tp.clone(), position))
         };
         self.collect(consumed).1
     }
@@ -259,7 +266,7 @@ impl Subscription {
         let mut assigned = self.lock();
         if assigned
             .get(partition)
-            .is_some_and(|s| s.phase == Phase::Initializing)
+            .is_some_and(|s| s.phase == Phase::Initializing || is_planted(Bug::LateCommitted))
         {
             let phase = match committed {
                 None => Phase::Uncommitted,

@@ -1,5 +1,6 @@
 //! A record as an application hands it over: slices, copied once into the open batch.
 
+use thalweg_protocol::planted::{Bug, is_planted};
 use thalweg_records::{Headers, RecordFields, record};
 
 /// What one record adds at most besides its bytes: length, attributes, deltas, the lengths of key
@@ -52,7 +53,11 @@ impl<'a> Record<'a> {
             timestamp_delta,
             key: self.key,
             value: self.value,
-            headers: self.headers,
+            headers: if is_planted(Bug::HeadersLost) && offset_delta > 0 {
+                Headers::NONE
+            } else {
+                self.headers
+            },
         }
     }
 }

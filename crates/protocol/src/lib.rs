@@ -24,6 +24,7 @@ pub mod fuzzing;
 #[allow(unused, clippy::all, clippy::pedantic, clippy::use_self)]
 mod generated;
 mod message;
+pub mod planted;
 pub mod produce;
 mod put;
 mod reader;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use thalweg_protocol::messages::metadata::{
     MetadataResponse, MetadataResponsePartition, MetadataResponseTopic,
 };
+use thalweg_protocol::planted::{Bug, is_planted};
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 
 use super::snapshot::{Metadata, Node, Partition, Topic};
@@ -167,7 +168,10 @@ fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -
     // Another id is another topic: its epochs start again, so the old ones must not be compared.
     // A broker too old for ids says ZERO, then the epochs alone decide (as they did before ids).
     let same = known.filter(|topic| {
-        topic.id == told.topic_id || topic.id == Uuid::ZERO || told.topic_id == Uuid::ZERO
+        topic.id == told.topic_id
+            || topic.id == Uuid::ZERO
+            || told.topic_id == Uuid::ZERO
+            || is_planted(Bug::EpochsOfDeleted)
     });
     let mut partitions: Vec<Partition> = told
         .partitions

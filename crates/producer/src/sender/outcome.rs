@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::ConnectionError;
 use thalweg_protocol::Uuid;
+use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::accumulator::Accumulator;
 use crate::batch_completion::{Failure, Piece, Written};
@@ -205,7 +206,11 @@ impl Outcomes {
             } else {
                 batch.sequence = None;
                 batch.maybe_written = false;
-                slot.retry.push_back(batch);
+                if is_planted(Bug::OrderAfterGap) {
+                    slot.retry.push_front(batch);
+                } else {
+                    slot.retry.push_back(batch);
+                }
             }
         }
         slot.broken_at = None;

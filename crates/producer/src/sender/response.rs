@@ -20,6 +20,7 @@ use thalweg_cluster::{Cluster, Node, RequestError, ResponseBody};
 use thalweg_protocol::messages::produce::{
     PartitionProduceResponse, ProduceRequest, ProduceResponse,
 };
+use thalweg_protocol::planted::{Bug, is_planted};
 use thalweg_protocol::{ErrorCode, Str};
 
 use crate::batch_completion::{Failure, Written};
@@ -242,7 +243,7 @@ impl Sender {
         } else if lost_place && slot.is_oldest(batch.order) {
             // Nothing before it is open any more, so the log does not end where it should. Should an
             // earlier try still arrive, the next epoch fences it.
-            if !batch.maybe_written {
+            if !batch.maybe_written || is_planted(Bug::Renumbered) {
                 slot.break_off(batch.order);
             } else if unknown_producer || !slot.start_search(batch) {
                 // Nobody can tell any more whether it is written.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::NodeId;
 use thalweg_protocol::Uuid;
+use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::idempotence::{Continuity, Sequences};
 use crate::partition_queue::Front;
@@ -161,7 +162,8 @@ impl Slot {
 
     /// What may go out next, if anything.
     pub(crate) fn standing(&self, rules: &Rules) -> Standing {
-        if rules.changes_over || rules.mute && !self.in_flight.is_empty() {
+        let mute = rules.mute && !is_planted(Bug::NotMuted);
+        if rules.changes_over || mute && !self.in_flight.is_empty() {
             return if self.has_unsent() {
                 Standing::Blocked
             } else {
@@ -292,6 +294,9 @@ impl Slot {
     /// before anything else: one that knows it says so, and one that does not must get it first.
     pub(crate) fn follow_leader(&mut self, leader: NodeId) {
         self.leader = Some(leader);
+        if is_planted(Bug::UnansweredTaken) {
+            return;
+        }
         self.cancel_search();
         self.sequences.meet_broker();
         let elsewhere = |batch: &ProducerBatch| batch.sent_to.is_some_and(|to| to.0 != leader);

@@ -1,0 +1,70 @@
+//! Known defects that the simulation plants, one at a time, to prove that it would catch them.
+//!
+//! Without the feature `planted-bugs` [`is_planted`] is a constant `false` and the defects are not
+//! compiled. Only the simulation's dev-dependencies enable the feature, and a release build refuses
+//! it, so that no wheel can contain them. The function is here because every core knows this crate.
+
+#[cfg(all(feature = "planted-bugs", not(debug_assertions)))]
+compile_error!("planted bugs are for tests; an optimised build must not contain them");
+
+/// One defect. Each names where it is planted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// An error that equals a queued one is dropped, and its partition stays blocked for ever.
+    SilentPartition,
+    /// What a drain handed out moves the position, although the application has sought meanwhile.
+    LostSeek,
+    /// A late committed offset replaces the position that the application sought.
+    LateCommitted,
+    /// A commit covers the records that are only fetched.
+    CommitUnreceived,
+    /// Records fetched for an earlier assignment or position are handed out.
+    StalePrefetch,
+    /// The consumer retries without backoff.
+    NoBackoff,
+    /// The first batch of an aborted transaction is visible if it holds one record.
+    AbortedLeak,
+    /// The consumer takes a truncated log for the one that it has read.
+    TruncationIgnored,
+    /// A batch refused as out of order gets a new number although it may be written.
+    Renumbered,
+    /// After a change of leader, new batches overtake those that the old leader left unanswered.
+    UnansweredTaken,
+    /// Batches that get new numbers after a gap change their order.
+    OrderAfterGap,
+    /// Without idempotence, a second batch of a partition is sent while the first is in flight.
+    NotMuted,
+    /// Only the first record of a batch keeps its headers.
+    HeadersLost,
+    /// The leader epochs of a deleted topic outrank those of the topic created in its place.
+    EpochsOfDeleted,
+}
+
+#[cfg(feature = "planted-bugs")]
+mod enabled {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants a bug for all clients that run in this thread; `None` removes it.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    pub fn is_planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+pub use enabled::{is_planted, plant};
+
+/// Whether a test has planted this defect in the current thread.
+#[cfg(not(feature = "planted-bugs"))]
+pub const fn is_planted(_: Bug) -> bool {
+    false
+}
