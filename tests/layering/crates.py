@@ -74,6 +74,23 @@ def library_users(graph: dict[str, Any], rules: dict[str, Any]) -> list[str]:
     return broken
 
 
+def feature_users(graph: dict[str, Any], feature: str) -> list[str]:
+    """Who enables a feature of one of our crates: dependencies, and other features."""
+    users = []
+    for crate, package in members(graph).items():
+        users += [
+            f"{crate} ({dependency['kind'] or 'normal'} dependency)"
+            for dependency in package["dependencies"]
+            if feature in dependency["features"]
+        ]
+        users += [
+            f"{crate} (feature {other})"
+            for other, enabled in package["features"].items()
+            if any(each.split("/")[-1] == feature for each in enabled)
+        ]
+    return users
+
+
 def licences(graph: dict[str, Any], rules: dict[str, Any]) -> list[str]:
     """Packages that a wheel carries under a licence that is not allowed."""
     allowed = set(rules["licences"]["allowed"])

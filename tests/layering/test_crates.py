@@ -25,6 +25,12 @@ def test_libraries_are_named_only_where_they_belong():
     assert crates.library_users(crates.metadata(), crates.rules()) == []
 
 
+def test_only_the_simulations_tests_plant_bugs():
+    # A dev-dependency: cargo build -p thalweg-python, which makes the wheel, does not see it.
+    users = crates.feature_users(crates.metadata(), "planted-bugs")
+    assert users == ["simulation (dev dependency)"]
+
+
 def test_everything_in_a_wheel_has_an_allowed_licence():
     assert crates.licences(crates.metadata(), crates.rules()) == []
 
@@ -46,16 +52,26 @@ def test_cores_forbid_unsafe_code():
 
 
 def graph(crate: str, dependency: str, kind: str | None = None) -> dict[str, Any]:
+    edge = {"name": dependency, "kind": kind, "features": []}
     packages = [
         {
             "id": name,
             "name": name,
             "license": "MIT",
-            "dependencies": [{"name": dependency, "kind": kind}] if name == crate else [],
+            "features": {},
+            "dependencies": [dict(edge)] if name == crate else [],
         }
         for name in ("thalweg-protocol", "thalweg-cluster", "thalweg-broker")
     ]
     return {"packages": packages, "workspace_members": [p["id"] for p in packages]}
+
+
+def test_a_feature_is_found_wherever_it_is_enabled():
+    found = graph("thalweg-cluster", "thalweg-protocol", kind="dev")
+    found["packages"][1]["dependencies"][0]["features"] = ["planted-bugs"]
+    found["packages"][2]["features"] = {"default": ["thalweg-protocol/planted-bugs"]}
+    users = crates.feature_users(found, "planted-bugs")
+    assert users == ["cluster (dev dependency)", "broker (feature default)"]
 
 
 def test_an_edge_that_is_not_in_the_table_is_found():

@@ -21,6 +21,9 @@ use crate::random::Random;
 
 const PORT: u16 = 9092;
 
+/// Of a virtual second: no world has work for nearly as many.
+const REQUESTS_MAX: u32 = 20_000;
+
 /// All nodes; clones are the same broker.
 #[derive(Clone)]
 pub(crate) struct Broker {
@@ -36,6 +39,10 @@ struct Inner {
     /// Requests that did not get a plain answer, and nodes that were stopped.
     disturbances: u64,
     running: BTreeMap<i32, Vec<JoinHandle<()>>>,
+    /// The virtual second of the last request, and the requests in it so far.
+    second: (Instant, u32),
+    /// The most requests in a virtual second.
+    busiest_second: u32,
 }
 
 pub(crate) fn host(node: i32) -> String {
@@ -68,6 +75,8 @@ impl Broker {
             random,
             disturbances: 0,
             running,
+            second: (now(), 0),
+            busiest_second: 0,
         }));
         let broker = Self {
             inner,
@@ -87,6 +96,34 @@ impl Broker {
 
     pub(crate) fn disturbances(&self) -> u64 {
         self.lock().disturbances
+    }
+
+    pub(crate) fn busiest_second(&self) -> u32 {
+        self.lock().busiest_second
+    }
+
+    pub(crate) fn was_flooded(&self) -> bool {
+        self.busiest_second() > REQUESTS_MAX
+    }
+
+    /// Runs something on the core itself.
+    pub(crate) fn with_core<T>(&self, run: impl FnOnce(&mut Core) -> T) -> T {
+        run(&mut self.lock().core)
+    }
+
+    pub(crate) fn end_offset(&self, topic: &str, partition: i32) -> i64 {
+        self.lock().core.end_offset(topic, partition).unwrap_or(0)
+    }
+
+    /// Counts a request; true if there are too many: without a rest virtual time would never go on.
+    fn is_flooded(&self) -> bool {
+        let (mut inner, now) = (self.lock(), now());
+        if now.duration_since(inner.second.0) >= Duration::from_secs(1) {
+            inner.second = (now, 0);
+        }
+        inner.second.1 += 1;
+        inner.busiest_second = inner.busiest_second.max(inner.second.1);
+        inner.second.1 > REQUESTS_MAX
     }
 
     pub(crate) fn set_faults(&self, faults: FaultPlan) {
@@ -154,7 +191,11 @@ impl Broker {
             node,
             client_host: "10.0.0.1".to_owned(),
         };
+        let mut is_cut = false;
         while let Ok(frame) = read_frame(&mut stream).await {
+            if self.is_flooded() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
             let fate = {
                 let mut inner = self.lock();
                 let Inner {
@@ -179,7 +220,9 @@ impl Broker {
                 Outcome::Wait(wait) => self.wait(wait).await,
                 other => other,
             };
+            is_cut |= fate == Fate::OneWay;
             match outcome {
+                Outcome::Answer(_) if is_cut => {}
                 Outcome::Answer(answer) => {
                     if !deliver(&mut stream, answer, fate).await {
                         return;

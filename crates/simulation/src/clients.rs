@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use thalweg_consumer::{BatchInfo, Offer, RecordSink, TopicPartition};
+use thalweg_consumer::{BatchInfo, ConsumerError, Offer, RecordSink, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
-use thalweg_producer::{AppendRefusal, Appended, Record, TopicEntry};
-use thalweg_records::{Headers, RecordRef};
+use thalweg_producer::{AppendRefusal, Appended, TopicEntry};
+use thalweg_records::RecordRef;
 
+use crate::content::{Content, number_in};
 use crate::history::{History, RecordId};
+use crate::lanes::{Lanes, topic_name};
 use crate::world::World;
-
-pub(crate) const TOPIC: &str = "simulated";
 
 /// Sending and reading takes at most this long (virtual).
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(3600);
@@ -24,35 +24,53 @@ pub(crate) const RUN_MAX: Duration = Duration::from_secs(3600);
 /// that fell silent.
 const IDLE: Duration = Duration::from_secs(300);
 
-pub(crate) async fn known_topic(producer: &ProducerClient) -> Arc<TopicEntry> {
+/// The topics of a world, as a producer knows them.
+#[derive(Clone)]
+pub(crate) struct Topics {
+    lanes: Lanes,
+    entries: Vec<Arc<TopicEntry>>,
+}
+
+impl Topics {
+    /// Once the cluster has told how many partitions each has.
+    pub(crate) async fn known(producer: &ProducerClient, lanes: Lanes) -> Self {
+        let mut entries = Vec::new();
+        for topic in 0..lanes.topics {
+            let name = topic_name(topic);
+            entries.push(known_topic(producer, &name).await);
+        }
+        Self { lanes, entries }
+    }
+}
+
+async fn known_topic(producer: &ProducerClient, name: &str) -> Arc<TopicEntry> {
     loop {
-        let topic = producer.accumulator().topic(TOPIC);
+        let topic = producer.accumulator().topic(name);
         if topic.partition_count() > 0 {
             return topic;
         }
         let metadata = producer.view().metadata();
-        metadata.request_topic(TOPIC).expect("a good name");
+        metadata.request_topic(name).expect("a good name");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Appends a record whose value is its number; waits for memory.
+/// Appends a record with the content that follows from its name; waits for memory.
 pub(crate) async fn append(
     world: &World,
     producer: &ProducerClient,
-    topic: &Arc<TopicEntry>,
-    (partition, number): RecordId,
+    topics: &Topics,
+    id: RecordId,
 ) -> Option<Appended> {
-    let value = number.to_be_bytes();
-    let record = Record {
-        partition: Some(partition),
-        timestamp_ms: world.now_ms(),
-        key: None,
-        value: Some(&value),
-        headers: Headers::NONE,
-    };
+    let content = Content::of(id);
+    let (topic, partition) = topics.lanes.place(id.0);
+    let topic = &topics.entries[topic as usize];
+    let (at, now_ms) = (Some(partition), world.now_ms());
     let accumulator = producer.accumulator();
-    let mut refusal = match accumulator.append(topic, &record, World::now) {
+    let first = content.with_record(at, now_ms, |record| {
+        accumulator.append(topic, record, World::now)
+    });
+    let mut refusal = match first {
         Ok(appended) => return Some(appended),
         Err(refusal) => refusal,
     };
@@ -61,7 +79,10 @@ pub(crate) async fn append(
             return None;
         };
         let reservation = wait.await.ok()?;
-        match accumulator.append_reserved(topic, &record, reservation, World::now) {
+        let appended = content.with_record(at, now_ms, |record| {
+            accumulator.append_reserved(topic, record, reservation, World::now)
+        });
+        match appended {
             Ok(appended) => return Some(appended),
             Err(again) => refusal = again,
         }
@@ -71,20 +92,19 @@ pub(crate) async fn append(
 /// Reads all partitions while they are written, and to their ends once all is sent.
 pub(crate) async fn read_all(
     consumer: &ConsumerClient,
-    partitions: i32,
+    lanes: Lanes,
     is_sent: &Cell<bool>,
-) -> (History, Vec<String>) {
+) -> Reads {
     let core = consumer.consumer();
-    let partitions: Vec<TopicPartition> = (0..partitions)
-        .map(|index| TopicPartition::new(TOPIC, index))
-        .collect();
+    let partitions = lanes.all();
     core.assign(&partitions);
     let deadline = World::now() + RUN_MAX;
     let mut sink = Sink {
-        reads: History::default(),
-        partition: 0,
+        lanes,
+        history: History::default(),
+        lane: 0,
     };
-    let mut errors = Vec::new();
+    let (mut errors, mut refusals) = (Vec::new(), 0);
     loop {
         let step = poll_fn(|cx| {
             core.register(cx.waker());
@@ -94,6 +114,8 @@ pub(crate) async fn read_all(
             }
         });
         match tokio::time::timeout(IDLE, step).await {
+            // An administrator may grant it later, so the application goes on.
+            Ok(Err(ConsumerError::TopicAuthorizationFailed { .. })) => refusals += 1,
             Ok(Err(error)) => errors.push(error.to_string()),
             // Nothing for long: at the end if the positions are where the logs end.
             Err(_) if is_sent.get() && at_the_end(consumer, &partitions) => break,
@@ -104,7 +126,20 @@ pub(crate) async fn read_all(
             break;
         }
     }
-    (sink.reads, errors)
+    Reads {
+        history: sink.history,
+        errors,
+        refusals,
+    }
+}
+
+/// What a reader got.
+pub(crate) struct Reads {
+    pub(crate) history: History,
+    /// Errors that it raised and should not have, in words.
+    pub(crate) errors: Vec<String>,
+    /// How often it said that a topic may not be read.
+    pub(crate) refusals: u64,
 }
 
 fn at_the_end(consumer: &ConsumerClient, partitions: &[TopicPartition]) -> bool {
@@ -116,24 +151,21 @@ fn at_the_end(consumer: &ConsumerClient, partitions: &[TopicPartition]) -> bool 
 }
 
 struct Sink {
-    reads: History,
-    partition: i32,
+    lanes: Lanes,
+    history: History,
+    lane: i32,
 }
 
 impl RecordSink for Sink {
     fn begin_batch(&mut self, batch: &BatchInfo<'_>) -> Offer {
-        self.partition = batch.partition.partition;
+        self.lane = self.lanes.of(batch.partition);
         Offer::Taken
     }
 
     fn record(&mut self, record: &RecordRef<'_>) -> Offer {
-        let number = record
-            .value
-            .and_then(|value| value.try_into().ok())
-            .map(u64::from_be_bytes);
-        // A value that is no number is one that nobody sent.
-        self.reads
-            .read(self.partition, record.offset, number.unwrap_or(u64::MAX));
+        // What nobody sent has no number.
+        let number = number_in(self.lane, record).unwrap_or(u64::MAX);
+        self.history.read(self.lane, record.offset, number);
         Offer::Taken
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use thalweg_protocol::ErrorCode;
+
 use crate::random::Random;
 
 /// Chances in a thousand for each request, and times. All zero: nothing goes wrong.
@@ -15,13 +17,46 @@ pub struct FaultPlan {
     pub cut_answer: u32,
     /// The broker never answers on this connection again.
     pub silence: u32,
+    /// The way back is cut: the broker acts on this and all later requests of the connection, and none
+    /// of its answers arrives.
+    pub one_way: u32,
     /// The answer is late by up to `delay_max`.
     pub delay: u32,
     pub delay_max: Duration,
     /// A node stops about this often, and comes back after up to `stop_max`.
     pub stop_every: Option<Duration>,
     pub stop_max: Duration,
+    /// In a thousand stops so many take all nodes at once: their producer state is then that of a
+    /// restart, which remembers only the last batch of each producer.
+    pub stop_all: u32,
+    /// About this often several partitions are refused with several codes, for up to `refuse_max`.
+    pub refuse_every: Option<Duration>,
+    pub refuse_max: Duration,
+    /// About this often an unclean election takes the end of a partition's log.
+    pub lose_every: Option<Duration>,
+    /// About this often a topic is deleted, and created again after a while.
+    pub recreate_every: Option<Duration>,
 }
+
+/// What a partition may answer to Produce.
+pub(crate) const PRODUCE_REFUSALS: [ErrorCode; 6] = [
+    ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    ErrorCode::TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode::NOT_ENOUGH_REPLICAS,
+    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode::MESSAGE_TOO_LARGE,
+    ErrorCode::KAFKA_STORAGE_ERROR,
+];
+
+/// What a partition may answer to Fetch.
+pub(crate) const FETCH_REFUSALS: [ErrorCode; 6] = [
+    ErrorCode::TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode::FENCED_LEADER_EPOCH,
+    ErrorCode::KAFKA_STORAGE_ERROR,
+    ErrorCode::UNKNOWN_SERVER_ERROR,
+];
 
 impl FaultPlan {
     /// A little of everything, as the soak tests use it.
@@ -31,21 +66,31 @@ impl FaultPlan {
             lose_answer: 20,
             cut_answer: 10,
             silence: 2,
+            one_way: 2,
             delay: 50,
             delay_max: Duration::from_millis(500),
             stop_every: Some(Duration::from_secs(5)),
             stop_max: Duration::from_secs(2),
+            ..Self::default()
         }
     }
 
     /// What becomes of one request.
     pub(crate) fn draw(&self, random: &mut Random) -> Fate {
         // One draw each and always, so that a changed chance shifts nothing else.
-        let [lose_request, lose_answer, cut_answer, silence, delay] = [
+        let [
+            lose_request,
+            lose_answer,
+            cut_answer,
+            silence,
+            one_way,
+            delay,
+        ] = [
             self.lose_request,
             self.lose_answer,
             self.cut_answer,
             self.silence,
+            self.one_way,
             self.delay,
         ]
         .map(|chance| random.happens(chance));
@@ -55,6 +100,7 @@ impl FaultPlan {
             () if lose_answer => Fate::LoseAnswer,
             () if cut_answer => Fate::CutAnswer,
             () if silence => Fate::Silence,
+            () if one_way => Fate::OneWay,
             () if delay => Fate::Delay(by),
             () => Fate::Answer,
         }
@@ -68,5 +114,6 @@ pub(crate) enum Fate {
     LoseAnswer,
     CutAnswer,
     Silence,
+    OneWay,
     Delay(Duration),
 }

@@ -11,10 +11,8 @@ use thalweg_protocol::messages::offset_fetch::{
     OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics,
 };
 
-use crate::clients::TOPIC;
-
 const GROUP: &str = "simulated-group";
-const SOURCE: (&str, i32) = (TOPIC, 0);
+const SOURCE: (&str, i32) = ("simulated", 0);
 
 pub(crate) fn group() -> GroupMetadata {
     GroupMetadata {

@@ -1,8 +1,10 @@
 //! What was sent, what was acknowledged, what was read; and what must hold of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Which record: its partition and its number among those sent to it.
+use crate::losses::Losses;
+
+/// Which record: its lane (a partition of a topic) and its number among those sent to it.
 pub type RecordId = (i32, u64);
 
 /// What a producer was told of a record.
@@ -43,6 +45,17 @@ pub enum Violation {
         expected: i64,
         read: i64,
     },
+    /// A record that nobody sent, or not like this: its key, value or headers differ.
+    Invented {
+        partition: i32,
+        offset: i64,
+    },
+    /// A reader did not see at this offset what the log holds there.
+    Misread {
+        partition: i32,
+        offset: i64,
+        read: Option<u64>,
+    },
     /// A future that was never completed.
     NoOutcome {
         record: RecordId,
@@ -56,6 +69,9 @@ pub struct History {
     told: BTreeMap<RecordId, Told>,
     /// In the order of reading: offset and number, by partition.
     read: BTreeMap<i32, Vec<(i64, u64)>>,
+    losses: Losses,
+    /// Not idempotent: records may be in the log several times.
+    may_repeat: bool,
 }
 
 impl History {
@@ -75,6 +91,21 @@ impl History {
             .entry(partition)
             .or_default()
             .push((offset, number));
+    }
+
+    /// An unclean election or a deletion took these.
+    pub fn lose(&mut self, losses: Losses) {
+        self.losses = losses;
+    }
+
+    /// The producer promises order and at least one copy of each record, not more.
+    pub fn allow_repeats(&mut self) {
+        self.may_repeat = true;
+    }
+
+    /// Whether reads of a log that others have cut may have gone back.
+    pub fn has_losses(&self) -> bool {
+        !self.losses.is_empty()
     }
 
     /// Adds what another part of the run has read.
@@ -105,13 +136,35 @@ impl History {
         self.read.values().map(Vec::len).sum()
     }
 
+    /// Records that the log holds more than once, whether or not that is allowed.
+    pub fn repeats(&self) -> usize {
+        let distinct = |read: &[(i64, u64)]| {
+            read.iter()
+                .map(|(_, number)| number)
+                .collect::<BTreeSet<_>>()
+                .len()
+        };
+        self.read
+            .values()
+            .map(|read| read.len() - distinct(read))
+            .sum()
+    }
+
     /// All promises that were broken; none, one hopes.
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
+        for (&partition, read) in &self.read {
+            let count = self.sent.get(&partition).copied().unwrap_or(0);
+            check_invented(partition, count, read, &mut violations);
+        }
         for (&partition, &count) in &self.sent {
             let read = self.read.get(&partition).map_or(&[][..], Vec::as_slice);
             check_offsets(partition, read, &mut violations);
-            let places = check_order(partition, read, &mut violations);
+            let mut places = BTreeMap::new();
+            check_order(partition, read, &mut places, &mut violations);
+            if self.may_repeat {
+                violations.retain(|found| !matches!(found, Violation::Duplicate { .. }));
+            }
             for number in 0..count {
                 let record = (partition, number);
                 self.check_record(record, places.get(&number).copied(), &mut violations);
@@ -120,14 +173,42 @@ impl History {
         violations
     }
 
+    /// What a reader saw last at each offset is what the log (read by `self`) holds there. Before that it
+    /// may have seen what the log lost.
+    pub fn check_reader(&self, reader: &Self) -> Vec<Violation> {
+        let mut violations = Vec::new();
+        for (&partition, log) in &self.read {
+            let seen: BTreeMap<i64, u64> = reader
+                .read
+                .get(&partition)
+                .into_iter()
+                .flatten()
+                .copied()
+                .collect();
+            for &(offset, number) in log {
+                let read = seen.get(&offset).copied();
+                if read != Some(number) {
+                    violations.push(Violation::Misread {
+                        partition,
+                        offset,
+                        read,
+                    });
+                }
+            }
+        }
+        violations
+    }
+
     fn check_record(&self, record: RecordId, read: Option<i64>, out: &mut Vec<Violation>) {
         match (self.told.get(&record), read) {
             (None, _) => out.push(Violation::NoOutcome { record }),
-            (Some(&Told::Acknowledged { offset }), None) => {
+            (Some(&Told::Acknowledged { offset }), None) if !self.losses.excuse(record, offset) => {
                 out.push(Violation::LostAcknowledged { record, offset });
             }
             // -1: the broker had the record already and no longer knows where.
-            (Some(&Told::Acknowledged { offset }), Some(read)) if offset >= 0 && offset != read => {
+            (Some(&Told::Acknowledged { offset }), Some(read))
+                if offset >= 0 && offset != read && !self.may_repeat =>
+            {
                 out.push(Violation::WrongOffset {
                     record,
                     acknowledged: offset,
@@ -145,6 +226,12 @@ impl History {
             _ => {}
         }
     }
+}
+
+/// Of a partition that got `count` records.
+fn check_invented(partition: i32, count: u64, read: &[(i64, u64)], out: &mut Vec<Violation>) {
+    let invented = read.iter().filter(|(_, number)| *number >= count);
+    out.extend(invented.map(|&(offset, _)| Violation::Invented { partition, offset }));
 }
 
 /// A topic without transactions and compaction has no holes.
@@ -165,12 +252,15 @@ fn check_offsets(partition: i32, read: &[(i64, u64)], out: &mut Vec<Violation>) 
 fn check_order(
     partition: i32,
     read: &[(i64, u64)],
+    places: &mut BTreeMap<u64, i64>,
     out: &mut Vec<Violation>,
-) -> BTreeMap<u64, i64> {
-    let mut places = BTreeMap::new();
+) {
     let mut highest: Option<u64> = None;
     for &(offset, number) in read {
         let record = (partition, number);
+        if number == u64::MAX {
+            continue;
+        }
         if let Some(first) = places.insert(number, offset) {
             out.push(Violation::Duplicate {
                 record,
@@ -184,7 +274,6 @@ fn check_order(
         }
         highest = highest.max(Some(number));
     }
-    places
 }
 
 #[cfg(test)]
@@ -252,6 +341,18 @@ mod tests {
             },
         );
         assert_eq!(ghost.check(), [Violation::Ghost { record: (0, 0) }]);
+        let invented = Violation::Invented {
+            partition: 0,
+            offset: 1,
+        };
+        assert_eq!(history(1, &[(0, 0), (1, 1)]).check(), [invented]);
+        let mut elsewhere = History::default();
+        elsewhere.read(3, 0, 0);
+        let invented = Violation::Invented {
+            partition: 3,
+            offset: 0,
+        };
+        assert_eq!(elsewhere.check(), [invented]);
         let mut open = History::default();
         open.send(0);
         assert_eq!(open.check(), [Violation::NoOutcome { record: (0, 0) }]);

@@ -5,6 +5,10 @@
 //!            │ what was sent and acknowledged                      │ faults drawn from the seed
 //!            └──────────────▶ History ◀── what was read ───────────┘
 //! ```
+//! Three worlds share this: [`Scenario`] (one producer, one reader; `lossy` and `unnumbered` are variants),
+//! [`TransactionalScenario`], and [`SharingScenario`] (consumers whose partitions change hands).
+//! `tests/planted.rs` proves that they catch known bugs (`thalweg_protocol::planted`).
+//!
 //! A run is a function of its seed: the same seed gives the same history, so a failing one is kept
 //! as a line of a test. Virtual time jumps over all waiting: minutes of retries take milliseconds.
 //!
@@ -17,11 +21,19 @@
 mod atomicity;
 mod broker;
 mod clients;
+mod content;
+mod disturbance;
 mod faults;
 mod group_offset;
 mod history;
+mod lanes;
+mod losses;
+mod member;
 mod random;
 mod scenario;
+mod seeds;
+mod sending;
+mod sharing;
 mod transactional;
 mod world;
 mod writers;
@@ -29,7 +41,10 @@ mod writers;
 pub use atomicity::{Broken, Ending, Ledger, TransactionId};
 pub use faults::FaultPlan;
 pub use history::{History, RecordId, Told, Violation};
+pub use losses::Losses;
 pub use random::Random;
 pub use scenario::{Report, Scenario};
+pub use seeds::{scale, seeds};
+pub use sharing::{SharingReport, SharingScenario};
 pub use transactional::{TransactionalReport, TransactionalScenario};
 pub use world::World;

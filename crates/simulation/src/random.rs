@@ -1,5 +1,7 @@
 //! The only source of chance in a run: splitmix64 from its seed.
 
+use std::time::Duration;
+
 /// Draws are a function of the seed and their number.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
@@ -26,6 +28,11 @@ impl Random {
     /// In `[0, bound)`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.draw() % bound }
+    }
+
+    /// At most `longest`.
+    pub fn up_to(&mut self, longest: Duration) -> Duration {
+        Duration::from_micros(self.below(longest.as_micros() as u64 + 1))
     }
 
     /// True `per_mille` times in a thousand.

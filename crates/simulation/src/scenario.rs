@@ -1,29 +1,34 @@
 //! Produce through faults, read everything back, check the history.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
-use std::future::poll_fn;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thalweg_broker::options::BrokerOptions;
 use thalweg_consumer::{ConsumerConfig, OffsetReset};
 use thalweg_network::ClientConfig;
-use thalweg_network::producer::ProducerClient;
-use thalweg_producer::{Appended, ProducerConfig, TopicEntry};
+use thalweg_network::consumer::ConsumerClient;
+use thalweg_producer::ProducerConfig;
 use thalweg_records::Compression;
 
-use crate::clients::{append, known_topic, read_all};
+use crate::clients::{Topics, read_all};
 use crate::faults::FaultPlan;
-use crate::history::{History, RecordId, Told};
+use crate::history::History;
+use crate::lanes::Lanes;
 use crate::random::Random;
+use crate::sending::Sending;
 use crate::world::World;
+
+/// After the last fault all connections that broke have been noticed after this long.
+const CALM: Duration = Duration::from_secs(120);
 
 /// One run. Everything else follows from the seed.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     pub seed: u64,
     pub nodes: i32,
+    pub topics: i32,
+    /// Of each topic.
     pub partitions: i32,
     pub records: u64,
     /// The records are spread over about this much virtual time.
@@ -37,7 +42,8 @@ impl Scenario {
         Self {
             seed,
             nodes: 3,
-            partitions: 4,
+            topics: 2,
+            partitions: 2,
             records: 2_000,
             sending_takes: Duration::from_secs(60),
             faults: FaultPlan::default(),
@@ -56,12 +62,15 @@ impl Scenario {
             lose_answer: one_of(&[0, 0, 10, 100]) as u32,
             cut_answer: one_of(&[0, 5, 50]) as u32,
             silence: one_of(&[0, 0, 2, 20]) as u32,
+            one_way: one_of(&[0, 0, 2, 20]) as u32,
             delay: one_of(&[0, 20, 300]) as u32,
             delay_max: Duration::from_millis(one_of(&[1, 50, 2_000, 40_000])),
-            stop_every: Some(one_of(&[0, 2, 10]))
-                .filter(|&s| s > 0)
-                .map(Duration::from_secs),
+            stop_every: some_seconds(one_of(&[0, 2, 10])),
             stop_max: Duration::from_millis(one_of(&[10, 1_000, 8_000])),
+            stop_all: one_of(&[0, 0, 300]) as u32,
+            refuse_every: some_seconds(one_of(&[0, 0, 2, 15])),
+            refuse_max: Duration::from_millis(one_of(&[10, 1_000, 10_000])),
+            ..FaultPlan::default()
         };
         let codecs = [
             Compression::None,
@@ -82,8 +91,9 @@ impl Scenario {
         };
         Self {
             nodes: one_of(&[1, 2, 3, 5]) as i32,
-            partitions: one_of(&[1, 3, 10]) as i32,
-            records: one_of(&[300, 1_500]),
+            topics: one_of(&[1, 2]) as i32,
+            partitions: one_of(&[1, 2, 5]) as i32,
+            records: one_of(&[150, 450]),
             sending_takes: Duration::from_secs(one_of(&[5, 60, 600])),
             faults,
             producer,
@@ -92,16 +102,79 @@ impl Scenario {
     }
 }
 
+fn some_seconds(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}
+
+impl Scenario {
+    /// Worlds that lose acknowledged records: by unclean elections, and with topics that are deleted
+    /// and created again.
+    pub fn lossy(seed: u64) -> Self {
+        let mut drawn = Self::drawn(seed);
+        let mut random = Random::new(seed ^ 0x1055);
+        let mut one_of = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
+        drawn.faults.lose_every = some_seconds(one_of(&[0, 1, 1, 5]));
+        drawn.faults.one_way = one_of(&[5, 20, 100]) as u32;
+        drawn.nodes = one_of(&[1, 2, 3]) as i32;
+        drawn.faults.recreate_every = some_seconds(one_of(&[0, 0, 5, 30]));
+        drawn.producer.enable_idempotence = true;
+        drawn
+    }
+
+    /// A producer that keeps the order without being idempotent: one request at a time.
+    pub fn unnumbered(seed: u64) -> Self {
+        let mut drawn = Self::drawn(seed);
+        // Leaders move while answers are on their way.
+        drawn.nodes = drawn.nodes.max(2);
+        drawn.faults.stop_every = Some(Duration::from_secs(2));
+        drawn.faults.delay = 300;
+        drawn.producer.enable_idempotence = false;
+        drawn.producer.max_in_flight_requests_per_connection = 1;
+        drawn
+    }
+}
+
 /// What a run left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
+    /// What was sent, what was told of it, and what the log holds in the end.
     pub history: History,
+    /// What a reader saw while the log was written, and cut.
+    pub live: History,
     /// Virtual time from the first record to the last outcome.
     pub took: Duration,
     /// Requests and nodes that the faults hit.
     pub disturbances: u64,
-    /// Offsets that the consumer reported as lost or errors that it raised, in words.
-    pub consumer_errors: Vec<String>,
+    /// The most requests in a virtual second.
+    pub busiest_second: u32,
+    /// How often the reader was told that it may not read a topic.
+    pub refusals: u64,
+    /// Records sent in the calm at the end: one for each partition.
+    pub probes: u64,
+    /// Those that were not acknowledged.
+    pub failed_probes: u64,
+    /// What the reader should not have raised and other faults of the run as a whole, in words.
+    pub errors: Vec<String>,
+}
+
+impl Report {
+    /// All that is wrong with the run. Besides the promises of [`History::check`]: each partition must
+    /// take a record in the calm at the end, whatever the faults were before, and what was read while
+    /// they lasted must be what the log holds.
+    pub fn wrongs(&self) -> Vec<String> {
+        let mut wrongs = self.errors.clone();
+        if self.failed_probes > 0 {
+            wrongs.push(format!(
+                "{} partitions take no record in calm",
+                self.failed_probes
+            ));
+        }
+        let violations = self.history.check();
+        let misread = self.history.check_reader(&self.live);
+        let all = violations.iter().chain(&misread);
+        wrongs.extend(all.take(10).map(|found| format!("{found:?}")));
+        wrongs
+    }
 }
 
 impl Scenario {
@@ -109,16 +182,40 @@ impl Scenario {
         World::run(self.play())
     }
 
-    async fn play(&self) -> Report {
+    pub(crate) fn lanes(&self) -> Lanes {
+        Lanes {
+            topics: self.topics,
+            partitions: self.partitions,
+        }
+    }
+
+    /// In a virtual second: a request for each record, should they all have piled up in batches of one,
+    /// and by far enough for retries with a backoff.
+    fn requests_max(&self) -> u32 {
+        200 + self.records as u32
+    }
+
+    pub(crate) fn world(&self) -> World {
+        // A topic that is created while a node is away must not need it.
+        let replicas = match self.faults.recreate_every {
+            Some(_) => 1,
+            None => self.nodes,
+        };
         let options = BTreeMap::from([
             ("num.partitions".to_owned(), self.partitions.to_string()),
             (
                 "default.replication.factor".to_owned(),
-                self.nodes.to_string(),
+                replicas.to_string(),
             ),
         ]);
         let options = BrokerOptions::parse(&options).expect("Kafka's own names");
-        let mut world = World::new(self.seed, self.nodes, options);
+        let world = World::new(self.seed, self.nodes, options);
+        world.create_topics(self.lanes());
+        world
+    }
+
+    async fn play(&self) -> Report {
+        let mut world = self.world();
         let config = ClientConfig {
             request_timeout: self.producer.request_timeout,
             max_in_flight_requests_per_connection: self
@@ -136,80 +233,65 @@ impl Scenario {
                 ..self.producer.clone()
             },
         );
-        let topic = known_topic(&producer).await;
-        let config = world.config();
-        let auto_offset_reset = OffsetReset::Earliest;
-        let consumer_config = ConsumerConfig {
-            auto_offset_reset,
-            ..ConsumerConfig::default()
-        };
-        let consumer = world.consumer(&config, consumer_config);
+        let topics = Topics::known(&producer, self.lanes()).await;
+        let reader = reader(&mut world);
         let start = World::now();
+        let end = start + self.sending_takes;
         let is_sent = Cell::new(false);
         let sending = async {
-            let history = self.send(&world, &producer, &topic, random.fork()).await;
+            let mut sending = Sending::new(&world, &producer, &topics);
+            sending.send(self, random.fork()).await;
+            let took = World::now() - start;
+            tokio::time::sleep_until((end.max(World::now()) + CALM).into()).await;
+            let failed_probes = sending.probe(self.lanes()).await;
             is_sent.set(true);
-            (history, World::now() - start)
+            (sending.history, took, failed_probes)
         };
-        let end = start + self.sending_takes;
-        let disturbing = world.disturb(self.faults.clone(), disturbance, end);
-        let reading = read_all(&consumer, self.partitions, &is_sent);
-        let ((mut history, took), (reads, consumer_errors), ()) =
+        let disturbing = world.disturb(self.faults.clone(), self.lanes(), disturbance, end);
+        let reading = read_all(&reader, self.lanes(), &is_sent);
+        let ((mut history, took, failed_probes), live, losses) =
             tokio::join!(sending, reading, disturbing);
-        history.take_reads(reads);
+        history.lose(losses);
+        if !self.producer.enable_idempotence {
+            history.allow_repeats();
+        }
         let patience = World::now() + Duration::from_secs(60);
         producer.view().close_async(patience).await;
-        consumer.view().close_async(patience).await;
-        let disturbances = world.disturbances();
+        reader.view().close_async(patience).await;
+        let mut errors = live.errors;
+        if history.has_losses() {
+            let last = self::reader(&mut world);
+            let log = read_all(&last, self.lanes(), &is_sent).await;
+            errors.extend(log.errors);
+            history.take_reads(log.history);
+        } else {
+            history.take_reads(live.history.clone());
+        }
+        let (busiest_second, most) = (world.busiest_second(), self.requests_max());
+        if busiest_second > most {
+            let wrong = format!("{busiest_second} requests in a second, and {most} are plenty");
+            errors.push(wrong);
+        }
         Report {
             history,
+            live: live.history,
             took,
-            disturbances,
-            consumer_errors,
+            disturbances: world.disturbances(),
+            busiest_second,
+            refusals: live.refusals,
+            probes: self.lanes().count() as u64,
+            failed_probes,
+            errors,
         }
     }
+}
 
-    /// Sends all records and waits for every outcome.
-    async fn send(
-        &self,
-        world: &World,
-        producer: &ProducerClient,
-        topic: &Arc<TopicEntry>,
-        mut random: Random,
-    ) -> History {
-        let mut history = History::default();
-        let mut open: VecDeque<(RecordId, Appended)> = VecDeque::new();
-        let pause = self.sending_takes.as_micros() as u64 / self.records.max(1);
-        for _ in 0..self.records {
-            let partition = random.below(self.partitions as u64) as i32;
-            let id = history.send(partition);
-            match append(world, producer, topic, id).await {
-                Some(appended) => open.push_back((id, appended)),
-                None => history.tell(
-                    id,
-                    Told::Failed {
-                        possibly_written: false,
-                    },
-                ),
-            }
-            // Bursts and pauses, so that batches of all sizes come about.
-            if random.happens(100) {
-                tokio::time::sleep(Duration::from_micros(random.below(20 * pause + 1))).await;
-            }
-        }
-        for (id, appended) in open {
-            poll_fn(|cx| appended.completion.poll_done(cx.waker())).await;
-            let outcome = appended.completion.outcome(appended.index);
-            let told = match outcome.expect("the batch is done") {
-                Ok(acknowledged) => Told::Acknowledged {
-                    offset: acknowledged.offset,
-                },
-                Err(error) => Told::Failed {
-                    possibly_written: error.possibly_written(),
-                },
-            };
-            history.tell(id, told);
-        }
-        history
-    }
+fn reader(world: &mut World) -> ConsumerClient {
+    let config = world.config();
+    let auto_offset_reset = OffsetReset::Earliest;
+    let consumer_config = ConsumerConfig {
+        auto_offset_reset,
+        ..ConsumerConfig::default()
+    };
+    world.consumer(&config, consumer_config)
 }

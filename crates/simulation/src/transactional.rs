@@ -20,6 +20,7 @@ use crate::atomicity::Ledger;
 use crate::clients::{RUN_MAX, read_all};
 use crate::faults::FaultPlan;
 use crate::history::History;
+use crate::lanes::Lanes;
 use crate::random::Random;
 use crate::scenario::Scenario;
 use crate::world::World;
@@ -30,6 +31,7 @@ use crate::writers::Writers;
 pub struct TransactionalScenario {
     pub seed: u64,
     pub nodes: i32,
+    pub topics: i32,
     pub partitions: i32,
     pub transactions: u64,
     pub records_max: u64,
@@ -57,12 +59,22 @@ pub struct TransactionalReport {
     pub errors: Vec<String>,
 }
 
+impl TransactionalReport {
+    /// All that is wrong with the run, in words.
+    pub fn wrongs(&self) -> Vec<String> {
+        let broken = self.ledger.check(&self.reads);
+        let broken = broken.iter().take(10).map(|found| format!("{found:?}"));
+        self.errors.iter().cloned().chain(broken).collect()
+    }
+}
+
 impl TransactionalScenario {
     pub fn new(seed: u64, version: u8) -> Self {
         Self {
             seed,
             nodes: 3,
-            partitions: 4,
+            topics: 2,
+            partitions: 2,
             transactions: 60,
             records_max: 30,
             takes: Duration::from_secs(60),
@@ -85,13 +97,22 @@ impl TransactionalScenario {
         };
         Self {
             nodes: drawn.nodes,
+            topics: drawn.topics,
             partitions: drawn.partitions,
+            transactions: 30,
             records_max: one_of(&[1, 5, 60]),
             takes: drawn.sending_takes,
             faults: drawn.faults,
             producer,
             deaths: one_of(&[0, 50, 300]),
             ..Self::new(seed, one_of(&[1, 2]) as u8)
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> Lanes {
+        Lanes {
+            topics: self.topics,
+            partitions: self.partitions,
         }
     }
 
@@ -108,6 +129,7 @@ impl TransactionalScenario {
         ]);
         let options = BrokerOptions::parse(&options).expect("Kafka's own names");
         let mut world = World::new(self.seed, self.nodes, options);
+        world.create_topics(self.lanes());
         let random = world.random.fork();
         let disturbance = world.random.fork();
         let config = world.config();
@@ -129,9 +151,13 @@ impl TransactionalScenario {
             written.is_err()
         };
         let end = World::now() + self.takes;
-        let disturbing = world.disturb(self.faults.clone(), disturbance, end);
-        let reading = read_all(&consumer, self.partitions, &is_sent);
-        let (is_stuck, (reads, mut errors), ()) = tokio::join!(writing, reading, disturbing);
+        let disturbing = world.disturb(self.faults.clone(), self.lanes(), disturbance, end);
+        let reading = read_all(&consumer, self.lanes(), &is_sent);
+        let (is_stuck, reads, _) = tokio::join!(writing, reading, disturbing);
+        let (reads, mut errors) = (reads.history, reads.errors);
+        if world.was_flooded() {
+            errors.push("a client sent without rest".to_owned());
+        }
         if is_stuck {
             errors.push("a call of the producer did not end".to_owned());
         }

@@ -1,11 +1,11 @@
 //! A broker, a network and a clock, to put clients into.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use thalweg_broker::options::BrokerOptions;
 use thalweg_cluster::Address;
-use thalweg_consumer::ConsumerConfig;
+use thalweg_consumer::{ConsumerConfig, TopicPartition};
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::transport::MemoryNetwork;
@@ -14,6 +14,7 @@ use thalweg_producer::ProducerConfig;
 
 use crate::broker::{Broker, host, now};
 use crate::faults::FaultPlan;
+use crate::lanes::{Lanes, topic_name};
 use crate::random::Random;
 
 /// Where virtual days begin: 2030-01-01.
@@ -22,8 +23,8 @@ const START_MS: i64 = 1_893_456_000_000;
 /// One virtual world. Make it on a tokio runtime with paused time ([`World::run`] does).
 pub struct World {
     pub random: Random,
-    nodes: i32,
-    broker: Broker,
+    pub(crate) nodes: i32,
+    pub(crate) broker: Broker,
     network: MemoryNetwork,
     clock: WallClock,
 }
@@ -57,6 +58,14 @@ impl World {
         }
     }
 
+    /// Creates the topics before anything can go wrong.
+    pub(crate) fn create_topics(&self, lanes: Lanes) {
+        for topic in 0..lanes.topics {
+            let name = topic_name(topic);
+            self.broker.with_core(|core| core.create_topic_named(&name));
+        }
+    }
+
     pub fn now() -> Instant {
         now()
     }
@@ -72,6 +81,22 @@ impl World {
     /// How often something went wrong so far.
     pub fn disturbances(&self) -> u64 {
         self.broker.disturbances()
+    }
+
+    /// Where the next record of a partition goes; 0 if there is no such partition.
+    pub(crate) fn end_offset(&self, partition: &TopicPartition) -> i64 {
+        self.broker
+            .end_offset(&partition.topic, partition.partition)
+    }
+
+    /// The most requests in a virtual second.
+    pub fn busiest_second(&self) -> u32 {
+        self.broker.busiest_second()
+    }
+
+    /// Whether clients sent far more requests in a virtual second than there was work for.
+    pub fn was_flooded(&self) -> bool {
+        self.broker.was_flooded()
     }
 
     pub fn stop_node(&self, node: i32) {
@@ -106,25 +131,5 @@ impl World {
 
     pub fn consumer(&self, config: &ClientConfig, consumer: ConsumerConfig) -> ConsumerClient {
         ConsumerClient::start_here(self.parts(config), consumer)
-    }
-
-    /// Stops a node now and then, one at a time, until `end`; all are there when it returns.
-    pub(crate) async fn disturb(&self, faults: FaultPlan, mut random: Random, end: Instant) {
-        self.set_faults(faults.clone());
-        while let Some(every) = faults.stop_every {
-            let calm = Duration::from_micros(random.below(2 * every.as_micros() as u64));
-            let next = now() + calm;
-            if next >= end {
-                break;
-            }
-            tokio::time::sleep_until(next.into()).await;
-            let node = 1 + random.below(self.nodes as u64) as i32;
-            let away = Duration::from_micros(random.below(faults.stop_max.as_micros() as u64 + 1));
-            self.stop_node(node);
-            tokio::time::sleep(away).await;
-            self.start_node(node);
-        }
-        tokio::time::sleep_until(end.into()).await;
-        self.set_faults(FaultPlan::default());
     }
 }

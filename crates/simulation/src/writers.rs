@@ -1,16 +1,15 @@
 //! Transactional producers that live, die, and are taken over from.
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use thalweg_network::producer::ProducerClient;
 use thalweg_network::{ClientConfig, ClientError, TransactionCall};
-use thalweg_producer::{ProducerConfig, ProducerError, TopicEntry};
+use thalweg_producer::{ProducerConfig, ProducerError};
 
 use crate::atomicity::{Broken, Ending, Ledger, TransactionId};
-use crate::clients::{RUN_MAX, append, known_topic};
+use crate::clients::{RUN_MAX, Topics, append};
 use crate::group_offset;
 use crate::random::Random;
 use crate::transactional::TransactionalScenario;
@@ -19,7 +18,7 @@ use crate::world::World;
 /// A producer that has its id.
 struct Writer {
     client: ProducerClient,
-    topic: Arc<TopicEntry>,
+    topics: Topics,
 }
 
 /// This producer cannot, or is not to, go on.
@@ -121,8 +120,8 @@ impl<'a> Writers<'a> {
             ..self.scenario.producer.clone()
         };
         let client = self.world.producer(&self.config, config);
-        let topic = known_topic(&client).await;
-        Writer { client, topic }
+        let topics = Topics::known(&client, self.scenario.lanes()).await;
+        Writer { client, topics }
     }
 
     async fn transact(&mut self, writer: &Writer, plan: Plan) -> Result<(), Gone> {
@@ -155,9 +154,9 @@ impl<'a> Writers<'a> {
         let count = 1 + self.random.below(self.scenario.records_max);
         let per_transaction = self.scenario.takes.as_micros() as u64 / self.scenario.transactions;
         for _ in 0..count {
-            let partition = self.random.below(self.scenario.partitions as u64) as i32;
+            let partition = self.random.below(self.scenario.lanes().count() as u64) as i32;
             let record = self.ledger.name(partition);
-            let appended = append(self.world, &writer.client, &writer.topic, record).await;
+            let appended = append(self.world, &writer.client, &writer.topics, record).await;
             if appended.is_none() {
                 return false;
             }
@@ -195,7 +194,7 @@ impl<'a> Writers<'a> {
         let successor = self.successor().await;
         if is_whole {
             let late = self.ledger.name(0);
-            let appended = append(self.world, &writer.client, &writer.topic, late).await;
+            let appended = append(self.world, &writer.client, &writer.topics, late).await;
             if appended.is_some() {
                 self.ledger.add(transaction, late);
             }

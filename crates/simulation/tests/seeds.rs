@@ -4,36 +4,25 @@ use std::time::Duration;
 
 use thalweg_producer::ProducerConfig;
 use thalweg_records::Compression;
-use thalweg_simulation::{FaultPlan, Report, Scenario, Violation};
+use thalweg_simulation::{FaultPlan, Report, Scenario, seeds};
 
 /// Seeds whose runs broke a promise before a fix.
 const REGRESSIONS: &[u64] = &[];
 
 fn check(scenario: &Scenario) -> Report {
     let report = scenario.run();
-    let violations = report.history.check();
-    assert!(
-        violations.is_empty() && report.consumer_errors.is_empty(),
-        "seed {}: {:?} {:?}",
-        scenario.seed,
-        &violations[..violations.len().min(5)],
-        report.consumer_errors,
-    );
+    let wrongs = report.wrongs();
+    assert!(wrongs.is_empty(), "seed {}: {wrongs:?}", scenario.seed);
     report
-}
-
-/// 1 in everyday runs; the full test run multiplies the seeds.
-fn scale() -> u64 {
-    let given = std::env::var("THALWEG_TEST_SCALE").ok();
-    given.and_then(|scale| scale.parse().ok()).unwrap_or(1)
 }
 
 #[test]
 fn what_is_produced_is_read() {
     let scenario = Scenario::new(1);
     let report = check(&scenario);
-    assert_eq!(report.history.acknowledged() as u64, scenario.records);
-    assert_eq!(report.history.read_count() as u64, scenario.records);
+    let all = (scenario.records + report.probes) as usize;
+    assert_eq!(report.history.acknowledged(), all);
+    assert_eq!(report.history.read_count(), all);
 }
 
 #[test]
@@ -47,9 +36,11 @@ fn the_same_seed_gives_the_same_history() {
 
 #[test]
 fn nothing_is_lost_or_doubled_in_a_storm() {
-    for seed in (0..20 * scale()).chain(REGRESSIONS.iter().copied()) {
+    for seed in seeds("storm", 0, 200).chain(REGRESSIONS.iter().copied()) {
         let scenario = Scenario {
             faults: FaultPlan::stormy(),
+            records: 400,
+            sending_takes: Duration::from_secs(30),
             ..Scenario::new(seed)
         };
         let report = check(&scenario);
@@ -66,11 +57,54 @@ fn nothing_is_lost_or_doubled_in_a_storm() {
     }
 }
 
+/// Not only each partition's last record must come through: of all runs together, most records do.
+/// A single run may fail all that it sent amid the faults, as some have delivery timeouts shorter than
+/// the silence of brokers.
+fn check_all(seeds: impl Iterator<Item = u64>, world: fn(u64) -> Scenario) -> u64 {
+    let (mut sent, mut acknowledged, mut refusals) = (0, 0, 0);
+    for seed in seeds.chain(REGRESSIONS.iter().copied()) {
+        let scenario = world(seed);
+        let report = check(&scenario);
+        sent += scenario.records + report.probes;
+        acknowledged += report.history.acknowledged() as u64;
+        refusals += report.refusals;
+    }
+    assert!(
+        acknowledged * 10 > sent * 7,
+        "only {acknowledged} of {sent} records were acknowledged"
+    );
+    refusals
+}
+
 #[test]
 fn promises_hold_in_any_weather() {
-    for seed in (1_000..1_000 + 50 * scale()).chain(REGRESSIONS.iter().copied()) {
-        check(&Scenario::drawn(seed));
-    }
+    let refusals = check_all(seeds("any weather", 1_000, 500), Scenario::drawn);
+    assert!(refusals > 50, "readers were refused only {refusals} times");
+}
+
+#[test]
+fn only_what_the_cluster_has_lost_is_missing() {
+    check_all(seeds("losses", 2_000, 200), Scenario::lossy);
+}
+
+#[test]
+fn one_request_at_a_time_keeps_the_order_without_idempotence() {
+    check_all(seeds("unnumbered", 3_000, 100), Scenario::unnumbered);
+}
+
+#[test]
+fn a_run_in_which_every_record_fails_is_wrong() {
+    let refused = Scenario {
+        producer: ProducerConfig {
+            max_request_size: 1,
+            ..ProducerConfig::default()
+        },
+        records: 10,
+        ..Scenario::new(4_000)
+    };
+    let report = refused.run();
+    assert_eq!(report.history.acknowledged(), 0);
+    assert_eq!(report.wrongs(), ["4 partitions take no record in calm"]);
 }
 
 #[test]
@@ -125,11 +159,7 @@ fn without_idempotence_the_checker_finds_the_doubles() {
         ..Scenario::new(600)
     }
     .run();
-    let doubled = |found: &Violation| matches!(found, Violation::Duplicate { .. });
-    assert!(
-        report.history.check().iter().any(doubled),
-        "else the storms show nothing"
-    );
+    assert!(report.history.repeats() > 0, "else the storms show nothing");
 }
 
 #[test]
