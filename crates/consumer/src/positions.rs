@@ -318,7 +318,9 @@ impl Fetcher {
         let partitions: Vec<_> = partitions.collect();
         for piece in partitions.chunks(PARTITIONS_PER_LOCK) {
             let mut assigned = self.shared.subscription.lock();
-            piece.iter().for_each(|partition| assigned.touch(partition));
+            for partition in piece {
+                assigned.touch(partition);
+            }
         }
         self.waiting = true;
     }

@@ -98,15 +98,15 @@ mod tests {
         let calls: [(&str, &(dyn Fn() + Sync)); 8] = [
             ("seek", &|| consumer.seek(&tp, 3, -1).expect("assigned")),
             ("position", &|| {
-                assert!(consumer.subscription().position(&tp).is_ok())
+                assert!(consumer.subscription().position(&tp).is_ok());
             }),
             ("positions", &|| {
-                drop(consumer.subscription().all_consumed())
+                drop(consumer.subscription().all_consumed());
             }),
             ("assignment", &|| drop(consumer.subscription().assignment())),
             ("assign", &|| consumer.assign(std::slice::from_ref(&tp))),
             ("pause", &|| {
-                consumer.pause(std::slice::from_ref(&tp)).expect("assigned")
+                consumer.pause(std::slice::from_ref(&tp)).expect("assigned");
             }),
             ("has_drainable", &|| assert!(!consumer.has_drainable())),
             ("find_position", &|| drop(consumer.find_position(&tp))),
@@ -115,7 +115,7 @@ mod tests {
             waits_unheld(consumer.subscription.mutex(), call);
         }
         waits_unheld(consumer.buffer.mutex(), || {
-            assert!(!consumer.has_drainable())
+            assert!(!consumer.has_drainable());
         });
     }
 }

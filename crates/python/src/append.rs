@@ -120,7 +120,8 @@ impl Waiting {
                 };
                 let metrics = appender.accumulator.metrics();
                 metrics.waited_for_memory(*began, Instant::now(), false);
-                Some(result.map(Brought::Memory).map_err(Unmet::Memory))
+                let refused = |error| Unmet::Memory(appender.refusal_after(error));
+                Some(result.map(Brought::Memory).map_err(refused))
             }
             Self::Partition(wait) => {
                 let found = wait.poll(py, appender, waker)?;
@@ -189,7 +190,8 @@ impl PartitionWait {
         loop {
             let seen = metadata.changes();
             if appender.accumulator.is_closed() {
-                return Some(Err(raise(py, &ProducerError::Closed)));
+                let why = appender.refusal_after(ProducerError::Closed);
+                return Some(Err(raise(py, &why)));
             }
             let lookup = metadata.lookup(&self.topic);
             match &lookup {
@@ -230,6 +232,15 @@ impl Appender {
     pub(crate) fn check_open(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.accumulator.check_open();
         open.map_err(|error| errors::raised(errors::producer(py, &error)))
+    }
+
+    /// What a wait that ended with this error is refused with: why the producer closed, if it did not
+    /// close by itself.
+    fn refusal_after(&self, error: ProducerError) -> ProducerError {
+        match error {
+            ProducerError::Closed => self.accumulator.check_open().err().unwrap_or(error),
+            error => error,
+        }
     }
 
     /// When the one budget of `max_block_ms` is over that a call has for all its waits.

@@ -10,13 +10,14 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use thalweg_network::{BlockedSignals, PerProcess};
 
@@ -175,7 +176,7 @@ impl Callbacks {
         }
         drop(queue);
         if idle || ON_CALLBACK_THREAD.get() {
-            work(py);
+            caught(py, || work(py));
         } else {
             drop(self.start());
             self.push(Item::Run(work));
@@ -292,13 +293,12 @@ impl Callbacks {
 
     fn run_all(&self, py: Python<'_>, items: VecDeque<Item>) {
         for item in items {
-            match item {
-                Item::Run(work) | Item::Aside(work) => work(py),
-                Item::Completed(token) => {
-                    if let Some(work) = self.take(token) {
-                        work(py);
-                    }
-                }
+            let work = match item {
+                Item::Run(work) | Item::Aside(work) => Some(work),
+                Item::Completed(token) => self.take(token),
+            };
+            if let Some(work) = work {
+                caught(py, || work(py));
             }
         }
     }
@@ -324,6 +324,26 @@ impl Callbacks {
                 .0;
         }
     }
+}
+
+/// Runs one item; a panic in it is a bug of this library, and harms that item alone. Dropping what the
+/// item holds is part of it.
+pub(crate) fn caught<T>(py: Python<'_>, run: impl FnOnce() -> T) -> Option<T> {
+    let panic = match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(value) => return Some(value),
+        Err(panic) => panic,
+    };
+    let owned = panic.downcast_ref::<String>().map(String::as_str);
+    let words = owned.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = format!(
+        "a bug of thalweg, please report it: {}",
+        words.unwrap_or("panic")
+    );
+    // That may panic as well, and then there is nobody to tell it.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        report(py, "native code of a callback", PyRuntimeError::new_err(text));
+    }));
+    None
 }
 
 /// A callback that raised harms its own record alone: logged by `thalweg._logging`, then forgotten.

@@ -231,6 +231,11 @@ impl Completions {
 
     /// Delivers one item; how many futures it was. The tables are not locked while Python runs.
     fn deliver(&self, py: Python<'_>, item: Item) -> usize {
+        // A panic must not keep the items after it from their futures.
+        callbacks::caught(py, || self.deliver_uncaught(py, item)).unwrap_or(1)
+    }
+
+    fn deliver_uncaught(&self, py: Python<'_>, item: Item) -> usize {
         match item {
             Item::Batch(key) => self.records.deliver(py, key),
             Item::Waiter(key) => {

@@ -81,6 +81,7 @@ pub(crate) fn client(py: Python<'_>, error: &ClientError) -> PyErr {
         ClientError::UnknownNode(_) => raise(py, "UnknownBrokerIdError", &text),
         ClientError::Configuration(_) => raise(py, "KafkaConfigurationError", &text),
         ClientError::System(_) => PyOSError::new_err(text),
+        ClientError::Failed(_) => raise(py, "KafkaError", &text),
         ClientError::Producer(cause) => raised(producer(py, cause)),
         ClientError::Closed | ClientError::Forked => raise(py, "IllegalStateError", &text),
         ClientError::Interrupted => interrupted(py),

@@ -39,6 +39,15 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
+/// Runs a wait for a lock of ours; without the GIL, if this thread has it.
+pub(crate) fn wait_for_lock(wait: &mut (dyn FnMut() + Send)) {
+    // SAFETY: the call asks for nothing: it says whether this thread is attached.
+    if unsafe { pyo3::ffi::PyGILState_Check() } == 0 {
+        return wait();
+    }
+    Python::attach(|py| py.detach(wait));
+}
+
 /// Sleeps without the GIL until this thread's parker is woken, the deadline is over, or a signal's
 /// handler raises. Whoever is to wake it has the waker already.
 pub(crate) fn park(py: Python<'_>, deadline: Option<Instant>) -> PyResult<()> {

@@ -106,6 +106,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(py: pyo3::Python<'_>) {
+        thalweg_consumer::run_lock_waits(crate::gil::wait_for_lock);
         crate::awaiting::set_send_slot::<Call>(py);
         crate::awaiting::set_send_slot::<JobCall>(py);
         crate::awaiting::set_send_slot::<RecordFuture>(py);

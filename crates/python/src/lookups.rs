@@ -7,6 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_consumer::{ConsumerError, ListedOffset, OffsetSpec, Pending, TopicPartition};
 
+use thalweg_network::ClientView;
+
 use crate::consumer_arguments::partition_of;
 use crate::operation::is_over;
 use crate::polling::Core;
@@ -26,6 +28,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// A lookup under way.
 pub(crate) struct Lookup {
     pending: Pending<Vec<ListedOffset>>,
+    view: ClientView,
     deadline: Instant,
 }
 
@@ -39,6 +42,7 @@ impl Lookup {
         let deadline = gil::deadline_ms(timeout_ms).unwrap_or_else(far_away);
         Ok(Self {
             pending: core.consumer().list_offsets(asked, deadline),
+            view: core.client.view().clone(),
             deadline: deadline + GRACE,
         })
     }
@@ -50,16 +54,28 @@ impl Lookup {
             Poll::Ready(outcome) => Some(outcome),
             Poll::Pending => None,
         })?;
-        listed(py, outcome.ok_or_else(|| too_late(py))?)
+        self.listed(py, outcome.ok_or_else(|| too_late(py))?)
     }
 
     /// What is found; `None`: the waker is woken when it is there, and at the deadline it is to be
     /// polled again.
     pub(crate) fn poll(&self, py: Python<'_>, waker: &Waker) -> PyResult<Option<Vec<Listed>>> {
         match self.pending.poll(waker) {
-            Poll::Ready(outcome) => listed(py, outcome).map(Some),
+            Poll::Ready(outcome) => self.listed(py, outcome).map(Some),
             Poll::Pending if !is_over(Some(self.deadline)) => Ok(None),
             Poll::Pending => Err(too_late(py)),
+        }
+    }
+
+    fn listed(
+        &self,
+        py: Python<'_>,
+        outcome: Result<Vec<ListedOffset>, ConsumerError>,
+    ) -> PyResult<Vec<Listed>> {
+        match (&outcome, self.view.failure()) {
+            // The consumer's core does not know why its client has ended.
+            (Err(ConsumerError::Closed), Some(failure)) => Err(errors::client(py, &failure)),
+            _ => listed(py, outcome),
         }
     }
 

@@ -207,6 +207,10 @@ impl Operation for Flush {
         }
         let metrics = core.appender.accumulator.metrics();
         metrics.took(Timed::Flush, self.began.elapsed());
+        if let Some(failure) = core.view().failure() {
+            // Its records have failed with the client.
+            return Err(errors::client(py, &failure));
+        }
         if done {
             return Ok(Some(()));
         }

@@ -129,6 +129,9 @@ impl PartitionReader {
         }
         reading.reader.resume(Instant::now());
         loop {
+            if let Some(failure) = reading.client.view().failure() {
+                return Err(errors::client(py, &failure));
+            }
             let parker = Parker::current();
             let Reading { reader, sink, .. } = reading;
             let step = py

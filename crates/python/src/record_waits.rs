@@ -283,7 +283,7 @@ impl RecordWaits {
         drop(batches);
         let Some(batch) = batch else { return 0 };
         for callback in &batch.callbacks {
-            self.call_or_tell(py, callback);
+            callbacks::caught(py, || self.call_or_tell(py, callback));
         }
         self.tell_unwatched(py, &batch);
         batch.callbacks.len()

@@ -79,9 +79,11 @@ fn pump() -> PyResult<()> {
                 return;
             }
             for event in events {
-                if let Err(error) = emit(py, &event) {
-                    error.write_unraisable(py, None);
-                }
+                callbacks::caught(py, || {
+                    if let Err(error) = emit(py, &event) {
+                        error.write_unraisable(py, None);
+                    }
+                });
             }
         }
     }

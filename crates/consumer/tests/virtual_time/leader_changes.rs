@@ -1,9 +1,8 @@
 //! Leaders that change while fetches, validations and drains are under way (KIP-320): the epoch of
 //! a position is that of the batch before it, whatever that batch held.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use thalweg_cluster::Role;
 use thalweg_consumer::{
     ConsumerConfig, ConsumerError, FetchPosition, IsolationLevel, OffsetReset, TopicPartition,
 };
@@ -13,7 +12,7 @@ use thalweg_records::batch_header::set_base_offset_and_epoch;
 
 use crate::batches::{compacted, compressed, in_epoch, marker, plain, transactional};
 use crate::broker::{Broker, Seen};
-use crate::world::{NOW_MS, World, config, tp};
+use crate::world::{World, config, tp};
 
 /// Fails loudly instead of going where a policy says.
 fn without_policy() -> ConsumerConfig {
@@ -269,42 +268,4 @@ fn only_topics_that_new_metadata_has_changed_are_looked_at() {
     world.run();
     let (answers, looks) = refresh(&mut world);
     assert_eq!(looks, 4 * answers);
-}
-
-/// What new metadata of a large assignment costs the I/O thread.
-#[test]
-#[ignore = "prints timings: run it with --release, --ignored and --nocapture"]
-fn what_metadata_of_50_000_partitions_costs() {
-    let mut broker = Broker::new(&[1]);
-    broker.create("t", 50_000, 1);
-    let mut world = World::new(config(), broker);
-    world.hold_jobs = true;
-    world
-        .consumer
-        .assign(&(0..50_000).map(tp).collect::<Vec<_>>());
-    world.run();
-    for what in ["nothing is new", "all epochs are new"] {
-        let mut times = Vec::new();
-        for _ in 0..5 {
-            if what == "all epochs are new" {
-                for partition in 0..50_000 {
-                    world.broker.log("t", partition).leader_epoch += 1;
-                }
-            }
-            world.now += Duration::from_secs(1);
-            world.hold_answers = true;
-            world.cluster.request_update();
-            world.consumer.resume(&[tp(0)]).expect("a turn");
-            world.run();
-            assert!(!world.answers.is_empty(), "the metadata");
-            world.deliver();
-            world.cluster.poll(world.now);
-            let begun = Instant::now();
-            world.fetcher.poll(&mut world.cluster, world.now, NOW_MS);
-            times.push(begun.elapsed());
-            world.hold_answers = false;
-            world.run();
-        }
-        println!("{what}: {:?}", times.iter().min());
-    }
 }
