@@ -73,6 +73,9 @@ def _close(each: Any, close: Callable[[Any], None]) -> None:
 
 
 def _close_all() -> None:
+    core = sys.modules.get("thalweg._core")
+    if core is not None:
+        core.begin_exit()
     if _open:
         # The hook of now: an application may have set its own.
         threading.excepthook = functools.partial(_end_quietly, threading.excepthook)
@@ -81,11 +84,17 @@ def _close_all() -> None:
             _close(client, close)
     for broker in list(_brokers):
         _close(broker, type(broker).close)
-    # A callback thread that comes back for the interpreter's lock while the interpreter ends
-    # would take the process down: callbacks that are due run now, and then it ends.
-    core = sys.modules.get("thalweg._core")
+    # A thread that runs a callback while the interpreter ends would take the process down. So it
+    # ends now, and the callbacks that it has left run in this thread.
     if core is not None:
-        core.stop_threads(AT_EXIT_SECONDS)
+        left = core.stop_threads(AT_EXIT_SECONDS)
+        if left:
+            warnings.warn(
+                f"{left} callbacks of records did not run within {AT_EXIT_SECONDS:g} s of the"
+                " program's end; call close(), which waits for callbacks, or use a with block",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
 atexit.register(_close_all)

@@ -78,10 +78,12 @@ __all__ = [
     "RecordTable",
     "Timer",
     "__version__",
+    "begin_exit",
     "call_every",
     "runtime_threads",
     "set_log_level",
     "stop_threads",
+    "wait_for_callbacks",
 ]
 
 _K = TypeVar("_K", default=Any)
@@ -106,8 +108,28 @@ def set_log_level(logger: str, level: int) -> None:
 def runtime_threads() -> list[str]:
     """Names of this process's runtime threads; empty until the first client exists."""
 
-def stop_threads(timeout: float = 1.0) -> None:
-    """Stops the runtime's threads, at most so many seconds; called at exit."""
+def begin_exit() -> None:
+    """Lets other threads begin no code of the application any more; called first at exit.
+
+    Calls that would run a deserializer, serializer, listener or interceptor raise
+    `IllegalStateError` from now on.
+    """
+
+def stop_threads(timeout: float = 1.0) -> int:
+    """Stops the runtime's threads; called last at exit.
+
+    Args:
+        timeout: Seconds for the callbacks that are due. One that runs already has 3 seconds.
+
+    Returns:
+        The number of callbacks that did not run in time.
+    """
+
+def wait_for_callbacks(timeout: float) -> None:
+    """Waits until all callbacks that are due have run, for so many seconds at most.
+
+    In a callback it does nothing.
+    """
 
 # ---------------------------------------------------------------- cluster.rs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from typing import Any
 
@@ -187,6 +188,84 @@ def test_exit_within_a_callback_that_hangs(broker: Broker) -> None:
     entered.wait(20)
     """
     assert run(source, broker.bootstrap_servers, topic).took_s < EXIT_LIMIT_S
+
+
+def test_close_waits_for_the_callbacks_of_its_records(start_embedded: Any) -> None:
+    broker = start_embedded()
+    source = """
+    called = []
+    def on_success(metadata):
+        for _ in range(200): str(metadata.offset)
+        called.append(metadata.offset)
+    with KafkaProducer(bootstrap_servers=sys.argv[1]) as producer:
+        for _ in range(20_000):
+            producer.send("t", b"value").add_callback(on_success)
+    print(len(called))
+    """
+    ended = run(source, broker.bootstrap_servers)
+    assert (ended.code, ended.lines, ended.err) == (0, ["20000"], "")
+
+
+def test_callbacks_that_are_due_at_exit_run_first(start_embedded: Any) -> None:
+    """The producer is collected open; its callbacks are far behind, and one of them is running."""
+    broker = start_embedded()
+    source = """
+    called = []
+    def on_success(metadata):
+        end = time.monotonic() + (1.5 if metadata.offset == 0 else 0)
+        while time.monotonic() < end:
+            pass
+        called.append(metadata.offset)
+        if len(called) == 500:
+            print("all", flush=True)
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    for _ in range(500):
+        producer.send("t", b"value", partition=0).add_callback(on_success)
+    producer.flush()
+    """
+    ended = run(source, broker.bootstrap_servers)
+    assert (ended.code, ended.lines, ended.err) == (0, ["all"], "")
+
+
+def test_callbacks_that_cannot_run_at_exit_are_counted(start_embedded: Any) -> None:
+    broker = start_embedded()
+    source = """
+    def slow(_):
+        time.sleep(0.2)
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    for _ in range(50):
+        producer.send("t", b"value").add_callback(slow)
+    producer.flush()
+    """
+    ended = run(source, broker.bootstrap_servers)
+    assert ended.code == 0
+    assert re.search(r"\d+ callbacks of records did not run within 1 s", ended.err), ended.err
+
+
+def test_exit_while_a_daemon_thread_deserializes(start_embedded: Any) -> None:
+    broker = start_embedded()
+    source = """
+    with KafkaProducer(bootstrap_servers=sys.argv[1]) as producer:
+        producer.send_many("t", [b"value"] * 5_000).get(20)
+    began = threading.Event()
+    def deserialize(value):
+        began.set()
+        end = time.monotonic() + 0.002
+        while time.monotonic() < end:
+            pass
+        return value
+    def poll():
+        consumer = KafkaConsumer(
+            "t", bootstrap_servers=sys.argv[1], auto_offset_reset="earliest",
+            value_deserializer=deserialize, max_poll_records=2_000,
+        )
+        while True:
+            consumer.poll(1000)
+    threading.Thread(target=poll, daemon=True).start()
+    began.wait(20)
+    """
+    ended = run(source, broker.bootstrap_servers)
+    assert (ended.code, ended.err) == (0, "")
 
 
 @pytest.mark.parametrize("method", ["poll(None)", "poll_arrow(None)", "__next__()"])

@@ -6,6 +6,7 @@ raises it makes the thread that called it panic.
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 import pytest
@@ -93,6 +94,9 @@ def test_log_records_outlive_one_whose_handler_panics() -> None:
             Handler.seen += 1
             _panic()
 
+    def more_than(before: int) -> bool:
+        return Handler.seen > before
+
     logger = logging.getLogger("thalweg.network")
     handler = Handler()
     level = logger.level
@@ -102,9 +106,9 @@ def test_log_records_outlive_one_whose_handler_panics() -> None:
     try:
         with EmbeddedBroker() as broker:
             for number in range(1 + len(_panics())):
-                seen = Handler.seen
+                before = Handler.seen
                 with KafkaProducer(bootstrap_servers=broker.bootstrap_servers):
-                    wait_until(lambda seen=seen: Handler.seen > seen, what=f"records of {number}")
+                    wait_until(partial(more_than, before), what=f"log records of {number}")
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
@@ -128,7 +132,7 @@ def test_futures_of_asyncio_outlive_a_loop_whose_method_panics() -> None:
                             _panic()
                     return usual(function, *args, **kwargs)
 
-                loop.call_soon = call_soon  # type: ignore[method-assign]
+                loop.call_soon = call_soon  # type: ignore[assignment, method-assign]
                 told: list[object] = []
                 try:
                     futures = [await producer.send("t", b"value") for _ in range(20)]

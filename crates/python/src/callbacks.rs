@@ -21,6 +21,8 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use thalweg_network::{BlockedSignals, PerProcess};
 
+use crate::gil;
+
 /// What runs on the callback thread; Python errors are its own affair (see [`report`]).
 pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
 
@@ -79,7 +81,10 @@ struct Queue {
     callbacks_due: usize,
     /// The thread that ends the interpreter, once it has begun to.
     stopped_by: Option<ThreadId>,
+    /// The thread has ended.
     finished: bool,
+    /// Nothing is run any more.
+    closed: bool,
 }
 
 pub(crate) struct Callbacks {
@@ -88,6 +93,8 @@ pub(crate) struct Callbacks {
     table: Mutex<BTreeMap<Token, Work>>,
     next_token: AtomicU64,
     started: AtomicBool,
+    /// `stopped_by`, as the thread asks between two items.
+    stopping: AtomicBool,
     starting: Mutex<()>,
 }
 
@@ -131,6 +138,7 @@ impl Callbacks {
             table: Mutex::default(),
             next_token: AtomicU64::new(1),
             started: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
             starting: Mutex::default(),
         }
     }
@@ -215,7 +223,7 @@ impl Callbacks {
 
     fn push(&self, item: Item) {
         let mut queue = locked(&self.queue);
-        if queue.stopped_by.is_some() && queue.finished {
+        if queue.closed {
             // The interpreter is going away: dropping a Python object now could crash it.
             std::mem::forget(item);
             return;
@@ -258,19 +266,25 @@ impl Callbacks {
             while queue.with_due_timers(Instant::now()).is_empty() && queue.stopped_by.is_none() {
                 queue = self.sleep(queue);
             }
-            let items = std::mem::take(&mut queue.items);
-            callbacks_run = items.iter().filter(|item| item.is_callback()).count();
-            if items.is_empty() {
+            if queue.stopped_by.is_some() {
                 queue.finished = true;
                 drop(queue);
                 self.wake.notify_all();
                 return;
             }
+            let items = std::mem::take(&mut queue.items);
+            callbacks_run = callbacks_among(&items);
             drop(queue);
             let run = || Python::try_attach(|py| self.run_all(py, items));
-            if signals.lifted(run).is_none() {
+            let Some(mut left) = signals.lifted(run) else {
                 // No interpreter any more; what was left of it must not be touched.
                 return;
+            };
+            callbacks_run -= callbacks_among(&left);
+            if !left.is_empty() {
+                let mut queue = locked(&self.queue);
+                left.append(&mut queue.items);
+                queue.items = left;
             }
         }
     }
@@ -291,22 +305,61 @@ impl Callbacks {
         }
     }
 
-    fn run_all(&self, py: Python<'_>, items: VecDeque<Item>) {
-        for item in items {
-            let work = match item {
-                Item::Run(work) | Item::Aside(work) => Some(work),
-                Item::Completed(token) => self.take(token),
-            };
-            if let Some(work) = work {
-                caught(py, || work(py));
-            }
+    /// Gives back what is left once the interpreter ends.
+    fn run_all(&self, py: Python<'_>, mut items: VecDeque<Item>) -> VecDeque<Item> {
+        while !self.stopping.load(Ordering::Acquire)
+            && let Some(item) = items.pop_front()
+        {
+            self.run_one(py, item);
+        }
+        items
+    }
+
+    fn run_one(&self, py: Python<'_>, item: Item) {
+        let work = match item {
+            Item::Run(work) | Item::Aside(work) => Some(work),
+            Item::Completed(token) => self.take(token),
+        };
+        if let Some(work) = work {
+            caught(py, || work(py));
         }
     }
 
-    /// Runs what is due and ends the thread; called at interpreter exit without the GIL.
+    /// Waits until all that is due now has run. Does nothing in a callback, which is one of them.
+    pub(crate) fn wait_until_run(
+        &'static self,
+        py: Python<'_>,
+        deadline: Option<Instant>,
+    ) -> PyResult<()> {
+        if ON_CALLBACK_THREAD.get() || locked(&self.queue).callbacks_due == 0 {
+            return Ok(());
+        }
+        let reached: Arc<Mutex<(bool, Option<Waker>)>> = Arc::default();
+        let mark = Arc::clone(&reached);
+        self.run(Box::new(move |_| {
+            let mut reached = locked(&mark);
+            reached.0 = true;
+            if let Some(waker) = reached.1.take() {
+                waker.wake();
+            }
+        }));
+        gil::wait(py, deadline, |waker| {
+            let mut reached = locked(&reached);
+            reached.1 = Some(waker.clone());
+            reached.0.then_some(())
+        })?;
+        Ok(())
+    }
+
+    /// Ends the thread once the item that it runs is over; called at interpreter exit without the GIL.
+    ///
+    /// CPython (until 3.14) ends other threads where they next take the interpreter's lock. In a
+    /// callback there are frames of Rust below, which abort the process. So the thread begins nothing
+    /// new, and [`Self::run_left`] runs the rest in the thread that ends the interpreter.
     pub(crate) fn stop(&self, timeout: Duration) {
         let mut queue = locked(&self.queue);
         queue.stopped_by = Some(thread::current().id());
+        self.stopping.store(true, Ordering::Release);
         self.wake.notify_all();
         if !self.started.load(Ordering::Acquire) {
             queue.finished = true;
@@ -324,6 +377,30 @@ impl Callbacks {
                 .0;
         }
     }
+
+    /// Runs what the thread has left, until the time is over. Returns the number of callbacks that
+    /// will not run.
+    pub(crate) fn run_left(&self, py: Python<'_>, until: Instant) -> usize {
+        loop {
+            let mut queue = locked(&self.queue);
+            let is_over = !queue.finished || Instant::now() >= until;
+            let Some(item) = queue.items.pop_front().filter(|_| !is_over) else {
+                queue.closed = true;
+                let left = std::mem::take(&mut queue.items);
+                let count = callbacks_among(&left);
+                drop(queue);
+                // Dropping Python objects may run the application's code.
+                std::mem::forget(left);
+                return count;
+            };
+            drop(queue);
+            self.run_one(py, item);
+        }
+    }
+}
+
+fn callbacks_among(items: &VecDeque<Item>) -> usize {
+    items.iter().filter(|item| item.is_callback()).count()
 }
 
 /// Runs one item; a panic in it is a bug of this library, and harms that item alone. Dropping what the
@@ -341,7 +418,11 @@ pub(crate) fn caught<T>(py: Python<'_>, run: impl FnOnce() -> T) -> Option<T> {
     );
     // That may panic as well, and then there is nobody to tell it.
     let _ = catch_unwind(AssertUnwindSafe(|| {
-        report(py, "native code of a callback", PyRuntimeError::new_err(text));
+        report(
+            py,
+            "native code of a callback",
+            PyRuntimeError::new_err(text),
+        );
     }));
     None
 }

@@ -13,6 +13,7 @@ use thalweg_records::Headers;
 
 use crate::append::{Appender, PartitionWait, Refused, Waiting, now_ms};
 use crate::cluster::ClusterMetadata;
+use crate::foreign::Foreign;
 use crate::futures::{Awaited, Sent, when_batch_done};
 use crate::outgoing::{Data, HeaderList, header_refs, header_size, need_key_or_value};
 use crate::sending::{Given, sent};
@@ -104,6 +105,7 @@ impl Hooks {
         given: &Given,
     ) -> Result<Prepared, Refused> {
         appender.check_open(py)?;
+        let _foreign = Foreign::begin(py)?;
         let present =
             |data: &Option<Py<PyAny>>| data.as_ref().is_some_and(|data| !data.is_none(py));
         need_key_or_value(present(&given.key), present(&given.value))?;
@@ -297,6 +299,7 @@ impl Prepared {
 }
 
 fn intercepted(py: Python<'_>, hook: &Py<PyAny>, given: &Given) -> PyResult<Given> {
+    let _foreign = Foreign::begin(py)?;
     let record = types::producer_record(py, given)?;
     let changed = hook.bind(py).call1((record,))?;
     let optional = |name: &str| -> PyResult<Option<Py<PyAny>>> {

@@ -32,6 +32,7 @@ mod consumer;
 mod consumer_arguments;
 mod consumer_core;
 mod errors;
+mod foreign;
 mod futures;
 mod gil;
 mod heartbeats;
@@ -100,7 +101,9 @@ mod _core {
     #[pymodule_export]
     use crate::records::ConsumerRecord;
     #[pymodule_export]
-    use crate::runtime::{runtime_threads, set_log_level, stop_threads};
+    use crate::runtime::{
+        begin_exit, runtime_threads, set_log_level, stop_threads, wait_for_callbacks,
+    };
     #[pymodule_export]
     use crate::tables::{ArrowBatch, RecordTable};
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg_network::{PerProcess, Runtime, log};
 
-use crate::callbacks;
+use crate::{callbacks, foreign};
 
 /// Sets the least level that Rust passes on for the logger `thalweg.<name>`.
 #[pyfunction]
@@ -37,17 +37,42 @@ pub(crate) fn runtime_threads() -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// Ends callbacks and threads; called last by the interpreter's exit handler.
+/// A callback that runs when the interpreter ends may go on for so long.
+const RUNNING_CALLBACK_MAX: Duration = Duration::from_secs(3);
+
+/// From now on no other thread begins to run code of the application within a call of ours; called
+/// first by the interpreter's exit handler.
+#[pyfunction]
+pub(crate) fn begin_exit() {
+    foreign::end();
+}
+
+/// Ends callbacks and threads; called last by the interpreter's exit handler. Returns the number of
+/// callbacks that did not run in time.
 #[pyfunction]
 #[pyo3(signature = (timeout = 1.0))]
-pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) {
+pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
     let timeout = crate::config::duration_ms(timeout * 1_000.0).max(Duration::from_millis(1));
+    let callbacks = callbacks::current();
     py.detach(|| {
-        callbacks::current().stop(timeout);
+        foreign::wait(RUNNING_CALLBACK_MAX);
+        callbacks.stop(RUNNING_CALLBACK_MAX);
+    });
+    let left = callbacks.run_left(py, Instant::now() + timeout);
+    py.detach(|| {
         if let Some(runtime) = Runtime::existing() {
             runtime.shutdown(timeout);
         }
     });
+    left
+}
+
+/// Waits until all callbacks that are due have run, for so many seconds at most.
+#[pyfunction]
+#[pyo3(signature = (timeout))]
+pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {
+    let deadline = Instant::now().checked_add(crate::config::duration_ms(timeout * 1_000.0));
+    callbacks::current().wait_until_run(py, deadline)
 }
 
 /// Has the callback thread empty the log's queue whenever something is in it.

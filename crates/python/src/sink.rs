@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use thalweg_consumer::{BatchInfo, Offer, RecordSink, TopicPartition};
 use thalweg_records::{RawHeaders, RecordRef, TimestampType};
 
+use crate::foreign::Foreign;
 use crate::records::{ConsumerRecord, Headers, RawHeaders as KeptHeaders, RecordRun, header_pair};
 use crate::types;
 use crate::untracked::untracked;
@@ -123,6 +124,7 @@ impl RecordMaker {
         let mut headers = kept_headers(record.headers);
         let (partition, run) = self.current();
         if deserializers.any() {
+            let _foreign = Foreign::begin(py).map_err(Err)?;
             let list = header_list(py, record.headers).map_err(Err)?;
             match deserializers.run(py, &run.topic, &key, &value, &list) {
                 Ok(made) => {

@@ -10,6 +10,7 @@ closes it.
 """
 
 import logging
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -141,7 +142,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         return cls(**config)
 
     def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
-        """Sends the remaining records, then closes the producer.
+        """Sends the remaining records, waits for their callbacks, then closes the producer.
 
         Args:
             timeout: How many seconds to wait for acknowledgements. None: as long as the records
@@ -157,11 +158,17 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             duration_given(timeout, "timeout", "seconds")
         was_open = not self.closed
         failed_before = records_failed(super().metrics()) if was_open else 0
+        began = time.monotonic()
         super().close(timeout)
-        if was_open:
-            left = records_failed(super().metrics()) - failed_before
-            if left:
-                log.warning("%r was closed with %d records not acknowledged", self, left)
+        if not was_open:
+            return
+        left = records_failed(super().metrics()) - failed_before
+        if left:
+            log.warning("%r was closed with %d records not acknowledged", self, left)
+        limit = self.config["delivery_timeout_ms"] / 1000 if timeout is None else timeout
+        try:
+            _core.wait_for_callbacks(max(0.0, limit - (time.monotonic() - began)))
+        finally:
             self._watch.close()
             close_steps(self.config)
 

@@ -21,6 +21,7 @@ use thalweg_network::ClientError;
 use thalweg_network::consumer::ConsumerClient;
 use thalweg_network::wait::Parker;
 
+use crate::foreign::Foreign;
 use crate::operation::is_over;
 use crate::sink::{Deserializers, RecordMaker};
 use crate::sleepers::Sleepers;
@@ -247,7 +248,10 @@ impl Core {
         }
         drop(state);
         let left_ms = gil::left(deadline).map(|left| left.as_millis() as u64);
-        let next: Option<f64> = hook.bind(py).call1((left_ms, polls))?.extract()?;
+        let next: Option<f64> = {
+            let _foreign = Foreign::begin(py)?;
+            hook.bind(py).call1((left_ms, polls))?.extract()?
+        };
         let mut state = self.enter(py)?;
         *state.done(polls) = Done {
             seen,
@@ -363,7 +367,10 @@ impl Core {
         records: Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyDict>> {
         self.handed_over(py, || match &self.hooks.on_consume {
-            Some(hook) => Ok(hook.bind(py).call1((records,))?.cast_into::<PyDict>()?),
+            Some(hook) => {
+                let _foreign = Foreign::begin(py)?;
+                Ok(hook.bind(py).call1((records,))?.cast_into::<PyDict>()?)
+            }
             None => Ok(records),
         })
     }

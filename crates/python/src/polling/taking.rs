@@ -9,6 +9,7 @@ use thalweg_columns::{ArrowSink, Layout, SlabPool, TableLimits};
 use thalweg_consumer::{ConsumerError, Drained, TopicPartition};
 
 use super::{Core, PollState};
+use crate::foreign::Foreign;
 use crate::records::ConsumerRecord;
 use crate::sink::{DictSink, Ended, OneSink, Poison};
 use crate::{capsules, errors};
@@ -168,6 +169,7 @@ fn intercepted<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let given = PyDict::new(py);
     given.set_item(&partition, PyList::new(py, [record])?)?;
+    let _foreign = Foreign::begin(py)?;
     let changed = hook.bind(py).call1((given,))?;
     let Some(list) = changed.cast::<PyDict>()?.get_item(partition)? else {
         return Ok(None);
