@@ -63,7 +63,7 @@ impl Completion {
     }
 }
 
-fn read<M: Message>(body: Bytes, version: i16) -> Result<M, NotAnAnswer> {
+pub(super) fn read<M: Message>(body: Bytes, version: i16) -> Result<M, NotAnAnswer> {
     let mut input = Reader::new(body);
     let message = M::decode(&mut input, version)?;
     input.finish()?;

@@ -85,6 +85,8 @@ pub(crate) struct Waiting {
     pub(crate) completion: Completion,
     /// The body of an answer that carries an error for these groups.
     pub(crate) refuse: fn(&[Str], i16, ErrorCode) -> Bytes,
+    /// Whether a body in this version says that the request was accepted.
+    pub(crate) accepts: fn(&Bytes, i16) -> bool,
     pub(crate) answer: Option<Bytes>,
     pub(crate) waiter: Option<Arc<Waiter>>,
 }
@@ -181,14 +183,17 @@ impl GroupEvents {
         joining.flat_map(|w| w.groups.iter().cloned()).collect()
     }
 
-    /// Gives an answer to whom it is for; whose session it held.
-    pub(crate) fn answer(&mut self, ticket: GroupTicket, body: Bytes) -> Option<Who> {
+    /// Gives an answer to whom it is for. Returns whose session the request held, and whether the
+    /// answer accepts it.
+    pub(crate) fn answer(&mut self, ticket: GroupTicket, body: Bytes) -> Option<(Who, bool)> {
         let waiting = self.waiting.get_mut(&ticket)?;
+        let held = waiting.holds.take();
+        let held = held.map(|who| (who, (waiting.accepts)(&body, waiting.version)));
         waiting.answer = Some(body);
         if let Some(waiter) = &waiting.waiter {
             waiter.wake();
         }
-        waiting.holds.take()
+        held
     }
 
     pub(crate) fn take_answer(

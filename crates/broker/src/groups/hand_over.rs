@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use thalweg_protocol::{ErrorCode, Request, Str};
 
-use super::describe::{Completion, write};
+use super::describe::{Completion, read, write};
 use super::events::{GroupEvent, GroupEventKind, GroupRequest, GroupTicket, Waiting};
 use crate::Core;
 use crate::answer::ReplyTo;
@@ -14,6 +14,11 @@ use crate::subject::Subject;
 pub(crate) trait CoordinatorRequest: Request + Subject {
     /// An answer that carries the error, for each of the groups if there may be several.
     fn refusal(groups: &[Str], code: ErrorCode) -> Self::Response;
+
+    /// The error of an answer. Needed only of requests that hold a member's session.
+    fn error(_: &Self::Response) -> ErrorCode {
+        ErrorCode::NONE
+    }
 }
 
 /// Who answers.
@@ -74,6 +79,14 @@ fn refuse<R: CoordinatorRequest>(groups: &[Str], version: i16, code: ErrorCode) 
     body.unwrap_or_default()
 }
 
+/// Whether an answer shows that a member of the group asked: a refused request does not keep its
+/// session alive, but who must join again has been accepted as a member.
+fn accepts<R: CoordinatorRequest>(body: &Bytes, version: i16) -> bool {
+    let answer = read::<R::Response>(body.clone(), version);
+    let accepted = [ErrorCode::NONE, ErrorCode::REBALANCE_IN_PROGRESS];
+    answer.is_ok_and(|answer| accepted.contains(&R::error(&answer)))
+}
+
 impl Core {
     /// Puts the request into the coordinator's queue; an error if that is full.
     pub(crate) fn hand_over<R: CoordinatorRequest>(
@@ -104,6 +117,7 @@ impl Core {
             holds,
             completion: hand_over.completion,
             refuse: refuse::<R>,
+            accepts: accepts::<R>,
             answer: None,
             waiter: None,
         };

@@ -211,6 +211,8 @@ impl Core {
     pub fn forget_wait(&mut self, wait: &crate::Wait, now: Instant) {
         if let Some(ticket) = wait.group_ticket() {
             let held = self.groups.events.forget(ticket);
+            // No answer says otherwise.
+            let held = held.map(|who| (who, true));
             self.release(held, now);
         }
     }
@@ -224,9 +226,9 @@ impl Core {
         self.groups.events.take_answer(ticket, waiter)
     }
 
-    fn release(&mut self, held: Option<Who>, now: Instant) {
-        if let Some(who) = held {
-            self.groups.table.sessions.release(&who, now);
+    fn release(&mut self, held: Option<(Who, bool)>, now: Instant) {
+        if let Some((who, is_accepted)) = held {
+            self.groups.table.sessions.release(&who, is_accepted, now);
             self.wake_timer();
         }
     }
@@ -240,6 +242,8 @@ impl Core {
     pub(crate) fn drop_group_waits(&mut self, node: i32, now: Instant) {
         for ticket in self.groups.events.of_node(node) {
             let held = self.groups.events.forget(ticket);
+            // No answer says otherwise.
+            let held = held.map(|who| (who, true));
             self.release(held, now);
         }
     }

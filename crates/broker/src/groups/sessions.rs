@@ -1,7 +1,8 @@
 //! [`Sessions`]: until when each member must be heard of again.
 //!
-//! While a request of a member's waits for the coordinator its time does not run: that it lives is
-//! known, and how long it waits is not its fault.
+//! While a member's request waits for the coordinator, its time does not run: how long it waits is
+//! not its fault. If the request is accepted, the session begins again. If it is refused, the
+//! session continues with the time that was left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ struct Session {
     /// Requests that wait for the coordinator.
     held: u32,
     deadline: Option<Instant>,
+    /// The time that remains once no request waits.
+    left: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -49,11 +52,18 @@ impl Sessions {
         if let Some(time) = session.deadline.take() {
             self.deadlines.remove(&(time, who.clone()));
         }
-        if session.held == 0
-            && let Some(timeout) = session.timeout
+        session.left = session.timeout;
+        self.run(&who, now);
+    }
+
+    /// Sets the deadline, if no request waits.
+    fn run(&mut self, who: &Who, now: Instant) {
+        if let Some(session) = self.by_member.get_mut(who)
+            && session.held == 0
+            && let Some(left) = session.left.take()
         {
-            session.deadline = Some(now + timeout);
-            self.deadlines.insert((now + timeout, who));
+            session.deadline = Some(now + left);
+            self.deadlines.insert((now + left, who.clone()));
         }
     }
 
@@ -63,15 +73,22 @@ impl Sessions {
             return false;
         };
         session.held += 1;
-        self.touch(who, now);
+        if let Some(time) = session.deadline.take() {
+            session.left = Some(time.saturating_duration_since(now));
+            self.deadlines.remove(&(time, who.clone()));
+        }
         true
     }
 
-    /// It waits no more.
-    pub(crate) fn release(&mut self, who: &Who, now: Instant) {
+    /// The request has its answer.
+    pub(crate) fn release(&mut self, who: &Who, is_accepted: bool, now: Instant) {
         if let Some(session) = self.by_member.get_mut(who) {
             session.held = session.held.saturating_sub(1);
-            self.touch(who, now);
+            if is_accepted {
+                self.touch(who, now);
+            } else {
+                self.run(who, now);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! publish -> a session for each member that is watched; it begins anew with
-//!            a heartbeat, a commit, a request answered (touch, release), another coordinator (move_to)
+//!            a heartbeat, a commit, a request accepted (touch, release), another coordinator (move_to)
 //! tick    -> expire: the member is none any more, until the coordinator says otherwise
 //! ```
 

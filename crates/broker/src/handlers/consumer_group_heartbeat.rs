@@ -21,6 +21,10 @@ impl CoordinatorRequest for ConsumerGroupHeartbeatRequest {
             ..ConsumerGroupHeartbeatResponse::default()
         }
     }
+
+    fn error(answer: &ConsumerGroupHeartbeatResponse) -> ErrorCode {
+        ErrorCode(answer.error_code)
+    }
 }
 
 pub(crate) fn handle(

@@ -18,6 +18,10 @@ impl CoordinatorRequest for JoinGroupRequest {
             ..JoinGroupResponse::default()
         }
     }
+
+    fn error(answer: &JoinGroupResponse) -> ErrorCode {
+        ErrorCode(answer.error_code)
+    }
 }
 
 pub(crate) fn handle(

@@ -18,6 +18,10 @@ impl CoordinatorRequest for SyncGroupRequest {
             ..SyncGroupResponse::default()
         }
     }
+
+    fn error(answer: &SyncGroupResponse) -> ErrorCode {
+        ErrorCode(answer.error_code)
+    }
 }
 
 pub(crate) fn handle(

@@ -1,8 +1,12 @@
 //! Heartbeats and sessions: what Rust does by itself out of what the coordinator published.
 
 use thalweg_protocol::ErrorCode;
-use thalweg_protocol::messages::consumer_group_heartbeat::ConsumerGroupHeartbeatRequest;
+use thalweg_protocol::messages::consumer_group_heartbeat::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
+};
 use thalweg_protocol::messages::heartbeat::HeartbeatRequest;
+use thalweg_protocol::messages::join_group::JoinGroupResponse;
+use thalweg_protocol::messages::sync_group::{SyncGroupRequest, SyncGroupResponse};
 
 use super::grouped::*;
 use super::*;
@@ -201,6 +205,41 @@ fn no_session_runs_while_no_node_lives() {
     assert!(bench.events().is_empty());
     bench.tick_after(MOMENT);
     assert_eq!(bench.expired(), [pair("m"), pair("n")]);
+}
+
+#[test]
+fn refused_requests_keep_no_session_alive() {
+    let mut bench = served();
+    bench.publish(consumers("Stable", 3, &["m", "n", "o"]));
+    let beat = ConsumerGroupHeartbeatResponse {
+        error_code: ErrorCode::FENCED_MEMBER_EPOCH.0,
+        ..ConsumerGroupHeartbeatResponse::default()
+    };
+    let joined = JoinGroupResponse {
+        error_code: ErrorCode::INCONSISTENT_GROUP_PROTOCOL.0,
+        ..JoinGroupResponse::default()
+    };
+    let synced = SyncGroupResponse {
+        error_code: ErrorCode::ILLEGAL_GENERATION.0,
+        ..SyncGroupResponse::default()
+    };
+    let sync = SyncGroupRequest {
+        group_id: "g".into(),
+        member_id: "o".into(),
+        ..SyncGroupRequest::default()
+    };
+    bench.pass(SESSION / 2);
+    wait(bench.handle(1, &consumer_beat("m", 1), 1));
+    let request = bench.request();
+    assert!(bench.answer(&request, &beat));
+    wait(bench.handle(1, &join("n"), 9));
+    let request = bench.request();
+    assert!(bench.answer(&request, &joined));
+    wait(bench.handle(1, &sync, 5));
+    let request = bench.request();
+    assert!(bench.answer(&request, &synced));
+    bench.tick_after(SESSION / 2);
+    assert_eq!(bench.expired(), [pair("m"), pair("n"), pair("o")]);
 }
 
 fn consumer_beat(member: &str, epoch: i32) -> ConsumerGroupHeartbeatRequest {
