@@ -168,14 +168,22 @@ class Broker:
             "Assignment": None,
         }
 
-    def commit(self, member_id: str, epoch: int) -> int:
-        """The error code of a commit, judged by the view."""
+    def commit(self, member_id: str, epoch: int, partitions: frozenset[IdPartition]) -> int:
+        """The error code of a commit, judged by the view (KIP-1251)."""
         if self.clock.now < self.away_until:
             return self.away_code
         member = self.view["members"].get(member_id)
         if member is None:
             return UnknownMemberIdError.errno
-        return 0 if member["epoch"] == epoch else StaleMemberEpochError.errno
+        names = {topic_id: name for name, topic_id in self.ids.items()}
+        epochs = member["assignment_epochs"]
+
+        def is_good(topic_id: str, partition: int) -> bool:
+            assigned_at = epochs.get(names.get(topic_id), {}).get(partition)
+            return assigned_at is not None and assigned_at <= epoch <= member["epoch"]
+
+        good = epoch == member["epoch"] or all(is_good(*each) for each in partitions)
+        return 0 if good else StaleMemberEpochError.errno
 
     def go_away(self, ms: float, code: int) -> None:
         """The coordinator moves: what it knows is loaded elsewhere, sessions begin anew."""
@@ -722,11 +730,11 @@ class Client:
         member_id, epoch, owned = self.member.member_id, self.member.generation, self.owned_ids
 
         def serve() -> dict[str, Any]:
-            code = self.world.broker.commit(member_id, epoch)
+            code = self.world.broker.commit(member_id, epoch, owned)
             self.world.commits[code] = self.world.commits.get(code, 0) + 1
             if code == 0:
                 known = self.world.broker.group.roster.members[member_id]
-                assert known.current.epoch == epoch
+                assert known.current.epoch >= epoch
                 for other in self.world.in_group:
                     if other is not self:
                         assert owned.isdisjoint(other.owned_ids), "a commit of an earlier owner"

@@ -93,6 +93,10 @@ def own(text: str) -> list[dict[str, Any]]:
     return [{"TopicId": each[0], "Partitions": [int(each[1:])]} for each in text.split()]
 
 
+def own_partitions(text: str | None) -> list[int]:
+    return [int(each[1:]) for each in (text or "").split()]
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda each: each.__name__)
 def test_it_answers_as_a_real_kafka_did(script):
     ours = Script(Machines(), script.__name__)
@@ -100,6 +104,31 @@ def test_it_answers_as_a_real_kafka_did(script):
     recorded = kafkas_answers(script)
     for number, (our, their) in enumerate(zip(plain(ours.heard), recorded, strict=True)):
         assert our == their, f"step {number}"
+
+
+def test_a_partition_keeps_the_epoch_at_which_it_was_assigned():
+    talk = Talk()
+
+    def epochs(member: str) -> dict[int, int]:
+        found: dict[int, int] = talk.view["members"][member]["assignment_epochs"].get("t", {})
+        return found
+
+    talk.joins("a")
+    assert epochs("a") == dict.fromkeys(range(4), 2)
+    talk.joins("b")
+    kept = set(own_partitions(given(talk.says("a", 2))))
+    # What it has to give up is still its own.
+    assert epochs("a") == dict.fromkeys(range(4), 2)
+    assert epochs("b") == {}
+    talk.says("a", 2, TopicPartitions=own(" ".join(f"T{each}" for each in kept)))
+    assert talk.view["members"]["a"]["epoch"] == 3
+    assert epochs("a") == dict.fromkeys(kept, 2)
+    talk.says("b", 3)
+    assert epochs("b") == dict.fromkeys(set(range(4)) - kept, 3)
+    # What comes back has another epoch than what stayed.
+    talk.says("b", -1)
+    talk.says("a", 3)
+    assert epochs("a") == {each: 2 if each in kept else 4 for each in range(4)}
 
 
 def test_views_tell_who_has_news_and_come_before_the_reply():
@@ -118,6 +147,7 @@ def test_views_tell_who_has_news_and_come_before_the_reply():
                 "instance_id": None,
                 "session_timeout_ms": 45_000,
                 "epoch": 2,
+                "assignment_epochs": {"t": dict.fromkeys(range(4), 2)},
                 "heartbeat": 0,
                 "watched": True,
             }

@@ -1,5 +1,6 @@
 //! The embedded broker's groups for their coordinator in Python: events out, views and answers in.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use pyo3::exceptions::PyValueError;
@@ -146,9 +147,20 @@ fn member_from_py(member: &Bound<'_, PyAny>) -> PyResult<MemberView> {
         instance_id: instance_id.map(Str::from),
         session_timeout_ms: member.get_item("session_timeout_ms")?.extract()?,
         epoch: member.get_item("epoch")?.extract()?,
+        assignment_epochs: epochs_from_py(member)?,
         heartbeat: ErrorCode(member.get_item("heartbeat")?.extract()?),
         is_watched: member.get_item("watched")?.extract()?,
     })
+}
+
+fn epochs_from_py(member: &Bound<'_, PyAny>) -> PyResult<BTreeMap<Str, BTreeMap<i32, i32>>> {
+    let member = member.cast::<PyDict>()?;
+    let Some(epochs) = member.get_item("assignment_epochs")? else {
+        return Ok(BTreeMap::new());
+    };
+    let epochs: BTreeMap<String, BTreeMap<i32, i32>> = epochs.extract()?;
+    let epochs = epochs.into_iter();
+    Ok(epochs.map(|(topic, of)| (Str::from(topic), of)).collect())
 }
 
 fn text(of: &Bound<'_, PyAny>, name: &str) -> PyResult<Str> {

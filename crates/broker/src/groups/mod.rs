@@ -28,7 +28,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Str};
 pub(crate) use describe::{Completion, write};
 pub use events::{GroupEvent, GroupEventKind, GroupRequest, GroupTicket};
 pub(crate) use hand_over::{CoordinatorRequest, HandOver, Origin, Routed, route};
-pub(crate) use view::{CommitBy, Committer, RetainedSince};
+pub(crate) use view::{CommitBy, Committer, RetainedSince, TopicPartition};
 pub use view::{GroupKind, GroupView, MemberView};
 
 use crate::Core;
@@ -91,10 +91,11 @@ impl Groups {
         group: &Str,
         who: &Committer<'_>,
         by: CommitBy,
+        partitions: &[TopicPartition],
         now: Instant,
     ) -> Option<Result<(), ErrorCode>> {
         let view = self.table.get(group)?;
-        let checked = view.check_commit(who, by);
+        let checked = view.check_commit(who, by, partitions);
         let is_heard = by != CommitBy::Transaction && view.counts_commits_as_heartbeats();
         if checked.is_ok() && is_heard {
             let member = (group.clone(), who.member_id.into());

@@ -62,11 +62,29 @@ pub struct MemberView {
     pub session_timeout_ms: u32,
     /// Of a classic member: the generation.
     pub epoch: i32,
+    /// Of a member of KIP-848's protocol: at which epoch it got each of its partitions.
+    pub assignment_epochs: BTreeMap<Str, BTreeMap<i32, i32>>,
     /// What a heartbeat is answered with.
     pub heartbeat: ErrorCode,
     /// Whether the session's time runs.
     pub is_watched: bool,
 }
+
+impl MemberView {
+    /// Whether a commit with this epoch is good for all these partitions (KIP-1251): a member may
+    /// commit what it has had since then, though its epoch has grown.
+    fn accepts(&self, epoch: i32, partitions: &[TopicPartition]) -> bool {
+        let has_had = |(topic, partition): &TopicPartition| {
+            let epochs = self.assignment_epochs.get(topic);
+            let assigned_at = epochs.and_then(|epochs| epochs.get(partition));
+            assigned_at.is_some_and(|assigned_at| *assigned_at <= epoch)
+        };
+        epoch == self.epoch || (epoch < self.epoch && partitions.iter().all(has_had))
+    }
+}
+
+/// A topic's name, and a partition of it.
+pub(crate) type TopicPartition = (Str, i32);
 
 /// Who commits or fetches offsets, as the request has it.
 #[derive(Debug, Clone, Copy)]
@@ -153,10 +171,16 @@ impl GroupView {
         Ok(member.heartbeat)
     }
 
-    pub(crate) fn check_commit(&self, who: &Committer<'_>, by: CommitBy) -> Result<(), ErrorCode> {
+    /// As in Kafka, one bad partition makes the whole commit bad.
+    pub(crate) fn check_commit(
+        &self,
+        who: &Committer<'_>,
+        by: CommitBy,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ErrorCode> {
         match self.kind {
             GroupKind::Classic => self.check_classic_commit(who, by),
-            GroupKind::Consumer => self.check_consumer_commit(who, by),
+            GroupKind::Consumer => self.check_consumer_commit(who, by, partitions),
         }
     }
 
@@ -183,7 +207,12 @@ impl GroupView {
         Ok(())
     }
 
-    fn check_consumer_commit(&self, who: &Committer<'_>, by: CommitBy) -> Result<(), ErrorCode> {
+    fn check_consumer_commit(
+        &self,
+        who: &Committer<'_>,
+        by: CommitBy,
+        partitions: &[TopicPartition],
+    ) -> Result<(), ErrorCode> {
         if who.epoch < 0 && self.members.is_empty() {
             return Ok(());
         }
@@ -196,7 +225,7 @@ impl GroupView {
             CommitBy::OffsetCommit { version } if version < EPOCH_COMMIT_VERSION => {
                 Err(ErrorCode::UNSUPPORTED_VERSION)
             }
-            _ if who.epoch == member.epoch => Ok(()),
+            _ if member.accepts(who.epoch, partitions) => Ok(()),
             CommitBy::OffsetCommit { .. } => Err(ErrorCode::STALE_MEMBER_EPOCH),
             CommitBy::Transaction => Err(ErrorCode::ILLEGAL_GENERATION),
         }

@@ -12,7 +12,7 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::Core;
 use crate::context::Context;
-use crate::groups::{CommitBy, Committer};
+use crate::groups::{CommitBy, Committer, TopicPartition};
 use crate::offsets::CommittedOffset;
 use crate::subject::{Subject, topic_name};
 
@@ -61,7 +61,25 @@ fn check_group(context: &mut Context<'_>, request: &OffsetCommitRequest) -> Resu
         _ => ErrorCode::GROUP_ID_NOT_FOUND,
     };
     let by = CommitBy::OffsetCommit { version };
-    check_members(context, &request.group_id, &who, by, unknown)
+    let partitions = existing(context.core, version, &request.topics);
+    check_members(context, &request.group_id, &who, (by, &partitions), unknown)
+}
+
+/// The partitions that exist: others have an error of their own.
+fn existing(core: &Core, version: i16, topics: &[OffsetCommitRequestTopic]) -> Vec<TopicPartition> {
+    let mut found = Vec::new();
+    for topic in topics {
+        let indexes = topic.partitions.iter().map(|each| each.partition_index);
+        let topic = match version {
+            ..10 => core.topology.topic(&topic.name),
+            _ => core.topology.topic_by_id(topic.topic_id),
+        };
+        if let Some(topic) = topic {
+            let indexes = indexes.filter(|index| topic.partition(*index).is_some());
+            found.extend(indexes.map(|index| (topic.name.clone(), index)));
+        }
+    }
+    found
 }
 
 /// Who names a generation claims to be a member; `unknown` is the error of a group that there
@@ -70,11 +88,11 @@ pub(super) fn check_members(
     context: &mut Context<'_>,
     group: &Str,
     who: &Committer<'_>,
-    by: CommitBy,
+    (by, partitions): (CommitBy, &[TopicPartition]),
     unknown: ErrorCode,
 ) -> Result<(), ErrorCode> {
     let core = &mut *context.core;
-    if let Some(checked) = core.groups.commit(group, who, by, context.now) {
+    if let Some(checked) = core.groups.commit(group, who, by, partitions, context.now) {
         return checked;
     }
     match who.epoch {

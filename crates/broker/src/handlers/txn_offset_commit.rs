@@ -12,7 +12,7 @@ use thalweg_protocol::{ErrorCode, Str};
 use super::offset_commit::{check_members, committed_offset};
 use crate::Core;
 use crate::context::Context;
-use crate::groups::{CommitBy, Committer};
+use crate::groups::{CommitBy, Committer, TopicPartition};
 use crate::pending_offsets::Place;
 use crate::subject::Subject;
 use crate::transactions::{ProducerIdAndEpoch, Verification};
@@ -67,11 +67,8 @@ fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<
         return Err(ErrorCode::INVALID_GROUP_ID);
     }
     context.check_coordinator(group)?;
-    let exists = |topic: &TxnOffsetCommitRequestTopic| {
-        let mut partitions = topic.partitions.iter();
-        partitions.any(|partition| partition_exists(context, topic, partition))
-    };
-    if !request.topics.iter().any(exists) {
+    let partitions = existing(context, &request.topics);
+    if partitions.is_empty() {
         return Ok(());
     }
     let producer = ProducerIdAndEpoch {
@@ -92,7 +89,19 @@ fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<
         epoch: request.generation_id,
     };
     let unknown = ErrorCode::ILLEGAL_GENERATION;
-    check_members(context, group, &who, CommitBy::Transaction, unknown)
+    let what = (CommitBy::Transaction, partitions.as_slice());
+    check_members(context, group, &who, what, unknown)
+}
+
+/// The partitions that exist: others have an error of their own.
+fn existing(context: &Context<'_>, topics: &[TxnOffsetCommitRequestTopic]) -> Vec<TopicPartition> {
+    let mut found = Vec::new();
+    for topic in topics {
+        let partitions = topic.partitions.iter();
+        let exist = partitions.filter(|each| partition_exists(context, topic, each));
+        found.extend(exist.map(|each| (topic.name.clone(), each.partition_index)));
+    }
+    found
 }
 
 /// Older clients do not know that they are to wait for the transaction before.

@@ -1,5 +1,7 @@
 //! Offsets of groups with members: who may commit, fetch and delete them, how long they are kept.
 
+use std::collections::BTreeMap;
+
 use thalweg_protocol::messages::delete_groups::DeleteGroupsRequest;
 use thalweg_protocol::messages::list_groups::ListGroupsRequest;
 use thalweg_protocol::messages::offset_commit::OffsetCommitRequest;
@@ -123,6 +125,56 @@ fn members_of_the_consumer_protocol_commit_with_their_epoch() {
     assert_eq!(commit(&mut bench, "behind", 8), ErrorCode::NONE);
     let old = commit_in(&mut bench, &commit_by("m", 9), 8);
     assert_eq!(old, ErrorCode::UNSUPPORTED_VERSION);
+}
+
+#[test]
+fn members_commit_with_an_older_epoch_what_they_have_had_since_then() {
+    let mut bench = with_topic();
+    let writer = init(&mut bench, "x");
+    let mut group = consumers("Reconciling", 9, &["m"]);
+    let member = group.members.get_mut("m").unwrap();
+    let epochs = BTreeMap::from([(0, 7), (1, 9)]);
+    member.assignment_epochs.insert("t".into(), epochs);
+    bench.publish(group);
+    let transactional = |bench: &mut Bench, generation_id| {
+        let request = TxnOffsetCommitRequest {
+            generation_id,
+            member_id: "m".into(),
+            ..writer.offset_request("g", "t", 5)
+        };
+        let answer = bench.ask(&request, 5);
+        ErrorCode(answer.topics[0].partitions[0].error_code)
+    };
+    for (epoch, code, of_transaction) in [
+        (
+            6,
+            ErrorCode::STALE_MEMBER_EPOCH,
+            ErrorCode::ILLEGAL_GENERATION,
+        ),
+        (7, ErrorCode::NONE, ErrorCode::NONE),
+        (8, ErrorCode::NONE, ErrorCode::NONE),
+        (9, ErrorCode::NONE, ErrorCode::NONE),
+        (
+            10,
+            ErrorCode::STALE_MEMBER_EPOCH,
+            ErrorCode::ILLEGAL_GENERATION,
+        ),
+    ] {
+        assert_eq!(commit(&mut bench, "m", epoch), code, "{epoch}");
+        assert_eq!(transactional(&mut bench, epoch), of_transaction, "{epoch}");
+    }
+    // One partition that came later makes the whole commit stale.
+    let mut both = commit_by("m", 8);
+    let mut later = both.topics[0].partitions[0].clone();
+    later.partition_index = 1;
+    both.topics[0].partitions.push(later);
+    let answer = bench.ask(&both, 9);
+    let codes = answer.topics[0]
+        .partitions
+        .iter()
+        .map(|each| each.error_code);
+    let stale = ErrorCode::STALE_MEMBER_EPOCH.0;
+    assert_eq!(codes.collect::<Vec<_>>(), [stale, stale]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A group's coordinator for tests, by hand: views out, events in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::task::Poll;
 
 use thalweg_protocol::messages::heartbeat::HeartbeatRequest;
@@ -35,6 +35,7 @@ pub(super) fn view(kind: GroupKind, state: &str, epoch: i32, members: &[&str]) -
             instance_id: None,
             session_timeout_ms: SESSION.as_millis() as u32,
             epoch,
+            assignment_epochs: BTreeMap::new(),
             heartbeat: ErrorCode::NONE,
             is_watched: true,
         };

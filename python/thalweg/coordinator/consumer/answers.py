@@ -92,6 +92,7 @@ def view(group: "ConsumerGroup") -> View:
                 "instance_id": member.instance_id,
                 "session_timeout_ms": group.settings.session_timeout_ms,
                 "epoch": member.current.epoch,
+                "assignment_epochs": group.roster.assignment_epochs(member),
                 "heartbeat": _heartbeat_code(group, member),
                 # Of a static member that is away, too: its place is kept for one session.
                 "watched": True,

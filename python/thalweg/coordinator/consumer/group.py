@@ -24,7 +24,7 @@ from typing import Any
 from thalweg.coordinator.assignors.server import ASSIGNORS
 from thalweg.coordinator.consumer import admission, answers
 from thalweg.coordinator.consumer.patterns import PatternError
-from thalweg.coordinator.consumer.reconciliation import Current, reconcile
+from thalweg.coordinator.consumer.reconciliation import Current, away, reconcile
 from thalweg.coordinator.consumer.requests import (
     JOIN,
     LEAVE_FOR_A_WHILE,
@@ -288,8 +288,7 @@ class ConsumerGroup:
             raise Refusal(GroupIdNotFoundError, f"Group {self.group_id} not found.")
         member = admission.known(self.group_id, self.roster, body)
         if epoch == LEAVE_FOR_A_WHILE:
-            away = replace(member.current, epoch=LEAVE_FOR_A_WHILE, revoking=frozenset())
-            self.roster.put(replace(member, current=away, revoke_by=None))
+            self.roster.put(replace(member, current=away(member.current), revoke_by=None))
         else:
             self._remove(member.member_id)
         return answers.heartbeat(member_id, epoch, 0, None)

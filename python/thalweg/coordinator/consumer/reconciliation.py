@@ -10,13 +10,14 @@ one out. A member takes the epoch of the target only once it has given up what i
 partitions are given to it as their owners release them, without another change of epoch.
 """
 
-from collections.abc import Callable, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field, replace
 
+from thalweg.coordinator.consumer.requests import LEAVE_FOR_A_WHILE
 from thalweg.coordinator.consumer.topic_ids import IdPartition
 from thalweg.coordinator.states import RECONCILIATION, ReconciliationState, move
 
-__all__ = ["Current", "Target", "reconcile"]
+__all__ = ["Current", "Target", "away", "reconcile"]
 
 _R = ReconciliationState
 _NONE: frozenset[IdPartition] = frozenset()
@@ -32,6 +33,8 @@ class Current:
         previous_epoch: The one before: the answer that told the newer one may have got lost.
         assigned: What it may read; told in answers.
         revoking: What it must give up, and has not yet.
+        epochs: For each partition that it holds, the epoch at which it got it. Commits with this
+            epoch or a later one are good (KIP-1251).
     """
 
     state: ReconciliationState = _R.STABLE
@@ -39,6 +42,7 @@ class Current:
     previous_epoch: int = 0
     assigned: frozenset[IdPartition] = _NONE
     revoking: frozenset[IdPartition] = _NONE
+    epochs: Mapping[IdPartition, int] = field(default_factory=dict)
 
     @property
     def held(self) -> frozenset[IdPartition]:
@@ -84,6 +88,12 @@ def reconcile(
     return _advance(current, target, owned, is_free)
 
 
+def away(current: Current) -> Current:
+    """The position of a static member that left for a while: its assignment waits for it."""
+    epochs = _of(current.assigned, current.epochs)
+    return replace(current, epoch=LEAVE_FOR_A_WHILE, revoking=_NONE, epochs=epochs)
+
+
 def _keeps(revoked: frozenset[IdPartition], owned: frozenset[IdPartition] | None) -> bool:
     """Whether the member still has some of it, as far as is known."""
     return owned is None or not revoked.isdisjoint(owned)
@@ -111,7 +121,8 @@ def _drop_unsubscribed(
     kept, revoking = current.assigned - gone, current.revoking | gone
     if _keeps(revoking, owned):
         return _to(current, _R.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoking)
-    return replace(current, previous_epoch=current.epoch, assigned=kept)
+    epochs = _of(kept, current.epochs)
+    return replace(current, previous_epoch=current.epoch, assigned=kept, epochs=epochs)
 
 
 def _advance(
@@ -124,11 +135,23 @@ def _advance(
     kept = current.assigned & wanted
     revoked = current.assigned - kept
     if revoked and _keeps(revoked, owned):
-        return _to(current, _R.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoked)
+        epochs = _of(current.assigned, current.epochs)
+        return _to(
+            current, _R.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoked, epochs=epochs
+        )
     missing = wanted - kept
     released = frozenset(each for each in missing if is_free(each))
     state = _R.STABLE if released == missing else _R.UNRELEASED_PARTITIONS
     assigned = kept | released
     if state is current.state and current.epoch == target.epoch and assigned == current.assigned:
         return current
-    return _to(current, state, epoch=target.epoch, assigned=assigned, revoking=_NONE)
+    epochs = _of(kept, current.epochs) | dict.fromkeys(released, target.epoch)
+    return _to(
+        current, state, epoch=target.epoch, assigned=assigned, revoking=_NONE, epochs=epochs
+    )
+
+
+def _of(
+    partitions: frozenset[IdPartition], epochs: Mapping[IdPartition, int]
+) -> dict[IdPartition, int]:
+    return {each: epochs[each] for each in partitions}

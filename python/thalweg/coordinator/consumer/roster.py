@@ -83,6 +83,7 @@ class ConsumerRoster:
         self.members: dict[str, ConsumerGroupMember] = {}
         self.targets: dict[str, frozenset[IdPartition]] = {}
         self.topics = dict(topics)
+        self._names = _names(topics)
         self._patterns: dict[str, TopicPattern] = {}
         self._holders: dict[IdPartition, str] = {}
         self._static: dict[str, str] = {}
@@ -157,7 +158,7 @@ class ConsumerRoster:
     def replace_topics(self, topics: Mapping[str, Topic]) -> bool:
         """Takes other topics, or other numbers of partitions; whether it concerns the group."""
         before = self.subscribed()
-        self.topics = dict(topics)
+        self.topics, self._names = dict(topics), _names(topics)
         used = {member.regex for member in self.members.values()}
         self._patterns = {key: each for key, each in self._patterns.items() if key in used}
         found = {regex: self._matching_now(regex) for regex in used if regex}
@@ -176,6 +177,15 @@ class ConsumerRoster:
             self.topics[name].topic_id for name in member.subscription if name in self.topics
         )
 
+    def assignment_epochs(self, member: ConsumerGroupMember) -> dict[str, dict[int, int]]:
+        """The epochs at which a member got its partitions, by topic name and partition."""
+        found: dict[str, dict[int, int]] = {}
+        for each, epoch in member.current.epochs.items():
+            name = self._names.get(each.topic_id)
+            if name is not None:
+                found.setdefault(name, {})[each.partition] = epoch
+        return found
+
     def target(self, member: ConsumerGroupMember, epoch: int) -> Target:
         """What a member shall have, by the assignment of this epoch."""
         partitions = self.targets.get(member.member_id, frozenset())
@@ -191,3 +201,7 @@ class ConsumerRoster:
             )
             for member_id, member in self.members.items()
         }
+
+
+def _names(topics: Mapping[str, Topic]) -> dict[str, str]:
+    return {each.topic_id: name for name, each in topics.items()}
