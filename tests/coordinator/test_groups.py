@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from thalweg.coordinator.classic.group import GroupSettings
+from thalweg.coordinator.classic.group import ClassicGroup, GroupSettings
 from thalweg.coordinator.groups import Groups
 from thalweg.coordinator.steps import (
     Arrived,
@@ -140,6 +140,41 @@ def test_a_tick_reaches_only_groups_that_are_due():
         "CompletingRebalance",
         "PreparingRebalance",
     ]
+
+
+def test_groups_without_a_deadline_are_not_looked_at(monkeypatch):
+    groups = coordinator()
+    for number in range(50):
+        groups.step(heartbeat(f"idle{number}"), 0)
+    looks: list[str] = []
+
+    def look(group: FakeConsumerGroup) -> None:
+        looks.append(group.group_id)
+
+    monkeypatch.setattr(FakeConsumerGroup, "next_deadline", look)
+    with_member(groups, "busy")
+    assert groups.next_deadline() == 3_000
+    groups.step(Ticked(), 3_000)
+    assert str(group(groups, "busy").state) == "CompletingRebalance"
+    assert looks == []
+
+
+def test_a_group_whose_step_fails_is_ticked_again(monkeypatch):
+    groups = coordinator()
+    with_member(groups, "a")
+    with_member(groups, "b")
+    served = ClassicGroup.step
+
+    def fail(each: ClassicGroup, event: Any, now: float) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(ClassicGroup, "step", fail)
+    with pytest.raises(ZeroDivisionError):
+        groups.step(Ticked(), 3_000)
+    monkeypatch.setattr(ClassicGroup, "step", served)
+    assert groups.next_deadline() == 3_000
+    groups.step(Ticked(), 3_000)
+    assert [str(group(groups, each).state) for each in "ab"] == ["CompletingRebalance"] * 2
 
 
 def test_expired_sessions_and_deletions_go_to_their_group():

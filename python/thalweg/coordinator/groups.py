@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from thalweg.coordinator.classic import answers
 from thalweg.coordinator.classic.group import ClassicGroup, GroupSettings
+from thalweg.coordinator.deadlines import Deadlines
 from thalweg.coordinator.steps import (
     Arrived,
     Deleted,
@@ -79,6 +80,7 @@ class Groups:
             new_consumer_group: Makes a group of KIP-848, given its id; None: not spoken.
         """
         self.groups: dict[str, Group] = {}
+        self._deadlines = Deadlines()
         self._settings = settings
         self._new_id = new_id
         self._new_consumer_group = new_consumer_group
@@ -91,23 +93,26 @@ class Groups:
             case SessionExpired(_, group_id) | Deleted(group_id):
                 return self._pass_on(self.groups.get(group_id), event, now)
             case Ticked():
-                due = [each for each in self.groups.values() if _is_due(each, now)]
+                due = [self.groups[each] for each in self._deadlines.due(now)]
             case TopicsChanged():
                 due = list(self.groups.values())
         return [action for group in due for action in self._pass_on(group, event, now)]
 
     def next_deadline(self) -> float | None:
         """When the first group wants a Ticked."""
-        due = [group.next_deadline() for group in self.groups.values()]
-        return min((each for each in due if each is not None), default=None)
+        return self._deadlines.first()
 
     def _pass_on(self, group: Group | None, event: GroupEvent, now: float) -> list[GroupAction]:
         if group is None:
             return []
-        actions = group.step(event, now)
+        try:
+            actions = group.step(event, now)
+        finally:
+            self._deadlines.set(group.group_id, group.next_deadline())
         if Forget() not in actions:
             return actions
         self.groups.pop(group.group_id, None)
+        self._deadlines.set(group.group_id, None)
         return [Forget(group.group_id) if each == Forget() else each for each in actions]
 
     # ------------------------------------------------------------------ requests
@@ -152,8 +157,12 @@ class Groups:
         actions = fresh.step(event, now)
         if Forget() in actions:
             return [each for each in actions if each != Forget()]
-        self.groups[group_id] = fresh
+        self._keep(fresh)
         return actions
+
+    def _keep(self, group: Group) -> None:
+        self.groups[group.group_id] = group
+        self._deadlines.set(group.group_id, group.next_deadline())
 
     # ------------------------------------------------------------------ describing
 
@@ -183,11 +192,6 @@ class Groups:
             f"Group {group_id} is not a {kind} group." if group else f"Group {group_id} not found."
         )
         return _no_row(group_id) | {"ErrorCode": GroupIdNotFoundError.errno, "ErrorMessage": why}
-
-
-def _is_due(group: Group, now: float) -> bool:
-    due = group.next_deadline()
-    return due is not None and due <= now
 
 
 def _no_row(group_id: str) -> dict[str, Any]:

@@ -136,9 +136,7 @@ def _advance(
     revoked = current.assigned - kept
     if revoked and _keeps(revoked, owned):
         epochs = _of(current.assigned, current.epochs)
-        return _to(
-            current, _R.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoked, epochs=epochs
-        )
+        return _to(current, _R.UNREVOKED_PARTITIONS, assigned=kept, revoking=revoked, epochs=epochs)
     missing = wanted - kept
     released = frozenset(each for each in missing if is_free(each))
     state = _R.STABLE if released == missing else _R.UNRELEASED_PARTITIONS
@@ -146,9 +144,7 @@ def _advance(
     if state is current.state and current.epoch == target.epoch and assigned == current.assigned:
         return current
     epochs = _of(kept, current.epochs) | dict.fromkeys(released, target.epoch)
-    return _to(
-        current, state, epoch=target.epoch, assigned=assigned, revoking=_NONE, epochs=epochs
-    )
+    return _to(current, state, epoch=target.epoch, assigned=assigned, revoking=_NONE, epochs=epochs)
 
 
 def _of(
