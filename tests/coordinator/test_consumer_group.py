@@ -273,6 +273,17 @@ def test_version_0_lets_the_broker_name_the_member():
     assert (reply["ErrorCode"], reply["MemberId"]) == (0, "made")
 
 
+def test_a_member_that_takes_another_instance_id_frees_its_first_one():
+    talk = Talk()
+    talk.joins("a", InstanceId="one")
+    assert talk.joins("a", InstanceId="two")["ErrorCode"] == 0
+    assert talk.joins("b", InstanceId="one")["ErrorCode"] == 0
+    talk.says("a", -1, InstanceId="two")
+    assert list(talk.view["members"]) == ["b"]
+    talk.says("b", -1, InstanceId="one")
+    assert talk.joins("c", InstanceId="two")["ErrorCode"] == 0
+
+
 def test_a_group_that_nobody_joined_does_not_exist():
     talk = Talk()
     assert talk.says("a", 3)["ErrorCode"] == 69

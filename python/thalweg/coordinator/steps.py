@@ -344,7 +344,7 @@ class Publish:
     The view: {"group_id", "kind": "classic" | "consumer", "protocol_type", "state", "epoch",
     "topics": [sorted], "members": {member id: {"instance_id", "session_timeout_ms", "epoch",
     "heartbeat": error code, "watched": whether the session deadline runs}}}. Members of KIP-848's
-    protocol also have "assignment_epochs", {topic: {partition: the epoch at which it was assigned}}.
+    protocol also have "assignment_epochs", {topic: {partition: epoch at which it was assigned}}.
     """
 
     view: View

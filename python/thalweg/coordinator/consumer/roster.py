@@ -104,6 +104,7 @@ class ConsumerRoster:
                 target = self.targets.get(predecessor, frozenset())
                 self.remove(predecessor)
                 self.targets[member.member_id] = target
+            self._free_instance_id(member.member_id)
             self._static[instance_id] = member.member_id
         self._release(member.member_id)
         self.members[member.member_id] = member
@@ -113,10 +114,15 @@ class ConsumerRoster:
     def remove(self, member_id: str) -> None:
         """Takes a member out; what it held is free."""
         self._release(member_id)
-        member = self.members.pop(member_id)
+        self._free_instance_id(member_id)
+        del self.members[member_id]
         self.targets.pop(member_id, None)
-        if member.instance_id is not None and self._static.get(member.instance_id) == member_id:
-            del self._static[member.instance_id]
+
+    def _free_instance_id(self, member_id: str) -> None:
+        before = self.members.get(member_id)
+        instance_id = None if before is None else before.instance_id
+        if instance_id is not None and self._static.get(instance_id) == member_id:
+            del self._static[instance_id]
 
     def _release(self, member_id: str) -> None:
         before = self.members.get(member_id)
