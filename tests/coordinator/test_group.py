@@ -695,6 +695,20 @@ def test_a_group_of_absent_static_members_waits_for_one_to_come():
     assert bench.answers[token]["Leader"] == ids[1]
 
 
+def test_a_group_of_absent_static_members_does_not_spin_if_their_rebalance_timeout_is_0():
+    bench = Bench()
+    rows = [("i0", REBALANCE), ("i1", 0)]
+    tokens = [bench.join(instance=each, RebalanceTimeoutMs=ms) for each, ms in rows]
+    bench.tick(2 * DELAY)
+    ids = [bench.answers[each]["MemberId"] for each in tokens]
+    bench.sync(ids[0], 1, {}, instance="i0")
+    bench.sync(ids[1], 1, instance="i1")
+    bench.leave(("", "i0"))
+    bench.step(Ticked())
+    assert bench.state == "PreparingRebalance"
+    assert bench.group.next_deadline() == bench.now + 1_000
+
+
 def test_a_static_member_that_comes_back_before_it_had_synced_is_waited_for_under_its_new_id():
     bench, ids = stable_static(2)
     bench.join(ids[0], instance="i0")

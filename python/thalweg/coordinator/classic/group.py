@@ -48,6 +48,8 @@ from thalweg.errors import (
 __all__ = ["ClassicGroup", "GroupSettings"]
 
 _MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup that has new members join twice
+# A rebalance timeout may be 0, and the members that are awaited may be away for hours.
+_ABSENT_WAIT_MIN_MS = 1_000
 _PENDING_IDS_MAX = 10_000  # ids given out to members that did not come back yet
 _SKIP_ASSIGNMENT_FROM = 9  # ... that can tell a leader to leave the assignment alone
 
@@ -299,7 +301,8 @@ class ClassicGroup:
                 self.roster.remove(member.member_id)
         if len(self.roster) and not self.roster.elect():
             # Only static members, all of them away: until one comes or sessions end.
-            self._timers.join = now + self.roster.rebalance_timeout_ms()
+            wait_ms = max(self.roster.rebalance_timeout_ms(), _ABSENT_WAIT_MIN_MS)
+            self._timers.join = now + wait_ms
             return
         self.generation += 1
         if not len(self.roster):
