@@ -21,6 +21,7 @@ from thalweg.coordinator.steps import (
 )
 
 UNKNOWN, INVALID_GROUP, NOT_FOUND, UNSUPPORTED, INCONSISTENT = 25, 24, 69, 35, 23
+BAD_SESSION = 26
 
 
 class FakeConsumerGroup:
@@ -188,6 +189,30 @@ def test_expired_sessions_and_deletions_go_to_their_group():
     assert groups.step(Deleted("a"), 3_000) == [Forget("a")]
     assert groups.groups == {}
     assert groups.step(Deleted("a"), 3_000) == []
+
+
+def test_a_refused_first_join_leaves_no_group_behind():
+    groups = coordinator()
+    refused = join("a")
+    refused.body["SessionTimeoutMs"] = 1
+    actions = groups.step(refused, 0)
+    assert answer(actions)["ErrorCode"] == BAD_SESSION
+    assert [type(each) for each in actions] == [Reply]
+    assert groups.groups == {}
+    # Nor does it take the place of an empty group of the other protocol.
+    groups.step(heartbeat("a"), 0)
+    before = group(groups, "a")
+    before.state = "Empty"
+    assert answer(groups.step(refused, 0))["ErrorCode"] == BAD_SESSION
+    assert group(groups, "a") is before
+
+
+def test_a_first_join_with_wrong_protocols_leaves_an_empty_group_as_in_kafka():
+    groups = coordinator()
+    refused = join("a")
+    refused.body["Protocols"].clear()
+    assert answer(groups.step(refused, 0))["ErrorCode"] == INCONSISTENT
+    assert str(group(groups, "a").state) == "Empty"
 
 
 # ---------------------------------------------------------------------- the other protocol

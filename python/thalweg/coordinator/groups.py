@@ -140,8 +140,11 @@ class Groups:
         if group is not None and group.state != _EMPTY:
             return [_refuse(event, InconsistentGroupProtocolError.errno)]
         fresh = ClassicGroup(group_id, self._settings, self._new_id)
-        self.groups[group_id] = fresh
-        return self._pass_on(fresh, event, now)
+        actions = fresh.step(event, now)
+        if fresh.has_begun(actions):
+            self._keep(fresh)
+            return actions
+        return [each for each in actions if isinstance(each, Reply)]
 
     def _consumer(self, event: Arrived, now: float) -> list[GroupAction]:
         if self._new_consumer_group is None:

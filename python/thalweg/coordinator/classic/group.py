@@ -38,6 +38,7 @@ from thalweg.errors import (
     CoordinatorNotAvailableError,
     FencedInstanceIdError,
     GroupMaxSizeReachedError,
+    InconsistentGroupProtocolError,
     MemberIdRequiredError,
     NoError,
     RebalanceInProgressError,
@@ -115,6 +116,16 @@ class ClassicGroup:
             return actions
         self._view = view
         return [Publish(view), *actions]
+
+    def has_begun(self, first: Iterable[GroupAction]) -> bool:
+        """Whether the first JoinGroup, which led to these actions, has made a group.
+
+        As in Kafka it has, even if nobody joined, when only the member's protocols are wrong.
+        """
+        if len(self.roster) or self.roster.pending_ids:
+            return True
+        codes = [each.body["ErrorCode"] for each in first if isinstance(each, Reply)]
+        return InconsistentGroupProtocolError.errno in codes
 
     def next_deadline(self) -> float | None:
         """When it wants a Ticked."""
