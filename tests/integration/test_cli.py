@@ -6,11 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support.brokers import Broker
-from thalweg import KafkaProducer
+from tests.support.waiting import wait_until
+from thalweg import EmbeddedBroker, KafkaProducer
 
 LIMIT_S = 60
 
@@ -67,6 +70,45 @@ def test_lines_are_produced_and_read_back(embedded: Broker) -> None:
     status, _, errors = thalweg("produce", topic, "-b", bootstrap, given=b"one\ntwo\n")
     assert (status, errors) == (0, "")
     assert consume(embedded, topic, "-o", "earliest", "-e") == (0, b"one\ntwo\n", "")
+
+
+@pytest.mark.parametrize("ends_by", ["end of input", "Ctrl-C", "an error of send()"])
+def test_the_first_record_that_is_not_written_is_reported_at_once(
+    start_embedded: Callable[..., EmbeddedBroker], tmp_path: Path, ends_by: str
+) -> None:
+    broker = start_embedded(configs={"message.max.bytes": "1000"})
+    broker.create_topic("cli")
+    command = [sys.executable, "-m", "thalweg", "produce", "cli", "-b", broker.bootstrap_servers]
+    said = tmp_path / "errors"
+    with (
+        said.open("wb") as errors,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors) as produce,
+    ):
+        assert produce.stdin is not None
+        try:
+            for count in range(1, 4):
+                produce.stdin.write(b"z" * 2_000 + b"\n")
+                produce.stdin.flush()
+                wait_until(
+                    lambda count=count: broker.requests("Produce").get("Produce", 0) >= count
+                )
+            # The input is still open.
+            wait_until(lambda: said.read_text().endswith("\n"), what="a report")
+            if ends_by == "Ctrl-C":
+                produce.send_signal(signal.SIGINT)
+            elif ends_by == "an error of send()":
+                produce.stdin.write(b"z" * 2_000_000 + b"\n")
+                produce.stdin.flush()
+            else:
+                produce.stdin.close()
+            assert produce.wait(LIMIT_S) == (130 if ends_by == "Ctrl-C" else 1)
+        finally:
+            produce.kill()
+    first, last, *rest = said.read_text().splitlines()
+    assert first.startswith("thalweg produce: a record was not written: ")
+    assert "MESSAGE_TOO_LARGE" in first
+    assert last.startswith("thalweg produce: 3 records were not written")
+    assert len(rest) == (1 if ends_by == "an error of send()" else 0)
 
 
 @pytest.mark.parametrize(

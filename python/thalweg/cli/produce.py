@@ -2,14 +2,18 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from thalweg.cli.options import add_client_arguments, client_config, pairs
 
+if TYPE_CHECKING:
+    from thalweg.producer import FutureRecordMetadata
+
 __all__ = ["add_arguments", "read_records", "run"]
 
-_AT_ONCE = 10_000  # futures looked at together
+_CALLBACKS_LIMIT_S: Final = 5.0  # not reached, unless a second Ctrl-C has cut closing short
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,30 +61,46 @@ def run(arguments: argparse.Namespace) -> int:
 
     separator = arguments.key_separator.encode() if arguments.key_separator else None
     headers = [(name, text.encode()) for name, text in pairs(arguments.header, "--header").items()]
-    failed = 0
-    with KafkaProducer.from_config(client_config(arguments)) as producer:
-        waiting = []
-        for key, value in read_records(sys.stdin.buffer, separator, arguments.null):
-            waiting.append(
-                producer.send(
+    failures = _Failures()
+    future: FutureRecordMetadata | None = None
+    try:
+        with KafkaProducer.from_config(client_config(arguments)) as producer:
+            for key, value in read_records(sys.stdin.buffer, separator, arguments.null):
+                future = producer.send(
                     arguments.topic,
                     value,
                     key=key,
                     headers=headers or None,
                     partition=arguments.partition,
                 )
+                future.add_errback(failures.add)
+    finally:
+        # Also after Ctrl-C and after an error of send(): closing the producer has sent the rest.
+        failures.report(future)
+    return 1 if failures.count else 0
+
+
+class _Failures:
+    """Prints the first failure of a record at once, and in the end how many there were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, error: BaseException) -> None:
+        """Called from the thread of the producer's callbacks, for one record at a time."""
+        self.count += 1
+        if self.count == 1:
+            print(f"thalweg produce: a record was not written: {error}", file=sys.stderr)
+
+    def report(self, last: "FutureRecordMetadata | None") -> None:
+        """Prints the number of failures; `last` is the future of the last record."""
+        if last is not None:
+            # Its callback comes after all that are due now.
+            are_called = threading.Event()
+            last.add_both(lambda _: are_called.set())
+            are_called.wait(_CALLBACKS_LIMIT_S)
+        if self.count > 1:
+            print(
+                f"thalweg produce: {self.count} records were not written; the first error is above",
+                file=sys.stderr,
             )
-            if len(waiting) == _AT_ONCE:
-                failed += _failures(producer, waiting)
-                waiting = []
-        failed += _failures(producer, waiting)
-    return 1 if failed else 0
-
-
-def _failures(producer: Any, futures: Sequence[Any]) -> int:
-    """Waits for the futures; prints the first error and counts all."""
-    producer.flush()
-    errors = [each.exception for each in futures if each.failed()]
-    if errors:
-        print(f"{len(errors)} records were not written: {errors[0]}", file=sys.stderr)
-    return len(errors)
