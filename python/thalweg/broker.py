@@ -13,6 +13,7 @@ that outlive the process, as all of them are in memory.
 """
 
 import os
+import threading
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
@@ -219,10 +220,12 @@ class EmbeddedBroker:
         self._native = _core.EmbeddedBroker(nodes, port, host, options)
         self._groups = GroupServer(self._native)
         self._end: weakref.finalize[Any, Any] | None = None
+        self._starting = threading.Lock()
+        self._pid = os.getpid()
         self.faults = Faults(self._native)
 
     def start(self) -> Self:
-        """Listens; returns once every node accepts connections.
+        """Listens; returns once every node accepts connections. A second call does nothing.
 
         Raises:
             KafkaConfigurationError: If an option is not known, a value is none for its option, or
@@ -232,12 +235,13 @@ class EmbeddedBroker:
         """
         self._check_names()
         self._native.start()
-        if self._end is None:
-            self._groups.start()
-            # The thread keeps the native broker: one that nobody closed ends with this object.
-            self._end = weakref.finalize(self, _end, self._native, self._groups, os.getpid())
-            self._end.atexit = False  # its clients end before it
-            _closing.watch_broker(self)
+        with self._starting:  # only after the line above has refused a forked child
+            if self._end is None:
+                self._groups.start()
+                # The thread keeps the native broker: one that nobody closed ends with this object.
+                self._end = weakref.finalize(self, _end, self._native, self._groups, self._pid)
+                self._end.atexit = False  # its clients end before it
+                _closing.watch_broker(self)
         return self
 
     def _check_names(self) -> None:
@@ -252,7 +256,9 @@ class EmbeddedBroker:
             raise KafkaConfigurationError(text, problems=problems)
 
     def close(self) -> None:
-        """Stops all nodes; a second call does nothing."""
+        """Stops all nodes. A second call does nothing, and neither does one in a forked child."""
+        if os.getpid() != self._pid:
+            return
         if self._end is not None:
             self._end()
         self._native.close()
@@ -371,6 +377,8 @@ class EmbeddedBroker:
         return self._native.requests(_api(api, self._native))
 
     def __repr__(self) -> str:
+        if os.getpid() != self._pid:
+            return f"<EmbeddedBroker of process {self._pid}>"
         where = self.bootstrap_servers if self.running else "not running"
         return f"<EmbeddedBroker of {len(self.nodes)} nodes, {where}>"
 

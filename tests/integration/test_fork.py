@@ -266,6 +266,25 @@ broker.close()
     run(source, "", "")
 
 
+def test_a_child_that_leaves_the_block_of_an_embedded_broker_ends_well() -> None:
+    source = """
+from thalweg import EmbeddedBroker
+
+with EmbeddedBroker() as broker:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        assert repr(broker) == f"<EmbeddedBroker of process {parent}>"
+        sys.exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert broker.bootstrap_servers in repr(broker)
+    broker.create_topic("t")
+    with KafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+        assert producer.send("t", b"v").get(20).offset == 0
+"""
+    run(source, "", "")
+
+
 def test_fork_while_threads_send_and_poll(broker: Broker) -> None:
     """Whatever locks the other threads hold at that moment."""
     topic = broker.create_topic("busy")

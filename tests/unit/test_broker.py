@@ -1,9 +1,11 @@
 """EmbeddedBroker's Python face (on a fake core)."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.waiting import wait_until
 from thalweg.errors import KafkaConfigurationError, NoError, NotLeaderForPartitionError
 
 
@@ -28,6 +30,27 @@ def test_it_starts_and_stops_with_an_asynchronous_block(broker):
 
     assert asyncio.run(run())
     assert not broker.running
+
+
+def test_threads_may_start_it_at_the_same_time(broker, monkeypatch):
+    serve, count = broker._groups.start, 3
+    asked, served = [], []
+
+    def ask():
+        asked.append(True)
+
+    def serve_when_all_have_asked():
+        served.append(True)
+        wait_until(lambda: len(asked) == count, what="the other threads")
+        serve()
+
+    monkeypatch.setattr(broker._native, "start", ask)
+    monkeypatch.setattr(broker._groups, "start", serve_when_all_have_asked)
+    with ThreadPoolExecutor(count) as threads:
+        starts = [threads.submit(broker.start) for _ in range(count)]
+        assert [each.result(30) for each in starts] == [broker] * count
+    assert len(served) == 1
+    broker.close()
 
 
 def test_options_reach_the_core_as_text(fake):
