@@ -13,12 +13,13 @@ mod groups;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener as StdListener;
+use std::net::{Shutdown, TcpListener as StdListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::task::{Wake, Waker};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -227,7 +228,7 @@ async fn run(
 
 fn spawn_node(core: &SharedCore, node: i32, listener: StdListener) -> io::Result<Running> {
     listener.set_nonblocking(true)?;
-    let listener = TcpListener::from_std(listener)?;
+    let listener = Listener(TcpListener::from_std(listener)?);
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(serve_node(Arc::clone(core), node, listener, stopped));
     Ok(Running { stop, task })
@@ -239,10 +240,21 @@ async fn stop_node(running: Running) {
     let _ = running.task.await;
 }
 
+/// A listener that is shut down when it is dropped. Closing it is not enough: a child that the
+/// program has forked holds a copy, and the port would still accept connections and stay taken.
+struct Listener(TcpListener);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // Some systems refuse this for a listener. Closing it must do there.
+        let _ = SockRef::from(&self.0).shutdown(Shutdown::Both);
+    }
+}
+
 async fn serve_node(
     core: SharedCore,
     node: i32,
-    listener: TcpListener,
+    listener: Listener,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let limits = {
@@ -257,7 +269,7 @@ async fn serve_node(
         tokio::select! {
             _ = &mut stopped => break,
             Some(_) = connections.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = listener.0.accept() => match accepted {
                 Ok(_) if connections.len() >= CONNECTIONS_MAX => {}
                 Ok((stream, peer)) => {
                     let connection = Connection { node, client_host: format!("/{}", peer.ip()) };
@@ -271,4 +283,41 @@ async fn serve_node(
     }
     drop(listener);
     connections.shutdown().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::NodeAddress;
+    use crate::options::BrokerOptions;
+
+    /// A copy of the listener stands for the one that a forked child holds.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_port_is_free_again_although_a_forked_child_holds_its_listener() {
+        for ends_by in ["stop_node", "close"] {
+            let listener = StdListener::bind(("127.0.0.1", 0)).unwrap();
+            let address = listener.local_addr().unwrap();
+            let copy = listener.try_clone().unwrap();
+            let node = NodeAddress {
+                host: "127.0.0.1".to_owned(),
+                port: address.port(),
+            };
+            let options = BrokerOptions::parse(&BTreeMap::new()).unwrap();
+            let core = Core::new(&[node], options, 42, Instant::now());
+            let server = Server::start(Arc::new(Mutex::new(core)), vec![(1, listener)]).unwrap();
+            TcpStream::connect(address).unwrap();
+            match ends_by {
+                "stop_node" => server.stop_node(1).unwrap(),
+                _ => server.close(),
+            }
+            let refused = TcpStream::connect(address).map(|_| ());
+            assert!(refused.is_err(), "connected after {ends_by}");
+            let again = StdListener::bind(address).unwrap();
+            drop((copy, again));
+            server.close();
+        }
+    }
 }
