@@ -189,6 +189,12 @@ def test_patterns_that_are_too_large_or_not_linear_are_refused(
         ("", set()),
         ("x{0,2}", {"x", "xx"}),
         ("b", set()),
+        (r"\Aabc\z", {"abc"}),
+        (r"\Qa.c\E", {"a.c"}),
+        (r"a\Q.\Ec|\Qx", {"a.c", "x"}),
+        ("[[:lower:]]+", {"abc", "x", "xx"}),
+        ("[^[:punct:][:digit:]]+", {"abc", "x", "xx"}),
+        ("a[].-]c|x[[:digit:]]", {"a.c", "a-c", "x1"}),
     ],
 )
 def test_the_whole_name_matches_as_elsewhere(regex: str, names: set[str]):
@@ -196,6 +202,16 @@ def test_the_whole_name_matches_as_elsewhere(regex: str, names: set[str]):
     assert TopicPattern(regex).matching(topics) == names
 
 
-def test_flags_for_a_part_are_not_offered():
-    with pytest.raises(PatternError, match="flags"):
-        TopicPattern("a(?i:b)")
+@pytest.mark.parametrize(
+    ("regex", "reason"),
+    [
+        ("a(?i:b)", "flags"),
+        (r"\bx", "not supported"),
+        (r"\pL", "bad escape"),
+        ("[[:^lower:]]", "not supported"),
+        ("[[:nope:]]", "not supported"),
+    ],
+)
+def test_what_the_documentation_excludes_is_refused(regex: str, reason: str):
+    with pytest.raises(PatternError, match=reason):
+        TopicPattern(regex)

@@ -39,6 +39,26 @@ _ENDS: Final = ("AT_END", "AT_END_STRING")
 # re._parser makes a tree of (operation, argument); there is no public way to it.
 _parser: Final[Any] = importlib.import_module("re._parser")
 
+# Parts of a pattern in RE2's syntax, outside and inside of square brackets.
+_OUTSIDE: Final = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\.|\[\^?\]?|.", re.DOTALL)
+_IN_BRACKETS: Final = re.compile(r"\[:(?P<name>\^?\w+):\]|\\.|.", re.DOTALL)
+_CLASSES: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7f",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+
 _States = frozenset[int]
 
 
@@ -60,7 +80,7 @@ class TopicPattern:
         self._next: dict[tuple[_States, str], _States] = {}
         self._allowed: dict[tuple[str, str], str] = {}
         try:
-            tree = _parser.parse(regex)
+            tree = _parser.parse(_in_python_syntax(regex))
             self._ignores_case = bool(tree.state.flags & re.IGNORECASE)
             self._last = self._sequence(tree, 0)
         except (re.error, OverflowError, RecursionError) as error:
@@ -202,6 +222,38 @@ class TopicPattern:
             state = self._sequence(tree, self._branch(state))
         self._free[state].append(("", end))
         return end
+
+
+def _in_python_syntax(regex: str) -> str:
+    r"""Rewrites what only RE2 has: \Q...\E, \z and classes such as [[:digit:]].
+
+    Raises:
+        PatternError: If a class is not known.
+    """
+    written = []
+    in_brackets = False
+    at = 0
+    while at < len(regex):
+        found = (_IN_BRACKETS if in_brackets else _OUTSIDE).match(regex, at)
+        assert found is not None, "both match any character"
+        at = found.end()
+        text = found[0]
+        if in_brackets:
+            if name := found["name"]:
+                if name not in _CLASSES:
+                    raise PatternError(f"the character class [:{name}:] is not supported")
+                text = _CLASSES[name]
+            elif text == "[":
+                text = r"\["
+            in_brackets = text != "]"
+        elif found["quoted"] is not None:
+            text = re.escape(found["quoted"])
+        elif text == r"\z":
+            text = r"\Z"
+        else:
+            in_brackets = text.startswith("[")
+        written.append(text)
+    return "".join(written)
 
 
 def _test(operation: str, argument: Any) -> Callable[[str], bool]:
