@@ -164,6 +164,36 @@ fn markers_that_are_held_back_make_the_next_transaction_wait() {
 }
 
 #[test]
+fn the_producer_that_replaces_an_exhausted_one_waits_for_its_markers() {
+    let mut bench = bench();
+    let mut writer = init(&mut bench, "x");
+    while writer.epoch < i16::MAX - 1 {
+        writer = writer.abort(&mut bench).unwrap();
+    }
+    writer.produce(&mut bench, "t", 0).unwrap();
+    let delay = Duration::from_millis(700);
+    fault(
+        &mut bench,
+        ApiKey::WRITE_TXN_MARKERS,
+        FaultAction::Delay(delay),
+    );
+    let next = writer.commit(&mut bench).unwrap();
+    assert_ne!(next.id, writer.id);
+    let wait = ErrorCode::CONCURRENT_TRANSACTIONS;
+    assert_eq!(next.produce(&mut bench, "t", 0), Err(wait));
+    assert_eq!(next.add(&mut bench, "t"), Err(wait));
+    let old_client = next.produce_in(&mut bench, 11, ("t", 0), 0);
+    assert_eq!(old_client, Err(ErrorCode::NOT_ENOUGH_REPLICAS));
+    let mut stranger = next.clone();
+    stranger.id += 1000;
+    let unknown = Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING);
+    assert_eq!(stranger.add(&mut bench, "t"), unknown);
+    bench.pass(delay);
+    tick(&mut bench);
+    assert_eq!(next.produce(&mut bench, "t", 0), Ok(2));
+}
+
+#[test]
 fn markers_that_failed_are_written_soon_after() {
     let mut bench = bench();
     let writer = init(&mut bench, "x");

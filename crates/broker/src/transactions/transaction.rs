@@ -178,12 +178,22 @@ impl Transaction {
         }
     }
 
+    /// The producer of the next transaction waits for the markers of this one. It may have
+    /// another id, which replaces an exhausted one only when they are written.
+    fn check_markers(&self, producer: ProducerIdAndEpoch) -> Result<(), ErrorCode> {
+        if self.state.is_prepared() && producer == self.next_producer() {
+            return Err(ErrorCode::CONCURRENT_TRANSACTIONS);
+        }
+        Ok(())
+    }
+
     /// Whether the partition is in the producer's open transaction.
     pub(crate) fn verify(
         &self,
         producer: ProducerIdAndEpoch,
         partition: &TopicPartition,
     ) -> Result<(), ErrorCode> {
+        self.check_markers(producer)?;
         self.check_producer(producer)?;
         self.state.on(Event::Add).next()?;
         if self.partitions.contains(partition) {
@@ -200,6 +210,7 @@ impl Transaction {
         partitions: &[TopicPartition],
         now: Now,
     ) -> Result<(), ErrorCode> {
+        self.check_markers(producer)?;
         self.check_producer(producer)?;
         let next = self.state.on(Event::Add).next()?;
         let is_new = |partition: &&TopicPartition| !self.partitions.contains(*partition);
