@@ -9,7 +9,7 @@
 
 use bytes::Bytes;
 use thalweg_protocol::ErrorCode;
-use thalweg_records::batch_header::{NO_PRODUCER_ID, set_log_append_time};
+use thalweg_records::batch_header::{NO_PRODUCER_ID, NO_TIMESTAMP, set_log_append_time};
 use thalweg_records::{
     BatchHeader, Compression, Compressor, DecodedBatch, Decompressor, RawBatch, TimestampType,
     batches,
@@ -177,7 +177,9 @@ fn check_records(
     topic: &TopicOptions,
     now_ms: i64,
 ) -> Result<i64, Refusal> {
-    let times = AllowedTimes::new(decoded.header.attributes.timestamp_type(), topic, now_ms);
+    let times = AllowedTimes::new(topic, now_ms);
+    let is_stamped = decoded.header.attributes.timestamp_type() == TimestampType::LogAppendTime;
+    let is_broker_time = topic.message_timestamp_type == TimestampType::LogAppendTime;
     let needs_key = topic.cleanup_policy.compact;
     let mut keyless = RefusedRecords::default();
     let mut untimely = RefusedRecords::default();
@@ -197,6 +199,10 @@ fn check_records(
         }
         if !times.contains(record.timestamp) {
             untimely.add(index, || times.complaint(record.timestamp));
+        } else if is_stamped && (is_broker_time || record.timestamp == NO_TIMESTAMP) {
+            untimely.add(index, || {
+                "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime.".to_owned()
+            });
         }
         max_timestamp = max_timestamp.max(record.timestamp);
     }
@@ -212,10 +218,8 @@ struct AllowedTimes {
 }
 
 impl AllowedTimes {
-    fn new(kind: TimestampType, topic: &TopicOptions, now_ms: i64) -> Self {
-        if topic.message_timestamp_type == TimestampType::LogAppendTime
-            || kind == TimestampType::LogAppendTime
-        {
+    fn new(topic: &TopicOptions, now_ms: i64) -> Self {
+        if topic.message_timestamp_type == TimestampType::LogAppendTime {
             return Self {
                 from: i64::MIN,
                 to: i64::MAX,
@@ -228,8 +232,7 @@ impl AllowedTimes {
     }
 
     fn contains(&self, timestamp: i64) -> bool {
-        // -1 stands for "no timestamp".
-        timestamp == -1 || (self.from..=self.to).contains(&timestamp)
+        timestamp == NO_TIMESTAMP || (self.from..=self.to).contains(&timestamp)
     }
 
     fn complaint(&self, timestamp: i64) -> String {

@@ -3,6 +3,7 @@ use std::time::Duration;
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::init_producer_id::InitProducerIdRequest;
 use thalweg_protocol::messages::produce::PartitionProduceResponse;
+use thalweg_records::batch_header::set_log_append_time;
 
 use super::*;
 
@@ -258,4 +259,28 @@ fn append_time_is_the_brokers() {
     let raw = thalweg_records::batches(records).next().unwrap().unwrap();
     raw.validate_crc().unwrap();
     assert_eq!(raw.header.max_timestamp, NOW_MS);
+}
+
+#[test]
+fn a_producer_may_not_claim_the_brokers_append_time() {
+    let mut bench = Bench::new(1);
+    bench.create("stamped", 1, &[("message.timestamp.type", "LogAppendTime")]);
+    bench.create("t", 1, &[]);
+    let claimed = |timestamp| {
+        let mut records = batch(&[timestamp]);
+        set_log_append_time(&mut records, timestamp);
+        records
+    };
+    for (topic, timestamp) in [("stamped", NOW_MS), ("t", -1)] {
+        let refused = bench.produce(topic, 0, claimed(timestamp));
+        assert_eq!(code(&refused), ErrorCode::INVALID_TIMESTAMP);
+        let reason = refused.record_errors[0]
+            .batch_index_error_message
+            .as_deref();
+        assert!(reason.unwrap().contains("should not set timestamp type"));
+    }
+    // As Kafka does: where times are the producer's, only their range counts.
+    assert_eq!(bench.produce("t", 0, claimed(NOW_MS)).error_code, 0);
+    let far = bench.produce("t", 0, claimed(NOW_MS + 7_200_000));
+    assert_eq!(code(&far), ErrorCode::INVALID_TIMESTAMP);
 }
