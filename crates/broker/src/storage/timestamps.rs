@@ -48,10 +48,43 @@ pub(crate) fn with_max_timestamp(
     opener: &mut Opener<'_>,
 ) -> Result<Option<Found>, LookupError> {
     let greatest = log.max_timestamp();
-    if greatest < 0 {
+    let found = first_at(log, greatest, opener)?;
+    if found.is_some() || greatest < 0 {
+        return Ok(found);
+    }
+    // DeleteRecords has removed that record, and keeps the rest of its segment.
+    let greatest = greatest_kept(log, opener)?;
+    first_at(log, greatest, opener)
+}
+
+fn first_at(
+    log: &Log,
+    timestamp: i64,
+    opener: &mut Opener<'_>,
+) -> Result<Option<Found>, LookupError> {
+    if timestamp < 0 {
         return Ok(None);
     }
-    find(log, greatest, opener, |at| at == greatest)
+    find(log, timestamp, opener, |at| at == timestamp)
+}
+
+/// The greatest timestamp of the records from the log's start offset on; -1 if there is none.
+fn greatest_kept(log: &Log, opener: &mut Opener<'_>) -> Result<i64, LookupError> {
+    let start = log.start_offset();
+    let mut greatest = -1;
+    for batch in log.batches_since(0) {
+        if batch.base_offset >= start {
+            greatest = greatest.max(batch.max_timestamp);
+        } else if batch.last_offset() >= start {
+            for record in &opener.open(batch)? {
+                let record = record.map_err(RecordsError::from)?;
+                if record.offset >= start {
+                    greatest = greatest.max(record.timestamp);
+                }
+            }
+        }
+    }
+    Ok(greatest)
 }
 
 fn find(

@@ -1,4 +1,7 @@
 use thalweg_protocol::ErrorCode;
+use thalweg_protocol::messages::delete_records::{
+    DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
+};
 use thalweg_protocol::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsTopic,
 };
@@ -55,6 +58,41 @@ fn offsets_are_found_by_time_inside_of_compressed_batches_too() {
     assert_eq!(find(-1), (6, -1));
     assert_eq!(find(-2), (0, -1));
     assert_eq!(find(-3), (3, 400));
+}
+
+#[test]
+fn the_greatest_timestamp_is_that_of_a_record_that_is_not_deleted() {
+    let mut bench = Bench::new(1);
+    bench.create("t", 1, &[]);
+    for timestamps in [[900, 100], [800, 300], [200, 300]] {
+        let records = batch(&timestamps);
+        assert_eq!(bench.produce("t", 0, records).error_code, 0);
+    }
+    let mut greatest_from = |start| {
+        delete_before(&mut bench, "t", start);
+        let found = list(&mut bench, "t", -3);
+        (found.offset, found.timestamp)
+    };
+    assert_eq!(greatest_from(0), (0, 900));
+    assert_eq!(greatest_from(1), (2, 800));
+    assert_eq!(greatest_from(3), (3, 300));
+    assert_eq!(greatest_from(4), (5, 300));
+    assert_eq!(greatest_from(6), (-1, -1));
+}
+
+fn delete_before(bench: &mut Bench, topic: &str, offset: i64) {
+    let request = DeleteRecordsRequest {
+        topics: vec![DeleteRecordsTopic {
+            name: topic.into(),
+            partitions: vec![DeleteRecordsPartition {
+                partition_index: 0,
+                offset,
+            }],
+        }],
+        timeout_ms: 1000,
+    };
+    let answer = bench.ask(&request, 2);
+    assert_eq!(answer.topics[0].partitions[0].error_code, 0);
 }
 
 #[test]
