@@ -55,13 +55,13 @@ def arrived(api: str, version: int, **body: Any) -> Arrived:
     return Arrived(1, api, version, body, "client", "/127.0.0.1")
 
 
-def join(group_id: str, member_id: str = "") -> Arrived:
+def join(group_id: str, member_id: str = "", session_timeout_ms: int = 10_000) -> Arrived:
     return arrived(
         "JoinGroup",
         9,
         GroupId=group_id,
         MemberId=member_id,
-        SessionTimeoutMs=10_000,
+        SessionTimeoutMs=session_timeout_ms,
         RebalanceTimeoutMs=10_000,
         ProtocolType="consumer",
         Protocols=[{"Name": "range", "Metadata": b""}],
@@ -193,8 +193,7 @@ def test_expired_sessions_and_deletions_go_to_their_group():
 
 def test_a_refused_first_join_leaves_no_group_behind():
     groups = coordinator()
-    refused = join("a")
-    refused.body["SessionTimeoutMs"] = 1
+    refused = join("a", session_timeout_ms=1)
     actions = groups.step(refused, 0)
     assert answer(actions)["ErrorCode"] == BAD_SESSION
     assert [type(each) for each in actions] == [Reply]

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,10 @@ from tests.support.waiting import wait_until
 from thalweg import EmbeddedBroker, KafkaProducer
 
 LIMIT_S = 60
+
+
+def _has_produced(broker: EmbeddedBroker, count: int) -> bool:
+    return broker.requests("Produce").get("Produce", 0) >= count
 
 
 def thalweg(*arguments: str, given: bytes = b"") -> tuple[int, bytes, str]:
@@ -89,9 +94,7 @@ def test_the_first_record_that_is_not_written_is_reported_at_once(
             for count in range(1, 4):
                 produce.stdin.write(b"z" * 2_000 + b"\n")
                 produce.stdin.flush()
-                wait_until(
-                    lambda count=count: broker.requests("Produce").get("Produce", 0) >= count
-                )
+                wait_until(partial(_has_produced, broker, count))
             # The input is still open.
             wait_until(lambda: said.read_text().endswith("\n"), what="a report")
             if ends_by == "Ctrl-C":

@@ -52,8 +52,8 @@ def test_cores_forbid_unsafe_code():
 
 
 def graph(crate: str, dependency: str, kind: str | None = None) -> dict[str, Any]:
-    edge = {"name": dependency, "kind": kind, "features": []}
-    packages = [
+    edge: dict[str, Any] = {"name": dependency, "kind": kind, "features": []}
+    packages: list[dict[str, Any]] = [
         {
             "id": name,
             "name": name,
