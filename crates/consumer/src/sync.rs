@@ -52,6 +52,7 @@ mod tests {
     use std::sync::mpsc;
     use std::sync::{Arc, Mutex as StdMutex};
     use std::thread;
+    use std::time::Duration;
 
     use thalweg_cluster::Notifier;
 
@@ -76,14 +77,14 @@ mod tests {
     fn waits_unheld<T: Send>(mutex: &StdMutex<T>, call: impl FnOnce() + Send) {
         run_lock_waits(told);
         let (sender, waits) = mpsc::channel();
-        let guard = lock(mutex);
         thread::scope(|scope| {
+            let guard = lock(mutex);
             scope.spawn(move || {
                 BEFORE.set(Some(sender));
                 call();
             });
             waits
-                .recv()
+                .recv_timeout(Duration::from_secs(30))
                 .expect("the call waits by the function it was given");
             drop(guard);
         });
