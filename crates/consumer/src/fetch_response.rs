@@ -266,30 +266,28 @@ impl Fetcher {
         }
         let retry_at = now + self.backoff.after(state.attempts);
         let error = match code {
-            ErrorCode::OFFSET_OUT_OF_RANGE => {
-                if state.leader.is_none_or(|leader| leader.node != node) {
-                    // Only the current leader decides. A follower may lag behind (KIP-392), and so
-                    // may a node that led before an election.
-                    state.preferred_replica = None;
-                    if state.leader.is_none() {
-                        state.failed(retry_at);
-                        cluster.request_update();
-                    }
+            // Only the current leader decides. A follower may lag behind (KIP-392), and so may a node
+            // that led before an election.
+            ErrorCode::OFFSET_OUT_OF_RANGE if state.leader.is_none_or(|l| l.node != node) => {
+                state.preferred_replica = None;
+                if state.leader.is_none() {
+                    state.failed(retry_at);
+                    cluster.request_update();
+                }
+                return Outcome::Nothing;
+            }
+            ErrorCode::OFFSET_OUT_OF_RANGE => match self.shared.config.auto_offset_reset {
+                OffsetReset::None => ConsumerError::OffsetOutOfRange {
+                    partition: partition.clone(),
+                    offset: from.offset,
+                    log_start_offset: Some(data.log_start_offset).filter(|o| *o >= 0),
+                },
+                reset => {
+                    self.shared.metrics.offset_resets_total.add(1);
+                    assigned.enter(partition, Phase::AwaitReset(reset));
                     return Outcome::Nothing;
                 }
-                match self.shared.config.auto_offset_reset {
-                    OffsetReset::None => ConsumerError::OffsetOutOfRange {
-                        partition: partition.clone(),
-                        offset: from.offset,
-                        log_start_offset: Some(data.log_start_offset).filter(|o| *o >= 0),
-                    },
-                    reset => {
-                        self.shared.metrics.offset_resets_total.add(1);
-                        assigned.enter(partition, Phase::AwaitReset(reset));
-                        return Outcome::Nothing;
-                    }
-                }
-            }
+            },
             ErrorCode::TOPIC_AUTHORIZATION_FAILED => ConsumerError::TopicAuthorizationFailed {
                 topics: vec![partition.topic.clone()],
             },

@@ -353,7 +353,7 @@ impl Callbacks {
 
     /// Ends the thread once the item that it runs is over; called at interpreter exit without the GIL.
     ///
-    /// CPython (until 3.14) ends other threads where they next take the interpreter's lock. In a
+    /// `CPython` (until 3.14) ends other threads where they next take the interpreter's lock. In a
     /// callback there are frames of Rust below, which abort the process. So the thread begins nothing
     /// new, and [`Self::run_left`] runs the rest in the thread that ends the interpreter.
     pub(crate) fn stop(&self, timeout: Duration) {

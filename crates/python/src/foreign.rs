@@ -1,6 +1,6 @@
 //! The application's code that runs within calls of ours: deserializers, serializers, listeners.
 //!
-//! When the interpreter ends, CPython (until 3.14) ends every other thread where it next takes the
+//! When the interpreter ends, `CPython` (until 3.14) ends every other thread where it next takes the
 //! interpreter's lock. With frames of Rust below it that aborts the process. So at exit no new call
 //! into the application's code begins in another thread, and the exit waits for a while until those
 //! that run are over. A thread that is then back in Python code of its own is ended in peace.
