@@ -22,9 +22,10 @@ pub struct Refusals {
 pub struct Lost {
     /// In wire form, with their offsets.
     pub batches: Vec<Bytes>,
-    /// The node that led before and leads now, if no other node lives: to lose records it must have
-    /// crashed, so whoever asked for this must break its connections.
-    pub crashed: Option<i32>,
+    /// The node that led before, if it lives.
+    pub deposed: Option<i32>,
+    /// Whether it leads again, as no other node lives.
+    pub leads_again: bool,
 }
 
 impl Core {
@@ -52,15 +53,18 @@ impl Core {
         found.producers = remembered(found);
         let others = live.iter().copied().find(|&node| node != found.leader);
         let leader = others.unwrap_or(found.leader);
+        let deposed = Some(found.leader).filter(|node| live.contains(node));
         if leader >= 0 && !found.replicas.contains(&leader) {
             found.replicas.push(leader);
         }
         found.set_leader(leader);
         let freed: usize = batches.iter().map(Bytes::len).sum();
         self.memory_bytes -= freed as u64;
-        let crashed = live.contains(&leader) && others.is_none();
-        let crashed = crashed.then_some(leader);
-        Lost { batches, crashed }
+        Lost {
+            batches,
+            deposed,
+            leads_again: deposed == Some(leader),
+        }
     }
 
     /// Deletes a topic; what it held, by partition.
@@ -70,7 +74,7 @@ impl Core {
         };
         let of_one = |partition: &Partition| Lost {
             batches: partition.log.batches().collect(),
-            crashed: None,
+            ..Lost::default()
         };
         let lost = topic.partitions.iter().map(of_one).collect();
         let id = topic.id;

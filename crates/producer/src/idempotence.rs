@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use thalweg_cluster::RequestId;
 use thalweg_protocol::ErrorCode;
+use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::sender::batch::Order;
 
@@ -80,6 +81,10 @@ pub(crate) struct Sequences {
     /// The sequence after it.
     acknowledged: i32,
     acknowledged_at: Option<Instant>,
+    /// Where it ends in the log, if the broker said so.
+    acknowledged_end: Option<i64>,
+    /// The oldest batch that was acknowledged after the log was cut.
+    cut_at: Option<Order>,
     /// The newest batch that was given up with its outcome unknown.
     lost: Option<Order>,
     continuity: Continuity,
@@ -139,9 +144,16 @@ impl Sequences {
     }
 
     /// A batch behind this one was acknowledged, so this one is in the log as well: unless all its
-    /// tries were refused.
+    /// tries were refused, or the log was cut between the two.
     pub(crate) fn is_proven(&self, order: Order) -> bool {
-        self.acknowledged_order.is_some_and(|newest| order < newest)
+        self.acknowledged_order.is_some_and(|newest| order < newest) && !self.is_cut_off(order)
+    }
+
+    /// An unclean election has cut the log, and a batch behind this one was the first in what is left.
+    /// Nobody can tell whether this one was written before.
+    pub(crate) fn is_cut_off(&self, order: Order) -> bool {
+        let is_cut_off = self.cut_at.is_some_and(|first| order < first);
+        is_cut_off && !is_planted(Bug::UnansweredTaken)
     }
 
     /// The broker knows this producer, so it will refuse what skips a batch.
@@ -150,16 +162,31 @@ impl Sequences {
             .is_some_and(|at| now.duration_since(at) < FORGOTTEN_AFTER)
     }
 
-    /// The batch is in the log, and so are all before it under the same epoch.
+    /// The batch is in the log, at this offset if the broker said so, and so are all before it under
+    /// the same epoch. But where it lies before the end of what was acknowledged, or leaves no room for
+    /// what is between, another log has taken the place of that one: a leader that lost the producer with
+    /// its log takes any batch as the first.
     pub(crate) fn acknowledge(
         &mut self,
         sequence: Sequence,
         records: u32,
         order: Order,
+        base_offset: Option<i64>,
         now: Instant,
     ) {
         if self.producer == Some(sequence.producer) {
             if self.acknowledged_order < Some(order) {
+                let between = sequence.base.wrapping_sub(self.acknowledged) & i32::MAX;
+                let earliest = self
+                    .acknowledged_end
+                    .map(|end| end.saturating_add(i64::from(between)));
+                if base_offset
+                    .zip(earliest)
+                    .is_some_and(|(at, earliest)| at < earliest)
+                {
+                    self.cut_at = Some(order);
+                }
+                self.acknowledged_end = base_offset.map(|at| at.saturating_add(i64::from(records)));
                 self.acknowledged = increment(sequence.base, records);
                 self.acknowledged_order = Some(order);
             }
@@ -355,7 +382,7 @@ mod tests {
         let second = sequences.assign(PRODUCER, 4);
         sequences.lose(order(0));
         assert_eq!(sequences.continuity(), Continuity::Unresolved);
-        sequences.acknowledge(second, 4, order(1), start());
+        sequences.acknowledge(second, 4, order(1), None, start());
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Whole);
     }
@@ -364,7 +391,7 @@ mod tests {
     fn a_gap_is_closed_by_the_next_epoch() {
         let mut sequences = Sequences::default();
         let first = sequences.assign(PRODUCER, 3);
-        sequences.acknowledge(first, 3, order(0), start());
+        sequences.acknowledge(first, 3, order(0), None, start());
         sequences.assign(PRODUCER, 4);
         sequences.lose(order(0));
         sequences.resolve();
@@ -386,12 +413,27 @@ mod tests {
         let mut sequences = Sequences::default();
         let first = sequences.assign(PRODUCER, 3);
         let second = sequences.assign(PRODUCER, 4);
-        sequences.acknowledge(second, 4, order(1), start());
+        sequences.acknowledge(second, 4, order(1), None, start());
         assert!(sequences.is_proven(order(0)) && !sequences.is_proven(order(1)));
-        sequences.acknowledge(first, 3, order(0), start());
+        sequences.acknowledge(first, 3, order(0), None, start());
         sequences.lose(order(0));
         sequences.resolve();
         assert_eq!(sequences.continuity(), Continuity::Whole);
+    }
+
+    /// The first batch is at 10, two records follow, then one: not before 15, in the same log.
+    #[test]
+    fn an_acknowledgement_from_a_log_that_was_cut_proves_nothing() {
+        for (at, is_cut) in [(0, true), (14, true), (15, false), (40, false)] {
+            let mut sequences = Sequences::default();
+            let first = sequences.assign(PRODUCER, 3);
+            sequences.assign(PRODUCER, 2);
+            let third = sequences.assign(PRODUCER, 1);
+            sequences.acknowledge(first, 3, order(0), Some(10), start());
+            sequences.acknowledge(third, 1, order(2), Some(at), start());
+            assert_eq!(sequences.is_cut_off(order(1)), is_cut, "at {at}");
+            assert_eq!(sequences.is_proven(order(1)), !is_cut, "at {at}");
+        }
     }
 
     #[test]

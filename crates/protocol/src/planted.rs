@@ -28,7 +28,8 @@ pub enum Bug {
     TruncationIgnored,
     /// A batch refused as out of order gets a new number although it may be written.
     Renumbered,
-    /// After a change of leader, new batches overtake those that the old leader left unanswered.
+    /// After a change of leader, new batches overtake those that the old leader left unanswered, and
+    /// prove them even if they are in another log.
     UnansweredTaken,
     /// Batches that get new numbers after a gap change their order.
     OrderAfterGap,

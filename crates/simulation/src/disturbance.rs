@@ -94,7 +94,9 @@ impl World {
                 let end = core.end_offset(&at.topic, at.partition).unwrap_or(0);
                 core.elect_uncleanly(&at.topic, at.partition, end - cut)
             });
-            if let Some(node) = loss.crashed {
+            // To lose records it must have crashed; but it may also have been cut off from the others.
+            let crashes = loss.leads_again || !faults.zombies;
+            if let Some(node) = loss.deposed.filter(|_| crashes) {
                 self.stop_node(node);
                 self.start_node(node);
             }

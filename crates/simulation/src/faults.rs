@@ -34,6 +34,9 @@ pub struct FaultPlan {
     pub refuse_max: Duration,
     /// About this often an unclean election takes the end of a partition's log.
     pub lose_every: Option<Duration>,
+    /// Whoever led before such an election keeps its connections, and may lead again before a client
+    /// knows. Where the new log knows nothing of a producer, that can break the order of its records.
+    pub zombies: bool,
     /// About this often a topic is deleted, and created again after a while.
     pub recreate_every: Option<Duration>,
 }

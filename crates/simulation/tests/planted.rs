@@ -21,6 +21,12 @@ fn lossy(seed: u64) -> Vec<String> {
     Scenario::lossy(seed).run().wrongs()
 }
 
+fn with_zombies(seed: u64) -> Vec<String> {
+    let mut scenario = Scenario::lossy(seed);
+    scenario.faults.zombies = true;
+    scenario.run().wrongs()
+}
+
 fn unnumbered(seed: u64) -> Vec<String> {
     Scenario::unnumbered(seed).run().wrongs()
 }
@@ -82,7 +88,7 @@ caught! {
     a_leak_of_aborted_records_is_caught: AbortedLeak in transactional;
     an_ignored_truncation_is_caught: TruncationIgnored in lossy;
     a_renumbered_batch_is_caught: Renumbered in produced;
-    an_unanswered_batch_taken_for_written_is_caught: UnansweredTaken in lossy;
+    an_unanswered_batch_taken_for_written_is_caught: UnansweredTaken in with_zombies;
     an_order_lost_after_a_gap_is_caught: OrderAfterGap in produced;
     an_order_lost_without_idempotence_is_caught: NotMuted in unnumbered;
     lost_headers_are_caught: HeadersLost in produced;

@@ -183,6 +183,20 @@ impl Outcomes {
         }
     }
 
+    /// The leader has acknowledged a batch behind these. They are written, unless the log was cut in
+    /// between: then nobody knows.
+    pub(crate) fn settle_unseen(&mut self, slot: &mut Slot, batches: &[ProducerBatch]) {
+        for batch in batches {
+            if slot.sequences.is_cut_off(batch.order) {
+                let (topic, partition) = (slot.topic.name().clone(), slot.partition);
+                self.fail(batch, ProducerError::SequenceGap { topic, partition });
+                slot.sequences.lose(batch.order);
+            } else {
+                self.succeed_unseen(std::slice::from_ref(batch));
+            }
+        }
+    }
+
     /// Nothing of the partition is in flight: closes a gap in its numbering by a new epoch, once all
     /// that is older than the gap has found its end.
     ///

@@ -135,17 +135,18 @@ impl Sender {
         let Some(batch) = slot.take_in_flight(sent) else {
             return;
         };
+        // A duplicate of a batch that the broker no longer remembers has no offset.
+        let known = told.error_code == ErrorCode::NONE.0;
         if let Some(sequence) = batch.sequence {
+            let at = Some(told.base_offset).filter(|&at| known && at >= 0);
             slot.sequences
-                .acknowledge(sequence, batch.records, sent.order, now);
+                .acknowledge(sequence, batch.records, sent.order, at, now);
         }
         if slot.is_searching() {
             let before = slot.found(sent.order);
-            self.outcomes.succeed_unseen(&before);
+            self.outcomes.settle_unseen(slot, &before);
         }
         if !batch.abandoned {
-            // A duplicate of a batch that the broker no longer remembers has no offset.
-            let known = told.error_code == ErrorCode::NONE.0;
             let append_time = Some(told.log_append_time_ms).filter(|&ms| known && ms >= 0);
             let base_offset = if known { told.base_offset } else { -1 };
             self.outcomes.succeed(
@@ -202,6 +203,9 @@ impl Sender {
         if refused_for_place && is_proven && !batch.abandoned {
             // The broker took one behind it, and remembers only that one since it was restarted.
             self.outcomes.succeed_unseen(std::slice::from_ref(&batch));
+        } else if refused_for_place && slot.sequences.is_cut_off(sent.order) && !batch.abandoned {
+            self.outcomes
+                .settle_unseen(slot, std::slice::from_ref(&batch));
         } else if batch.abandoned {
             self.slots[sent.slot].give_up(&batch);
         } else if is_too_large(trouble.code) && batch.records > 1 {
