@@ -540,7 +540,6 @@ def test_a_with_block_that_fails_does_not_commit(fake):
 def test_a_consumer_that_is_open_at_exit_is_closed_and_does_not_commit(fake, monkeypatch):
     closing = fake.consumer._closing
     watch_nothing(closing, monkeypatch)
-    monkeypatch.setattr(fake.core, "stop_threads", lambda seconds: None, raising=False)
     consumer = fake.consumer.KafkaConsumer(group_id="g")
     consumer.known = {ZERO: OffsetAndMetadata(1)}
     closing._close_all()
