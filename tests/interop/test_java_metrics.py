@@ -13,7 +13,8 @@ from tests.support.waiting import wait_until
 def left_out(client: str) -> list[tuple[str, str]]:
     """(group pattern, name pattern) of the page's table of a client."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    table = page.split(f"thalweg's {client} lacks these metrics of the Java {client}:")[1].split("\n\n")[1]
+    heading = f"thalweg's {client} lacks these metrics of the Java {client}:"
+    table = page.split(heading)[1].split("\n\n")[1]
     patterns = []
     for row in table.splitlines()[2:]:
         cell, why = row.strip("| ").split(" | ")
