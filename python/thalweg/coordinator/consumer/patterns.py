@@ -73,7 +73,7 @@ class TopicPattern:
         """Parses the pattern.
 
         Raises:
-            PatternError: If it is no pattern, or has what cannot be matched in linear time.
+            PatternError: If it is not a pattern, or has what cannot be matched in linear time.
         """
         self._edges: list[list[tuple[str, int]]] = [[]]  # by characters
         self._free: list[list[tuple[str, int]]] = [[]]  # without one: "", "start" or "end"

@@ -140,7 +140,7 @@ class ConsumerRoster:
         """The existing topics whose whole names match.
 
         Raises:
-            PatternError: If it is no pattern, or takes too long.
+            PatternError: If it is not a pattern, or takes too long.
         """
         if not regex:
             return frozenset()

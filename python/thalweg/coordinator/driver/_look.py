@@ -112,7 +112,7 @@ class Known:
     Attributes:
         last: The last find, also across a change of what is looked for.
         doubts: How many answers in a row have known less of a topic.
-        current: What the consumer was told.
+        current: What was reported to the consumer.
     """
 
     last: Found | None
@@ -126,7 +126,7 @@ class Look:
 
     Attributes:
         found: All that is there, with what is only doubtful.
-        is_news: Whether it differs from what the consumer was told.
+        is_news: Whether it differs from what was reported to the consumer.
         ids: The topic ids of the answer.
         doubts: See `Known`.
         is_missing: Whether something is to be looked for again soon.

@@ -124,7 +124,7 @@ class Stepping:
         self._go_on()
 
     def finish(self, *, wait: bool = False) -> None:
-        """Does what a long step wants done once it is over, and goes on.
+        """Does what a finished long step asks for, then takes the next events.
 
         Args:
             wait: Until nothing is under way.
