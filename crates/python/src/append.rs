@@ -19,7 +19,7 @@ use thalweg_producer::{
 use thalweg_protocol::Str;
 
 use crate::errors;
-use crate::topics::TopicCache;
+use crate::topics::{Topic, TopicCache};
 
 /// What the sending half of a producer needs.
 pub(crate) struct Appender {
@@ -224,7 +224,7 @@ impl PartitionWait {
 
 impl Appender {
     #[inline]
-    pub(crate) fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<Arc<TopicEntry>> {
+    pub(crate) fn topic(&self, name: &Bound<'_, PyString>) -> PyResult<Topic<'_>> {
         self.topics.get(name, &self.accumulator)
     }
 

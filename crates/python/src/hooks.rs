@@ -163,21 +163,22 @@ impl Hooks {
         prepared: &mut Prepared,
     ) -> Result<Option<Sent>, Refused> {
         let topic = appender.topic(given.topic.bind(py))?;
+        let topic = &*topic;
         let (appended, sizes) = prepared.with_record(py, |record| {
             let accumulator = &appender.accumulator;
-            let tried = accumulator.try_append_to_open_batch(&topic, record, Instant::now);
+            let tried = accumulator.try_append_to_open_batch(topic, record, Instant::now);
             let appended = match tried {
                 // A bulk append may hold the partition's lock for a while, and it waits without the
                 // GIL.
                 Err(AppendRefusal::Contended) => {
-                    py.detach(|| accumulator.append_to_open_batch(&topic, record, Instant::now))
+                    py.detach(|| accumulator.append_to_open_batch(topic, record, Instant::now))
                 }
                 other => other,
             };
             match appended {
                 Ok(appended) => Ok(Some(appended)),
                 Err(AppendRefusal::NewBatch) => Ok(None),
-                Err(refusal) => appender.refused(py, &topic, record, refusal).map(Some),
+                Err(refusal) => appender.refused(py, topic, record, refusal).map(Some),
             }
         })?;
         if let Some(appended) = appended {

@@ -324,7 +324,7 @@ pub(crate) struct WholeColumn {
 
 impl WholeColumn {
     fn new(appender: &Appender, topic: &Bound<'_, PyString>, source: Source) -> PyResult<Self> {
-        let topic = appender.topic(topic)?;
+        let topic = Arc::clone(&*appender.topic(topic)?);
         Ok(Self {
             rows: source.rows(),
             started: topic.partition_count() > 0 || source.rows() == 0,

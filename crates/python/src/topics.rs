@@ -6,13 +6,17 @@
 //!
 //! ```text
 //!   hash ──▶ level 0 (64 places) ──▶ level 1 (1,024) ──▶ level 2 (16,384), each made when needed
+//!            keeps its topics        refer to their topics weakly
 //! ```
 //! A new name takes the first free place on its way. If there is none it replaces another in the last
 //! level, so the memory is bounded and what is in use now comes back in. Nobody waits for a place: one
 //! that another thread has locked counts as a miss, and a miss looks the name up in the accumulator.
 //!
-//! Places refer to entries weakly: the accumulator frees topics that are out of use.
+//! The accumulator frees topics that are out of use, but not those that somebody holds. So most places
+//! refer to entries weakly. Those of level 0 hold theirs: a program that sends to a few topics pays for
+//! no reference counts, and keeps 64 topics at most.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
@@ -20,37 +24,101 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use thalweg_producer::{Accumulator, TopicEntry};
 
-/// Places of each level, as powers of two.
-const LEVEL_BITS: [u32; 3] = [6, 10, 14];
+/// Places of level 0, and of each further level, as powers of two.
+const KEPT_BITS: u32 = 6;
+const LEVEL_BITS: [u32; 2] = [10, 14];
 /// A name has so many places in a level, next to each other.
 const WAYS: usize = 2;
 
-struct Known {
+pub(crate) struct Known<E> {
     name: Py<PyString>,
-    entry: Weak<TopicEntry>,
+    entry: E,
 }
 
-#[derive(Default)]
-struct Place {
+impl<E> Known<E> {
+    #[inline]
+    fn is_named(&self, name: &Bound<'_, PyString>) -> bool {
+        let is_equal = |py| match (self.name.bind(py).to_str(), name.to_str()) {
+            (Ok(known), Ok(asked)) => known == asked,
+            _ => false,
+        };
+        self.name.is(name) || is_equal(name.py())
+    }
+}
+
+struct Place<E> {
     /// Hash of the name. Read without the lock, to pass by what cannot be meant.
     hash: AtomicIsize,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<Known<E>>>,
 }
 
-impl Place {
-    /// Python never gives -1 as a hash, and 0 only to the empty name.
-    fn is_free(&self) -> bool {
-        self.hash.load(Ordering::Relaxed) == 0
+impl<E> Place<E> {
+    fn free() -> Self {
+        Self {
+            hash: AtomicIsize::new(0),
+            known: Mutex::new(None),
+        }
     }
 
-    fn lock(&self) -> Option<MutexGuard<'_, Option<Known>>> {
-        self.known.try_lock().ok()
+    /// Its lock, if this may be the place of the name.
+    #[inline]
+    fn lock_for(
+        &self,
+        hash: isize,
+        name: &Bound<'_, PyString>,
+    ) -> Option<MutexGuard<'_, Option<Known<E>>>> {
+        if self.hash.load(Ordering::Relaxed) != hash {
+            return None;
+        }
+        let guard = self.known.try_lock().ok()?;
+        let is_it = guard.as_ref().is_some_and(|known| known.is_named(name));
+        is_it.then_some(guard)
+    }
+
+    /// Python never gives -1 as a hash, and 0 only to the empty name.
+    fn takes(&self, hash: isize) -> bool {
+        let taken = self.hash.load(Ordering::Relaxed);
+        taken == 0 || taken == hash
+    }
+
+    fn put(&self, hash: isize, known: Known<E>) {
+        let replaced = self.known.try_lock().ok().map(|mut guard| {
+            self.hash.store(hash, Ordering::Relaxed);
+            guard.replace(known)
+        });
+        // Only now that the lock is released: a subclass of `str` may run code when it goes.
+        drop(replaced);
+    }
+}
+
+type Level<E> = OnceLock<Box<[Place<E>]>>;
+
+fn made<E>(level: &Level<E>, bits: u32) -> &[Place<E>] {
+    level.get_or_init(|| (0..1 << bits).map(|_| Place::free()).collect())
+}
+
+/// An entry while it is used: level 0's, which stays locked, or one's own.
+pub(crate) enum Topic<'a> {
+    Kept(MutexGuard<'a, Option<Known<Arc<TopicEntry>>>>),
+    Own(Arc<TopicEntry>),
+}
+
+impl Deref for Topic<'_> {
+    type Target = Arc<TopicEntry>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<TopicEntry> {
+        match self {
+            Self::Kept(guard) => &guard.as_ref().expect("was looked at when found").entry,
+            Self::Own(entry) => entry,
+        }
     }
 }
 
 #[derive(Default)]
 pub(crate) struct TopicCache {
-    levels: [OnceLock<Box<[Place]>>; LEVEL_BITS.len()],
+    kept: Level<Arc<TopicEntry>>,
+    levels: [Level<Weak<TopicEntry>>; LEVEL_BITS.len()],
 }
 
 impl TopicCache {
@@ -64,17 +132,34 @@ impl TopicCache {
         &self,
         name: &Bound<'_, PyString>,
         accumulator: &Accumulator,
-    ) -> PyResult<Arc<TopicEntry>> {
+    ) -> PyResult<Topic<'_>> {
         let hash = name.hash()?;
+        if let Some(places) = self.kept.get() {
+            for place in ways(places, 0, hash) {
+                if let Some(found) = place.lock_for(hash, name) {
+                    return Ok(Topic::Kept(found));
+                }
+            }
+        }
+        self.look_on(hash, name, accumulator).map(Topic::Own)
+    }
+
+    #[inline(never)]
+    fn look_on(
+        &self,
+        hash: isize,
+        name: &Bound<'_, PyString>,
+        accumulator: &Accumulator,
+    ) -> PyResult<Arc<TopicEntry>> {
         for (level, places) in self.levels.iter().enumerate() {
             let Some(places) = places.get() else {
                 break;
             };
-            for place in ways(places, level, hash) {
-                if place.hash.load(Ordering::Relaxed) == hash
-                    && let Some(found) = find(place, name)
-                {
-                    return Ok(found);
+            for place in ways(places, level + 1, hash) {
+                let found = place.lock_for(hash, name);
+                let known = found.as_ref().and_then(|guard| guard.as_ref());
+                if let Some(entry) = known.and_then(|known| known.entry.upgrade()) {
+                    return Ok(entry);
                 }
             }
         }
@@ -89,59 +174,41 @@ impl TopicCache {
         accumulator: &Accumulator,
     ) -> PyResult<Arc<TopicEntry>> {
         let entry = accumulator.topic(name.to_str()?);
-        let known = Known {
-            name: name.clone().unbind(),
-            entry: Arc::downgrade(&entry),
-        };
-        let place = self.place_for(hash);
-        let replaced = place.lock().map(|mut guard| {
-            place.hash.store(hash, Ordering::Relaxed);
-            guard.replace(known)
-        });
-        // Only now that the lock is released: a subclass of `str` may run code when it goes.
-        drop(replaced);
+        let name = name.clone().unbind();
+        let kept = ways(made(&self.kept, KEPT_BITS), 0, hash);
+        if let Some(place) = kept.iter().find(|place| place.takes(hash)) {
+            let entry = Arc::clone(&entry);
+            place.put(hash, Known { name, entry });
+        } else {
+            let known = Known {
+                name,
+                entry: Arc::downgrade(&entry),
+            };
+            self.place_for(hash).put(hash, known);
+        }
         Ok(entry)
     }
 
-    /// Where the name was, else the first free place on its way, else one in the last level.
-    fn place_for(&self, hash: isize) -> &Place {
-        let mut free = None;
+    /// The first place after level 0 that is free or the name's own, else one in the last level.
+    fn place_for(&self, hash: isize) -> &Place<Weak<TopicEntry>> {
         let mut last = None;
         for (level, bits) in LEVEL_BITS.into_iter().enumerate() {
-            // A level is made once all places of the name in those before it are taken.
-            if free.is_some() && self.levels[level].get().is_none() {
-                break;
-            }
-            let make = || (0..1 << bits).map(|_| Place::default());
-            let places = self.levels[level].get_or_init(|| make().collect());
-            for place in ways(places, level, hash) {
-                if place.hash.load(Ordering::Relaxed) == hash {
+            for place in ways(made(&self.levels[level], bits), level + 1, hash) {
+                if place.takes(hash) {
                     return place;
-                }
-                if free.is_none() && place.is_free() {
-                    free = Some(place);
                 }
                 last = Some(place);
             }
         }
-        free.or(last).expect("each level has places for a name")
+        last.expect("each level has places for a name")
     }
 }
 
 /// The places of a name in a level.
 #[inline]
-fn ways(places: &[Place], level: usize, hash: isize) -> &[Place] {
+fn ways<E>(places: &[Place<E>], level: usize, hash: isize) -> &[Place<E>] {
     let sets = places.len() / WAYS;
     // Other bits on each level: names that share a place in one are apart in the next.
     let at = (hash.cast_unsigned() >> (level * 16)) % sets * WAYS;
     &places[at..at + WAYS]
-}
-
-#[inline]
-fn find(place: &Place, name: &Bound<'_, PyString>) -> Option<Arc<TopicEntry>> {
-    let guard = place.lock()?;
-    let known = guard.as_ref()?;
-    let entry = known.entry.upgrade()?;
-    let is_it = known.name.is(name) || name.to_str().is_ok_and(|text| text == &**entry.name());
-    is_it.then_some(entry)
 }

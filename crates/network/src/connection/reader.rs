@@ -17,8 +17,9 @@ const PREFIX_BYTES: usize = 4;
 /// One read takes up to this much ahead, so that small answers cost one system call each (or less).
 const AHEAD_BYTES: usize = 16 * 1024;
 
-/// Room made for a large frame before its bytes are there: a length is only the peer's claim.
-const CLAIMED_BYTES_MAX: usize = 1024 * 1024;
+/// Room made for a large frame before its bytes are there: a length is only the peer's claim. Twice
+/// what a fetch asks for by default, as a buffer that grows is copied. Pages are taken when bytes come.
+const CLAIMED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The reading half of a connection.
 #[derive(Debug)]
@@ -146,7 +147,7 @@ mod tests {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let mut stream: BoxStream = Box::new(far);
         let mut reader = FrameReader::new(100_000_000);
-        let sent: Vec<u8> = (0..5 * CLAIMED_BYTES_MAX).map(|n| n as u8).collect();
+        let sent: Vec<u8> = (0..2 * CLAIMED_BYTES_MAX + 1).map(|n| n as u8).collect();
         let claim = u32::to_be_bytes(sent.len() as u32);
         let bytes = [&claim[..], &sent].concat();
         let writing = tokio::spawn(async move { near.write_all(&bytes).await });
