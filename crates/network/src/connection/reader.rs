@@ -147,7 +147,7 @@ mod tests {
         let (mut near, far) = tokio::io::duplex(64 * 1024);
         let mut stream: BoxStream = Box::new(far);
         let mut reader = FrameReader::new(100_000_000);
-        let sent: Vec<u8> = (0..2 * CLAIMED_BYTES_MAX + 1).map(|n| n as u8).collect();
+        let sent: Vec<u8> = (0..5 * CLAIMED_BYTES_MAX / 2).map(|n| n as u8).collect();
         let claim = u32::to_be_bytes(sent.len() as u32);
         let bytes = [&claim[..], &sent].concat();
         let writing = tokio::spawn(async move { near.write_all(&bytes).await });
