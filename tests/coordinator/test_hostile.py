@@ -164,6 +164,10 @@ def test_patterns_that_backtrack_take_linear_time(coordinator: Coordinator, rege
         r"(a)\1",
         "(?=a)a",
         "a" * 32_000,
+        # Parts that add no states, a large set that is written out, a long prefix to factor out.
+        "((" + "()" * 10_000 + "){1000}){1000}",
+        "([" + "".join(map(chr, range(0x4E00, 0x9000))) + "]{1000}){9}",
+        "a" * 500_000 + "|" + "a" * 500_000,
     ],
 )
 def test_patterns_that_are_too_large_or_not_linear_are_refused(
@@ -173,6 +177,15 @@ def test_patterns_that_are_too_large_or_not_linear_are_refused(
     answer = coordinator.says("ConsumerGroupHeartbeat", 1, **body)
     assert answer["ErrorCode"] == BAD_REGEX
     assert "new" not in coordinator.groups.groups["c"].roster.members  # type: ignore[attr-defined]
+
+
+def test_the_ends_of_names_count_as_work():
+    """Each length leaves the pattern in states of its own, and thousands follow at the end."""
+    pattern = TopicPattern(".{1,200}" + "$" * 6_000)
+    alike = [f"t{index:03}" for index in range(1_000)]
+    assert pattern.matching(alike) == set(alike), "computed once"
+    with pytest.raises(PatternError, match="too long"):
+        pattern.matching("t" * length for length in range(1, 201))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from typing import Any, Final
 
 __all__ = ["PatternError", "TopicPattern"]
 
+_CHARACTERS_MAX: Final = 1 << 15  # Python's parser takes quadratic time
 _STATES_MAX: Final = 10_000  # a counted repeat is written out
+_PARTS_MAX: Final = 50_000  # of the written-out pattern: groups add no states, sets may be large
 _REPEATS_MAX: Final = 1_000  # as in RE2
 _SETS_MAX: Final = 10_000  # sets of states that are remembered at a time
 # Work for one search: for each character, and besides.
@@ -35,6 +37,7 @@ _CATEGORIES: Final = {
 }
 _STARTS: Final = ("AT_BEGINNING", "AT_BEGINNING_STRING")
 _ENDS: Final = ("AT_END", "AT_END_STRING")
+_END_OF_NAME: Final = "end"  # read after the last character; longer than any character
 
 # re._parser makes a tree of (operation, argument); there is no public way to it.
 _parser: Final[Any] = importlib.import_module("re._parser")
@@ -73,12 +76,16 @@ class TopicPattern:
         """Parses the pattern.
 
         Raises:
-            PatternError: If it is not a pattern, or has what cannot be matched in linear time.
+            PatternError: If it is not a pattern, is too large, or has what cannot be matched in
+                linear time.
         """
         self._edges: list[list[tuple[str, int]]] = [[]]  # by characters
         self._free: list[list[tuple[str, int]]] = [[]]  # without one: "", "start" or "end"
         self._next: dict[tuple[_States, str], _States] = {}
         self._allowed: dict[tuple[str, str], str] = {}
+        self._parts = 0
+        if len(regex) > _CHARACTERS_MAX:
+            raise PatternError("it is too long")
         try:
             tree = _parser.parse(_in_python_syntax(regex))
             self._ignores_case = bool(tree.state.flags & re.IGNORECASE)
@@ -98,7 +105,7 @@ class TopicPattern:
         for name in names:
             steps_left += _STEPS_PER_CHARACTER * len(name)
             states = self._first
-            for character in name:
+            for character in (*name, _END_OF_NAME):
                 key = states, character
                 if key not in self._next:
                     self._remember(key)
@@ -108,7 +115,7 @@ class TopicPattern:
                 states = self._next[key]
                 if not states:
                     break
-            if self._last in self._closure(states, "end"):
+            if self._last in states:
                 found.append(name)
         return frozenset(found)
 
@@ -116,6 +123,9 @@ class TopicPattern:
         if len(self._next) >= _SETS_MAX:
             self._next.clear()
         states, character = key
+        if character == _END_OF_NAME:
+            self._next[key] = self._closure(states, "end")
+            return
         reached = {
             target
             for state in states
@@ -151,6 +161,9 @@ class TopicPattern:
         return state
 
     def _part(self, operation: str, argument: Any, state: int) -> int:
+        self._parts += len(argument) if operation == "IN" else 1
+        if self._parts > _PARTS_MAX:
+            raise PatternError("it is too large")
         match operation:
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
                 return self._character(operation, argument, state)
