@@ -5,7 +5,8 @@
 
 Heartbeats and commits are answered in Rust by the views, so an application that holds the
 interpreter's lock for long makes rebalances wait, and evicts nobody: each event carries the time at
-which it came, and is stepped at that time, before any timer that is due by now.
+which it came, and is stepped at that time. A timer runs once all events that came before it was due
+have been stepped.
 """
 
 import contextlib
@@ -71,15 +72,16 @@ class GroupServer:
         native, groups = self._native, self._groups
         assert groups is not None, "start() has made them"
         while True:
+            # The time before the look into the queue: what came until then is found there.
+            now = native._broker_now_ms()
             due = groups.next_deadline()
-            left_ms = None if due is None else max(0.0, due - native._broker_now_ms())
-            events = native._next_group_events(left_ms)
+            events = native._next_group_events(None if due is None else max(0.0, due - now))
             if events is None:
                 return
             for row in events:
-                at_ms, event = self._read(row)
-                self._step(groups, event, at_ms)
-            now = native._broker_now_ms()
+                now, event = self._read(row)
+                self._step(groups, event, now)
+            # After events, `now` is when the last one came: later ones may be queued still.
             due = groups.next_deadline()
             if due is not None and due <= now:
                 self._step(groups, Ticked(), now)

@@ -1,9 +1,11 @@
-"""The thread of an embedded broker's groups: a fault in one request ends none of the others."""
+"""The thread of an embedded broker's groups: what it serves when, and what a fault ends."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
+
+import pytest
 
 from thalweg._group_server import GroupServer
 from thalweg.coordinator.groups import Groups
@@ -11,10 +13,11 @@ from thalweg.coordinator.steps import Arrived
 
 
 class Native:
-    """Hands events over in turn, and keeps the answers."""
+    """Hands events over, one list at a time, and keeps the answers."""
 
-    def __init__(self, *events: Any) -> None:
-        self.events = [[each] for each in events]
+    def __init__(self, *events: list[Any], now_ms: float = 0.0) -> None:
+        self.events = list(events)
+        self.now_ms = now_ms
         self.answers: dict[int, Any] = {}
 
     def _serve_groups(self) -> None:
@@ -24,7 +27,7 @@ class Native:
         return defaultdict(lambda: "1000")
 
     def _broker_now_ms(self) -> float:
-        return 0.0
+        return self.now_ms
 
     def _next_group_events(self, timeout_ms: float | None) -> list[Any] | None:
         return self.events.pop(0) if self.events else None
@@ -42,9 +45,16 @@ class Native:
         pass
 
 
-def leave(token: int) -> tuple[Any, ...]:
+def leave(token: int, at_ms: float = 1.0) -> tuple[Any, ...]:
     body = {"GroupId": "g", "Members": [{"MemberId": "m"}]}
-    return ("request", token, "LeaveGroup", 5, "c", "/127.0.0.1", 1.0, "g", body, None)
+    return ("request", token, "LeaveGroup", 5, "c", "/127.0.0.1", at_ms, "g", body, None)
+
+
+def serve(native: Native) -> None:
+    """Runs the thread until it has all events."""
+    server = GroupServer(native)
+    server.start()
+    server.join()
 
 
 def test_a_fault_in_one_request_is_answered_and_the_next_one_served(monkeypatch):
@@ -56,9 +66,35 @@ def test_a_fault_in_one_request_is_answered_and_the_next_one_served(monkeypatch)
         return served(self, event, now)
 
     monkeypatch.setattr(Groups, "step", step)
-    native = Native(leave(1), leave(2))
-    server = GroupServer(native)
-    server.start()
-    server.join()
+    native = Native([leave(1)], [leave(2)])
+    serve(native)
     assert native.answers[1] is None, "the broker makes an error of it"
     assert native.answers[2]["Members"][0]["ErrorCode"] == 25
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, float]]:
+    """Requests' tokens and "tick", each with its time; one timer is due at 5.0."""
+    done: list[tuple[Any, float]] = []
+
+    def step(self: Groups, event: Any, now: float) -> list[Any]:
+        done.append((event.token if isinstance(event, Arrived) else "tick", now))
+        return []
+
+    def next_deadline(self: Groups) -> float | None:
+        return None if "tick" in dict(done) else 5.0
+
+    monkeypatch.setattr(Groups, "step", step)
+    monkeypatch.setattr(Groups, "next_deadline", next_deadline)
+    return done
+
+
+def test_requests_that_came_before_a_timer_was_due_are_served_before_it(steps):
+    """However late the thread gets the interpreter's lock, and in however many lists they come."""
+    serve(Native([leave(1, 1.0)], [leave(2, 2.0), leave(3, 3.0)], [], now_ms=10.0))
+    assert steps == [(1, 1.0), (2, 2.0), (3, 3.0), ("tick", 10.0)]
+
+
+def test_requests_that_come_without_end_hold_up_no_timer(steps):
+    serve(Native([leave(1, 4.0)], [leave(2, 6.0)], [leave(3, 7.0)], now_ms=10.0))
+    assert steps == [(1, 4.0), (2, 6.0), ("tick", 6.0), (3, 7.0)]
