@@ -105,8 +105,7 @@ class GroupServer:
 
     def _step(self, groups: Groups, event: GroupEvent, now: float) -> None:
         try:
-            for action in groups.step(event, now):
-                self._do(action, now)
+            actions = groups.step(event, now)
         except Exception:
             # A fault of ours must not end all groups.
             log.exception("serving %r failed", event)
@@ -114,15 +113,22 @@ class GroupServer:
                 # An answer that fits no schema has the broker say UNKNOWN_SERVER_ERROR.
                 with contextlib.suppress(TypeError):
                     self._native._answer_group_request(event.token, None)
+            return
+        for action in actions:
+            self._do(action, now)
 
     def _do(self, action: GroupAction, now: float) -> None:
-        match action:
-            case Reply(token, body):
-                self._native._answer_group_request(token, body)
-            case Publish(view):
-                self._native._publish_group(view, now)
-            case Forget(group_id):
-                self._native._forget_group(group_id)
+        try:
+            match action:
+                case Reply(token, body):
+                    self._native._answer_group_request(token, body)
+                case Publish(view):
+                    self._native._publish_group(view, now)
+                case Forget(group_id):
+                    self._native._forget_group(group_id)
+        except Exception:
+            # The group has taken its step: the other members must hear of it.
+            log.exception("%s of a group failed", type(action).__name__)
 
 
 def _new_id() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from thalweg.coordinator.steps import (
 UNKNOWN, ILLEGAL, REBALANCING, FENCED, ID_REQUIRED = 25, 22, 27, 82, 79
 INCONSISTENT, BAD_SESSION, FULL = 23, 26, 81
 DELAY, REBALANCE, SESSION = 3_000, 60_000, 10_000
+STRING_BYTES_MAX = 32_767  # in versions that are not flexible
+LONG_ID = "\N{GRINNING FACE}" * (STRING_BYTES_MAX // 4)
 
 
 class Bench:
@@ -31,6 +34,7 @@ class Bench:
     def __init__(self, **settings: Any) -> None:
         ids = itertools.count(1)
         self.now = 0.0
+        self.client_id = "client"
         self.group = ClassicGroup("g", GroupSettings(**settings), lambda: f"u{next(ids)}")
         self.answers: dict[int, dict[str, Any]] = {}
         self.view: dict[str, Any] = {}
@@ -49,7 +53,7 @@ class Bench:
 
     def ask(self, api: str, version: int, body: dict[str, Any]) -> int:
         token = next(self.tokens)
-        self.step(Arrived(token, api, version, body, "client", "/127.0.0.1"))
+        self.step(Arrived(token, api, version, body, self.client_id, "/127.0.0.1"))
         return token
 
     def join(
@@ -174,6 +178,18 @@ def test_a_static_member_joins_at_once_and_its_id_tells_its_instance():
     token = bench.join(instance="i1")
     bench.tick(DELAY)
     assert bench.answers[token]["MemberId"] == "i1-u1"
+
+
+@pytest.mark.parametrize("instance", [None, LONG_ID])
+def test_a_long_client_or_instance_id_is_cut_so_that_the_member_id_fits_into_answers(instance):
+    bench = Bench()
+    bench.client_id = LONG_ID
+    token = bench.join(instance=instance)
+    bench.tick(DELAY)
+    chosen, _, unique = bench.answers[token]["MemberId"].rpartition("-")
+    assert LONG_ID.startswith(chosen)
+    assert unique == "u1"
+    assert 30_000 < len(chosen.encode()) < STRING_BYTES_MAX - len(f"-{uuid.uuid4()}")
 
 
 def test_a_pending_id_ends_with_its_session():

@@ -9,7 +9,9 @@ import pytest
 
 from thalweg._group_server import GroupServer
 from thalweg.coordinator.groups import Groups
-from thalweg.coordinator.steps import Arrived
+from thalweg.coordinator.steps import Arrived, Publish, Reply
+
+UNFIT = {"MemberId": "x" * 40_000}
 
 
 class Native:
@@ -19,6 +21,7 @@ class Native:
         self.events = list(events)
         self.now_ms = now_ms
         self.answers: dict[int, Any] = {}
+        self.views: list[Any] = []
 
     def _serve_groups(self) -> None:
         pass
@@ -36,10 +39,12 @@ class Native:
         self.answers[token] = body
         if body is None:
             raise TypeError("a body is a dict")
+        if body == UNFIT:
+            raise ValueError("the body does not fit")
         return True
 
     def _publish_group(self, view: Any, at_ms: float) -> None:
-        pass
+        self.views.append(view)
 
     def _forget_group(self, group_id: str) -> None:
         pass
@@ -70,6 +75,15 @@ def test_a_fault_in_one_request_is_answered_and_the_next_one_served(monkeypatch)
     serve(native)
     assert native.answers[1] is None, "the broker makes an error of it"
     assert native.answers[2]["Members"][0]["ErrorCode"] == 25
+
+
+def test_an_answer_that_fits_no_schema_holds_up_no_other_of_its_step(monkeypatch):
+    actions = [Reply(1, UNFIT), Publish({"group_id": "g"}), Reply(2, {"MemberId": "m"})]
+    monkeypatch.setattr(Groups, "step", lambda *_: actions)
+    native = Native([leave(1)])
+    serve(native)
+    assert native.views == [{"group_id": "g"}]
+    assert native.answers[2] == {"MemberId": "m"}
 
 
 @pytest.fixture

@@ -51,6 +51,8 @@ __all__ = ["ClassicGroup", "GroupSettings"]
 _MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup that has new members join twice
 # A rebalance timeout may be 0, and the members that are awaited may be away for hours.
 _ABSENT_WAIT_MIN_MS = 1_000
+# The answers of old versions take no string of more than 32,767 bytes.
+_ID_PREFIX_CHARACTERS_MAX = 8_000
 _PENDING_IDS_MAX = 10_000  # ids given out to members that did not come back yet
 _SKIP_ASSIGNMENT_FROM = 9  # ... that can tell a leader to leave the assignment alone
 
@@ -174,7 +176,8 @@ class ClassicGroup:
     def _join_new(self, event: Arrived, now: float) -> None:
         """Somebody without a member id: a newcomer, or a static member that is back."""
         instance_id = event.body.get("GroupInstanceId")
-        member_id = f"{instance_id or event.client_id}-{self._new_id()}"
+        prefix = (instance_id or event.client_id)[:_ID_PREFIX_CHARACTERS_MAX]
+        member_id = f"{prefix}-{self._new_id()}"
         if instance_id is None and event.version >= _MEMBER_ID_REQUIRED_FROM:
             if len(self.roster.pending_ids) >= _PENDING_IDS_MAX:
                 code = GroupMaxSizeReachedError.errno
