@@ -9,7 +9,7 @@ nobody knows are left out.
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +18,7 @@ from thalweg.coordinator.consumer.topic_ids import IdPartition
 __all__ = ["ASSIGNORS", "AssignedMember", "assign_range", "assign_uniform"]
 
 Assignment = dict[str, frozenset[IdPartition]]
+_Came = dict[str, tuple[str, IdPartition]]  # member -> who would pass it which partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,48 +131,50 @@ class _Balance:
                     heapq.heapreplace(heap, (load + 1, member_id))
 
     def even_out(self) -> None:
-        """Passes partitions on until no chain of members makes the assignment more even."""
-        settled: set[str] = set()
-        while len(settled) < len(self.order):
-            giver = min(
-                (each for each in self.order if each not in settled),
-                key=lambda each: (-len(self.loads[each]), each),
-            )
-            chain = self._chain_from(giver)
-            if chain is None:
-                settled.add(giver)
-            else:
-                for source, target, partition in chain:
-                    self.loads[source].remove(partition)
-                    self.loads[target].add(partition)
-                settled.clear()
+        """Passes partitions on until no chain of members makes the assignment more even.
 
-    def _chain_from(self, giver: str) -> list[tuple[str, str, IdPartition]] | None:
-        """The shortest way from `giver` to a member with at least two partitions less."""
-        came: dict[str, tuple[str, IdPartition]] = {}
+        The member with the most partitions gives first. If it finds no taker, it settles everybody
+        it reaches: none of them has two partitions less than another. No chain leads out of the
+        settled members, and later givers have no more partitions than they had, so no later chain
+        ends at one of them either. Each member is settled once.
+        """
+        unsettled = set(self.order)
+        while unsettled:
+            giver = min(unsettled, key=lambda each: (-len(self.loads[each]), each))
+            came, taker = self._taker_for(giver, unsettled)
+            if taker is None:
+                unsettled -= {giver, *came}
+                continue
+            for source, target, partition in _path(came, giver, taker):
+                self.loads[source].remove(partition)
+                self.loads[target].add(partition)
+
+    def _taker_for(self, giver: str, unsettled: Set[str]) -> tuple[_Came, str | None]:
+        """The nearest member with at least two partitions less, and how all so far were reached."""
+        came: _Came = {}
         queue = deque([giver])
         enough = len(self.loads[giver]) - 2
+        searched: set[str] = set()
         while queue:
             source = queue.popleft()
             last = {each.topic_id: each for each in sorted(self.loads[source])}
+            new = last.keys() - searched
+            searched |= new
+            reached = {taker for topic_id in new for taker in self.subscribers[topic_id]}
             near = sorted(
-                {taker for topic_id in last for taker in self.subscribers[topic_id]}
-                - came.keys()
-                - {giver},
+                (reached & unsettled) - came.keys() - {giver},
                 key=lambda each: (len(self.loads[each]), each),
             )
             for taker in near:
                 offered = [last[each] for each in last if each in self.members[taker].topic_ids]
                 came[taker] = source, max(offered)
                 if len(self.loads[taker]) <= enough:
-                    return _path(came, giver, taker)
+                    return came, taker
                 queue.append(taker)
-        return None
+        return came, None
 
 
-def _path(
-    came: Mapping[str, tuple[str, IdPartition]], giver: str, taker: str
-) -> list[tuple[str, str, IdPartition]]:
+def _path(came: _Came, giver: str, taker: str) -> list[tuple[str, str, IdPartition]]:
     path = []
     while taker != giver:
         source, partition = came[taker]
