@@ -197,7 +197,7 @@ impl PartitionWait {
             match &lookup {
                 TopicLookup::Known(known) => {
                     let count = known.partitions.len() as i32;
-                    if self.partition.is_none_or(|index| index < count) {
+                    if self.partition.unwrap_or(0) < count {
                         return Some(Ok(count));
                     }
                     match self.refresh {

@@ -96,7 +96,7 @@ fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic)
     };
     let known = old.topics.get(&*name);
     let error = ErrorCode(told.error_code);
-    if error == ErrorCode::NONE && !has_bounded_indexes(told) {
+    if error == ErrorCode::NONE && !has_sound_partitions(told) {
         if let Some(topic) = known {
             insert(new, Some(topic), Topic::clone(topic));
         }
@@ -139,12 +139,13 @@ fn name(old: &Metadata, told: &MetadataResponseTopic) -> Option<Str> {
     Some(known.unwrap_or_else(|| name.detached()))
 }
 
-/// Kafka numbers the n partitions of a topic from 0 to n - 1. An answer with any other index is
-/// damaged, and tables as long as its largest index could take all memory.
-fn has_bounded_indexes(told: &MetadataResponseTopic) -> bool {
+/// Whether the partitions can be those of a topic. Kafka numbers them from 0 to n - 1, and a topic has
+/// at least one. An answer with any other index is damaged, and a table as long as its largest index
+/// could take all memory.
+fn has_sound_partitions(told: &MetadataResponseTopic) -> bool {
     let count = told.partitions.len();
     let mut indexes = told.partitions.iter().map(|part| part.partition_index);
-    indexes.all(|index| usize::try_from(index).is_ok_and(|index| index < count))
+    count > 0 && indexes.all(|index| usize::try_from(index).is_ok_and(|index| index < count))
 }
 
 fn insert(new: &mut Metadata, known: Option<&Arc<Topic>>, topic: Topic) {

@@ -245,6 +245,17 @@ fn a_topic_with_an_index_beyond_its_partitions_is_not_believed() {
 }
 
 #[test]
+fn a_topic_without_partitions_is_not_believed() {
+    let good = topic("t", 1, &[(1, 5), (2, 5)]);
+    let mut bench = knowing(std::slice::from_ref(&good));
+    update(&mut bench, &[topic("t", 1, &[]), topic("fresh", 2, &[])]);
+    let metadata = bench.cluster.metadata();
+    let kept = metadata.topic("t").expect("what was known stays");
+    assert_eq!(kept.partitions.len(), 2);
+    assert!(metadata.topic("fresh").is_none());
+}
+
+#[test]
 fn a_partition_without_a_leader_has_none() {
     let mut bench = knowing(&[topic("t", 1, &[(-1, 3)])]);
     assert_eq!(bench.cluster.metadata().leader("t", 0), None);
