@@ -59,7 +59,8 @@ pub(crate) struct ProducerBatch {
     pub(crate) ruled_out: bool,
     /// Its outcome was told already; only the order of the partition still needs it.
     pub(crate) abandoned: bool,
-    /// Connection, leader epoch and topic id of the last try.
+    /// Connection, leader epoch and topic id of the last try. No id if any try named the topic: such
+    /// a request may reach a topic that was created again.
     pub(crate) sent_to: Option<Outlet>,
     pub(crate) sent_epoch: i32,
     pub(crate) sent_topic_id: Uuid,

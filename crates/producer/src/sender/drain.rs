@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use thalweg_cluster::{Cluster, NodeId, Outgoing, RequestError};
-use thalweg_protocol::ApiKey;
+use thalweg_protocol::{ApiKey, Uuid};
 
 use crate::chunk::Chunk;
 use crate::config::Acks;
@@ -16,7 +16,9 @@ use crate::sender::Sender;
 use crate::sender::batch::ProducerBatch;
 use crate::sender::codec::CompressedBatch;
 use crate::sender::outlets::Outlet;
-use crate::sender::request::{Drained, InFlightRequest, encode, sort, usable_version};
+use crate::sender::request::{
+    Drained, InFlightRequest, TOPIC_IDS_FROM, encode, sort, usable_version,
+};
 use crate::sender::slot::Standing;
 use crate::sync::lock;
 
@@ -66,7 +68,7 @@ impl Sender {
             let rules = self.rules(index, now);
             let slot = &mut self.slots[index];
             let standing = slot.standing(&rules);
-            if !drained.is_empty() && bytes + slot.next_len() > self.config.max_request_size {
+            if !drained.is_empty() && bytes + slot.next_len() > self.config.request_bytes_max() {
                 self.nodes
                     .unpop(index, slot, outlet, standing == Standing::Urgent);
                 break;
@@ -174,7 +176,9 @@ impl Sender {
             batch.retry_at = None;
             batch.sent_to = Some(outlet);
             batch.sent_epoch = slot.leader_epoch;
-            batch.sent_topic_id = slot.topic_id;
+            let by_name =
+                version < TOPIC_IDS_FROM || batch.attempts > 1 && batch.sent_topic_id == Uuid::ZERO;
+            batch.sent_topic_id = if by_name { Uuid::ZERO } else { slot.topic_id };
             slot.in_flight.push_back(batch);
             self.reconsider(index, now);
         }

@@ -18,7 +18,7 @@ use crate::sender::outlets::Outlet;
 use crate::topic::TopicEntry;
 
 /// From this version on topics go by id.
-const TOPIC_IDS_FROM: i16 = 13;
+pub(crate) const TOPIC_IDS_FROM: i16 = 13;
 
 /// A batch on its way into a request.
 #[derive(Debug)]

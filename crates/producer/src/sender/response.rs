@@ -193,7 +193,11 @@ impl Sender {
         let Some(mut batch) = slot.take_in_flight(sent) else {
             return;
         };
-        batch.maybe_written |= trouble.maybe_written && !slot.is_behind_gap(sent.order);
+        if trouble.maybe_written {
+            batch.maybe_written |= !slot.is_behind_gap(sent.order);
+        } else if batch.attempts == 1 {
+            batch.maybe_written = false; // its only try is known now
+        }
         batch.last_error = Some(Arc::clone(&trouble.reason));
         let refused_for_place = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
         if batch.abandoned || !refused_for_place {

@@ -5,7 +5,7 @@
 //! ```
 //! From left to right batches get younger; what may go out next is decided here, on one screen.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -129,11 +129,30 @@ impl Slot {
 
     /// Another id is another topic of the same name, with empty logs: numbers start again.
     pub(crate) fn learn_topic_id(&mut self, id: Uuid) {
-        if self.topic_id != Uuid::ZERO && id != Uuid::ZERO && self.topic_id != id {
-            self.break_off(Order::FIRST);
+        let is_another = self.topic_id != Uuid::ZERO && id != Uuid::ZERO && self.topic_id != id;
+        if is_another && self.sequences.producer().is_some() {
+            self.start_again();
         }
         if id != Uuid::ZERO {
             self.topic_id = id;
+        }
+    }
+
+    /// No batch that was sent to the old topic is in the new log. A request that named the topic may
+    /// have reached either of the two.
+    fn start_again(&mut self) {
+        let by_name =
+            |batch: &ProducerBatch| batch.attempts > 0 && batch.sent_topic_id == Uuid::ZERO;
+        let in_flight = self.in_flight.iter().filter(|batch| by_name(batch));
+        let in_retry = self
+            .retry
+            .iter()
+            .filter(|batch| by_name(batch) && batch.maybe_written);
+        let in_doubt: BTreeSet<Order> =
+            in_flight.chain(in_retry).map(|batch| batch.order).collect();
+        self.break_off(Order::FIRST);
+        for batch in self.in_flight.iter_mut().chain(&mut self.retry) {
+            batch.maybe_written |= in_doubt.contains(&batch.order);
         }
     }
 

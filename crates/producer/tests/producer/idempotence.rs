@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thalweg_cluster::Role;
 use thalweg_producer::{Appended, ProducerConfig, ProducerError};
-use thalweg_protocol::ErrorCode;
+use thalweg_protocol::{ApiKey, ErrorCode};
 
 use crate::broker::{Brokers, Reaction};
 use crate::world::{TOPIC, World, config, error, is_pending, offset, outcome};
@@ -14,6 +14,17 @@ fn warm(config: ProducerConfig) -> (World, Vec<Appended>) {
     let first = world.send_alone(0, "0");
     assert_eq!(offset(&first), 0);
     (world, vec![first])
+}
+
+/// The same where Produce names its topics, as with brokers before 4.1.
+fn warm_by_name(config: ProducerConfig) -> (World, Appended) {
+    let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);
+    brokers.caps.insert(ApiKey::PRODUCE, 12);
+    let mut world = World::with(config, brokers, None);
+    world.know(TOPIC);
+    let first = world.send_alone(0, "0");
+    assert_eq!(offset(&first), 0);
+    (world, first)
 }
 
 fn epochs(world: &mut World) -> Vec<(i16, i32)> {
@@ -312,6 +323,68 @@ fn a_topic_made_again_starts_its_numbering_again() {
     assert_eq!(offset(&sent), 0, "the first record of the new topic");
     assert_eq!(world.values(0), ["1"]);
     assert_eq!(epochs(&mut world), [(1, 0)]);
+}
+
+/// Scenario 20.
+#[test]
+fn a_batch_sent_by_name_to_a_topic_made_again_is_written_once() {
+    // Produce 12 names the topic, so the batch may be in the new log before its id is known.
+    for reaction in [Reaction::LoseAnswer, Reaction::LoseRequest] {
+        let slow = ProducerConfig {
+            // The id comes before the next try.
+            retry_backoff: Duration::from_secs(2),
+            retry_backoff_max: Duration::from_secs(2),
+            ..config()
+        };
+        let (mut world, _) = warm_by_name(slow);
+        let is_written = matches!(reaction, Reaction::LoseAnswer);
+        world.script([reaction]);
+        world.brokers.recreate_topic(TOPIC);
+        let lost = world.send_alone(0, "1");
+        world.advance_ms(10_000);
+        let error = error(&lost);
+        assert!(
+            matches!(error, ProducerError::SequenceGap { .. }) && error.possibly_written(),
+            "{error}"
+        );
+        let next = world.send_alone(0, "2");
+        world.advance_ms(1_000);
+        assert!(matches!(outcome(&next), Some(Ok(_))));
+        let there: &[&str] = if is_written { &["1", "2"] } else { &["2"] };
+        assert_eq!(world.values(0), there);
+    }
+}
+
+/// Scenario 20.
+#[test]
+fn a_batch_refused_by_name_is_sent_again_to_a_topic_made_again() {
+    let (mut world, _) = warm_by_name(config());
+    world.script([Reaction::Refuse(ErrorCode::NOT_LEADER_OR_FOLLOWER)]);
+    world.brokers.recreate_topic(TOPIC);
+    let sent = world.send_alone(0, "1");
+    world.advance_ms(10_000);
+    assert_eq!(offset(&sent), 0);
+    assert_eq!(world.values(0), ["1"]);
+}
+
+/// Scenario 20.
+#[test]
+fn without_idempotence_a_topic_made_again_hides_no_doubt() {
+    let plain = ProducerConfig {
+        enable_idempotence: false,
+        delivery_timeout: Duration::from_secs(3),
+        ..config()
+    };
+    let (mut world, _) = warm(plain);
+    world.brokers.recreate_topic(TOPIC);
+    let sent = world.send_alone(0, "1");
+    world.advance_ms(10_000);
+    assert_eq!(offset(&sent), 0);
+    world.script(vec![Reaction::LoseAnswer; 100]);
+    let lost = world.send_alone(0, "2");
+    world.advance_ms(10_000);
+    assert!(error(&lost).possibly_written());
+    assert!(!world.values(0).is_empty());
 }
 
 /// Scenario 20.
