@@ -33,6 +33,9 @@ impl Acks {
     }
 }
 
+/// Kafka's frames have at most `i32::MAX` bytes. The rest is for headers, names and partitions.
+const REQUEST_BYTES_MAX: usize = i32::MAX as usize - 64 * 1024 * 1024;
+
 /// Options of one producer.
 #[derive(Debug, Clone)]
 pub struct ProducerConfig {
@@ -66,6 +69,13 @@ pub struct ProducerConfig {
     pub metrics: MetricsConfig,
     /// Jitter and the choice of sticky partitions come from this.
     pub seed: u64,
+}
+
+impl ProducerConfig {
+    /// Bytes of batches that one request may hold.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        self.max_request_size.min(REQUEST_BYTES_MAX)
+    }
 }
 
 impl Default for ProducerConfig {

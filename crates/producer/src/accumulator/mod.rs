@@ -93,7 +93,7 @@ fn codec_outputs(config: &ProducerConfig) -> usize {
     let total = config.buffer_memory;
     let most = total / CODEC_SHARE_MAX;
     let one = config.batch_size.min(most);
-    let beside_largest = total.saturating_sub(config.max_request_size).max(one);
+    let beside_largest = total.saturating_sub(config.request_bytes_max()).max(one);
     let all = config.batch_size.saturating_mul(config.codec_threads);
     all.min(most).min(beside_largest)
 }
@@ -117,8 +117,8 @@ impl Accumulator {
             batch_size: config.batch_size,
             linger: config.linger,
             compression: config.compression,
-            max_request_size: config.max_request_size,
-            record_bytes_sure: config.max_request_size.min(pool.request_bytes_max()),
+            max_request_size: config.request_bytes_max(),
+            record_bytes_sure: config.request_bytes_max().min(pool.request_bytes_max()),
             partitioner: config.partitioner,
             ignore_keys: config.partitioner_ignore_keys,
             adaptive: config.partitioner_adaptive_partitioning,
