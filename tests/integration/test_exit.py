@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import textwrap
 import threading
 from typing import Any
 
@@ -265,6 +266,64 @@ def test_exit_while_a_daemon_thread_deserializes(start_embedded: Any) -> None:
     began.wait(20)
     """
     ended = run(source, broker.bootstrap_servers)
+    assert (ended.code, ended.err) == (0, "")
+
+
+# Code of the application that a daemon thread runs within a call: `work` takes longer than half of
+# what the exit may take, and comes from `send` or `add_callback`.
+WORK_IN_DAEMONS = {
+    "new batch": """
+    class Slow(Partitioner):
+        def partition(self, *_):
+            return 0
+        def on_new_batch(self, *_):
+            work()
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1], partitioner=Slow())
+    def call():
+        producer.send("t", b"value")
+    """,
+    "refused record": """
+    class Slow(ProducerInterceptor):
+        def on_acknowledgement(self, metadata, error):
+            work()
+    producer = KafkaProducer(
+        bootstrap_servers=sys.argv[1], interceptor_classes=[Slow()], max_request_size=1000
+    )
+    def call():
+        producer.send("t", bytes(5000))
+    """,
+    "done future": """
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1])
+    def call():
+        sent = producer.send("t", b"value")
+        sent.get(20)
+        sent.add_callback(lambda _: work())
+    """,
+}
+
+
+@pytest.mark.parametrize("name", WORK_IN_DAEMONS)
+def test_exit_while_a_daemon_thread_runs_code_of_the_application(
+    start_embedded: Any, name: str
+) -> None:
+    broker = start_embedded()
+    broker.create_topic("t")
+    setup = """
+    from thalweg.interceptor import ProducerInterceptor
+    from thalweg.partitioner import Partitioner
+    began = threading.Event()
+    def work():
+        began.set()
+        end = time.monotonic() + 0.7
+        while time.monotonic() < end:
+            time.sleep(0.001)
+    """
+    start = """
+    threading.Thread(target=call, daemon=True).start()
+    assert began.wait(20)
+    """
+    parts = (textwrap.dedent(part) for part in (setup, WORK_IN_DAEMONS[name], start))
+    ended = run("".join(parts), broker.bootstrap_servers)
     assert (ended.code, ended.err) == (0, "")
 
 

@@ -21,7 +21,11 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use thalweg_network::{BlockedSignals, PerProcess};
 
+use crate::foreign::Foreign;
 use crate::gil;
+
+/// As much as a main thread has: callbacks may recurse as deep as the application's own code.
+const STACK_BYTES: usize = 8 << 20;
 
 /// What runs on the callback thread; Python errors are its own affair (see [`report`]).
 pub(crate) type Work = Box<dyn FnOnce(Python<'_>) + Send>;
@@ -183,7 +187,14 @@ impl Callbacks {
             return;
         }
         drop(queue);
-        if idle || ON_CALLBACK_THREAD.get() {
+        if ON_CALLBACK_THREAD.get() {
+            caught(py, || work(py));
+        } else if idle {
+            // The exit waits until it is over, as it does for the callback thread.
+            let Ok(_foreign) = Foreign::begin(py) else {
+                std::mem::forget(work);
+                return;
+            };
             caught(py, || work(py));
         } else {
             drop(self.start());
@@ -249,6 +260,7 @@ impl Callbacks {
         }
         thread::Builder::new()
             .name("thalweg-callbacks".to_owned())
+            .stack_size(STACK_BYTES)
             .spawn(|| {
                 let signals = BlockedSignals::block();
                 ON_CALLBACK_THREAD.set(true);

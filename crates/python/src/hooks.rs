@@ -184,6 +184,7 @@ impl Hooks {
         if let Some(appended) = appended {
             return Ok(Some(sent(appended, prepared.timestamp_ms, sizes)));
         }
+        let _foreign = Foreign::begin(py)?;
         if let Some(hook) = &self.on_new_batch {
             let cluster = ClusterMetadata::new(appender.metadata.snapshot());
             hook.call1(py, (&given.topic, cluster, prepared.partition))?;
@@ -258,6 +259,10 @@ impl Hooks {
 
     pub(crate) fn tell_failure<'py, E>(&self, py: Python<'py>, error: &Bound<'py, E>) {
         let Some(hook) = &self.on_acknowledgement else {
+            return;
+        };
+        // Nobody is left to be told at exit.
+        let Ok(_foreign) = Foreign::begin(py) else {
             return;
         };
         if let Err(raised) = hook.call1(py, (py.None(), error.as_any())) {
