@@ -325,3 +325,28 @@ def test_records_of_asyncio_whose_interceptor_ctrl_c_ends_are_handed_out_again(
 
     for many in (True, False):
         run_loop(program(many))
+
+
+def test_close_after_an_interrupted_close_closes_the_serializer(silent: EmbeddedBroker) -> None:
+    source = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    class Kept:
+        def serialize(self, topic, headers, value):
+            return value
+        def close(self):
+            print("closed", flush=True)
+    producer = KafkaProducer(bootstrap_servers=sys.argv[1], linger_ms=0, value_serializer=Kept())
+    producer.send("t", b"v")
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        producer.close()
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    while not producer.closed:
+        time.sleep(0.01)
+    producer.close(0)
+    producer.close(0)
+    """
+    ended = run(source, silent.bootstrap_servers)
+    assert ended.code == 0, ended.err
+    assert ended.out.split() == ["interrupted", "closed"]

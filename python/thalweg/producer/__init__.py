@@ -10,6 +10,7 @@ closes it.
 """
 
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -78,6 +79,8 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
 
     config: Config
     _watch: metrics.Watch
+    # The process whose close() has to close serializers, interceptors and reporters.
+    _open_in: int = 0
 
     if TYPE_CHECKING:
 
@@ -127,6 +130,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         self._open(config.core(), Hooks.of(config))
         config.opened(self, lambda opened: opened.client.api_versions("any"))
         self._watch = watched(self, config, self.client.watch_cluster_id)
+        self._open_in = os.getpid()
         _closing.watch(self, _close_at_exit)
 
     @classmethod
@@ -156,12 +160,14 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
         """
         if timeout is not None:
             duration_given(timeout, "timeout", "seconds")
-        was_open = not self.closed
-        failed_before = records_failed(super().metrics()) if was_open else 0
+        # Not `closed`: a close() that Ctrl-C interrupts leaves the rest to the next one.
+        is_first = self._open_in == os.getpid()
+        failed_before = records_failed(super().metrics()) if is_first else 0
         began = time.monotonic()
         super().close(timeout)
-        if not was_open:
+        if not is_first:
             return
+        self._open_in = 0
         left = records_failed(super().metrics()) - failed_before
         if left:
             log.warning("%r was closed with %d records not acknowledged", self, left)
