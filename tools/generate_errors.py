@@ -1,10 +1,10 @@
-"""Writes python/thalweg/errors/_broker.py: one class per error code of Kafka's protocol.
+"""Generates python/thalweg/errors/_broker.py: one class for each error code of Kafka's protocol.
 
     crates/protocol/src/generated/errors.rs ──> python/thalweg/errors/_broker.py
 
-Run it with no arguments after the protocol's table has changed; with `--check` it only says
-whether the file is up to date (tests/unit/test_errors.py does). Names are kafka-python's where
-they exist, else Kafka's code in CamelCase with `Error` behind it.
+Run it without arguments after a change of the protocol's table. With `--check` it only says whether
+the file is up to date. tests/unit/test_errors.py runs that check. A class has kafka-python's name,
+or, if there is none, Kafka's code in CamelCase followed by `Error`.
 """
 
 import re
@@ -19,7 +19,7 @@ TARGET = ROOT / "python/thalweg/errors/_broker.py"
 # Written by hand in errors/_base.py.
 BY_HAND = {-1: "UnknownError", 0: "NoError"}
 
-# kafka-python's names where they are not the code in CamelCase.
+# kafka-python's names that are not the code in CamelCase.
 NAMES = {
     "CORRUPT_MESSAGE": "CorruptRecordError",
     "INVALID_FETCH_SIZE": "InvalidFetchRequestError",
@@ -30,24 +30,24 @@ NAMES = {
     "NOT_LEADER_OR_FOLLOWER": "NotLeaderForPartitionError",
 }
 
-# Second names: kafka-python's own, and today's word where kafka-python kept an old one.
+# Aliases: other names in kafka-python, and Kafka's new name where kafka-python kept an old one.
 ALIASES = {
     "CorruptRecordException": "CorruptRecordError",
     "NotLeaderOrFollowerError": "NotLeaderForPartitionError",
     "UnknownServerError": "UnknownError",
 }
 
-# What these errors of transactions mean for the producer; the base is in errors/_base.py.
+# What these errors mean for a transactional producer. The base classes are in errors/_base.py.
 TRANSACTIONS = {
     "PRODUCER_FENCED": "FatalTransactionError",
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "FatalTransactionError",
     "TRANSACTION_ABORTABLE": "AbortableTransactionError",
 }
 
-# Builtin errors that the client's own checks of the same thing are expected to raise.
+# Builtin errors that users expect when the client itself finds the same problem.
 BUILTINS = {"INVALID_TOPIC_EXCEPTION": "ValueError"}
 
-# Keyword fields that the client fills in: class -> (field, annotation, default, meaning).
+# Fields that the client fills in: class -> (field, annotation, default, meaning).
 FIELDS = {
     "OffsetOutOfRangeError": [
         ("offsets", "Mapping[Any, int] | None", "None", "{TopicPartition: the offset asked for}."),
@@ -70,7 +70,7 @@ class Row:
 
     @property
     def class_name(self) -> str:
-        """What the class is called in Python."""
+        """The name of the class in Python."""
         if self.code in BY_HAND:
             return BY_HAND[self.code]
         camel = "".join(word.capitalize() for word in self.name.split("_"))
@@ -78,7 +78,7 @@ class Row:
 
     @property
     def bases(self) -> str:
-        """The base classes, most special first."""
+        """The base classes, most specific first."""
         root = (
             "AuthorizationError" if "AUTHORIZATION_FAILED" in self.name else "BrokerResponseError"
         )
@@ -94,7 +94,7 @@ class Row:
 
 
 def read_table(path: Path = TABLE) -> list[Row]:
-    """Reads the rows out of the generated Rust table."""
+    """Reads the rows from the generated Rust table."""
     pattern = re.compile(
         r"code:\s*(-?\d+),\s*name:\s*\"(\w+)\",\s*exception:\s*\"\w*\",\s*"
         r"families:\s*&\[([^\]]*)\],\s*message:\s*\"((?:[^\"\\]|\\.)*)\"",
@@ -115,7 +115,7 @@ def read_table(path: Path = TABLE) -> list[Row]:
 
 
 def wrap(prefix: str, text: str) -> list[str]:
-    """A string constant in lines of at most 100 columns."""
+    """Returns the lines of a string constant, with at most 100 columns each."""
     line = f"{prefix}{text!r}".replace("'", '"') if "'" not in text and '"' not in text else ""
     if line and len(line) <= 100:
         return [line]
@@ -133,7 +133,7 @@ def wrap(prefix: str, text: str) -> list[str]:
 
 
 def fields_of(name: str) -> list[str]:
-    """The constructor of a class with fields of its own."""
+    """Returns the lines of the constructor of a class that has fields."""
     fields = FIELDS.get(name, [])
     if not fields:
         return []
@@ -150,7 +150,7 @@ def fields_of(name: str) -> list[str]:
 
 
 def render(rows: list[Row]) -> str:
-    """The whole file."""
+    """Returns the text of the file."""
     made = [row for row in rows if row.code not in BY_HAND]
     exported = sorted([row.class_name for row in made] + list(ALIASES))
     lines = [
@@ -199,7 +199,7 @@ def render(rows: list[Row]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Writes the file, or checks it."""
+    """Writes the file, or checks it with `--check`."""
     text = render(read_table())
     if "--check" in arguments:
         if TARGET.read_text() == text:

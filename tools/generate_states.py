@@ -1,4 +1,4 @@
-"""Draws the states in docs/groups.md from the tables of coordinator/states.py.
+"""Generates the state diagrams in docs/groups.md from the tables in coordinator/states.py.
 
 python tools/generate_states.py [--check]
 """
@@ -16,7 +16,7 @@ _PLACE = re.compile(r"<!-- states: (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def diagram(name: str) -> str:
-    """One table of states as a Mermaid diagram, which code hosts and editors draw."""
+    """Returns one table of states as a Mermaid diagram, which code hosts and editors render."""
     from thalweg.coordinator import states
 
     arrows = []
@@ -30,14 +30,14 @@ def _id(state: str) -> str:
 
 
 def written(text: str) -> str:
-    """The page with its diagrams as the code has them."""
+    """Returns the page with diagrams that match the code."""
     return _PLACE.sub(
         lambda found: f"<!-- states: {found[1]} -->\n{diagram(found[1])}\n<!-- end -->", text
     )
 
 
 def main() -> None:
-    """Writes the page, or says that it is out of date."""
+    """Writes the page. With `--check` it fails if the page is out of date."""
     text = PAGE.read_text(encoding="utf-8")
     new = written(text)
     if "--check" in sys.argv[1:] and new != text:
