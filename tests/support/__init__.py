@@ -1,1 +1,1 @@
-"""What tests and benchmarks share: real brokers, other clients, sizes, waiting."""
+"""Code that tests and benchmarks share: real brokers, other clients, sizes, waiting."""

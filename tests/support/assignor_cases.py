@@ -1,4 +1,4 @@
-"""Random groups whose partitions are to be assigned: what members want, had, and where they are."""
+"""Generates random groups for tests of assignors: subscriptions, previous assignments and racks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Case(NamedTuple):
     """One group.
 
     Attributes:
-        seed: Makes this case again.
-        assignor: Its name.
+        seed: Generates this case again.
+        assignor: The assignor's name.
         topics: {topic: for each partition the racks of its replicas}.
-        members: In the order of a JoinGroup answer.
-        generation: What the group's next generation is.
+        members: In the order of a JoinGroup response.
+        generation: The group's next generation.
     """
 
     seed: str
@@ -32,7 +32,7 @@ class Case(NamedTuple):
     generation: int
 
     def cluster(self) -> TopicsOfGroup:
-        """The topics as an assignor is given them."""
+        """Returns the topics in the form that an assignor gets."""
         racks = {
             TopicPartition(topic, number): frozenset(each for each in rows if each is not None)
             for topic, partitions in self.topics.items()
@@ -41,7 +41,7 @@ class Case(NamedTuple):
         return TopicsOfGroup({topic: len(rows) for topic, rows in self.topics.items()}, racks)
 
     def all_partitions(self) -> list[TopicPartition]:
-        """All that exist."""
+        """Returns all partitions that exist."""
         return [
             TopicPartition(topic, number)
             for topic, rows in self.topics.items()
@@ -49,22 +49,22 @@ class Case(NamedTuple):
         ]
 
     def wanted(self) -> set[TopicPartition]:
-        """All that somebody is subscribed to."""
+        """Returns all partitions of the topics that a member is subscribed to."""
         topics = {topic for member in self.members for topic in member.metadata.topics}
         return {each for each in self.all_partitions() if each.topic in topics}
 
 
 class _Previous(NamedTuple):
-    """What a member had, and the generation in which it had that."""
+    """A member's previous partitions, and the generation in which it had them."""
 
     partitions: list[TopicPartition]
     generation: int
 
 
 def make_case(assignor: str, seed: str) -> Case:
-    """The case of a seed: 1 to 12 members, 1 to 8 topics of 0 to 12 partitions.
+    """Returns the case of a seed: 1 to 12 members, 1 to 8 topics with 0 to 12 partitions each.
 
-    One in 25 is larger, as hash tables grow from 13 entries on.
+    One case in 25 is larger, because hash tables grow at 13 entries.
     """
     rng = random.Random(seed)
     size = 4 if rng.random() < 0.04 else 1
@@ -125,7 +125,7 @@ def _previous(
     wishes: dict[str, list[str]],
     generation: int,
 ) -> dict[str, _Previous]:
-    """What members had: nothing; a sane assignment; or what stale and confused members say."""
+    """Returns previous assignments: none, a valid one, or what stale and faulty members report."""
     ids = list(wishes)
     had: dict[str, list[TopicPartition]] = {each: [] for each in ids}
     generations = dict.fromkeys(ids, generation)

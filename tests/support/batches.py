@@ -1,7 +1,7 @@
-"""Record batches (KIP-98) byte by byte: sound ones, and those that no client's encoder would make.
+"""Builds record batches (KIP-98) byte by byte: valid ones, and those that no client would encode.
 
 batch(record(b"v"))                  one record at offset 0
-batch(record(b"v"), records=5)       which says that it is five
+batch(record(b"v"), records=5)       the same, but its header says that it has five records
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REMAINDERS: Final = [_remainder(byte) for byte in range(256)]
 
 
 def crc_32c(data: bytes) -> int:
-    """The checksum of record batches."""
+    """Returns the CRC-32C, the checksum of record batches."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _REMAINDERS[(crc ^ byte) & 0xFF] ^ crc >> 8
@@ -30,7 +30,7 @@ def crc_32c(data: bytes) -> int:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, as records have their numbers."""
+    """Encodes a number as a zigzag varint, as records do."""
     left, out = number << 1 ^ number >> 63, bytearray()
     left &= (1 << 64) - 1
     while left > 0x7F:
@@ -40,7 +40,7 @@ def varint(number: int) -> bytes:
 
 
 def record(value: bytes, headers: bytes = b"\0") -> bytes:
-    """A record without a key; `headers` are their number and they themselves, encoded."""
+    """Encodes a record without a key. `headers` is the encoded count and the encoded headers."""
     body = b"\0" + varint(0) + varint(0) + varint(-1) + varint(len(value)) + value + headers
     return varint(len(body)) + body
 
@@ -54,9 +54,9 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     leader_epoch: int = 0,
 ) -> bytes:
-    """A batch at offset 0 around a records section, with a checksum that holds.
+    """Encodes a batch at offset 0 around a records section, with a valid checksum.
 
-    `producer` is its id, its epoch, and the batch's first sequence.
+    `producer` is the producer's ID and epoch, and the first sequence number of the batch.
     """
     covered = struct.pack(
         ">hiqqqhii", attributes, 0, timestamp_ms, timestamp_ms, *producer, records

@@ -1,11 +1,11 @@
-"""The brokers that integration tests run on, behind one small interface.
+"""Provides the brokers that integration tests run on, with one small interface.
 
     broker.bootstrap_servers
     topic = broker.create_topic("orders", 4)
 
-A broker is started at the first test that wants it and serves the whole session; every test
-makes topics of its own. A test that kills or restarts nodes starts its own cluster, and a file
-whose tests need other options its own broker (`configured`).
+A broker starts with the first test that needs it and serves the complete session. Every test
+creates its own topics. A test that kills or restarts nodes starts its own cluster. A file whose
+tests need other options starts its own broker (`configured`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.kafka import RealKafka
 from tests.support.wire import Wire, WireError
 
 KINDS = ("embedded", "kafka-4.3", "kafka-3.9")
-# Those that serve KIP-848's groups and KIP-890's transactions as they come.
+# The kinds that support groups of KIP-848 and transactions of KIP-890 by default.
 MODERN_KINDS = ("embedded", "kafka-4.3")
 _numbers = itertools.count(1)
 
@@ -30,9 +30,9 @@ class Broker:
 
     Attributes:
         kind: one of `KINDS`.
-        bootstrap_servers: where its plaintext listeners are, as `host:port,...`.
-        logs: what the brokers logged last, for the report of a failure.
-        topics: made here since the last `forget_embedded_topics`.
+        bootstrap_servers: its plaintext listeners, as `host:port,...`.
+        logs: returns what the brokers logged last, for the report of a failure.
+        topics: the topics created here since the last `forget_embedded_topics`.
     """
 
     kind: str
@@ -46,11 +46,11 @@ class Broker:
 
     @property
     def wire(self) -> Wire:
-        """The harness's own client, independent of the library."""
+        """The harness's own client, which shares no code with the library."""
         return Wire(self.bootstrap_servers)
 
     def unused_name(self, prefix: str = "t") -> str:
-        """A name that no topic, group or transaction of this session has."""
+        """Returns a name that no topic, group or transaction of this session has."""
         return f"{prefix}-{next(_numbers)}"
 
     def create_topic(
@@ -60,9 +60,9 @@ class Broker:
         *,
         configs: Mapping[str, str] | None = None,
     ) -> str:
-        """Creates a topic with a fresh name and returns the name.
+        """Creates a topic with a new name and returns the name.
 
-        Records are kept whatever their timestamps, unless `configs` says otherwise.
+        The topic keeps records of any timestamp, unless `configs` says otherwise.
         """
         name = self.unused_name(prefix)
         self.wire.create_topic(
@@ -74,7 +74,7 @@ class Broker:
 
 @contextmanager
 def configured(kind: str, configs: Mapping[str, str]) -> Iterator[Broker]:
-    """A broker with options of its own, which ends with the block."""
+    """Starts a broker with its own options and stops it at the end of the block."""
     if kind == "embedded":
         from thalweg import EmbeddedBroker
 
@@ -93,13 +93,13 @@ class Brokers:
         self._closers: list[Callable[[], None]] = []
 
     def get(self, kind: str) -> Broker:
-        """The session's broker of this kind."""
+        """Returns the session's broker of this kind, and starts it if needed."""
         if kind not in self._running:
             self._running[kind] = self._start(kind)
         return self._running[kind]
 
     def secure_kafka(self) -> RealKafka:
-        """The session's real Kafka 4.3 with listeners for TLS, SASL PLAIN and both."""
+        """Returns the session's real Kafka 4.3 with listeners for TLS, SASL PLAIN and both."""
         if "secure" not in self._running:
             kafka = self._kafka("4.3", secure=True)
             self._secure = kafka
@@ -107,7 +107,7 @@ class Brokers:
         return self._secure
 
     def forget_embedded_topics(self) -> None:
-        """Deletes the topics of tests that are over where they lie in this process's memory."""
+        """Deletes the embedded broker's topics of finished tests, to free this process's memory."""
         embedded = self._running.get("embedded")
         while embedded is not None and embedded.topics:
             with suppress(WireError):  # the test deleted it

@@ -1,11 +1,11 @@
-"""Certificates for TLS listeners, made by keytool, once into a folder.
+"""Creates certificates for TLS listeners with keytool, once, in a folder.
 
-    ca.pem                    the authority's certificate: what a client trusts
+    ca.pem                    the authority's certificate, which clients trust
     server.p12                key and chain of a broker on 127.0.0.1, ::1 and localhost
-    wrong-host.p12            the same authority, another host name
-    expired.p12               the same authority, expired yesterday
-    client.p12, client.pem, client.key    a client's, for mutual TLS
-    truststore.p12            the authority's certificate for Java
+    wrong-host.p12            from the same authority, for another host name
+    expired.p12               from the same authority, expired yesterday
+    client.p12, client.pem, client.key    a client's key and certificate, for mutual TLS
+    truststore.p12            the authority's certificate, for Java
     other-ca.pem              an authority that signed none of these
 
 All passwords are `PASSWORD`.
@@ -22,12 +22,12 @@ from pathlib import Path
 from tests.support import java
 
 PASSWORD = "changeit"
-_VERSION = 3  # raised when what is made here changes
+_VERSION = 3  # increase it when these files change
 _ISSUE = "-ext", "san=ip:127.0.0.1,ip:::1,dns:localhost"
 
 
 def make_certificates(parent: Path) -> Path:
-    """The folder in `parent` that has them all; it is made if it is not there yet."""
+    """Returns the folder in `parent` with all certificates, and creates it if needed."""
     folder = parent / f"certificates-{_VERSION}"
     if not folder.exists():
         parent.mkdir(parents=True, exist_ok=True)
@@ -35,7 +35,7 @@ def make_certificates(parent: Path) -> Path:
         _fill(making)
         try:
             making.rename(folder)
-        except OSError:  # another process was quicker
+        except OSError:  # another process was faster
             shutil.rmtree(making)
     return folder
 
@@ -71,7 +71,7 @@ def _authority(folder: Path, name: str, subject: str) -> None:
 def _signed(
     folder: Path, name: str, subject: str, options: tuple[str, ...], days: int = 3650
 ) -> None:
-    """A key, and a certificate for it from the authority, with the chain in the store."""
+    """Creates a key and a certificate from the authority, and stores both with the chain."""
     _generate(folder, name, subject, ("-validity", "3650"))
     request, answer = folder / f"{name}.csr", folder / f"{name}.crt"
     _keytool(folder, name, "-certreq", "-alias", name, "-file", str(request))
@@ -84,14 +84,14 @@ def _signed(
 
 
 def _generate(folder: Path, name: str, subject: str, options: tuple[str, ...]) -> None:
-    # Java exports EC keys without their public half, which not every TLS library takes.
+    # Java exports EC keys without the public key, which not every TLS library accepts.
     key = ("RSA", "-keysize", "2048") if name == "client" else ("EC", "-groupname", "secp256r1")
     kind = "-keyalg", *key, "-alias", name, "-dname", subject
     _keytool(folder, name, "-genkeypair", *kind, *options)
 
 
 def _export_pem(folder: Path, name: str) -> None:
-    """The certificate and the key of a store as PEM (keytool exports no keys)."""
+    """Writes the certificate and the key of a store as PEM. keytool cannot export keys."""
     classes = java.compiled("ExportKey")
     key = java.run("ExportKey", str(folder / f"{name}.p12"), PASSWORD, name, classes=classes)
     text = base64.b64encode(bytes.fromhex(key.strip())).decode()

@@ -1,4 +1,4 @@
-"""The end of the interpreter, played within a test."""
+"""Helps tests to simulate the end of the interpreter."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 
 def watch_nothing(closing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is open, so that only the test's own clients are closed, and all is as before after.
+    """Hides all open clients and brokers for one test, so that an exit closes only the test's own.
 
-    Brokers that other tests of this process go on with are among what is forgotten.
+    Other tests of this process still use brokers that are hidden here. The end of the test restores
+    everything.
     """
     for name in ("_open", "_brokers"):
         monkeypatch.setattr(closing, name, type(getattr(closing, name))())

@@ -1,4 +1,4 @@
-"""Error codes that several tests know as one thing."""
+"""Groups error codes that several tests treat alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from thalweg.errors import (
     NotCoordinatorError,
 )
 
-# Answers that only say: not yet, or not here. The group's partition is being made, loaded or moved.
+# They mean: not yet, or not here. The group's partition is being created, loaded or moved.
 COORDINATOR_AWAY: Final = (
     CoordinatorLoadInProgressError.errno,
     CoordinatorNotAvailableError.errno,

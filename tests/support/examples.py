@@ -1,4 +1,4 @@
-"""The example programs of the Rust crates, which some tests run."""
+"""Builds the example programs of the Rust crates, which some tests run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.paths import ROOT
 
 @functools.cache
 def _programs() -> dict[str, str]:
-    """Where each lies; built all at once, as `cargo test` does, so that nothing is built twice."""
+    """Builds all programs at once, like `cargo test`, so that nothing is built twice."""
     crates = ["--workspace", "--exclude", "thalweg-python", "--examples"]
     built = subprocess.run(
         ["cargo", "build", "--quiet", "--locked", *crates, "--message-format", "json"],
@@ -29,9 +29,9 @@ def _programs() -> dict[str, str]:
 
 
 def example(name: str) -> str:
-    """The path of a program, built if it must be.
+    """Returns the path of a program, and builds it if needed.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: there is no program of that name.
     """
     return _programs()[name]

@@ -1,4 +1,4 @@
-"""The interpreter's lock, held as a library in C may hold it."""
+"""Holds the interpreter's lock, as a C library may do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def hold_the_gil(seconds: float) -> None:
-    """Sleeps with the lock: no other thread runs Python meanwhile (PyDLL does not release it)."""
+    """Sleeps with the lock, so that no other thread runs Python. PyDLL does not release it."""
     if sys.platform == "win32":
         ctypes.PyDLL("kernel32").Sleep(ctypes.c_uint32(int(seconds * 1e3)))
     else:

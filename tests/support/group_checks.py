@@ -1,4 +1,4 @@
-"""What must be true of a group's history; a check that fails says where it is not."""
+"""Checks what must be true of a group's history. A check that fails says where."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.group_history import SLACK_S, Event, History
 
 
 def check_owners(history: History) -> None:
-    """No partition has two owners in one generation, or at one time."""
+    """Checks that no partition has two owners in one generation, or at one time."""
     owners: dict[tuple[int, int], set[int]] = defaultdict(set)
     for member, event in history.all("A"):
         for partition in event.partitions:
@@ -23,7 +23,7 @@ def check_owners(history: History) -> None:
 
 
 def check_read(history: History, ends: dict[int, int]) -> None:
-    """Every record was read; by each member without gaps, while it had the partition."""
+    """Checks that every record was read, and that no member skipped records of its partitions."""
     counts = history.read_counts()
     assert counts == ends, f"read {counts} of {ends}"
     for claim in itertools.chain.from_iterable(history.claims().values()):
@@ -32,7 +32,7 @@ def check_read(history: History, ends: dict[int, int]) -> None:
 
 
 def check_commits(history: History) -> None:
-    """Nothing was read again after a commit that covers it was acknowledged."""
+    """Checks that no record was read again after a commit that covers it was acknowledged."""
     commits: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for _, event in history.all("C"):
         commits[event.numbers[0]].append((event.at, event.numbers[1]))
@@ -47,9 +47,9 @@ def check_commits(history: History) -> None:
 
 
 def check_received(history: History) -> None:
-    """Nothing was committed that nobody had read: that record would be lost with the member.
+    """Checks that members committed only records that were read. Others would be lost.
 
-    A member that has read nothing yet commits where it begins, which is what was committed last.
+    A member that has read nothing yet commits its start position, the last committed offset.
     """
     reads: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for _, event in history.all("R"):
@@ -65,10 +65,10 @@ def check_received(history: History) -> None:
 
 
 def check_stays(history: History, protocol: str) -> None:
-    """What stays with a member across a rebalance is not taken from it.
+    """Checks that a rebalance takes no partition from a member that keeps it.
 
-    So what is taken is in no assignment of that generation, and comes back only with a later
-    one. KIP-848's members give up before they reach the epoch, classic ones when they have.
+    So a revoked partition is in no assignment of that generation, and may only come back with a
+    later one. KIP-848's members revoke before they reach the epoch, classic members after.
     """
     ahead = 2 if protocol == "consumer" else 1
     for member in history.members.values():
@@ -76,7 +76,7 @@ def check_stays(history: History, protocol: str) -> None:
         last: Event | None = None
         for event in member.events:
             if event.kind == "X":
-                break  # it gives all up; during a rebalance that is lost, as in Java
+                break  # it gives up everything; during a rebalance as lost, as in Java
             assert event.kind != "L", f"member {member.number} has lost {event}"
             if event.kind == "V":
                 given_up.update(dict.fromkeys(event.partitions, event.numbers[0]))
@@ -91,7 +91,7 @@ def check_stays(history: History, protocol: str) -> None:
 
 
 def check_flow(history: History, limit_s: float) -> None:
-    """Who has a partition reads it: no record waits for long while somebody could."""
+    """Checks that no record waits longer than the limit while a member has its partition."""
     for partition, claims in history.claims().items():
         read_until = -1
         for before, claim in itertools.pairwise([None, *claims]):
@@ -99,7 +99,7 @@ def check_flow(history: History, limit_s: float) -> None:
             for read in claim.reads:
                 again, read_until = read.first <= read_until, max(read_until, read.last)
                 if again:
-                    continue  # it was committed by nobody
+                    continue  # no member had committed it
                 for each in filter(None, (before, claim)):
                     until = min(each.said_until, read.at)
                     left = until - max(each.start, read.since)
@@ -108,7 +108,7 @@ def check_flow(history: History, limit_s: float) -> None:
 
 
 def _highest_by_time(commits: list[tuple[float, int]]) -> tuple[list[float], list[int]]:
-    """Times in their order, and the highest offset committed until each."""
+    """Returns the times in order, and the highest offset that was committed until each of them."""
     commits = sorted(commits)
     highest = itertools.accumulate((offset for _, offset in commits), max)
     return [at for at, _ in commits], list(highest)

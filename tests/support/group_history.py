@@ -1,15 +1,16 @@
-"""What the members of a group wrote down; group_checks.py says what must be true of it.
+"""Reads the events that members of a group wrote to files. group_checks.py checks them.
 
-    S              joins                        X              begins to leave
+    S              joins                        X              starts to leave
     A gen p p ...  has these partitions now     E              has left
-    V gen p p ...  gives these up (revoked)     Z ago          stalls: never polls again, and
-    L gen p p ...  lost these                                  polled last so many ms before
-                                                K              was killed (the test says so)
+    V gen p p ...  gives these up (revoked)     Z ago          stalls: never polls again. The last
+    L gen p p ...  lost these                                  poll was `ago` ms before
+                                                K              was killed (the test writes this)
     R p first last waited                       C p offset     committed
-                   read these offsets, of which the broker had the first one since so many ms
+                   read these offsets. The broker had the first one since `waited` ms
 
-A claim is a member's time with a partition. It ends when the member has said so; that of a member
-that was killed or that stalls, which cannot say so, ends when the group may have given it up.
+A claim is the time during which a member has a partition. It ends when the member says so. A member
+that was killed or that stalls cannot say so: its claim ends at the earliest time at which the group
+may give the partition to another member.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# Of members that may be killed or stall, as integration/storm_members.py makes them.
+# The settings of members that may be killed or stall (integration/storm_members.py).
 SESSION_MS, HEARTBEAT_MS, MAX_POLL_INTERVAL_MS = 6000, 300, 6500
 NEVER = float("inf")
-# A member's clock is read before its line is written, and a dead one's last heartbeat may be as old
-# as the interval between two (in both protocols 500 ms at most).
+# A member reads its clock before it writes the line. The last heartbeat of a dead member may be one
+# heartbeat interval old (500 ms at most in both protocols).
 SLACK_S = 0.05
 GIVEN_UP_EARLY_S = 0.5 + SLACK_S
 KILLED_CLAIM_S = SESSION_MS / 1000 - GIVEN_UP_EARLY_S
@@ -34,7 +35,7 @@ assert HEARTBEAT_MS <= 500
 
 @dataclass(frozen=True)
 class Event:
-    """A line; `at` in seconds."""
+    """One line of a file. `at` is in seconds."""
 
     at: float
     kind: str
@@ -42,13 +43,13 @@ class Event:
 
     @property
     def partitions(self) -> frozenset[int]:
-        """Of A, V and L."""
+        """The partitions of an event A, V or L."""
         return frozenset(self.numbers[1:])
 
 
 @dataclass(frozen=True)
 class Read:
-    """Offsets that one poll gave; `since` is when the broker got the first."""
+    """The offsets that one poll returned. `since` is when the broker got the first one."""
 
     at: float
     first: int
@@ -58,7 +59,7 @@ class Read:
 
 @dataclass
 class Claim:
-    """A member's time with a partition; `said_until` is what the member itself has said."""
+    """The time during which a member has a partition. `said_until` is the end that it reported."""
 
     member: int
     partition: int
@@ -70,7 +71,7 @@ class Claim:
 
 @dataclass
 class Member:
-    """One member's events, in their order, and what follows from them."""
+    """One member's events in order, and its claims."""
 
     number: int
     events: list[Event] = field(default_factory=list)
@@ -79,7 +80,7 @@ class Member:
     ended: str = ""
 
     def take(self, event: Event) -> None:
-        """The next event; what is written after the end (at exit) is of no interest."""
+        """Takes the next event. Ignores events after the member has ended (at exit)."""
         if self.ended:
             return
         self.events.append(event)
@@ -120,7 +121,7 @@ class Member:
 
 
 class History:
-    """All that all members wrote so far."""
+    """All events of all members so far."""
 
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
@@ -128,7 +129,7 @@ class History:
         self._read_until: dict[Path, int] = {}
 
     def update(self, files: Iterable[Path]) -> None:
-        """Reads what was written since; only whole lines."""
+        """Reads the complete lines that were added since the last call."""
         for file in files:
             if not file.exists():
                 continue
@@ -142,12 +143,12 @@ class History:
                 self.tell(int(member), int(at) / 1e9, kind, *map(int, numbers))
 
     def tell(self, member: int, at: float, kind: str, *numbers: int) -> None:
-        """One event."""
+        """Adds one event."""
         found = self.members.setdefault(member, Member(member))
         found.take(Event(at, kind, numbers))
 
     def owners(self) -> dict[int, set[int]]:
-        """{partition: members that have it now}."""
+        """Returns {partition: members that have it now}."""
         found: dict[int, set[int]] = {each: set() for each in range(self.partitions)}
         for member in self.members.values():
             for partition in () if member.ended else member.open:
@@ -155,7 +156,7 @@ class History:
         return found
 
     def is_settled(self, living: set[int]) -> bool:
-        """Whether the living have an equal share of all partitions, and nobody else has any."""
+        """Returns whether the living members share all partitions equally, and no other has any."""
         shares = dict.fromkeys(living, 0)
         for owners in self.owners().values():
             if len(owners) != 1 or not owners <= living:
@@ -164,7 +165,7 @@ class History:
         return max(shares.values()) - min(shares.values()) <= 1
 
     def claims(self) -> dict[int, list[Claim]]:
-        """By partition, in the order of their beginnings."""
+        """Returns the claims of each partition, sorted by their start."""
         found: dict[int, list[Claim]] = {each: [] for each in range(self.partitions)}
         for member in self.members.values():
             for claim in member.claims:
@@ -174,7 +175,7 @@ class History:
         return found
 
     def read_counts(self) -> dict[int, int]:
-        """{partition: offsets read, each counted once}."""
+        """Returns {partition: number of offsets read}. Each offset counts once."""
         found: dict[int, set[int]] = defaultdict(set)
         for partition, claims in self.claims().items():
             for read in itertools.chain.from_iterable(each.reads for each in claims):
@@ -182,7 +183,7 @@ class History:
         return {each: len(found[each]) for each in range(self.partitions)}
 
     def longest_join_s(self) -> float:
-        """The longest time from a member's first request to its first assignment."""
+        """Returns the longest time from a member's first request to its first assignment."""
         longest = 0.0
         for member in self.members.values():
             first = {event.kind: event.at for event in reversed(member.events)}
@@ -191,7 +192,7 @@ class History:
         return longest
 
     def all(self, kind: str) -> Iterator[tuple[Member, Event]]:
-        """All events of a kind, and whose they are."""
+        """Yields all events of a kind, each with its member."""
         for member in self.members.values():
             for event in member.events:
                 if event.kind == kind:

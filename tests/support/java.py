@@ -1,6 +1,6 @@
-"""Java for tests: which one, which jars, running a program.
+"""Finds Java and Kafka's jars for tests, and runs Java programs.
 
-Which Java is found is `tools/doctor`'s decision, so that the make targets and the tests agree.
+`tools/doctor` chooses the Java, so make targets and tests use the same one.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tests.support.paths import CACHE, ROOT, made
 
 SOURCES = ROOT / "tests" / "support" / "java"
 
-# Most JVMs of tests live for seconds: they start in 60% of the time without the optimising compiler
-# and the threads of a parallel collector. Benchmarks run without these.
+# Most JVMs of tests live for seconds. Without the optimising compiler and the threads of a parallel
+# collector they start in 60% of the time. Benchmarks do not use these options.
 SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @functools.cache
 def java_home() -> Path:
-    """The home of the JDK that the doctor chose."""
+    """Returns the home of the JDK that the doctor chose."""
     doctor = ROOT / "tools" / "doctor"
     answer = subprocess.run(
         ["sh", str(doctor), "--print", "java"], capture_output=True, text=True, check=False
@@ -33,22 +33,22 @@ def java_home() -> Path:
 
 
 def tool(name: str) -> str:
-    """The path of `java`, `javac` or `keytool`."""
+    """Returns the path of `java`, `javac` or `keytool`."""
     return str(java_home() / "bin" / name)
 
 
 def kafka_libs(version: str = "4.3") -> Path:
-    """The folder of jars of a Kafka version, "4.3" or "3.9"."""
+    """Returns the folder with the jars of a Kafka version, "4.3" or "3.9"."""
     return made(CACHE / f"kafka-{version}" / "libs", "kafka")
 
 
 def class_path(version: str = "4.3") -> str:
-    """All jars of a Kafka version; the JVM expands the star itself."""
+    """Returns the class path with all jars of a Kafka version. The JVM expands the star."""
     return str(kafka_libs(version) / "*")
 
 
 def log_options(version: str = "4.3") -> list[str]:
-    """JVM options that send Kafka's log to stdout (4.x has log4j2, 3.9 has reload4j)."""
+    """Returns JVM options that send Kafka's log to stdout. 4.x uses log4j2, 3.9 uses reload4j."""
     folder = ROOT / "tools" / "kafka"
     if version.startswith("3."):
         return [f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}"]
@@ -56,7 +56,7 @@ def log_options(version: str = "4.3") -> list[str]:
 
 
 def compiled(source: str, version: str = "4.3") -> Path:
-    """The class folder of `tests/support/java/<source>.java`, compiled once per content."""
+    """Returns the classes of `tests/support/java/<source>.java`, compiled once per content."""
     path = SOURCES / f"{source}.java"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     target = CACHE / "java-classes" / f"{source}-{version}-{digest}"
@@ -82,7 +82,7 @@ def command(
     classes: Path | None = None,
     heap: str = "256m",
 ) -> list[str]:
-    """The command line that runs a class with Kafka's jars."""
+    """Returns the command line that runs a class with Kafka's jars."""
     path = class_path(version) if classes is None else f"{classes}{os.pathsep}{class_path(version)}"
     return [
         tool("java"),
@@ -108,7 +108,7 @@ def run(
     """Runs a class and returns what it printed.
 
     Raises:
-        RuntimeError: it failed; the message holds all it printed.
+        RuntimeError: it failed. The message contains everything that it printed.
     """
     answer = subprocess.run(
         command(main_class, *arguments, version=version, classes=classes),

@@ -1,13 +1,13 @@
-"""Real Kafka brokers for tests and benchmarks: KRaft nodes on loopback, each a JVM of its own.
+"""Runs real Kafka brokers for tests and benchmarks: KRaft nodes on loopback, each in its own JVM.
 
     with RealKafka("4.3", nodes=3) as kafka:
         kafka.create_topic("t", 4, replication_factor=3)
         kafka.kill(2)
         kafka.start_node(2)
 
-A node is stopped by its own process id and nothing else. Logs go to files under the cluster's
-folder; an error of the harness carries their end.
-Does not do: a controller apart from the brokers.
+A node is stopped only by its own process ID. Logs go to files in the cluster's folder, and an error
+of the harness contains their end. Every node is both broker and controller: separate controllers
+are not supported.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ START_LIMIT_S = 90
 STOP_LIMIT_S = 30
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 
-# Small and quick: few internal partitions, no waiting for more members of a group.
+# Small and fast: few internal partitions, and no wait for more members of a group.
 _DEFAULTS = {
     "auto.create.topics.enable": "true",
     "controlled.shutdown.enable": "true",
@@ -56,7 +56,7 @@ _DEFAULTS = {
     "transaction.partition.verification.enable": "true",
     "broker.session.timeout.ms": "6000",
 }
-# Listeners and what they speak. MUTUAL_TLS lets nobody in who shows no certificate.
+# Listeners and their protocols. MUTUAL_TLS refuses clients without a certificate.
 _LISTENERS = {
     "PLAINTEXT": "PLAINTEXT",
     "SSL": "SSL",
@@ -66,7 +66,7 @@ _LISTENERS = {
 }
 _AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Brokers talk to each other by the plaintext listener, where nobody has a name.
+    # Brokers use the plaintext listener for each other, where every user is anonymous.
     "super.users": "User:ANONYMOUS;User:admin",
     "allow.everyone.if.no.acl.found": "true",
 }
@@ -75,7 +75,7 @@ _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 @dataclass
 class Node:
-    """One broker: where it lies, where it listens, what it tells clients instead, its process."""
+    """One broker: its folder, the ports that it listens on and those it advertises, its process."""
 
     node_id: int
     folder: Path
@@ -92,7 +92,7 @@ class Node:
         return self.process is not None and self.process.poll() is None
 
     def log_tail(self, lines: int = 40) -> str:
-        """The log's last warnings and errors with what follows them, and its last lines."""
+        """Returns the last warnings and errors of the log with stack traces, and its last lines."""
         if not self.log.exists():
             return "(no log)"
         found = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -106,18 +106,18 @@ class RealKafka:
 
     Args:
         version: "4.3" or "3.9".
-        nodes: how many; node ids count from `first_node_id`.
-        secure: adds listeners with TLS, mutual TLS, SASL, and SASL over TLS. `USERS` are those of
-            SASL PLAIN; users of SCRAM have to be created.
-        configs: broker settings on top of the harness's own.
-        heap: of each JVM.
+        nodes: the number of nodes. Node IDs start at `first_node_id`.
+        secure: adds listeners with TLS, mutual TLS, SASL, and SASL over TLS. `USERS` are the users
+            of SASL PLAIN. Users of SCRAM must be created.
+        configs: broker options in addition to the harness's own.
+        heap: the heap size of each JVM.
         jvm_options: for each broker's JVM.
-        keystore: which of the certificates the brokers show.
-        proxied: adds a listener that clients reach by a proxy (`tests.support.proxy`).
-        authorizer: turns ACLs on; users without a name may do everything, as may "admin".
-        log_dirs: how many folders each node keeps its partitions in.
-        first_node_id: of the nodes.
-        host: the loopback address that brokers listen on, and tell clients: IPv4 or IPv6.
+        keystore: the certificate that the brokers present.
+        proxied: adds a listener that clients reach through a proxy (`tests.support.proxy`).
+        authorizer: enables ACLs. Anonymous users and "admin" may do everything.
+        log_dirs: the number of folders in which each node keeps its partitions.
+        first_node_id: the ID of the first node.
+        host: the loopback address that brokers listen on and advertise: IPv4 or IPv6.
     """
 
     def __init__(
@@ -176,19 +176,19 @@ class RealKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """All nodes' plaintext addresses."""
+        """The plaintext addresses of all nodes."""
         return self.bootstrap("PLAINTEXT")
 
     def bootstrap(self, listener: str) -> str:
-        """All nodes' addresses for one of the listeners: "PLAINTEXT", "SASL_SSL" ..."""
+        """Returns the addresses of all nodes for one listener: "PLAINTEXT", "SASL_SSL" ..."""
         return ",".join(f"{self.host}:{node.ports[listener]}" for node in self.nodes)
 
     def node(self, node_id: int) -> Node:
-        """The node with this id."""
+        """Returns the node with this ID."""
         return self.nodes[node_id - self.nodes[0].node_id]
 
     def start(self) -> None:
-        """Formats the storage, starts every node and waits until all of them take requests."""
+        """Formats the storage, starts every node and waits until all of them answer requests."""
         formats = [self._format(node) for node in self.nodes]
         for node, process in zip(self.nodes, formats, strict=True):
             if process.wait(START_LIMIT_S):
@@ -200,13 +200,13 @@ class RealKafka:
         self._wait_up()
 
     def start_node(self, node_id: int, *, wait: bool = True) -> None:
-        """Starts a stopped or killed node again, on its old ports with its old data."""
+        """Starts a stopped or killed node again, with its old ports and its old data."""
         self._launch(self.node(node_id))
         if wait:
             self._wait_up()
 
     def restart_all(self) -> None:
-        """Kills all nodes (-9) at once and starts them at once: nobody takes over meanwhile."""
+        """Kills all nodes (-9) and starts them together, so that no node can take over."""
         for node in self.nodes:
             if node.process is not None:
                 _signal(node.process, signal.SIGKILL)
@@ -217,7 +217,7 @@ class RealKafka:
         self._wait_up()
 
     def stop_node(self, node_id: int) -> None:
-        """Stops a node as an operator would: it hands its leaderships over first."""
+        """Stops a node as an operator would: it first hands over its leaderships."""
         self._end(self.node(node_id), signal.SIGTERM)
 
     def kill(self, node_id: int) -> None:
@@ -226,7 +226,7 @@ class RealKafka:
 
     @contextmanager
     def paused(self, node_id: int) -> Iterator[None]:
-        """A node stands still while the block runs (SIGSTOP), its connections open."""
+        """Suspends a node while the block runs (SIGSTOP). Its connections stay open."""
         process = self.node(node_id).process
         if process is None:
             raise RuntimeError(f"node {node_id} does not run")
@@ -239,7 +239,7 @@ class RealKafka:
     def close(self) -> None:
         """Stops all nodes and removes their data."""
         atexit.unregister(self.close)
-        # Nobody reads this cluster's data again, and a controlled shutdown takes seconds.
+        # Nothing needs this cluster's data any more, and a controlled shutdown takes seconds.
         for node in self.nodes:
             self._end(node, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -252,7 +252,7 @@ class RealKafka:
         replication_factor: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """Creates a topic; returns when its partitions have leaders."""
+        """Creates a topic and returns when its partitions have leaders."""
         wire = Wire(self.bootstrap_servers)
         wire.create_topic(
             name, num_partitions, replication_factor=replication_factor, configs=configs
@@ -261,11 +261,11 @@ class RealKafka:
     def tool(
         self, main_class: str, *arguments: str, stdin: str | None = None, timeout: float = 120
     ) -> str:
-        """Runs one of Kafka's command line tools (4.3's, whatever the broker is)."""
+        """Runs one of Kafka's command line tools (always those of 4.3)."""
         return java.run(main_class, *arguments, stdin=stdin, timeout=timeout)
 
     def logs(self, lines: int = 40) -> str:
-        """The end of every node's log, for a failure's report."""
+        """Returns the end of every node's log, for the report of a failure."""
         parts = [
             f"--- kafka {self.version} node {n.node_id} ---\n{n.log_tail(lines)}"
             for n in self.nodes
@@ -300,7 +300,7 @@ class RealKafka:
 
     def _spawn(self, node: Node, command: list[str]) -> subprocess.Popen[bytes]:
         with node.log.open("ab") as log:
-            # A session of its own: Ctrl-C at the terminal ends the tests, which end their brokers.
+            # A new session, so that Ctrl-C reaches only the tests. They end their brokers.
             return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -409,7 +409,7 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 
 def _cluster_id() -> str:
-    """A random id in Kafka's form; one with a leading dash would be read as an option."""
+    """Returns a random ID in Kafka's form. A leading dash would look like an option."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

@@ -1,4 +1,4 @@
-"""Where things lie in the source tree."""
+"""Paths in the source tree."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PEERS_PYTHON = CACHE / "peers" / ("Scripts/python.exe" if os.name == "nt" else "
 
 
 def made(path: Path, target: str) -> Path:
-    """`path`, which `make target` makes.
+    """Returns `path` if it exists. `make target` creates it.
 
     Raises:
-        FileNotFoundError: it is not there yet.
+        FileNotFoundError: it does not exist yet.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: run `make {target}` first")

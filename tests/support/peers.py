@@ -1,4 +1,4 @@
-"""Running a client on files of records, each as a process of its own.
+"""Runs clients on files of records, each in its own process.
 
 produce("confluent-kafka", broker.bootstrap_servers, topic, {"lz4": file, "none": other})
 consume("java", broker.bootstrap_servers, topic, file, count=20_000)
@@ -22,17 +22,17 @@ _MODULES = {
     "kafka-python": "kafka_python",
     "aiokafka": "aiokafka_client",
 }
-# Kafka knows headers with a null value and records with neither key nor value. Some clients refuse
-# to send them; all read them.
+# Kafka allows headers with a null value and records with neither key nor value. Some clients refuse
+# to send them. All clients read them.
 SENDS_NULL_HEADER_VALUES = {"thalweg", "confluent-kafka", "java"}
 SENDS_NEITHER_KEY_NOR_VALUE = {"confluent-kafka", "java"}
 
 
 def produce(client: str, bootstrap: str, topic: str, files: Mapping[str, Path]) -> None:
-    """Produces all records of a file for each codec, in order; returns when they are acknowledged.
+    """Produces the records of one file per codec in order, and waits for the acknowledgements.
 
     Raises:
-        RuntimeError: the client failed; the message holds what it printed.
+        RuntimeError: the client failed. The message contains what it printed.
     """
     if client == "java":
         _java("produce", bootstrap, topic, *(str(each) for pair in files.items() for each in pair))
@@ -42,10 +42,10 @@ def produce(client: str, bootstrap: str, topic: str, files: Mapping[str, Path]) 
 
 
 def consume(client: str, bootstrap: str, topic: str, file: Path, *, count: int) -> None:
-    """Consumes `count` records of a topic, from its beginning, into a file.
+    """Consumes `count` records of a topic from its beginning into a file.
 
     Raises:
-        RuntimeError: the client failed; the message holds what it printed.
+        RuntimeError: the client failed. The message contains what it printed.
     """
     if client == "java":
         _java("consume", bootstrap, topic, str(file), str(count))
@@ -54,21 +54,21 @@ def consume(client: str, bootstrap: str, topic: str, file: Path, *, count: int) 
 
 
 def python_of(client: str) -> Path:
-    """The interpreter of the environment that a client is installed in."""
+    """Returns the interpreter of the environment in which a client is installed."""
     return Path(sys.executable) if client == "thalweg" else made(PEERS_PYTHON, "peers")
 
 
 def environment() -> dict[str, str]:
-    """The environment variables with which a program of this tree runs."""
+    """Returns the environment variables for a program of this tree."""
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def run_module(client: str, module: str, *arguments: str, timeout: float = 1800) -> str:
-    """Runs a module of this tree where a client is installed; returns what it printed.
+    """Runs a module of this tree in the environment of a client, and returns what it printed.
 
     Raises:
-        RuntimeError: it failed; the message holds what it printed.
+        RuntimeError: it failed. The message contains what it printed.
     """
     command = [str(python_of(client)), "-m", module, *arguments]
     answer = subprocess.run(

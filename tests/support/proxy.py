@@ -1,12 +1,12 @@
-"""A proxy in front of a broker that loses answers: for tests of what a client does without them.
+"""A proxy in front of a broker that drops responses, for tests of how a client reacts.
 
     with RealKafka("4.3", proxied=True) as kafka, Proxies(kafka) as proxies:
         producer = KafkaProducer(bootstrap_servers=proxies.bootstrap_servers)
-        proxies.lose_answers()      # what the brokers say from now on reaches nobody
+        proxies.lose_answers()      # from now on no response reaches a client
         kafka.stop_node(1)
         proxies.pass_on()
 
-A broker that is down refuses connections, and so does its proxy: it closes what it accepts.
+If a broker is down, it refuses connections. Its proxy then closes each connection that it accepts.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Proxies:
         self.close()
 
     def lose_answers(self) -> None:
-        """Brokers get requests, and clients no more answers."""
+        """Drops all responses from now on. Brokers still get the requests."""
         self._passes.clear()
 
     def pass_on(self) -> None:
-        """Breaks all connections; those made from now on get their answers."""
+        """Breaks all connections. New connections get their responses."""
         self.disconnect()
         self._passes.set()
 
@@ -65,12 +65,12 @@ class Proxies:
         with self._lock:
             open_now = list(self._open)
         for each in open_now:
-            # It wakes the thread that reads from it, which close() does not.
+            # shutdown() wakes the thread that reads from the socket. close() does not.
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Stops listening, and breaks all connections."""
+        """Stops listening and breaks all connections."""
         for server in self._servers:
             with contextlib.suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)

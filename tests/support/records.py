@@ -1,19 +1,19 @@
-"""Records as every client under test writes and reads them: a mix of them, and a file.
+"""Generates the records that all clients under test write and read, and stores them in files.
 
     records(20_000, seed=1)  ->  write_records(path, ...)  ->  a client produces them
     a client consumes        ->  read_records(path)        ->  compared byte for byte
 
-A file is a sequence of records, all integers big-endian:
+A file is a sequence of records. All integers are big-endian:
 
-    int32   length of what follows
+    int32   length of the record after this field
     int32   partition
     int64   offset (-1 in a file to be produced)
     int64   timestamp, milliseconds since 1970
     bytes   key, bytes value           each an int32 length (-1 for null) and the bytes
     int32   number of headers, then each: bytes key (UTF-8, never null), bytes value
 
-The Java program RecordPipe reads and writes the same. Only the standard library is used here:
-this module is also imported where the other clients live.
+The Java program RecordPipe reads and writes the same format. This module uses only the standard
+library, because the environments of the other clients also import it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Record(NamedTuple):
-    """One record, with its place in a topic (offset -1 before it has one)."""
+    """One record with its partition and offset (-1 before it has one)."""
 
     partition: int
     offset: int
@@ -52,12 +52,12 @@ def records(
     neither: bool = True,
     start_timestamp: int = 1_700_000_000_000,
 ) -> Iterator[Record]:
-    """A deterministic mix of records.
+    """Yields a deterministic mix of records.
 
-    Sizes run from null and empty over the usual hundreds of bytes to `VALUE_BYTES_MAX`; keys are
-    null, empty, text and binary; one record in three has headers, among them duplicate keys and
-    (if `null_header_values`) null values; some have neither key nor value (if `neither`);
-    timestamps go back and forth.
+    Values are null, empty, mostly hundreds of bytes, and up to `VALUE_BYTES_MAX`. Keys are null,
+    empty, text and binary. One record in three has headers, some with duplicate keys and (if
+    `null_header_values`) null values. Some have neither key nor value (if `neither`). Timestamps
+    are not in order.
     """
     rng = random.Random(seed)
     noise = rng.randbytes(VALUE_BYTES_MAX)
@@ -112,7 +112,7 @@ def _headers(rng: random.Random, nulls: bool) -> tuple[tuple[str, bytes | None],
 
 
 def encode(record: Record) -> bytes:
-    """A record in the file's form, its length in front."""
+    """Encodes a record for the file, with its length first."""
     parts = [_HEAD.pack(record.partition, record.offset, record.timestamp)]
     for data in (record.key, record.value):
         parts += _blob(data)
@@ -129,7 +129,7 @@ def _blob(data: bytes | None) -> list[bytes]:
 
 
 def decode(body: bytes) -> Record:
-    """A record from the file's form, without its length."""
+    """Decodes a record of a file, without its length."""
     at = _HEAD.size
 
     def blob() -> bytes | None:
@@ -152,7 +152,7 @@ def decode(body: bytes) -> Record:
 
 
 def write_records(path: Path, found: Iterable[Record]) -> int:
-    """Writes records to a file; returns how many."""
+    """Writes records to a file and returns their number."""
     count = 0
     with path.open("wb") as file:
         for record in found:
@@ -165,7 +165,7 @@ def read_records(path: Path) -> Iterator[Record]:
     """Reads a file of records.
 
     Raises:
-        ValueError: the file is torn or is none of ours.
+        ValueError: the file is incomplete or has another format.
     """
     with path.open("rb") as file:
         while head := file.read(4):

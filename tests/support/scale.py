@@ -1,7 +1,7 @@
-"""Test sizes, from one place.
+"""Scales the sizes of tests.
 
-Numbers in tests are written as the full run has them. `THALWEG_TEST_SCALE` says how much of
-them runs: 1 (the default) is 2 percent, 50 is all (`make test-full`).
+Tests give the numbers of the full run. `THALWEG_TEST_SCALE` says how much of them runs: 1 (the
+default) is 2 percent, 50 is all (`make test-full`).
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ FULL_SCALE = 50
 
 
 def scale() -> float:
-    """The scale in force: `THALWEG_TEST_SCALE`, 1 unless set."""
+    """Returns the current scale: `THALWEG_TEST_SCALE`, 1 by default."""
     return float(os.environ.get("THALWEG_TEST_SCALE", "1"))
 
 
 def scaled(full: int, minimum: int = 1) -> int:
-    """How many of `full` run at the scale in force, at least `minimum`."""
+    """Returns how many of `full` run at the current scale, at least `minimum`."""
     return max(minimum, min(full, round(full * scale() / FULL_SCALE)))

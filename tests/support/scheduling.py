@@ -1,7 +1,8 @@
-"""Which process of `pytest -n` runs which test: a file's tests stay together with its brokers.
+"""Decides which process of `pytest -n` runs which test: the tests of a file share its brokers.
 
-xdist's own `--dist loadgroup` writes a group's name into the test's id, which pytest 9.2 no longer
-lets it do: every test goes anywhere, without a word. So the group is told from the id here.
+xdist's own `--dist loadgroup` writes the name of a group into the ID of a test. pytest 9.2 no
+longer allows that: any process may then get any test, without an error. So the group comes from the
+ID here.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Each of these tests starts what it needs itself, so any process may run it.
+# Each test of these files starts what it needs itself, so any process may run it.
 _ALONE = {"test_broker_killed.py", "test_delivery.py", "test_demo.py", "test_registration.py"}
-# Too long for one process, and each broker's part is whole by itself.
+# These files take too long for one process, and the tests of each broker are independent.
 _BY_BROKER = {"test_exchange.py"}
-# The files of these folders share what takes long to make: wheels, brokers with an authorizer.
+# The files of these folders share what takes long to create: wheels, brokers with an authorizer.
 _TOGETHER = {"admin", "packaging"}
-# The longest files begin, so that none of them is left for one process at the end.
+# The longest files run first, so that the last process does not end with one of them.
 _FIRST: Sequence[str] = (
     "test_installed.py",
     "test_exchange.py",
@@ -32,12 +33,12 @@ _BROKER = re.compile(r"\[(embedded|kafka-[\d.]+)")
 
 
 def rank(file: str) -> int:
-    """Where a file named so stands among all: the lower, the earlier."""
+    """Returns the rank of a file with this name. Lower ranks run earlier."""
     return _FIRST.index(file) if file in _FIRST else len(_FIRST) + (file not in _ALONE)
 
 
 def group(test: str) -> str:
-    """The tests that one process runs, for the id of one of them."""
+    """Returns the group of a test, from its ID. One process runs all tests of a group."""
     path = test.split("::", 1)[0]
     folder, file = path.rsplit("/", 2)[-2:]
     if folder in _TOGETHER:
@@ -49,7 +50,7 @@ def group(test: str) -> str:
 
 
 class Scheduling(LoadScopeScheduling):
-    """Gives each process a whole `group` at a time."""
+    """Gives each process one complete `group` at a time."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)

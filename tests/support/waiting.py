@@ -1,4 +1,4 @@
-"""Waiting for a condition with a limit, so that no test sleeps and hopes."""
+"""Waits for a condition with a limit, in place of a sleep."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def wait_until(
     """Polls `condition` until it is true and returns its value.
 
     Args:
-        condition: called again and again; a truthy answer ends the wait.
+        condition: called repeatedly. A truthy result ends the wait.
         limit: seconds after which the wait fails.
         every: seconds between two calls.
-        what: named in the error; a function is asked only when the wait has failed.
+        what: the text for the error. A function is called only when the wait has failed.
 
     Raises:
         TimeoutError: the limit passed first.

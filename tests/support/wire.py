@@ -1,12 +1,12 @@
-"""A few Kafka requests by hand: the harness's own way to talk to any broker.
+"""Encodes a few Kafka requests by hand: the harness's own client for any broker.
 
     Wire("127.0.0.1:9092").create_topic("t", 4)
     Wire("127.0.0.1:9092").end_offsets("t") -> {0: 17, ...}
 
-It shares no code with the library, so it can judge it, and needs no other process, so that
-making a topic costs a millisecond. All versions are the last ones before the flexible encoding
-(KIP-482), which brokers from 2.1 to 4.x answer.
-Does not do: retries, pooling, TLS, record batches other than as opaque bytes.
+It shares no code with the library, so tests can check the library with it. It needs no other
+process, so creating a topic takes a millisecond. All versions are the last ones before the flexible
+encoding (KIP-482). Brokers from 2.1 to 4.x support them. It deliberately has no retries, pooling or
+TLS, and treats record batches as opaque bytes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ FRAME_BYTES_MAX = 256 << 20
 
 
 class WireError(RuntimeError):
-    """A broker answered with an error code, or not at all."""
+    """A broker answered with an error code, or did not answer."""
 
 
 class Writer:
-    """Big-endian fields of the old, non-flexible encoding."""
+    """Writes big-endian fields in the old, non-flexible encoding."""
 
     def __init__(self) -> None:
         self.out = bytearray()
@@ -84,7 +84,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class BatchHeader:
-    """What the first 61 bytes of a record batch (v2) tell."""
+    """The contents of the first 61 bytes of a record batch (v2)."""
 
     base_offset: int
     length: int
@@ -103,7 +103,7 @@ class BatchHeader:
 
 @dataclass
 class Partition:
-    """A partition as Metadata tells it."""
+    """A partition in a Metadata response."""
 
     index: int
     leader: int
@@ -114,7 +114,7 @@ class Partition:
 
 @dataclass
 class Topology:
-    """Brokers and topics as Metadata tells them."""
+    """The brokers and topics of a Metadata response."""
 
     nodes: dict[int, tuple[str, int]] = field(default_factory=dict)
     controller: int = -1
@@ -123,7 +123,7 @@ class Topology:
 
 
 class Connection:
-    """One socket: a request out, its response in."""
+    """One socket, which sends a request and receives its response."""
 
     def __init__(self, host: str, port: int, timeout: float = 30.0) -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout)
@@ -168,14 +168,14 @@ class Connection:
 
 
 class Wire:
-    """Any broker or cluster, by its bootstrap address."""
+    """A client for any broker or cluster."""
 
     def __init__(self, bootstrap_servers: str, timeout: float = 30.0) -> None:
         self.addresses = [parse_address(each) for each in bootstrap_servers.split(",")]
         self.timeout = timeout
 
     def connect(self) -> Connection:
-        """A connection to the first address that takes one."""
+        """Connects to the first address that accepts a connection."""
         last: OSError | None = None
         for host, port in self.addresses:
             try:
@@ -185,7 +185,7 @@ class Wire:
         raise WireError(f"none of {self.addresses} answers: {last}")
 
     def metadata(self, *topics: str) -> Topology:
-        """Brokers, and the partitions of the named topics (of none if none is named)."""
+        """Returns the brokers, and the partitions of the named topics."""
         body = Writer().int("i", len(topics))
         for topic in topics:
             body.string(topic)
@@ -225,11 +225,15 @@ class Wire:
         self._to_controller(DELETE_TOPICS, 3, body.out, name, False)
 
     def end_offsets(self, topic: str) -> dict[int, int]:
-        """The next offset to be written, by partition."""
+        """Returns the offset of the next record of each partition."""
         return self.offsets(topic, LATEST)
 
     def offsets(self, topic: str, timestamp: int) -> dict[int, int]:
-        """Offsets by partition: -1 latest, -2 earliest, else the first at or after a timestamp."""
+        """Returns an offset for each partition.
+
+        It is the latest for timestamp -1, the earliest for -2, otherwise that of the first record
+        at or after the timestamp.
+        """
         topology = self.metadata(topic)
         found: dict[int, int] = {}
         with ExitStack() as stack:
@@ -243,7 +247,7 @@ class Wire:
         return found
 
     def batches(self, topic: str, partition: int) -> Iterator[BatchHeader]:
-        """The headers of all batches of a partition, from its beginning to its end."""
+        """Yields the headers of all batches of a partition, from its beginning to its end."""
         topology = self.metadata(topic)
         host, port = topology.nodes[topology.topics[topic][partition].leader]
         with Connection(host, port, self.timeout) as connection:
@@ -267,7 +271,7 @@ class Wire:
         try:
             self.end_offsets(name)
         except WireError:
-            return False  # Metadata names a leader before that broker has taken the role.
+            return False  # Metadata names a leader before that broker has become the leader.
         return True
 
     def _to_controller(
@@ -287,13 +291,13 @@ class Wire:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`host:port` as a pair; an IPv6 address stands in brackets."""
+    """Parses `host:port`. An IPv6 address is in brackets."""
     host, _, port = text.strip().rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def parse_metadata(answer: Reader) -> Topology:
-    """The body of a Metadata response, version 5."""
+    """Parses the body of a Metadata response, version 5."""
     found = Topology()
     answer.int("i")  # throttle_time_ms
     for _ in range(answer.int("i")):
@@ -315,7 +319,7 @@ def parse_metadata(answer: Reader) -> Topology:
 
 
 def list_offset(connection: Connection, topic: str, partition: int, timestamp: int) -> int:
-    """ListOffsets version 2 for one partition, to its leader."""
+    """Sends ListOffsets version 2 for one partition to its leader, and returns the offset."""
     body = (
         Writer()
         .int("ib", -1, 0)
@@ -345,7 +349,7 @@ def fetch(
     partition_bytes_max: int = 1 << 20,
     bytes_max: int = 50 << 20,
 ) -> dict[int, memoryview]:
-    """Fetch version 4 from the leader of all these partitions: records, still in batches."""
+    """Sends Fetch version 4 to the leader of these partitions, and returns their batches."""
     send_fetch(connection, topic, offsets, partition_bytes_max, bytes_max)
     return parse_fetch(connection.receive())
 
@@ -357,7 +361,7 @@ def send_fetch(
     partition_bytes_max: int,
     bytes_max: int,
 ) -> None:
-    """The request of `fetch`, without waiting for its response."""
+    """Sends the request of `fetch` without waiting for its response."""
     body = Writer().int("iiiib", -1, 500, 1, bytes_max, 0).int("i", 1).string(topic)
     body.int("i", len(offsets))
     for partition, offset in offsets.items():
@@ -366,7 +370,7 @@ def send_fetch(
 
 
 def parse_fetch(response: memoryview) -> dict[int, memoryview]:
-    """The records of a Fetch response, version 4, by partition (of its one topic)."""
+    """Returns the batches of each partition in a Fetch response, version 4, with one topic."""
     answer = Reader(response)
     answer.int("i")  # throttle_time_ms
     found: dict[int, memoryview] = {}
@@ -389,7 +393,7 @@ _BATCH = struct.Struct(">qiibIhiqqqhii")
 
 
 def batch_headers(data: memoryview) -> Iterator[BatchHeader]:
-    """Walks whole batches by their headers; a torn one at the end is left out."""
+    """Yields the headers of all complete batches. Omits an incomplete one at the end."""
     at = 0
     while at + _BATCH.size <= len(data):
         fields = _BATCH.unpack_from(data, at)

@@ -1,4 +1,4 @@
-"""aiokafka."""
+"""Produces and consumes with aiokafka."""
 
 from __future__ import annotations
 

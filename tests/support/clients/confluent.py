@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka)."""
+"""Produces and consumes with confluent-kafka (librdkafka)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kafka-python; thalweg runs the same program, with one import changed."""
+"""Produces and consumes with kafka-python. thalweg runs it with one changed import."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def produce_with(producer: Any, options: argparse.Namespace, records: Iterable[R
 def consume_with(
     consumer: Any, topic_partition: Any, options: argparse.Namespace
 ) -> Iterator[Record]:
-    """Reads `options.count` records of all partitions, from the beginning."""
+    """Yields `options.count` records of all partitions, from the beginning."""
     partitions = consumer.partitions_for_topic(options.topic)
     consumer.assign([topic_partition(options.topic, each) for each in sorted(partitions)])
     consumer.seek_to_beginning()

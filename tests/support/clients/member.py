@@ -1,11 +1,11 @@
-"""A member of a consumer group, of any client: writes down what it was given, read and committed.
+"""Runs a group member of any client, which writes its assignments, reads and commits to a file.
 
     python -m tests.support.clients.member CLIENT BOOTSTRAP TOPIC GROUP FILE STRATEGY SESSION NUMBER
 
-STRATEGY is `range` or `cooperative-sticky`, or `consumer` for KIP-848's protocol; SESSION is the
-session's timeout in ms, which KIP-848 leaves to the broker. It leaves the group and ends at the end
-of its input. Lines of the file are "time kind number ...", the time in ns and the kinds those of
-tests/support/group_history.py; who does not tell its generation has -1.
+STRATEGY is `range` or `cooperative-sticky`, or `consumer` for KIP-848's protocol. SESSION is the
+session timeout in ms. With KIP-848 the broker sets it instead. At the end of its input the program
+leaves the group and ends. Lines of the file are "time kind number ...". The time is in ns, and
+tests/support/group_history.py lists the kinds. A client that does not report its generation has -1.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
 HEARTBEAT_MS = 500
-FIRST_MS = 3000  # a poll of who owns nothing
+FIRST_MS = 3000  # the poll timeout of a member without partitions
 POLL_RECORDS = 1000  # of confluent-kafka, between two commits
-CONSUMER = "consumer"  # what group.protocol calls KIP-848's
+CONSUMER = "consumer"  # group.protocol's name for KIP-848
 
 
 class Log:
-    """The file, a line at a time: a killed process leaves whole lines.
+    """Writes the file line by line, so a killed process leaves complete lines.
 
     Attributes:
-        owned: the partitions that were assigned and not given up or lost since.
+        owned: the partitions that are assigned and not yet revoked or lost.
     """
 
     def __init__(self, file: TextIO, number: str) -> None:
         self._file, self._number = file, number
-        self._lock = threading.Lock()  # kafka-python's listeners may run in a thread of its own
+        self._lock = threading.Lock()  # kafka-python may run listeners in its own thread
         self.owned: set[int] = set()
 
     def write(self, kind: str, *fields: int) -> None:
@@ -66,12 +66,12 @@ class Log:
             raise SystemExit(f"gaps in {offsets}")
 
     def leaves(self) -> None:
-        """From here on nothing is read."""
+        """Writes that the member reads nothing more."""
         self.write("X")
 
 
 def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) -> None:
-    """kafka-python; thalweg runs the same, with one import changed."""
+    """Runs a member with kafka-python, or with thalweg, which needs one changed import."""
     library = importlib.import_module("thalweg" if arguments["client"] == "thalweg" else "kafka")
     failed = importlib.import_module(f"{library.__name__}.errors").KafkaError
 
@@ -96,9 +96,9 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
     consumer.subscribe([arguments["topic"]], listener=Told())
     while not ended.is_set():
         offsets = {}
-        # kafka-python 3.0 joins before it knows the topic's partitions and then once more; where a
-        # poll's time ends while that second SyncGroup is under way, its answer is dropped and never
-        # asked for again.
+        # kafka-python 3.0 joins before it knows the topic's partitions, and then once more. If the
+        # timeout of a poll ends while that second SyncGroup is in flight, it drops the response and
+        # never sends the request again.
         for where, records in consumer.poll(timeout_ms=100 if log.owned else FIRST_MS).items():
             log.read(where.partition, [each.offset for each in records])
             offsets[where] = library.OffsetAndMetadata(records[-1].offset + 1, "", -1)
@@ -106,7 +106,7 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
             if offsets:
                 consumer.commit(offsets)
         except failed:
-            continue  # the group rebalances: what was read is read again by whoever has it then
+            continue  # the group rebalances: the next owner reads these records again
         for where, at in offsets.items():
             log.write("C", where.partition, at.offset)
     log.leaves()
@@ -114,7 +114,7 @@ def kafka_python(arguments: dict[str, Any], log: Log, ended: threading.Event) ->
 
 
 def kafka_python_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """How a group is shared out, in kafka-python's options."""
+    """Returns kafka-python's options for the protocol, the assignor and the timeouts."""
     strategy = arguments["strategy"]
     if strategy == CONSUMER:
         return {"group_protocol": strategy}
@@ -133,7 +133,7 @@ def kafka_python_options(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def confluent(arguments: dict[str, Any], log: Log, ended: threading.Event) -> None:
-    """confluent-kafka (librdkafka)."""
+    """Runs a member with confluent-kafka (librdkafka)."""
     import confluent_kafka as ck
 
     consumer = ck.Consumer(
@@ -147,15 +147,15 @@ def confluent(arguments: dict[str, Any], log: Log, ended: threading.Event) -> No
     )
 
     def generation() -> int:
-        # Told by nothing but what a producer's transaction is given: a magic, this, the ids.
+        # Only the group metadata for transactions has it: a magic, the generation, the IDs.
         _, number = struct.unpack_from("=7si", consumer.consumer_group_metadata())
         return int(number)
 
     def assigned(_: Any, partitions: Any) -> None:
         log.assigned(generation(), (each.partition for each in partitions))
 
-    # Callbacks run within `poll`: what was read and not told yet goes with its partition, which may
-    # be back, from its committed offset, before the next record.
+    # Callbacks run inside `poll`. Offsets that were read but not logged yet are dropped with their
+    # partition. It may come back, from its committed offset, before the next record.
     read: dict[int, list[int]] = {}
 
     def drop(partitions: Any) -> list[int]:
@@ -197,7 +197,7 @@ def confluent(arguments: dict[str, Any], log: Log, ended: threading.Event) -> No
 
 
 def confluent_options(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The same in librdkafka's options, which refuses the classic ones beside `consumer`."""
+    """Returns librdkafka's options for the same. With `consumer` it refuses the classic ones."""
     strategy = arguments["strategy"]
     if strategy == CONSUMER:
         return {"group.protocol": strategy}
@@ -209,7 +209,7 @@ def confluent_options(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def aiokafka(arguments: dict[str, Any], log: Log, ended: threading.Event) -> None:
-    """aiokafka, which speaks the classic protocol and knows no cooperative assignor."""
+    """Runs a member with aiokafka, which has the classic protocol and no cooperative assignor."""
     asyncio.run(_aiokafka(arguments, log, ended))
 
 
@@ -221,11 +221,11 @@ async def _aiokafka(arguments: dict[str, Any], log: Log, ended: threading.Event)
     assert arguments["strategy"] == RangePartitionAssignor.name
 
     def generation() -> int:
-        return int(consumer._coordinator.generation)  # told by nothing public
+        return int(consumer._coordinator.generation)  # no public name has it
 
     class Told(library.ConsumerRebalanceListener):  # type: ignore[misc]
         def on_partitions_revoked(self, revoked: Any) -> None:
-            # Called for what was lost, too: who has no generation is no member any more.
+            # Also called for lost partitions. Without a generation it is no longer a member.
             tell = log.revoked if generation() >= 0 else log.lost
             tell(each.partition for each in revoked)
 
@@ -246,7 +246,7 @@ async def _aiokafka(arguments: dict[str, Any], log: Log, ended: threading.Event)
     while not ended.is_set():
         offsets = {}
         for where, records in (await consumer.getmany(timeout_ms=100)).items():
-            # It rebalances in a task of its own, and hands out until it has the next assignment.
+            # It rebalances in its own task, and returns records until it has the next assignment.
             if where.partition in log.owned:
                 log.read(where.partition, [each.offset for each in records])
                 offsets[where] = records[-1].offset + 1

@@ -1,4 +1,4 @@
-"""The command line that all these programs share."""
+"""The command line that the programs of all clients share."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def main(
     produce: Callable[[argparse.Namespace, Iterable[Record]], None],
     consume: Callable[[argparse.Namespace], Iterator[Record]],
 ) -> None:
-    """Runs one of the two functions on what the command line says.
+    """Runs the function that the command line selects.
 
-    `produce` sends all records with `options.codec` and returns when all are acknowledged;
+    `produce` sends all records with `options.codec` and returns when all are acknowledged.
     `consume` yields `options.count` records from all partitions of the topic, from the beginning.
     """
     parser = argparse.ArgumentParser()
@@ -40,17 +40,17 @@ def main(
 
 
 class Patience:
-    """Ends a wait for records that do not come."""
+    """Ends a wait for records that do not arrive."""
 
     def __init__(self, limit: float = IDLE_LIMIT_S) -> None:
         self.limit = limit
         self.last = time.monotonic()
 
     def note(self, got: object) -> None:
-        """Tells whether the last poll gave something.
+        """Notes what the last poll returned.
 
         Raises:
-            TimeoutError: nothing has come for too long.
+            TimeoutError: nothing has arrived for too long.
         """
         now = time.monotonic()
         if got:

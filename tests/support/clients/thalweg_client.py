@@ -1,4 +1,4 @@
-"""thalweg: kafka-python's program, with one import changed."""
+"""Produces and consumes with thalweg: kafka-python's program with one changed import."""
 
 from __future__ import annotations
 

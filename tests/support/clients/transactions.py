@@ -1,12 +1,12 @@
-"""A program: another client's transactions, and what it reads of others'.
+"""Runs another client's transactions, or reads committed records with that client.
 
     python -m tests.support.clients.transactions aiokafka write BOOTSTRAP TOPIC ID commit:3 abort:2
     python -m tests.support.clients.transactions aiokafka read BOOTSTRAP TOPIC
 
-Each step is a transaction of so many records to partition 0, numbered through all steps:
-`commit:3`, `abort:2`; `commit-offset:GROUP:7` and `abort-offset:GROUP:7` write one record and send
-an offset for partition 0. A last transaction commits the record `end`: a reader, who reads
-committed records only, stops there and prints the values before it as JSON.
+Each step is a transaction. `commit:3` and `abort:2` write that many records to partition 0. Numbers
+of records continue through all steps. `commit-offset:GROUP:7` and `abort-offset:GROUP:7` write one
+record and send an offset for partition 0. A last transaction commits the record `end`. A reader
+reads only committed records, stops there, and prints the values before it as JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ END = "end"
 
 
 class Writer(Protocol):
-    """What a client's transactional producer has to do."""
+    """The calls that a client's transactional producer must support."""
 
     def begin(self) -> None: ...
     def send(self, topic: str, value: bytes) -> None: ...
@@ -31,7 +31,7 @@ class Writer(Protocol):
 
 
 class Confluent:
-    """librdkafka."""
+    """Writes with confluent-kafka (librdkafka)."""
 
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
         import confluent_kafka as ck
@@ -55,7 +55,7 @@ class Confluent:
         consumer.close()
 
     def finish(self, *, commit: bool) -> None:
-        # An abort throws away what was not sent yet: there would be nothing to roll back.
+        # An abort discards unsent records. Without a flush there would be nothing to roll back.
         self._producer.flush(30)
         if commit:
             self._producer.commit_transaction(30)
@@ -67,7 +67,7 @@ class Confluent:
 
 
 class KafkaPython:
-    """kafka-python."""
+    """Writes with kafka-python."""
 
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
         import kafka
@@ -102,7 +102,7 @@ class KafkaPython:
 
 
 class AioKafka:
-    """aiokafka, driven step by step."""
+    """Writes with aiokafka. Each call runs the event loop until it is done."""
 
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
         import aiokafka
@@ -147,7 +147,7 @@ _WRITERS: dict[str, Callable[[str, str], Writer]] = {
 
 
 def write(client: str, bootstrap: str, topic: str, transactional_id: str, *steps: str) -> None:
-    """Makes the transactions."""
+    """Runs the transactions."""
     writer = _WRITERS[client](bootstrap, transactional_id)
     number = 0
     for step in steps:
@@ -167,7 +167,7 @@ def write(client: str, bootstrap: str, topic: str, transactional_id: str, *steps
 
 
 def read(client: str, bootstrap: str, topic: str) -> list[str]:
-    """The values of all committed records before the last."""
+    """Returns the values of all committed records before the last one."""
     if client == "confluent-kafka":
         return _read_confluent(bootstrap, topic)
     if client == "kafka-python":

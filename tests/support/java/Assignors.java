@@ -1,13 +1,13 @@
-// The consumer's own assignors: a JSON object of a case on each line of stdin, of the outcome on each
-// line of stdout. Subscriptions come in as bytes and are read as a group's leader reads them.
+// Runs the Java consumer's assignors. Each line of stdin is a JSON object with a case, each line of
+// stdout one with the result. Subscriptions are bytes, which are decoded like in a group's leader.
 //
 // in   {"assignor", "topics": {topic: [[rack or null of each replica] of each partition]},
 //       "generation", "members": [[id, instance id or null, subscription in hex]]}
 // out  {"assigned": {id: [[topic, partition]]},
-//       "subscriptions": {id: hex}       written again, in the version that came in
+//       "subscriptions": {id: hex}       encoded again, in the version of the input
 //       "assignments": {id: [hex]}       in versions 0 to 3
-//       "user_data": {id: hex or null}}  of a member that was given this in the generation
-//   or {"failed": what was thrown}
+//       "user_data": {id: hex or null}}  of a member with this assignment in the generation
+//   or {"failed": the exception}
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -82,7 +82,7 @@ public final class Assignors {
         }
     }
 
-    @SuppressWarnings("removal") // only a consumer makes this object in any other way
+    @SuppressWarnings("removal") // otherwise only a consumer can create this object
     private static void describe(JsonNode given, Map<String, Assignment> assigned, ObjectNode found) {
         ObjectNode partitions = found.putObject("assigned");
         ObjectNode assignments = found.putObject("assignments");
@@ -114,7 +114,7 @@ public final class Assignors {
         };
     }
 
-    /** In the kind of map, filled in the order, that the leader's coordinator has. */
+    /** Returns the same kind of map, filled in the same order, as the leader's coordinator. */
     private static Map<String, Subscription> members(JsonNode given) {
         Map<String, Subscription> members = new HashMap<>();
         for (JsonNode member : given.get("members")) {

@@ -5,7 +5,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Prints "group name" of every metric of a consumer that read as a member of a group, and committed.
+ * Prints "group name" for every metric of a consumer that has read in a group and committed.
  *
  * <p>Arguments: bootstrap servers, topic (with records), group id.
  */
@@ -22,7 +22,7 @@ public final class ConsumerMetricNames {
     try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(properties)) {
       consumer.subscribe(List.of(arguments[1]));
       while (consumer.poll(Duration.ofMillis(100)).isEmpty()) {
-        // Joins, and waits for its first records.
+        // Joins and waits for the first records.
       }
       consumer.commitSync();
       consumer

@@ -19,7 +19,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * A member of a consumer group; what it writes down is told in tests/support/clients/member.py.
+ * Runs a member of a consumer group. tests/support/clients/member.py describes the file it writes.
  *
  * <p>GroupMember BOOTSTRAP TOPIC GROUP FILE STRATEGY SESSION NUMBER
  */
@@ -38,7 +38,7 @@ public final class GroupMember {
         config.put("auto.offset.reset", "earliest");
         config.put("enable.auto.commit", "false");
         if (arguments[4].equals("consumer")) {
-            config.put("group.protocol", "consumer"); // refuses what the classic protocol is set by
+            config.put("group.protocol", "consumer"); // refuses options of the classic protocol
         } else {
             boolean cooperative = arguments[4].equals("cooperative-sticky");
             config.put("session.timeout.ms", arguments[5]);
@@ -60,7 +60,7 @@ public final class GroupMember {
                     continue;
                 }
             } catch (IOException error) {
-                // The input has ended all the same.
+                // The input has ended in this case, too.
             }
             ended = true;
         });

@@ -5,7 +5,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Prints "group name" of each metric of a producer that sent a record: SERVERS TOPIC. */
+/** Prints "group name" for each metric of a producer that sent a record: SERVERS TOPIC. */
 public final class ProducerMetricNames {
     private ProducerMetricNames() {}
 

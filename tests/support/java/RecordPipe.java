@@ -25,8 +25,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * The Java client: produces files of records, or consumes a topic into one. A file's form is told
- * in tests/support/records.py.
+ * The Java client: produces files of records, or consumes a topic into one.
+ * tests/support/records.py describes the format of a file.
  *
  * <p>RecordPipe produce BOOTSTRAP TOPIC CODEC FILE [CODEC FILE ...]; RecordPipe consume BOOTSTRAP
  * TOPIC FILE COUNT
@@ -71,7 +71,7 @@ public final class RecordPipe {
         }
     }
 
-    /** The next record of the file, or null at its end. */
+    /** Returns the next record of the file, or null at its end. */
     private static ProducerRecord<byte[], byte[]> read(DataInputStream input, String topic) throws IOException {
         try {
             input.readInt();

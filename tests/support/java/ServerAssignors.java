@@ -21,10 +21,10 @@ import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * Runs the broker's own assignors: each line of input is a group, answered by a line.
+ * Runs the broker's own assignors. Each line of input is a group. Each line of output is its result.
  *
  * <p>Input: assignor;topic=partitions,...;member/instance/topic+topic/topic:partition+...,...
- * Output: member/topic:partition+...,... Topics are numbers, instances may be empty.
+ * Output: member/topic:partition+...,... Topics are numbers. Instances may be empty.
  */
 public final class ServerAssignors {
     private ServerAssignors() {}

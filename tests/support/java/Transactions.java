@@ -13,7 +13,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * The Java client's transactions, and what it reads of others'; the steps are those of
+ * Runs the Java client's transactions, or reads committed records with it. The steps are those of
  * tests/support/clients/transactions.py.
  *
  * Transactions write BOOTSTRAP TOPIC ID commit:3 abort:2 ... | read BOOTSTRAP TOPIC
@@ -50,7 +50,7 @@ public final class Transactions {
                 for (int index = 0; index < count; index++, number++) {
                     producer.send(new ProducerRecord<>(topic, 0, null, end + "-" + number));
                 }
-                // An abort throws away what was not sent yet.
+                // An abort discards unsent records.
                 producer.flush();
                 if (hasOffset) {
                     long offset = Long.parseLong(step[2]);
