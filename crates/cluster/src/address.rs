@@ -1,20 +1,21 @@
-//! Bootstrap addresses: `host:port`, `host`, `[v6]:port`, and comma-separated lists of them.
+//! Parses bootstrap addresses: `host:port`, `host`, `[v6]:port`, and comma-separated lists of them.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// The port that is meant where none is given.
+/// The port of an address that names none.
 const DEFAULT_PORT: u16 = 9092;
 
-/// A broker's address as the user or a Metadata answer gave it; names are resolved by the network.
+/// A broker's address as the user or a Metadata answer gave it. The network crate resolves the
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     pub host: String,
     pub port: u16,
 }
 
-/// Why a bootstrap address could not be read.
+/// Why a bootstrap address could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("bootstrap address {text:?}: {reason}")]
 pub struct AddressError {
@@ -30,13 +31,13 @@ impl Address {
         }
     }
 
-    /// Reads one address.
+    /// Parses one address.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let refuse = |reason| AddressError {
             text: text.to_owned(),
             reason,
         };
-        // A listener's name in front is what people paste from server.properties.
+        // People paste addresses from server.properties, with the listener's name in front.
         let trimmed = text.trim();
         let bare = trimmed.split_once("://").map_or(trimmed, |(_, rest)| rest);
         let (host, port) = if let Some(rest) = bare.strip_prefix('[') {
@@ -77,7 +78,7 @@ impl Address {
         })
     }
 
-    /// Reads a comma-separated list; empty items are passed over, an empty list is refused.
+    /// Parses a comma-separated list. It skips empty items, and refuses a list without any address.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, AddressError> {
         let addresses = text
             .split(',')

@@ -1,4 +1,4 @@
-//! What one broker said it understands, and the version we use with it.
+//! What one broker says it supports, and the version that we use with it.
 
 use std::ops::RangeInclusive;
 
@@ -16,12 +16,13 @@ pub struct ApiVersions {
     ranges: Vec<(i16, i16, i16)>,
     /// Feature name, lowest and highest finalized level.
     finalized_features: Vec<(Str, i16, i16)>,
-    /// -1 if the broker named none; a higher epoch replaces the features of a lower one.
+    /// -1 if the broker reported none. Features with a higher epoch replace those with a lower one.
     pub finalized_features_epoch: i64,
 }
 
 impl ApiVersions {
-    /// From bare ranges (key, min, max): brokers of tests, and the KIP-511 fallback.
+    /// Builds it from bare ranges (key, min, max), for brokers in tests and for the KIP-511
+    /// fallback.
     pub fn new(ranges: impl IntoIterator<Item = (ApiKey, i16, i16)>) -> Self {
         let mut ranges: Vec<_> = ranges
             .into_iter()
@@ -45,7 +46,8 @@ impl ApiVersions {
         all.finalized_features = response
             .finalized_features
             .iter()
-            // Kept as long as the connection, so it must not keep the whole answer.
+            // The features live as long as the connection, so they must not keep the whole answer
+            // alive.
             .map(|f| {
                 let name = f.name.detached();
                 (name, f.min_version_level, f.max_version_level)
@@ -55,7 +57,7 @@ impl ApiVersions {
         all
     }
 
-    /// The broker's own range for an API.
+    /// Returns the broker's own version range of an API.
     pub fn range(&self, key: ApiKey) -> Option<RangeInclusive<i16>> {
         let at = self
             .ranges
@@ -64,13 +66,14 @@ impl ApiVersions {
         Some(self.ranges[at].1..=self.ranges[at].2)
     }
 
-    /// The highest version that both sides speak (and our own caps allow).
+    /// Returns the highest version that both sides support (and our own caps allow).
     pub fn negotiate(&self, key: ApiKey) -> Option<i16> {
         let range = self.range(key)?;
         versions::negotiate(key, *range.start(), *range.end())
     }
 
-    /// The highest finalized level of a feature such as `transaction.version`; 0 if unnamed.
+    /// Returns the highest finalized level of a feature such as `transaction.version`, 0 if it is
+    /// not listed.
     pub fn finalized_level(&self, feature: &str) -> i16 {
         self.finalized_features
             .iter()
@@ -78,7 +81,7 @@ impl ApiVersions {
             .map_or(0, |&(_, _, max)| max)
     }
 
-    /// All ranges, by key.
+    /// All ranges, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (ApiKey, RangeInclusive<i16>)> + '_ {
         self.ranges
             .iter()
@@ -89,7 +92,8 @@ impl ApiVersions {
         &self.finalized_features
     }
 
-    /// As [`Self::negotiate`], with an error that names node, API and both ranges.
+    /// Like [`Self::negotiate`], but fails with an error that names the node, the API and both
+    /// ranges.
     pub fn require(&self, node: NodeId, key: ApiKey) -> Result<i16, UnsupportedVersion> {
         self.negotiate(key).ok_or_else(|| UnsupportedVersion {
             node,
@@ -99,7 +103,7 @@ impl ApiVersions {
         })
     }
 
-    /// As [`Self::require`], for a request that belongs to a transaction.
+    /// Like [`Self::require`], for a request that belongs to a transaction.
     pub fn require_transactional(
         &self,
         node: NodeId,

@@ -1,4 +1,5 @@
-//! Which broker, when: metadata, connection states, API versions, in-flight requests, coordinators.
+//! Decides which broker to talk to and when: metadata, connection states, API versions, requests in
+//! flight and coordinators.
 //!
 //! ```text
 //!   role core (sender, fetcher)          network
@@ -12,11 +13,12 @@
 //!        poll_response()                     poll_action()
 //! ```
 //!
-//! Everything is a state machine: an event goes in, actions and responses are polled out until none
-//! is left, and [`Cluster::next_deadline`] says when to come back. Time is an argument.
+//! Everything here is a state machine. Events go in, then the caller polls out actions and
+//! responses until none is left. [`Cluster::next_deadline`] says when to poll again. Time is an
+//! argument.
 //!
-//! What it deliberately does not do: open sockets, resolve names, read a clock, or know what a
-//! request means beyond the few that it sends itself (Metadata, `FindCoordinator`).
+//! It deliberately does not open sockets, resolve names or read a clock. It knows the meaning only
+//! of the few requests that it sends itself (Metadata, `FindCoordinator`).
 #![forbid(unsafe_code)]
 
 mod address;

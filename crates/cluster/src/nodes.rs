@@ -1,4 +1,5 @@
-//! Which nodes there are: bootstrap addresses, the metadata's brokers, coordinators' endpoints.
+//! Which nodes exist: bootstrap addresses, the brokers in the metadata, and coordinators'
+//! endpoints.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ impl Nodes {
 
     pub(crate) fn address(&self, node: NodeId) -> Option<&Address> {
         if node < 0 {
-            // -1 is the first: -(node + 1) cannot overflow for negative numbers.
+            // -1 is the first. `-(node + 1)` cannot overflow for negative numbers.
             return self.bootstrap.get(usize::try_from(-(node + 1)).ok()?);
         }
         self.known.get(&node)
@@ -40,7 +41,8 @@ impl Nodes {
         (1..).map(|n: NodeId| -n).zip(&self.bootstrap)
     }
 
-    /// The nodes that may answer a question about the cluster, from a random one on.
+    /// Returns the nodes that can answer a question about the cluster, in rotation from a random
+    /// one.
     pub(crate) fn candidates(&mut self) -> Vec<NodeId> {
         let mut ids: Vec<NodeId> = if self.bootstrapping {
             self.bootstrap_ids().map(|(id, _)| id).collect()
@@ -62,7 +64,7 @@ impl Nodes {
         self.bootstrapping = true;
     }
 
-    /// Takes the brokers of a new snapshot; says which nodes moved to another address.
+    /// Takes over the brokers of a new snapshot. Returns the nodes that moved to another address.
     pub(crate) fn update(&mut self, snapshot: &Arc<Metadata>) -> Vec<NodeId> {
         self.bootstrapping = false;
         let before = std::mem::take(&mut self.known);
@@ -76,12 +78,12 @@ impl Nodes {
             .collect()
     }
 
-    /// A node that an answer named before the metadata did (a coordinator, a new leader).
+    /// Adds a node that an answer named before the metadata did (a coordinator or a new leader).
     pub(crate) fn learn(&mut self, id: NodeId, address: Address) {
         self.known.insert(id, address);
     }
 
-    /// The node whose advertised address is literally this bootstrap node's.
+    /// Returns the node whose advertised address is literally the address of this bootstrap node.
     pub(crate) fn twin_of(&self, bootstrap: NodeId) -> Option<NodeId> {
         let address = self.address(bootstrap)?;
         self.known

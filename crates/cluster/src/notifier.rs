@@ -1,4 +1,5 @@
-//! One flag between many notifying threads and one client actor: at most one wake a park.
+//! One flag between many notifying threads and one client actor. It wakes the actor at most once
+//! for each park.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +9,7 @@ const RUNNING: u8 = 0;
 const PARKED: u8 = 1;
 const NOTIFIED: u8 = 2;
 
-/// Wakes the client's actor. Shared as `Arc<Notifier>` by accumulators, fetch buffers and handles.
+/// Wakes the client's actor. Accumulators, fetch buffers and handles share it as `Arc<Notifier>`.
 ///
 /// ```text
 ///             notify()                    notify(): wake
@@ -16,8 +17,8 @@ const NOTIFIED: u8 = 2;
 ///      ▲                     │ park(): refused              ▲
 ///      └─────────────────────┘◀── unpark() ─────────────────┘ park()
 /// ```
-/// A notification between the actor's last look at its queues and its park makes `park` refuse, so
-/// none is lost; one while the actor runs costs a swap and no wake-up.
+/// A notification between the actor's last look at its queues and its `park` makes `park` refuse,
+/// so none is lost. A notification while the actor runs costs one atomic swap and no wake-up.
 #[derive(Debug)]
 pub struct Notifier {
     state: AtomicU8,
@@ -38,10 +39,12 @@ impl Notifier {
         }
     }
 
-    /// Makes sure that the actor takes another turn. Any thread; never blocks for long.
+    /// Makes sure that the actor takes another turn. Any thread may call it, and it never blocks
+    /// for long.
     pub fn notify(&self) {
         if self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
-            // Cloned out: a waker may run foreign code, which must not run under our lock.
+            // Cloned first, because a waker may run foreign code, which must not run under our
+            // lock.
             let waker = self
                 .waker
                 .lock()
@@ -53,7 +56,7 @@ impl Notifier {
         }
     }
 
-    /// The actor, before it sleeps: false means "look again, something came".
+    /// Called by the actor before it sleeps. False means that something arrived: look again.
     pub fn park(&self, waker: &Waker) -> bool {
         {
             let mut slot = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +69,7 @@ impl Notifier {
             .is_ok()
     }
 
-    /// The actor, before it looks at its queues: notifications until now are taken as seen.
+    /// Called by the actor before it looks at its queues. Notifications until now count as seen.
     pub fn unpark(&self) {
         self.state.swap(RUNNING, Ordering::AcqRel);
     }

@@ -1,4 +1,4 @@
-//! The seam between a client's actor and the core that it drives.
+//! The interface between a client's actor and the core that it drives.
 
 use std::time::Instant;
 
@@ -8,14 +8,14 @@ use crate::request::{RequestId, ResponseBody};
 
 /// CPU-heavy work (compression, checksums, decompression) that a codec thread runs.
 ///
-/// Contexts worth reusing belong in a `thread_local!`: the pool's threads live as long as the
-/// process. Order among jobs is the role's own affair: they may finish in any order.
+/// Put reusable contexts into a `thread_local!`: the pool's threads live as long as the process.
+/// Jobs may finish in any order, so a role that needs an order restores it itself.
 pub trait Job: Send + 'static {
     type Output: Send + 'static;
     fn run(self) -> Self::Output;
 }
 
-/// For roles without codec work.
+/// The job type of roles without codec work.
 #[derive(Debug)]
 pub enum NoJob {}
 
@@ -26,21 +26,22 @@ impl Job for NoJob {
     }
 }
 
-/// A core that a client's actor drives: the producer's sender, the consumer's fetcher, or none.
+/// A core that a client's actor drives: the producer's sender, the consumer's fetcher, or [`Idle`].
 ///
-/// One turn of the actor: events into the cluster, [`Cluster::poll`], answers to `on_response`,
-/// finished jobs to `job_done`, then `poll`, then actions and jobs out, until nothing is left; then
-/// it sleeps until an event, a notification or the earlier of the two `next_deadline`s.
+/// One turn of the actor: it passes events to the cluster, calls [`Cluster::poll`], passes answers
+/// to `on_response` and finished jobs to `job_done`, then calls `poll`, then carries out actions
+/// and jobs until none is left. Then it sleeps until an event, a notification, or the earlier of
+/// the two `next_deadline`s.
 pub trait Role: Send + 'static {
     type Job: Job;
 
-    /// The logger `thalweg.<name>` that its warnings are for.
+    /// Its warnings go to the logger `thalweg.<name>`.
     const LOGGER: &'static str;
 
-    /// Does what is due: starts requests by [`Cluster::send`], expires what is too old.
+    /// Does what is due: sends requests by [`Cluster::send`] and expires what is too old.
     fn poll(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64);
 
-    /// An answer (or its absence) to a request that this role sent.
+    /// Takes the answer to a request that this role sent, or the error that replaces it.
     fn on_response(
         &mut self,
         id: RequestId,
@@ -50,10 +51,11 @@ pub trait Role: Send + 'static {
         now_ms: i64,
     );
 
-    /// When `poll` wants to be called again at the latest.
+    /// When `poll` must be called again at the latest.
     fn next_deadline(&self, now: Instant) -> Option<Instant>;
 
-    /// Work for a codec thread; called until it gives none, or until the pool is full.
+    /// Returns work for a codec thread. The actor calls it until it returns `None` or the pool is
+    /// full.
     fn poll_job(&mut self) -> Option<Self::Job> {
         None
     }
@@ -68,38 +70,39 @@ pub trait Role: Send + 'static {
         let _ = (output, cluster, now, now_ms);
     }
 
-    /// A line for the application's log: a core has no logger. Called after `poll` until it gives
-    /// none.
+    /// Returns a line for the application's log, as a core has no logger. The actor calls it after
+    /// `poll` until it returns `None`.
     fn poll_warning(&mut self) -> Option<String>;
 
-    /// The application closes: take nothing new, finish what can be finished until `deadline`.
+    /// Starts closing: take nothing new, and finish what can be finished before `deadline`.
     fn close(&mut self, deadline: Instant, cluster: &mut Cluster, now: Instant) {
         let _ = (deadline, cluster, now);
     }
 
-    /// After `close`: nothing is left to finish.
+    /// Whether nothing is left to finish after `close`.
     fn is_closed(&self) -> bool {
         true
     }
 
-    /// The deadline of `close` is over, or the client dies: fail all that is left, now.
+    /// Fails all that is left, now: the deadline of `close` has passed, or the client ends.
     fn abort(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// The client has failed for a reason that is in no broker: fail all that is left with it, now.
+    /// Fails all that is left, now, with a reason that lies in the client and not in a broker.
     ///
-    /// Called after a panic, perhaps of this role itself: what it holds may be inconsistent.
+    /// Called after a panic, perhaps of this role itself, so its state may be inconsistent.
     fn fail(&mut self, reason: &str, now: Instant) {
         let _ = reason;
         self.abort(now);
     }
 
-    /// From here on the client says that it is closed: wake who looked just before.
+    /// Called once the client reports itself as closed. Wakes the threads that looked just before
+    /// that.
     fn ended(&mut self) {}
 }
 
-/// No role of its own: admin clients, which only send single requests.
+/// The role of admin clients, which only send single requests and have no core.
 #[derive(Debug, Default)]
 pub struct Idle;
 

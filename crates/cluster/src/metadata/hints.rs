@@ -1,7 +1,8 @@
-//! New leaders that Produce and Fetch answers name (KIP-951).
+//! Applies the new leaders that Produce and Fetch answers name (KIP-951).
 //!
-//! When a broker goes down, one answer may name new leaders of thousands of partitions, so all hints
-//! of an answer become one snapshot: its map of topics is copied once, and each topic once.
+//! When a broker goes down, one answer may name new leaders of thousands of partitions. So all
+//! hints of an answer are applied to one new snapshot: its map of topics is copied once, and so is
+//! each changed topic.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ pub struct LeaderHint {
     pub leader_epoch: i32,
 }
 
-/// Returns the snapshot with these leaders, and how many of the hints are news. `None` if none is.
+/// Returns a snapshot with these leaders, and the number of hints that changed it. Returns `None`
+/// if no hint changed anything.
 ///
 /// `endpoints` are the addresses that the answer gives for leaders.
 pub(crate) fn with_leaders(

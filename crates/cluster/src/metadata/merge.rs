@@ -1,7 +1,8 @@
-//! An answer and the old snapshot make the new one. The rules about epochs and ids live here.
+//! Merges an answer into the old snapshot and so makes the new one. The rules about epochs and
+//! topic ids are in this file.
 //!
-//! Strings of an answer are slices of its frame, and a snapshot lives long. So a snapshot takes the
-//! strings of the old one where they are equal, and copies of the others.
+//! The strings of an answer are slices of its frame, and a snapshot lives long. So the new snapshot
+//! reuses the old one's strings where they are equal, and copies the others.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,25 +16,27 @@ use thalweg_protocol::{ErrorCode, Str, Uuid};
 use super::snapshot::{Metadata, Node, Partition, Topic};
 use crate::request::NodeId;
 
-/// A known topic survives this many answers that do not know it (a restarting broker's).
+/// A known topic survives fewer than this many answers that omit it (a restarting broker omits
+/// topics).
 const MISSING_ANSWERS_MAX: u32 = 3;
 
-/// Which topics the answer speaks for.
+/// Which topics an answer covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MergeScope {
-    /// Only those that it names; all others stay as they are.
+    /// Only those that it names. All others stay as they are.
     Partial,
-    /// All: what it does not name is no longer wanted.
+    /// All topics. The snapshot drops a topic that the answer does not name.
     Full,
 }
 
-/// The new snapshot and what it means for the asker.
+/// The new snapshot and what it means for the caller.
 #[derive(Debug)]
 pub(crate) struct MergeOutcome {
     pub(crate) snapshot: Metadata,
-    /// Something other than the version is new.
+    /// Something other than the version changed.
     pub(crate) changed: bool,
-    /// A partition lacks a leader or a topic could not be told: ask again after a backoff.
+    /// A partition has no leader, or the broker could not describe a topic: ask again after a
+    /// backoff.
     pub(crate) incomplete: bool,
 }
 
@@ -77,7 +80,7 @@ fn nodes(answer: &MetadataResponse, old: &Metadata) -> BTreeMap<NodeId, Arc<Node
     told.collect()
 }
 
-/// The old snapshot's node if it is equal, else a copy that owns its strings.
+/// Returns the old snapshot's node if it is equal, otherwise a copy that owns its strings.
 pub(super) fn known_or_detached(old: &Metadata, node: &Node) -> Arc<Node> {
     match old.nodes.get(&node.id) {
         Some(known) if **known == *node => Arc::clone(known),
@@ -89,7 +92,7 @@ pub(super) fn known_or_detached(old: &Metadata, node: &Node) -> Arc<Node> {
     }
 }
 
-/// Takes one topic's part of the answer; says whether it leaves something open.
+/// Merges one topic of the answer. Returns true if the metadata must be requested again.
 fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic) -> bool {
     let Some(name) = name(old, told) else {
         return false;
@@ -128,7 +131,7 @@ fn merge_topic(new: &mut Metadata, old: &Metadata, told: &MetadataResponseTopic)
     error.is_retriable()
 }
 
-/// The old snapshot's string if there is one, else a copy.
+/// Returns the topic's name as the old snapshot's string if it has one, otherwise as a copy.
 fn name(old: &Metadata, told: &MetadataResponseTopic) -> Option<Str> {
     let Some(name) = &told.name else {
         return old.names.get(&told.topic_id).cloned();
@@ -166,8 +169,9 @@ fn insert(new: &mut Metadata, known: Option<&Arc<Topic>>, topic: Topic) {
 }
 
 fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -> Topic {
-    // Another id is another topic: its epochs start again, so the old ones must not be compared.
-    // A broker too old for ids says ZERO, then the epochs alone decide (as they did before ids).
+    // A different id means a different topic. Its epochs start again, so the old ones must not be
+    // compared. A broker that is too old for ids sends ZERO. Then only the epochs decide, as before
+    // ids existed.
     let same = known.filter(|topic| {
         topic.id == told.topic_id
             || topic.id == Uuid::ZERO
@@ -199,7 +203,8 @@ fn take_topic(name: &Str, known: Option<&Topic>, told: &MetadataResponseTopic) -
     }
 }
 
-/// An older leader epoch comes from a broker that lags behind: the known partition stays.
+/// Returns the newer of the two partitions. An older leader epoch comes from a broker that lags
+/// behind, so the known partition stays.
 fn newer(known: Option<&Partition>, told: &MetadataResponsePartition) -> Partition {
     if let Some(known) = known
         && told.leader_epoch >= 0

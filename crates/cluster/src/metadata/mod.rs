@@ -1,11 +1,12 @@
-//! Topics, partitions, leaders and nodes as the brokers last told, and when to ask again.
+//! Topics, partitions, leaders and nodes as the brokers last reported them, and when to ask again.
 //!
 //! ```text
 //!   add_topic / request_update / max age ──▶ Requests ──▶ MetadataRequest
 //!                                                              │
 //!   SharedMetadata (Arc swap, version, waiters) ◀── merge ◀── MetadataResponse
 //! ```
-//! The snapshot is immutable and shared; each answer makes a new one that keeps what did not change.
+//! The snapshot is immutable and shared. Each answer makes a new one that reuses what did not
+//! change.
 
 mod hints;
 mod merge;

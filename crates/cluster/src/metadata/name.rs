@@ -1,4 +1,4 @@
-//! The rule for topic names, so that a bad one fails at once and without a broker.
+//! Checks topic names, so that an invalid name fails at once without asking a broker.
 
 use thiserror::Error;
 
@@ -14,7 +14,7 @@ pub struct InvalidTopic {
     pub name: String,
 }
 
-/// Kafka's rule: 1 to 249 of `[a-zA-Z0-9._-]`, and neither "." nor "..".
+/// Checks a topic name by Kafka's rule: 1 to 249 of `[a-zA-Z0-9._-]`, and neither "." nor "..".
 pub fn validate_topic_name(name: &str) -> Result<(), InvalidTopic> {
     let is_legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     let is_name = (1..=NAME_BYTES_MAX).contains(&name.len())

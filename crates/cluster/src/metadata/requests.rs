@@ -1,8 +1,8 @@
-//! When to ask for metadata, and for which topics.
+//! Decides when to request metadata, and for which topics.
 //!
-//! Asked for when a topic is missing, when somebody says that what is known is stale (a leader is
-//! unknown, an answer said so), when the last full answer is too old, and at the start. One request
-//! at a time; what is asked for meanwhile waits for the next.
+//! The client requests metadata at the start, when a topic is missing, when somebody reports stale
+//! metadata (a leader is unknown, or an answer said so), and when the last full answer is too old.
+//! Only one request is in flight at a time. Whatever is wanted meanwhile waits for the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -17,16 +17,16 @@ use crate::config::ClusterConfig;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MetadataQuery {
     pub(crate) scope: MergeScope,
-    /// None = all topics that exist.
+    /// `None` means all topics that exist.
     pub(crate) topics: Option<Vec<Str>>,
-    /// The refreshes that other threads asked for up to this number are answered by it.
+    /// The answer settles the numbered refreshes of other threads up to this number.
     pub(crate) answers: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Use {
     last: Instant,
-    /// Assigned partitions keep their topic although nobody mentions it.
+    /// True for topics with assigned partitions: they stay although nobody mentions them.
     pinned: bool,
 }
 
@@ -39,10 +39,10 @@ pub(crate) struct Requests {
     all_topics: bool,
     new_topics: BTreeSet<Str>,
     need_full: bool,
-    /// The newest refresh that another thread asked for.
+    /// The number of the newest refresh that another thread requested.
     asked: u64,
     last_full_success: Option<Instant>,
-    /// Since then no answer came although one was wanted (KIP-1102).
+    /// Since when metadata has been wanted and no answer has come (KIP-1102).
     failing_since: Option<Instant>,
     failures: u32,
     next_allowed: Option<Instant>,
@@ -62,7 +62,7 @@ impl Requests {
             wanted: BTreeMap::new(),
             all_topics: false,
             new_topics: BTreeSet::new(),
-            // The first request needs no reason: who starts a client wants its brokers.
+            // The first request needs no reason: every new client wants to know its brokers.
             need_full: true,
             asked: 0,
             last_full_success: None,
@@ -73,12 +73,12 @@ impl Requests {
         }
     }
 
-    /// Marks a topic as used; `known` says whether the snapshot has it.
+    /// Marks a topic as used. `known` says whether the snapshot has it.
     pub(crate) fn add_topic(&mut self, name: &str, known: bool, now: Instant) {
         if let Some(used) = self.wanted.get_mut(name) {
             used.last = now;
             if !known && !self.asked_for(name) {
-                // Asked before and still unknown: again, but not before the backoff is over.
+                // Requested before and still unknown: request it again, after the backoff.
                 self.new_topics.insert(Str::from(name));
             }
             return;
@@ -109,7 +109,8 @@ impl Requests {
         in_flight || self.new_topics.contains(name)
     }
 
-    /// Exactly these topics never age; those that were pinned before are idle from now on.
+    /// Makes exactly these topics never expire. A topic that was pinned before counts as unused
+    /// from now on.
     pub(crate) fn pin_topics(&mut self, names: &BTreeSet<Str>, now: Instant) {
         for (name, used) in &mut self.wanted {
             if used.pinned && !names.contains(name) {
@@ -134,12 +135,12 @@ impl Requests {
         self.all_topics = all;
     }
 
-    /// What is known is stale.
+    /// Requests a full refresh, because the current metadata is stale.
     pub(crate) fn request_update(&mut self) {
         self.need_full = true;
     }
 
-    /// The same, of other threads, who count.
+    /// Requests a full refresh for another thread, which numbers its refreshes.
     pub(crate) fn request_update_numbered(&mut self, number: u64) {
         if number > self.asked {
             self.asked = number;
@@ -147,13 +148,15 @@ impl Requests {
         }
     }
 
-    /// Forgets backoff and failures: the bootstrap addresses start anew.
+    /// Requests a full refresh and restarts the rebootstrap timer, after a return to the bootstrap
+    /// addresses.
     pub(crate) fn restart(&mut self, now: Instant) {
         self.need_full = true;
         self.failing_since = Some(now);
     }
 
-    /// When the next request should go out; None while one is in flight.
+    /// When the next request should be sent, or `None` while one is in flight or before any is
+    /// wanted.
     pub(crate) fn due(&self) -> Option<Due> {
         if self.in_flight.is_some() {
             return None;
@@ -162,21 +165,21 @@ impl Requests {
             return Some(self.next_allowed.map_or(Due::Now, Due::At));
         }
         let aged = self.last_full_success.map(|at| at + self.max_age);
-        // A refresh by age that failed waits its backoff like any other.
+        // If a refresh by age failed, it waits for its backoff like any other request.
         aged.max(self.next_allowed).map(Due::At)
     }
 
-    /// Since when metadata was wanted and did not come.
+    /// Since when metadata has been wanted and has not arrived.
     pub(crate) fn failing_since(&self) -> Option<Instant> {
         self.failing_since
     }
 
-    /// Metadata is wanted from now on.
+    /// Notes that metadata is wanted from now on.
     pub(crate) fn want(&mut self, now: Instant) {
         self.failing_since.get_or_insert(now);
     }
 
-    /// Takes note that a request goes out now, and says what is in it.
+    /// Notes that a request is sent now, and returns its contents.
     pub(crate) fn start(&mut self, now: Instant) -> MetadataQuery {
         let aged = self
             .last_full_success
@@ -206,7 +209,7 @@ impl Requests {
         query
     }
 
-    /// An answer was taken in.
+    /// Notes that an answer was merged.
     pub(crate) fn succeeded(&mut self, changed: bool, incomplete: bool, now: Instant) {
         let Some(query) = self.in_flight.take() else {
             return;
@@ -224,7 +227,7 @@ impl Requests {
         self.next_allowed = Some(now + wait);
     }
 
-    /// No answer, or one that is no good: the same again after a backoff.
+    /// Notes that no usable answer came. The same request is due again after a backoff.
     pub(crate) fn failed(&mut self, now: Instant) {
         if let Some(query) = self.in_flight.take() {
             match query.scope {
@@ -237,7 +240,7 @@ impl Requests {
         self.next_allowed = Some(now + wait);
     }
 
-    /// A topic that cannot be (invalid name says the broker) is not asked for again by itself.
+    /// Stops requesting a topic that cannot exist: the broker called its name invalid.
     pub(crate) fn forget(&mut self, name: &str) {
         self.wanted.remove(name);
         self.new_topics.remove(name);

@@ -1,4 +1,4 @@
-//! The snapshot as application threads see it: read it, wait for a newer one, ask for a topic.
+//! The snapshot as application threads use it: read it, wait for a newer one, ask for a topic.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,24 +12,25 @@ use super::snapshot::{Metadata, Topic};
 use crate::error::ConnectionError;
 use crate::notifier::Notifier;
 
-/// What a waiter for a topic finds.
+/// What a thread that waits for a topic finds.
 #[derive(Debug, Clone)]
 pub enum TopicLookup {
     Known(Arc<Topic>),
-    /// Not in the snapshot (yet); the reason of the last answer, if it had one.
+    /// Not in the snapshot (yet), with the error of the last answer if it had one.
     Unknown(Option<ErrorCode>),
-    /// The answer will not change by waiting.
+    /// The broker's error is one that waiting does not change.
     Refused(ErrorCode),
-    /// The name is no topic name.
+    /// No topic can have this name.
     Invalid(InvalidTopic),
-    /// No broker lets us in.
+    /// The client cannot reach any broker, and waiting does not help.
     Unreachable(Arc<ConnectionError>),
 }
 
-/// Shared between the client's actor, which publishes, and all other threads, which read.
+/// Shares metadata between the client's actor, which publishes it, and all other threads, which
+/// read it.
 #[derive(Debug)]
 pub struct SharedMetadata {
-    /// Read without the lock, so that a cache can check in a few ns whether it is current.
+    /// Readable without the lock, so that a cache can check in a few ns whether it is current.
     version: AtomicU64,
     inner: Mutex<Inner>,
     notifier: Arc<Notifier>,
@@ -40,11 +41,11 @@ struct Inner {
     current: Arc<Metadata>,
     waiters: Vec<Waker>,
     wanted: BTreeSet<Str>,
-    /// How many refreshes were asked for, and up to which of them they were answered.
+    /// How many refreshes were requested, and the number up to which they are answered.
     updates_asked: u64,
     updates_answered: u64,
     fatal: Option<Arc<ConnectionError>>,
-    /// Counts publications and failures, so that waiters notice either.
+    /// Counts publications and failures, so that waiters notice both.
     changes: u64,
 }
 
@@ -61,7 +62,7 @@ impl SharedMetadata {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The snapshot's version; equal versions mean equal snapshots.
+    /// Returns the snapshot's version. Equal versions mean equal snapshots.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -70,7 +71,7 @@ impl SharedMetadata {
         Arc::clone(&self.lock().current)
     }
 
-    /// Asks for a topic (again): the actor fetches it if it is unknown, and marks it used.
+    /// Asks for a topic (again). The actor marks it as used, and fetches it if it is unknown.
     pub fn request_topic(&self, name: &str) -> Result<(), InvalidTopic> {
         validate_topic_name(name)?;
         self.lock().wanted.insert(Str::from(name));
@@ -78,7 +79,7 @@ impl SharedMetadata {
         Ok(())
     }
 
-    /// Asks for a refresh of all topics in use; gives its number.
+    /// Requests a refresh of all topics in use, and returns the refresh's number.
     pub fn request_update(&self) -> u64 {
         let number = {
             let mut inner = self.lock();
@@ -89,14 +90,16 @@ impl SharedMetadata {
         number
     }
 
-    /// Whether brokers have answered this refresh: what was published since it was asked for may
-    /// have been on its way before.
+    /// Whether brokers have answered this refresh. A newer snapshot alone does not prove it: its
+    /// answer may already have been on its way when the refresh was requested.
     pub fn is_answered(&self, number: u64) -> bool {
         self.lock().updates_answered >= number
     }
 
-    /// `waker` is woken once by the next publication or failure after `seen_changes`; false if there
-    /// was one already. Take `changes()` first, look at the snapshot, then call this, then sleep.
+    /// Registers `waker` for the next publication or failure, which wakes it once. Returns false if
+    /// there was one since `seen_changes`.
+    ///
+    /// Call `changes()` first, look at the snapshot, then call this, then sleep.
     pub fn wait_for_change(&self, seen_changes: u64, waker: &Waker) -> bool {
         let mut inner = self.lock();
         if inner.changes != seen_changes {
@@ -112,12 +115,12 @@ impl SharedMetadata {
         self.lock().changes
     }
 
-    /// The error that keeps all brokers from letting us in, if it is one that waiting cannot cure.
+    /// Returns the error that keeps the client from every broker, if waiting cannot cure it.
     pub fn fatal_error(&self) -> Option<Arc<ConnectionError>> {
         self.lock().fatal.clone()
     }
 
-    /// What is known of a topic right now.
+    /// Returns what is known of a topic now.
     pub fn lookup(&self, name: &str) -> TopicLookup {
         if let Err(invalid) = validate_topic_name(name) {
             return TopicLookup::Invalid(invalid);
@@ -135,12 +138,13 @@ impl SharedMetadata {
         }
     }
 
-    /// Makes all waiters look again: the client was closed.
+    /// Makes all waiters look again, because the client was closed.
     pub fn wake(&self) {
         self.change(|_| {});
     }
 
-    /// The refreshes up to this one are answered; said before what they brought is published.
+    /// Notes that the refreshes up to this number are answered. The actor calls it before it
+    /// publishes the answer.
     pub(crate) fn note_answered(&self, number: u64) {
         let mut inner = self.lock();
         inner.updates_answered = inner.updates_answered.max(number);
@@ -165,13 +169,14 @@ impl SharedMetadata {
             inner.changes += 1;
             std::mem::take(&mut inner.waiters)
         };
-        // Outside the lock: a woken thread takes it at once.
+        // Wake outside the lock, because a woken thread takes it at once.
         for waker in woken {
             waker.wake();
         }
     }
 
-    /// Topics that other threads asked for since the last call, and the newest refresh.
+    /// Takes the topics that other threads asked for since the last call. Also returns the number
+    /// of the newest refresh.
     pub(crate) fn take_requests(&self) -> (BTreeSet<Str>, u64) {
         let mut inner = self.lock();
         (std::mem::take(&mut inner.wanted), inner.updates_asked)

@@ -21,9 +21,9 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partition {
     pub index: i32,
-    /// None while an election is going on.
+    /// `None` during an election.
     pub leader: Option<NodeId>,
-    /// -1 if the broker is too old to tell.
+    /// -1 if the broker is too old to report it.
     pub leader_epoch: i32,
     pub replicas: Vec<NodeId>,
     pub isr: Vec<NodeId>,
@@ -31,17 +31,17 @@ pub struct Partition {
     pub error: ErrorCode,
 }
 
-/// One topic. A recreated topic has the same name and another id.
+/// One topic. A recreated topic has the same name but a different id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     pub name: Str,
-    /// `Uuid::ZERO` if the broker is too old to tell.
+    /// `Uuid::ZERO` if the broker is too old to report it.
     pub id: Uuid,
     pub is_internal: bool,
     /// Sorted by index. Every index is less than the number of partitions in the broker's answer.
     pub partitions: Vec<Partition>,
-    /// The last answers did not know the topic although earlier ones did: a broker that restarts
-    /// tells less than it should, so what was known stays for some answers.
+    /// How many answers in a row have omitted the topic. A restarting broker reports less than it
+    /// should, so the topic stays for a few such answers.
     pub missing_answers: u32,
 }
 
@@ -67,17 +67,17 @@ impl Topic {
     }
 }
 
-/// A snapshot: what the brokers last told.
+/// A snapshot of what the brokers last reported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Counts the answers taken in; 0 = none yet.
+    /// Counts the snapshots made so far. 0 means that no answer has come yet.
     pub version: u64,
     pub cluster_id: Option<Str>,
     pub controller: Option<NodeId>,
     pub(super) nodes: BTreeMap<NodeId, Arc<Node>>,
     pub(super) topics: IndexMap<Str, Arc<Topic>>,
     pub(super) names: BTreeMap<Uuid, Str>,
-    /// Topics asked for that cannot be used, with the last answer's reason.
+    /// Topics that were asked for but cannot be used, with the error of the last answer.
     pub(super) errors: BTreeMap<Str, ErrorCode>,
 }
 
@@ -94,14 +94,14 @@ impl Metadata {
         self.topics.get(topic)?.partition(index)
     }
 
-    /// The leader, if one is known and its address is too.
+    /// Returns the leader if both it and its address are known.
     pub fn leader(&self, topic: &str, index: i32) -> Option<NodeId> {
         self.partition(topic, index)?
             .leader
             .filter(|id| self.nodes.contains_key(id))
     }
 
-    /// Why a topic asked for is not there (`UNKNOWN_TOPIC_OR_PARTITION` is retriable, others not).
+    /// Why a requested topic is missing. `UNKNOWN_TOPIC_OR_PARTITION`, for example, is retriable.
     pub fn topic_error(&self, name: &str) -> Option<ErrorCode> {
         self.errors.get(name).copied()
     }
@@ -110,7 +110,7 @@ impl Metadata {
         self.nodes.get(&id)
     }
 
-    /// All nodes, by id.
+    /// All nodes, sorted by id.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = &Arc<Node>> {
         self.nodes.values()
     }
@@ -120,7 +120,7 @@ impl Metadata {
         self.topics.values()
     }
 
-    /// All topics asked for that cannot be used, by name.
+    /// All requested topics that cannot be used, sorted by name.
     pub fn topic_errors(&self) -> impl Iterator<Item = (&Str, ErrorCode)> {
         self.errors.iter().map(|(name, &code)| (name, code))
     }
