@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Kafka's own constants: each failure doubles the wait, jitter spreads it by a fifth.
+/// Kafka's constants: each failure doubles the wait, and jitter changes it by up to 20%.
 const MULTIPLIER: u32 = 2;
 const JITTER: f64 = 0.2;
 
@@ -23,11 +23,12 @@ impl Backoff {
         }
     }
 
-    /// The wait after `failures` failures in a row (0 = none yet, which gives the first wait).
+    /// Returns the wait after `failures` failures in a row (0 = none yet, which gives the first
+    /// wait).
     pub fn after(&mut self, failures: u32) -> Duration {
         let factor = f64::from(MULTIPLIER).powi(i32::try_from(failures.min(32)).unwrap_or(32));
         let term = (self.initial.as_secs_f64() * factor).min(self.max.as_secs_f64());
-        // No jitter on a fixed wait: who sets initial = max asks for exactly that.
+        // A fixed wait has no jitter: a user who sets initial = max asks for exactly that wait.
         let spread = if self.initial == self.max {
             0.0
         } else {
@@ -38,7 +39,7 @@ impl Backoff {
     }
 }
 
-/// Sebastiano Vigna's splitmix64: the cores may not use a global random source.
+/// Sebastiano Vigna's splitmix64. The cores may not use a global random source.
 #[derive(Debug, Clone)]
 pub(crate) struct SplitMix(pub(crate) u64);
 
@@ -51,12 +52,12 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// In [0, 1).
+    /// Returns a number in [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// In [0, bound); `bound` must not be 0.
+    /// Returns a number in [0, bound). `bound` must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

@@ -1,4 +1,4 @@
-//! What a cluster needs to know from the configuration, by Kafka's option names.
+//! The options that the cluster needs, by Kafka's names.
 
 use std::time::Duration;
 
@@ -18,28 +18,28 @@ pub struct ClusterConfig {
     pub socket_connection_setup_timeout: Duration,
     pub socket_connection_setup_timeout_max: Duration,
     pub connections_max_idle: Duration,
-    /// Limit on a produce connection; the other purposes are limited by their roles.
+    /// The limit on a Produce connection. Roles limit their other connections themselves.
     pub max_in_flight_requests_per_connection: usize,
     pub metadata_max_age: Duration,
     pub metadata_max_idle: Duration,
     pub allow_auto_create_topics: bool,
-    /// KIP-899: go back to the bootstrap addresses when no known broker can be reached.
+    /// KIP-899: return to the bootstrap addresses when no known broker can be reached.
     pub rebootstrap: bool,
-    /// KIP-1102: and when no metadata has arrived for this long.
+    /// KIP-1102: also do so when no metadata has arrived for this long.
     pub metadata_recovery_rebootstrap_trigger: Duration,
-    /// Connections say who they are (SASL); only counted here.
+    /// Whether connections authenticate (SASL). Used only for metrics.
     pub authenticates: bool,
     pub metrics: MetricsConfig,
-    /// Jitter, rotation of bootstrap addresses and the choice among equals come from this.
+    /// The source of all randomness: jitter, rotation of bootstrap addresses, choice among equals.
     pub seed: u64,
 }
 
-/// "For ever": far enough, and still addable to any instant.
+/// Stands for "for ever": very long, but adding it to any instant cannot overflow.
 const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 const DURATION_MIN: Duration = Duration::from_secs(1);
 
 impl ClusterConfig {
-    /// Every time is one that can be added to now.
+    /// Limits every duration so that adding it to now cannot overflow.
     pub(crate) fn clamped(mut self) -> Self {
         for time in [
             &mut self.request_timeout,
@@ -56,7 +56,7 @@ impl ClusterConfig {
         ] {
             *time = (*time).min(DURATION_MAX);
         }
-        // Less leaves no time for a connection, or for an answer, to come.
+        // With less, a connection or an answer would have no time to arrive.
         for time in [
             &mut self.connections_max_idle,
             &mut self.metadata_recovery_rebootstrap_trigger,

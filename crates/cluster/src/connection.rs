@@ -1,4 +1,4 @@
-//! One connection's life: to one node, for one purpose.
+//! The life of one connection: to one node, for one purpose.
 //!
 //! ```text
 //!                  is_ready                Connected
@@ -41,7 +41,7 @@ pub(crate) enum State {
         since: Instant,
         deadline: Instant,
         timeout: Duration,
-        /// What is waited for since the connection was accepted.
+        /// The step that the connection waits for since it was accepted.
         step: Option<SetupStep>,
     },
     Ready {
@@ -55,17 +55,17 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     /// Attempts in a row that failed on all addresses, or broke before any answer.
     pub(crate) failures: u32,
-    /// No attempt before this.
+    /// No attempt starts before this time.
     pub(crate) retry_at: Option<Instant>,
     /// Somebody asked for it while it was not ready: connect as soon as the backoff is over.
     pub(crate) wanted: bool,
     pub(crate) throttled_until: Option<Instant>,
-    /// In the order of writing; answers come in the same order.
+    /// In the order of writing. Answers come in the same order.
     pub(crate) in_flight: VecDeque<InFlight>,
     /// Requests that expect no answer and are not completely written yet.
     pub(crate) unwritten: VecDeque<InFlight>,
     pub(crate) last_used: Instant,
-    /// Kept until an answer arrives: a broker that accepts and then closes is no success.
+    /// Kept until an answer arrives: a broker that accepts and then closes is not a success.
     pub(crate) last_error: Option<Arc<ConnectionError>>,
     next_correlation_id: i32,
 }
@@ -105,7 +105,7 @@ impl Connection {
         self.in_flight.len() + self.unwritten.len()
     }
 
-    /// No attempt is under way and none must wait.
+    /// Whether an attempt may start: none is under way, and no backoff is running.
     pub(crate) fn may_connect(&self, now: Instant) -> bool {
         matches!(self.state, State::Disconnected) && self.retry_at.is_none_or(|at| now >= at)
     }
@@ -114,14 +114,15 @@ impl Connection {
         matches!(self.state, State::Disconnected) && self.retry_at.is_some_and(|at| now < at)
     }
 
-    /// Positive and wrapping: brokers send it back as it was.
+    /// Returns the next correlation id. Ids are not negative and wrap around. Brokers send them
+    /// back unchanged.
     pub(crate) fn next_correlation_id(&mut self) -> i32 {
         let id = self.next_correlation_id;
         self.next_correlation_id = if id == i32::MAX { 0 } else { id + 1 };
         id
     }
 
-    /// The earliest end of any wait of this connection.
+    /// Returns the earliest deadline of this connection.
     pub(crate) fn next_deadline(&self, now: Instant, max_idle: Duration) -> Option<Instant> {
         let requests = self
             .in_flight
@@ -141,7 +142,7 @@ impl Connection {
         [requests, state, throttle].into_iter().flatten().min()
     }
 
-    /// The request that has waited too long, if one has.
+    /// Returns the first request whose deadline has passed.
     pub(crate) fn overdue(&self, now: Instant) -> Option<&InFlight> {
         self.in_flight
             .iter()

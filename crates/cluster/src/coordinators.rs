@@ -1,4 +1,5 @@
-//! Which node coordinates a group or a transaction: asked once, kept until somebody says otherwise.
+//! Which node coordinates a group or a transaction. The lookup is kept until somebody reports a
+//! change.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::backoff::Backoff;
 use crate::config::ClusterConfig;
 use crate::request::NodeId;
 
-/// From this version on one request asks for many keys; we ask for one a request all the same.
+/// From this version on, one request can ask for many keys. We still send one request for each key.
 const BATCHED_VERSION: i16 = 4;
 
 /// Kafka's coordinator types, with their wire ids.
@@ -25,13 +26,13 @@ pub enum CoordinatorType {
     Share = 2,
 }
 
-/// What is known of a coordinator.
+/// What is known about a coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Coordinator {
     Known(NodeId),
-    /// It is being looked for (again).
+    /// A lookup is under way, or will be made when it is due.
     Unknown,
-    /// The brokers refuse to name it, and asking again will not help.
+    /// The brokers refuse to name it, and another lookup will not help.
     Failed {
         error: ErrorCode,
         message: Option<Str>,
@@ -41,7 +42,7 @@ pub enum Coordinator {
 #[derive(Debug, Clone)]
 struct Entry {
     state: Coordinator,
-    /// Somebody asked since it became unknown.
+    /// Somebody asked for it since it became unknown.
     wanted: bool,
     in_flight: bool,
     failures: u32,
@@ -86,14 +87,15 @@ impl Coordinators {
         entry.state.clone()
     }
 
-    /// It has moved (`NOT_COORDINATOR`), or a refusal is to be forgotten.
+    /// Forgets a coordinator that has moved (`NOT_COORDINATOR`), or a failed lookup.
     pub(crate) fn invalidate(&mut self, kind: CoordinatorType, key: &str, now: Instant) {
         if let Some(entry) = self.entries.get_mut(&(kind, Str::from(key))) {
             Self::lose(entry, &mut self.backoff, now);
         }
     }
 
-    /// The node is gone: whatever it coordinated is looked for again when somebody asks.
+    /// Forgets all coordinators on a node that is gone. They are looked up again when somebody
+    /// asks.
     pub(crate) fn invalidate_node(&mut self, node: NodeId, now: Instant) {
         for entry in self.entries.values_mut() {
             if entry.state == Coordinator::Known(node) {
@@ -105,11 +107,11 @@ impl Coordinators {
     fn lose(entry: &mut Entry, backoff: &mut Backoff, now: Instant) {
         entry.state = Coordinator::Unknown;
         entry.wanted = false;
-        // A dead coordinator that is named again and again must not make a busy loop.
+        // Without the wait, a dead coordinator that brokers keep naming would cause a busy loop.
         entry.next_allowed = Some(now + backoff.after(entry.failures));
     }
 
-    /// The lookups to send now.
+    /// Returns the lookups to send now.
     pub(crate) fn due(&self, now: Instant) -> Vec<CoordinatorKey> {
         self.entries
             .iter()
@@ -133,7 +135,7 @@ impl Coordinators {
         }
     }
 
-    /// No usable answer: again after a backoff.
+    /// Notes that no usable answer came. The lookup is due again after a backoff.
     pub(crate) fn failed(&mut self, key: &CoordinatorKey, now: Instant) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.in_flight = false;
@@ -143,7 +145,7 @@ impl Coordinators {
         }
     }
 
-    /// Takes an answer; says where the coordinator lives if it named one.
+    /// Applies an answer. Returns the coordinator's node and address if the answer names one.
     pub(crate) fn answered(
         &mut self,
         key: &CoordinatorKey,
@@ -164,7 +166,7 @@ impl Coordinators {
         if told.error != ErrorCode::NONE {
             entry.state = Coordinator::Failed {
                 error: told.error,
-                // Kept, so it must not keep the whole answer with it.
+                // Detached, because the slice would keep the whole answer in memory.
                 message: told.message.as_ref().map(Str::detached),
             };
             return None;

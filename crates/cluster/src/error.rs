@@ -1,4 +1,4 @@
-//! Why a connection or a request failed, and whether trying again can help.
+//! Why a connection or a request failed, and whether another attempt can help.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl SetupStep {
         }
     }
 
-    /// What may be the matter.
+    /// A possible cause, for the error message.
     fn hint(self) -> &'static str {
         match self {
             Self::TlsHandshake => "Perhaps this is no TLS port, or not a Kafka broker",
@@ -38,7 +38,7 @@ impl SetupStep {
     }
 }
 
-/// Why a connection could not be made or was closed. Never carries a secret.
+/// Why a connection could not be made or was closed. It never contains a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConnectionError {
     #[error("{host}: name resolution failed: {reason}")]
@@ -47,24 +47,24 @@ pub enum ConnectionError {
     Connect { address: String, reason: String },
     #[error("{address}: no connection within {} ms", timeout.as_millis())]
     SetupTimedOut { address: String, timeout: Duration },
-    /// The other side accepted the connection, and then said nothing.
+    /// The other side accepted the connection and then sent nothing.
     #[error("{address}: accepted the connection, but did not answer {} within {} ms. {}", step.name(), timeout.as_millis(), step.hint())]
     StepTimedOut {
         address: String,
         step: SetupStep,
         timeout: Duration,
     },
-    /// The same of a connection that is still being made.
+    /// The other side accepted a connection that is still being made, and has sent nothing so far.
     #[error("{address}: accepted the connection, but has not answered {} yet. {}", step.name(), step.hint())]
     Unanswered { address: String, step: SetupStep },
-    /// `fatal`: a certificate or host name was refused; trying again cannot help.
+    /// `fatal` means that a certificate or host name was refused, so another attempt cannot help.
     #[error("{address}: TLS: {reason}")]
     Tls {
         address: String,
         reason: String,
         fatal: bool,
     },
-    /// The broker's own words, as KIP-152 has it.
+    /// The broker's own message (KIP-152).
     #[error("{address}: authentication failed: {message}")]
     Authentication { address: String, message: String },
     #[error("{address}: {reason}")]
@@ -73,7 +73,7 @@ pub enum ConnectionError {
     ClosedByPeer,
     #[error("{0}")]
     Io(String),
-    /// Bytes that no broker of this protocol sends; the reason holds a hint where there is one.
+    /// Bytes that no Kafka broker sends. The reason includes a hint where there is one.
     #[error("unreadable answer: {0}")]
     Malformed(String),
     #[error("answer to request {got} where {expected} was due")]
@@ -91,7 +91,7 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Trying again cannot help until somebody changes a setting.
+    /// Whether another attempt cannot help until somebody changes a setting.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::Authentication { .. } | Self::Unsupported { .. } => true,
@@ -101,7 +101,7 @@ impl ConnectionError {
     }
 }
 
-/// A broker and this client share no version of an API.
+/// A broker and this client have no version of an API in common.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("node {node} and this client share no version of {api}: the node offers {}, the client {}", range(theirs.as_ref()), range(ours.as_ref()))]
 pub struct UnsupportedVersion {
@@ -121,13 +121,13 @@ fn range(range: Option<&RangeInclusive<i16>>) -> String {
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RequestError {
-    /// The connection broke while the request was in flight: its outcome is unknown.
+    /// The connection broke while the request was in flight, so its outcome is unknown.
     #[error("connection to node {node} lost: {cause}")]
     Disconnected {
         node: NodeId,
         cause: Arc<ConnectionError>,
     },
-    /// It was never written: the connection was not ready.
+    /// The request was never written, because the connection was not ready.
     #[error("node {node} is not ready")]
     NotReady { node: NodeId },
     #[error(transparent)]
@@ -135,7 +135,8 @@ pub enum RequestError {
 }
 
 impl RequestError {
-    /// Trying again may help. An authentication failure is retried by the connection, not by this.
+    /// Whether sending the request again may help. This is false after an authentication failure:
+    /// only the connection retries that.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::Disconnected { cause, .. } => !cause.is_fatal(),
@@ -144,12 +145,12 @@ impl RequestError {
         }
     }
 
-    /// The broker may have acted on it although no answer came.
+    /// Whether the broker may have acted on the request although no answer came.
     pub fn possibly_written(&self) -> bool {
         matches!(self, Self::Disconnected { .. })
     }
 
-    /// The request itself ran out of time (it, not a neighbour on the connection).
+    /// Whether this request ran out of time.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Disconnected { cause, .. } if matches!(**cause, ConnectionError::RequestTimedOut { .. }))
     }

@@ -1,4 +1,5 @@
-//! What the network tells the cluster, and what the cluster asks of the network.
+//! Events that the network reports to the cluster, and actions that the cluster asks of the
+//! network.
 
 use std::sync::Arc;
 
@@ -8,15 +9,16 @@ use crate::api_versions::ApiVersions;
 use crate::error::{ConnectionError, SetupStep};
 use crate::request::{Frame, NodeId, Purpose, RequestId};
 
-/// Names one attempt at a connection; never used twice, so late events of old ones fall away.
+/// Names one connection attempt. Ids are never reused, so late events of old attempts are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// Asked of the network by [`Cluster::poll_action`](crate::Cluster::poll_action).
+/// An action for the network, from [`Cluster::poll_action`](crate::Cluster::poll_action).
 #[derive(Debug)]
 pub enum Action {
-    /// Resolve, connect, shake hands (TLS, `ApiVersions`, SASL); then say `Connected` or
-    /// `ConnectFailed`. `address` counts through the host's addresses; 0 resolves anew (KIP-602).
+    /// Resolve the name, connect and do the handshakes (TLS, `ApiVersions`, SASL), then report
+    /// `Connected` or `ConnectFailed`. `address` is an index into the host's addresses. 0 resolves
+    /// the name again (KIP-602).
     Connect {
         conn: ConnectionId,
         node: NodeId,
@@ -29,21 +31,21 @@ pub enum Action {
         conn: ConnectionId,
         frame: Frame,
     },
-    /// Drop it at once, whatever state it is in. No event is expected for it any more.
+    /// Drop the connection at once, whatever its state. The cluster ignores later events of it.
     Close {
         conn: ConnectionId,
     },
 }
 
-/// Told by the network to [`Cluster::handle`](crate::Cluster::handle).
+/// An event that the network reports to [`Cluster::handle`](crate::Cluster::handle).
 #[derive(Debug)]
 pub enum Event {
-    /// The host name has this many addresses.
+    /// The host name resolved to this many addresses.
     Resolved {
         conn: ConnectionId,
         addresses: usize,
     },
-    /// The other side accepted the connection; this has been sent, or begun.
+    /// The other side accepted the connection, and this step has been sent or started.
     Awaiting { conn: ConnectionId, step: SetupStep },
     Connected {
         conn: ConnectionId,
@@ -59,7 +61,7 @@ pub enum Event {
     },
     /// One frame without its length prefix.
     Frame { conn: ConnectionId, frame: Bytes },
-    /// The frame with `notify` = this request has gone to the socket completely.
+    /// The socket has taken the last byte of the frame whose `notify` is this request.
     Written {
         conn: ConnectionId,
         request: RequestId,

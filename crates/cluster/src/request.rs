@@ -1,19 +1,19 @@
-//! Requests on their way out and answers on their way in, as bytes with a label.
+//! Requests to send and answers received, as bytes with a label.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use thalweg_protocol::{ApiKey, EncodeError, Message, Reader, Request, frame};
 
-/// Kafka's node id. Bootstrap addresses have negative ones, from -1 downwards.
+/// Kafka's node id. Bootstrap addresses have negative ids: -1, -2 and so on.
 pub type NodeId = i32;
 
-/// What a connection is for: a slow answer on one delays nothing on the others.
+/// What a connection is for. A slow answer on one connection does not delay the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
     Produce,
-    /// A second connection for Produce, where one does not keep the broker busy: it works on one
-    /// request of a connection at a time.
+    /// A second connection for Produce, used when one does not keep the broker busy: a broker works
+    /// on only one request of a connection at a time.
     SecondProduce,
     Fetch,
     Group,
@@ -22,14 +22,14 @@ pub enum Purpose {
     General,
 }
 
-/// Names one request of one [`Cluster`](crate::Cluster); never used twice.
+/// Names one request of one [`Cluster`](crate::Cluster). Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// A request's bytes after its header: `head`, then `segments` in their order.
+/// A request's bytes after its header: `head`, then `segments` in order.
 ///
-/// Produce writes its struct bytes and the batches' own buffers as segments, so that no batch is
-/// copied into a request; the network writes them vectored.
+/// Produce passes the batches' own buffers as segments, so that no batch is copied into a request.
+/// The network writes them vectored.
 #[derive(Debug, Clone, Default)]
 pub struct Body {
     pub head: Vec<u8>,
@@ -44,7 +44,7 @@ impl Body {
         }
     }
 
-    /// A typed message as one piece.
+    /// Encodes a typed message as one piece.
     pub fn encode<M: Message>(message: &M, version: i16) -> Result<Self, EncodeError> {
         let mut head = Vec::new();
         message.encode(&mut head, version)?;
@@ -57,7 +57,7 @@ impl Body {
         }
     }
 
-    /// Bytes of all pieces.
+    /// Returns the bytes of all pieces together.
     pub fn len(&self) -> usize {
         self.head.len() + self.segments.iter().map(Bytes::len).sum::<usize>()
     }
@@ -79,14 +79,14 @@ pub struct Outgoing {
     pub api_key: ApiKey,
     pub version: i16,
     pub body: Body,
-    /// From sending to the answer; when it is over the connection is closed.
+    /// From sending to the answer. When it has passed, the connection is closed.
     pub timeout: Duration,
-    /// False for Produce with acks=0: it is done when its last byte was handed to the socket.
+    /// False for Produce with acks=0, which is done when the socket has taken its last byte.
     pub expects_response: bool,
 }
 
 impl Outgoing {
-    /// A typed request as one piece, expecting an answer.
+    /// Makes a typed request in one piece that expects an answer.
     pub fn new<R: Request>(
         request: &R,
         version: i16,
@@ -103,12 +103,12 @@ impl Outgoing {
     }
 }
 
-/// A whole request as the network writes it, length prefix included.
+/// A complete request as the network writes it, including the length prefix.
 #[derive(Debug, Clone)]
 pub struct Frame {
     pub head: Bytes,
     pub segments: Vec<Bytes>,
-    /// Set if the cluster wants [`Event::Written`](crate::Event::Written) for it.
+    /// Set if the cluster wants an [`Event::Written`](crate::Event::Written) for it.
     pub notify: Option<RequestId>,
 }
 
@@ -122,7 +122,7 @@ impl Frame {
     }
 }
 
-/// An answer without its header, ready to be decoded by who asked.
+/// An answer without its header, for the sender of the request to decode.
 #[derive(Debug)]
 pub struct ResponseBody {
     pub node: NodeId,
@@ -134,14 +134,14 @@ pub struct ResponseBody {
 }
 
 impl ResponseBody {
-    /// Decodes the answer of request type `R`.
+    /// Decodes the answer to a request of type `R`.
     pub fn decode<R: Request>(mut self) -> Result<R::Response, thalweg_protocol::DecodeError> {
         debug_assert_eq!(R::KEY, self.api_key, "answer of another API");
         R::Response::decode(&mut self.reader, self.version)
     }
 }
 
-/// Puts length and header before a body. The head is copied once (it is small or built for this).
+/// Adds length and header to a body. It copies the head once, which is small or was built for this.
 pub(crate) fn frame_request(
     outgoing: Outgoing,
     correlation_id: i32,

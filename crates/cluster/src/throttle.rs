@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use thalweg_protocol::{ApiKey, Reader};
 
-/// APIs whose answer opens with `throttle_time_ms`, from the version on at which the broker expects
-/// the client to do the waiting. Produce has it at its end: its role reports it.
+/// APIs whose answer begins with `throttle_time_ms`, with the first version for which the broker
+/// expects the client to wait. In Produce answers it comes last, and the producer reports it.
 const LEADING_THROTTLE_TIME: &[(ApiKey, i16)] = &[
     (ApiKey::FETCH, 8),
     (ApiKey::LIST_OFFSETS, 3),
@@ -33,11 +33,11 @@ const LEADING_THROTTLE_TIME: &[(ApiKey, i16)] = &[
     (ApiKey::CONSUMER_GROUP_HEARTBEAT, 0),
 ];
 
-/// A damaged answer must not silence a node: records wait `delivery_timeout_ms`, by default two
-/// minutes. A broker that wants more time does not read from the connection until then.
+/// A damaged answer must not silence a node: records wait only for `delivery_timeout_ms`, by
+/// default two minutes. A broker that wants more time stops reading from the connection until then.
 const THROTTLE_MAX: Duration = Duration::from_secs(60);
 
-/// How long the answer asks us to hold back. Looks at the body without consuming it.
+/// Returns how long the answer asks us to hold back. It does not consume the body.
 pub(crate) fn throttle_time(key: ApiKey, version: i16, body: &Reader) -> Duration {
     let leads = LEADING_THROTTLE_TIME
         .iter()
@@ -45,7 +45,7 @@ pub(crate) fn throttle_time(key: ApiKey, version: i16, body: &Reader) -> Duratio
     if !leads {
         return Duration::ZERO;
     }
-    // The clone is a position of its own in the same bytes.
+    // The clone reads from its own position in the same bytes.
     body.clone().i32().map_or(Duration::ZERO, from_ms)
 }
 

@@ -1,4 +1,4 @@
-//! The network's half: events in, time in, actions and answers out.
+//! The network's half of the cluster: events and time go in, actions and answers come out.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,13 +11,13 @@ use crate::metadata::Due;
 use crate::request::Purpose;
 
 impl Cluster {
-    /// Takes an event in.
+    /// Handles an event from the network.
     pub fn handle(&mut self, event: Event, now: Instant) {
         self.connections.handle(event, &self.nodes, now);
         self.settle(now);
     }
 
-    /// Does what time brings: timeouts, reconnects, metadata and coordinator requests.
+    /// Does what is due: timeouts, reconnects, metadata and coordinator requests.
     pub fn poll(&mut self, now: Instant) {
         if self.closed {
             return;
@@ -36,21 +36,22 @@ impl Cluster {
         self.settle(now);
     }
 
-    /// What the network is to do next.
+    /// Returns the next action for the network.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.connections.actions.pop_front()
     }
 
-    /// An answer for whoever sent the request; the cluster's own are handled inside.
+    /// Returns the next answer to a role's request. The cluster handles answers to its own
+    /// requests.
     pub fn poll_response(&mut self) -> Option<Completed> {
         if self.responses.is_empty() {
-            // A send that failed at once; nothing of the cluster's own fails there.
+            // A send that failed at once. The cluster's own requests never fail there.
             return self.connections.completed.pop_front();
         }
         self.responses.pop_front()
     }
 
-    /// Whether [`Self::poll_response`] has something.
+    /// Whether [`Self::poll_response`] has something to return.
     pub fn has_responses(&self) -> bool {
         !self.responses.is_empty() || !self.connections.completed.is_empty()
     }
@@ -59,7 +60,7 @@ impl Cluster {
     pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let metadata = match self.requests.due() {
             Some(Due::At(at)) if at > now => Some(at),
-            // Due and not sent: a connection must come first, and it has its own deadline.
+            // Due but not sent: it needs a connection first, which has its own deadline.
             _ => None,
         };
         let trigger = self
@@ -80,7 +81,7 @@ impl Cluster {
         .min()
     }
 
-    /// Closes all connections; what is in flight fails. Nothing is sent after it.
+    /// Closes all connections. Requests in flight fail, and nothing is sent after it.
     pub fn close(&mut self, now: Instant) {
         self.closed = true;
         self.connections
@@ -92,7 +93,7 @@ impl Cluster {
         self.closed
     }
 
-    /// Hands completed requests on, and takes in what concerns the cluster itself.
+    /// Passes on completed requests, and handles those that the cluster itself sent.
     fn settle(&mut self, now: Instant) {
         while let Some(change) = self.connections.changes.pop_front() {
             self.connection_changed(change, now);
@@ -111,7 +112,7 @@ impl Cluster {
     fn connection_changed(&mut self, change: Change, now: Instant) {
         match change {
             Change::Up => self.fatal = None,
-            // A broker may refuse a second connection by a limit of its own, and be well.
+            // A healthy broker may refuse a second connection because of a connection limit.
             Change::Lost { key, .. } | Change::Failed { key, .. }
                 if key.1 == Purpose::SecondProduce => {}
             Change::Lost { key, cause } => {

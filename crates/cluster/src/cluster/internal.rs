@@ -1,4 +1,4 @@
-//! What the cluster itself asks the brokers, and what it makes of the answers.
+//! The requests that the cluster itself sends, and how it uses the answers.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,10 +36,11 @@ impl Cluster {
         if !self.requests.due().is_some_and(|due| due.is_over(now)) {
             return;
         }
-        // Also if no node takes the request: who reaches none for long starts anew, too.
+        // Also if no node can take the request: a client that reaches none for long must
+        // rebootstrap.
         self.requests.want(now);
         if self.config.rebootstrap && !self.nodes.is_bootstrapping() && self.all_nodes_down(now) {
-            // KIP-899. Connections of the roles stay: only the question goes elsewhere.
+            // KIP-899. The roles keep their connections. Only the metadata request goes elsewhere.
             self.nodes.rebootstrap();
         }
         let Some(node) = self.least_loaded_node(now) else {
@@ -53,7 +54,7 @@ impl Cluster {
         self.send_internal(node, &request, version, Internal::Metadata(query), now);
     }
 
-    /// No candidate is connected, being connected, or free to be connected.
+    /// Whether no candidate is connected, being connected, or free to be connected.
     fn all_nodes_down(&mut self, now: Instant) -> bool {
         self.nodes.candidates().into_iter().all(|node| {
             self.connections
@@ -120,7 +121,7 @@ impl Cluster {
             return;
         }
         if answer.brokers.is_empty() {
-            // A broker that starts up knows nobody yet; what we know is better.
+            // A broker that is starting up knows no brokers yet. Our own metadata is better.
             return self.requests.failed(now);
         }
         self.connections.metrics().metadata_updated(now);

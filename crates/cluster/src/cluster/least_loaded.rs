@@ -1,4 +1,4 @@
-//! Which node to ask what any node can answer.
+//! Chooses the node for a request that any node can answer.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use super::Cluster;
 use crate::connection::State;
 use crate::request::{NodeId, Purpose};
 
-/// An attempt that takes longer than this no longer keeps us from trying another broker.
+/// After this long, a connection attempt no longer keeps us from trying another broker.
 const HEDGE_AFTER: Duration = Duration::from_secs(1);
 
 impl Cluster {
-    /// A node that can take a general request now, the one with the fewest in flight. None if there
-    /// is none: then connecting to one has begun, or waits for its backoff.
+    /// Returns the node that can take a general request now and has the fewest in flight. If it
+    /// returns `None`, connecting to a node has started or waits for its backoff.
     pub fn least_loaded_node(&mut self, now: Instant) -> Option<NodeId> {
         if self.closed {
             return None;
@@ -36,7 +36,7 @@ impl Cluster {
                     }
                 }
                 State::Ready { .. } => {
-                    // Throttled: the end of that is worth a turn.
+                    // Throttled: look again when the throttle time ends.
                     let at = connection.throttled_until.unwrap_or(now);
                     if waiting.is_none_or(|(soonest, _)| at < soonest) {
                         waiting = Some((at, node));
@@ -67,8 +67,8 @@ impl Cluster {
             return Some(node);
         }
         match (hedge, idle, waiting) {
-            // One attempt is young enough: wait for it, then try another as well, or one that had
-            // to wait itself.
+            // The latest attempt is recent: wait for it. After that, also try another node, or one
+            // that has to wait itself.
             (Some(until), Some(_), _) | (Some(until), None, Some(_)) if now < until => {
                 self.hedge_at = Some(until);
             }

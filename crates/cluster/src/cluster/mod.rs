@@ -1,8 +1,8 @@
-//! [`Cluster`]: the one thing that roles and the network talk to.
+//! [`Cluster`]: the only type that roles and the network talk to.
 //!
-//! Owned by the client's actor. Roles call what stands in this file; the network drives `drive`:
-//! `handle` for each event, `poll` for what time brings, then responses and actions are taken out.
-//! `internal` holds the few requests that the cluster sends itself.
+//! The client's actor owns it. Roles call the methods in this file. The network uses those in
+//! `drive`: `handle` for each event, `poll` for what is due, then it takes out responses and
+//! actions. `internal` contains the few requests that the cluster sends itself.
 
 mod drive;
 mod internal;
@@ -33,7 +33,7 @@ use crate::notifier::Notifier;
 use crate::request::{NodeId, Outgoing, Purpose, RequestId};
 use crate::throttle;
 
-/// What the cluster itself asks the brokers.
+/// A request that the cluster itself sent.
 #[derive(Debug)]
 enum Internal {
     Metadata(MetadataQuery),
@@ -57,9 +57,9 @@ pub struct Cluster {
     closed: bool,
 }
 
-/// For roles.
+/// Methods for roles.
 impl Cluster {
-    /// `notifier` wakes the actor when other threads ask for metadata.
+    /// Makes a cluster. `notifier` wakes the actor when other threads ask for metadata.
     pub fn new(config: ClusterConfig, notifier: Arc<Notifier>) -> Self {
         let config = config.clamped();
         Self {
@@ -82,22 +82,22 @@ impl Cluster {
         &self.config
     }
 
-    /// The current snapshot.
+    /// Returns the current snapshot.
     pub fn metadata(&self) -> &Arc<Metadata> {
         &self.metadata
     }
 
-    /// The same for other threads.
+    /// Returns the metadata as other threads use it.
     pub fn shared_metadata(&self) -> &Arc<SharedMetadata> {
         &self.shared
     }
 
-    /// What connections did so far; for other threads too.
+    /// Returns the metrics of all connections, which other threads may read as well.
     pub fn metrics(&self) -> &Arc<ClientMetrics> {
         self.connections.metrics()
     }
 
-    /// Marks a topic as used, and asks for it if it is unknown. Cheap when it is known.
+    /// Marks a topic as used, and asks for it if it is unknown. Cheap if it is known.
     pub fn add_topic(&mut self, name: &str, now: Instant) -> Result<(), InvalidTopic> {
         let known = self
             .metadata
@@ -110,7 +110,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Exactly these topics stay in the metadata although nobody mentions them (assigned ones).
+    /// Keeps exactly these topics in the metadata although nobody mentions them (assigned topics).
     pub fn pin_topics(&mut self, names: &BTreeSet<Str>, now: Instant) -> Result<(), InvalidTopic> {
         for name in names {
             self.add_topic(name, now)?;
@@ -119,19 +119,21 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ask for all topics that exist, from now on (subscription by pattern).
+    /// Decides whether later requests ask for all topics that exist (for a subscription by
+    /// pattern).
     pub fn set_all_topics(&mut self, all: bool) {
         self.requests.set_all_topics(all);
     }
 
-    /// What is known is stale: an unknown leader, an answer that says so. Waits its backoff.
+    /// Requests an update, after the backoff, because the metadata is stale: a leader is unknown,
+    /// or an answer said so.
     pub fn request_update(&mut self) {
         self.requests.request_update();
     }
 
-    /// Takes all new leaders that one Produce or Fetch answer names, and the addresses that it gives
-    /// for them (KIP-951). Returns how many of the hints are news: an epoch that is not newer, and a
-    /// leader without a known address, change nothing.
+    /// Applies all new leaders that one Produce or Fetch answer names, with the addresses that it
+    /// gives for them (KIP-951). Returns the number of hints that changed something. Hints with an
+    /// epoch that is not newer, or with a leader whose address is unknown, change nothing.
     pub fn update_leaders(&mut self, hints: &[LeaderHint], endpoints: &[Node]) -> usize {
         let Some((snapshot, news)) = with_leaders(&self.metadata, hints, endpoints) else {
             return 0;
@@ -140,49 +142,50 @@ impl Cluster {
         news
     }
 
-    /// May a request be sent to this node now? Connected, not throttled, in flight below the limit.
-    /// If it is not connected, connecting starts (with backoff) and the actor's next turns say so.
+    /// Whether a request can be sent to this node now: it is connected, not throttled, and has
+    /// fewer requests in flight than the limit. If it is not connected, connecting starts (with
+    /// backoff), and a later turn of the actor finds it ready.
     pub fn is_ready(&mut self, node: NodeId, purpose: Purpose, now: Instant) -> bool {
         !self.closed && self.connections.is_ready((node, purpose), &self.nodes, now)
     }
 
-    /// Whether this connection is established, even if it takes no request at the moment.
+    /// Whether this connection is established, even if it cannot take a request at the moment.
     pub fn is_connected_to(&self, node: NodeId, purpose: Purpose) -> bool {
         let connection = self.connections.get((node, purpose));
         connection.is_some_and(Connection::is_ready)
     }
 
-    /// Whether an attempt to establish it is under way.
+    /// Whether an attempt to establish this connection is under way.
     pub fn is_connecting(&self, node: NodeId, purpose: Purpose) -> bool {
         let connection = self.connections.get((node, purpose));
         connection.is_some_and(|connection| !connection.is_ready() && connection.conn().is_some())
     }
 
-    /// Requests sent and not yet answered.
+    /// Returns the number of requests that were sent and not answered yet.
     pub fn in_flight(&self, node: NodeId, purpose: Purpose) -> usize {
         self.connections
             .get((node, purpose))
             .map_or(0, Connection::in_flight_count)
     }
 
-    /// Whether connecting failed, or the connection was lost, and no new attempt may be made yet.
+    /// Whether the connection failed or was lost, and its backoff still runs.
     pub fn is_backing_off(&self, node: NodeId, purpose: Purpose, now: Instant) -> bool {
         let connection = self.connections.get((node, purpose));
         connection.is_some_and(|connection| connection.is_backing_off(now))
     }
 
-    /// Why the connection is not there; None if it is or was never tried.
+    /// Returns why the connection is not established, or `None` if it is or was never tried.
     pub fn connection_error(&self, node: NodeId, purpose: Purpose) -> Option<Arc<ConnectionError>> {
         self.connections.get((node, purpose))?.last_error.clone()
     }
 
-    /// An authentication or certificate failure that no later success has cured.
+    /// Returns an authentication or certificate failure that no later success has cured.
     pub fn fatal_error(&self) -> Option<&Arc<ConnectionError>> {
         self.fatal.as_ref()
     }
 
-    /// The bootstrap addresses with the last failure of each, or what is amiss with the connection
-    /// that is being made: the causes of `NoBrokersAvailable`.
+    /// Returns each bootstrap address with its last failure, or with the problem of the current
+    /// attempt. These are the causes of `NoBrokersAvailable`.
     pub fn bootstrap_errors(&self) -> Vec<(Address, Option<Arc<ConnectionError>>)> {
         self.nodes
             .bootstrap_ids()
@@ -200,14 +203,14 @@ impl Cluster {
         Some(Arc::new(ConnectionError::Unanswered { address, step }))
     }
 
-    /// The node of a connection and where it is, for log lines; bootstrap addresses have negative
-    /// node ids.
+    /// Returns the node of a connection and its address, for log lines. Bootstrap addresses have
+    /// negative node ids.
     pub fn place_of(&self, conn: ConnectionId) -> Option<(NodeId, &Address)> {
         let node = self.connections.node_of(conn)?;
         Some((node, self.nodes.address(node)?))
     }
 
-    /// Every bootstrap address was tried in vain at least once.
+    /// Whether every bootstrap address was tried without success at least once.
     pub fn has_tried_bootstrap(&self) -> bool {
         self.nodes.bootstrap_ids().all(|(id, _)| {
             let connection = self.connections.get((id, Purpose::General));
@@ -220,23 +223,25 @@ impl Cluster {
         self.metadata.version > 0
     }
 
-    /// Is any connection established right now?
+    /// Whether any connection is established now.
     pub fn is_connected(&self) -> bool {
         self.connections.any_ready()
     }
 
-    /// What the node said it understands; None before the first connection to it.
+    /// Returns the API versions of the node, or `None` before the first connection to it.
     pub fn api_versions(&self, node: NodeId) -> Option<&Arc<ApiVersions>> {
         self.connections.api_versions(node)
     }
 
-    /// The version to use for an API with a node; None before the first connection to it and if
-    /// there is none in common ([`Self::require_version`] tells which).
+    /// Returns the version to use for an API with a node. Returns `None` before the first
+    /// connection to it, and if no version is in common. [`Self::require_version`] tells the two
+    /// cases apart.
     pub fn api_version(&self, node: NodeId, key: ApiKey) -> Option<i16> {
         self.connections.api_versions(node)?.negotiate(key)
     }
 
-    /// As [`Self::api_version`], with an error that names node, API and ranges.
+    /// Like [`Self::api_version`], but fails with an error that names the node, the API and the
+    /// ranges.
     pub fn require_version(&self, node: NodeId, key: ApiKey) -> Result<i16, RequestError> {
         let versions = self
             .connections
@@ -245,7 +250,7 @@ impl Cluster {
         Ok(versions.require(node, key)?)
     }
 
-    /// As [`Self::require_version`], for a request that belongs to a transaction.
+    /// Like [`Self::require_version`], for a request that belongs to a transaction.
     pub fn require_transactional_version(
         &self,
         node: NodeId,
@@ -259,7 +264,8 @@ impl Cluster {
         Ok(versions.require_transactional(node, key, version)?)
     }
 
-    /// The finalized level of a feature, from whichever node knows the newest (KIP-584).
+    /// Returns the finalized level of a feature, as the node with the newest features epoch reports
+    /// it (KIP-584).
     pub fn finalized_level(&self, feature: &str) -> i16 {
         self.connections
             .all_versions()
@@ -267,8 +273,8 @@ impl Cluster {
             .map_or(0, |(_, versions)| versions.finalized_level(feature))
     }
 
-    /// Sends a request on the connection of this purpose. Call [`Self::is_ready`] first: if the
-    /// connection is not there the request fails at once, as retriable, through `on_response`.
+    /// Sends a request on the connection for this purpose. Call [`Self::is_ready`] first. If the
+    /// connection is not ready, the request fails at once, as retriable, through `on_response`.
     pub fn send(
         &mut self,
         node: NodeId,
@@ -279,8 +285,8 @@ impl Cluster {
         self.connections.send((node, purpose), outgoing, now)
     }
 
-    /// Hold back requests on this connection (KIP-219). Answers that open with `throttle_time_ms`
-    /// do this by themselves; Produce answers end with it, so the producer says it.
+    /// Holds back requests on this connection (KIP-219). Answers that begin with `throttle_time_ms`
+    /// do this themselves. In Produce answers it comes last, so the producer calls this.
     pub fn throttle(
         &mut self,
         node: NodeId,
@@ -294,12 +300,12 @@ impl Cluster {
         }
     }
 
-    /// The coordinator of a group or transactional id; if it is unknown it is looked for.
+    /// Returns the coordinator of a group or transactional id. If it is unknown, a lookup starts.
     pub fn coordinator(&mut self, kind: CoordinatorType, key: &str) -> Coordinator {
         self.coordinators.get(kind, key)
     }
 
-    /// An answer said `NOT_COORDINATOR` or `COORDINATOR_NOT_AVAILABLE`.
+    /// Forgets a coordinator after `NOT_COORDINATOR` or `COORDINATOR_NOT_AVAILABLE`.
     pub fn invalidate_coordinator(&mut self, kind: CoordinatorType, key: &str, now: Instant) {
         self.coordinators.invalidate(kind, key, now);
     }

@@ -12,11 +12,12 @@ use crate::event::{Action, ConnectionId};
 use crate::request::{Outgoing, Purpose, RequestId, ResponseBody, frame_request};
 use crate::throttle;
 
-/// A frame's length goes before it.
+/// The length before each frame.
 const PREFIX_BYTES: usize = 4;
 
 impl Connections {
-    /// Writes a request if the connection is there; else it fails at once, as retriable.
+    /// Writes a request if the connection is ready. Otherwise the request fails at once as
+    /// retriable.
     pub(crate) fn send(&mut self, key: Key, outgoing: Outgoing, now: Instant) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;

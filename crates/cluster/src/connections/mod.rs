@@ -1,6 +1,7 @@
-//! All connections of a client: opening with backoff, in-flight requests, timeouts, idle closing.
+//! All connections of a client: opening with backoff, requests in flight, timeouts, closing when
+//! idle.
 //!
-//! Events and calls go in; [`Action`]s, [`Completed`] requests and [`Change`]s come out.
+//! Events and calls go in. [`Action`]s, [`Completed`] requests and [`Change`]s come out.
 
 mod exchange;
 mod tick;
@@ -20,16 +21,16 @@ use crate::metrics::ClientMetrics;
 use crate::nodes::Nodes;
 use crate::request::{NodeId, Purpose, RequestId, ResponseBody};
 
-/// Which node, for what.
+/// Names a connection: its node and its purpose.
 pub(crate) type Key = (NodeId, Purpose);
 
-/// Connections for other purposes than produce are limited by their roles; this is the last stop.
+/// A last safeguard: roles themselves limit their connections for other purposes than Produce.
 const IN_FLIGHT_MAX_OTHER: usize = 100;
 
-/// A request that has its answer or will never get one.
+/// A request that has its answer, or will never get one.
 pub(crate) type Completed = (RequestId, Result<ResponseBody, RequestError>);
 
-/// What happened to a connection, for those who care about nodes.
+/// What happened to a connection, as the rest of the cluster needs to know it.
 #[derive(Debug)]
 pub(crate) enum Change {
     Up,
@@ -38,7 +39,7 @@ pub(crate) enum Change {
         key: Key,
         cause: Arc<ConnectionError>,
     },
-    /// All addresses were tried in vain.
+    /// All addresses were tried without success.
     Failed {
         key: Key,
         error: Arc<ConnectionError>,
@@ -68,7 +69,7 @@ impl Connections {
     pub(crate) fn new(config: &ClusterConfig) -> Self {
         let backoff = |initial, max, salt| Backoff::new(initial, max, config.seed ^ salt);
         Self {
-            // A header has 16 bits for its length; nobody sees the difference.
+            // The header's length field for it has 16 bits. A longer client id is left out.
             client_id: config
                 .client_id
                 .clone()
@@ -112,7 +113,7 @@ impl Connections {
             .map(|(&node, versions)| (node, versions))
     }
 
-    /// May a request be sent now? If the connection is not there, it is asked for.
+    /// Whether a request can be sent now. If the connection is not established, connecting starts.
     pub(crate) fn is_ready(&mut self, key: Key, nodes: &Nodes, now: Instant) -> bool {
         let limit = self.in_flight_max(key.1);
         let connection = self
@@ -143,8 +144,9 @@ impl Connections {
             return;
         };
         let Some(Address { host, port }) = nodes.address(key.0).cloned() else {
-            // The metadata does not name it (any more). Whoever heard of it elsewhere, as of a
-            // coordinator, must hear that it cannot be reached, or they would wait for ever.
+            // The metadata does not list the node (any more). A caller that knows it from
+            // elsewhere, such as a coordinator lookup, must get an error. Otherwise it would wait
+            // for ever.
             let address = format!("node {}", key.0);
             let reason = "the cluster does not list it".to_owned();
             let error = ConnectionError::Connect { address, reason };
@@ -212,7 +214,7 @@ impl Connections {
         }
     }
 
-    /// What a connection that is being made waits for, once it was accepted.
+    /// Returns what a connecting attempt waits for since the other side accepted it.
     pub(crate) fn awaited(&self, key: Key) -> Option<SetupStep> {
         match self.by_key.get(&key)?.state {
             State::Connecting { step, .. } => step,
@@ -220,7 +222,7 @@ impl Connections {
         }
     }
 
-    /// The node of a connection.
+    /// Returns the node of a connection.
     pub(crate) fn node_of(&self, conn: ConnectionId) -> Option<NodeId> {
         self.keys.get(&conn).map(|key| key.0)
     }
@@ -244,7 +246,7 @@ impl Connections {
         self.changes.push_back(Change::Up);
     }
 
-    /// The next address at once, or, when all were tried, a backoff.
+    /// Tries the next address at once. After the last one, a backoff follows.
     fn attempt_failed(
         &mut self,
         conn: ConnectionId,
@@ -277,7 +279,8 @@ impl Connections {
         self.give_up(key, error, now);
     }
 
-    /// Nothing before the end of a backoff, and then only if somebody asks.
+    /// Starts the backoff. After it, the next attempt is made only if somebody asks for the
+    /// connection.
     fn give_up(&mut self, key: Key, error: Arc<ConnectionError>, now: Instant) {
         let Some(connection) = self.by_key.get_mut(&key) else {
             return;
@@ -304,11 +307,11 @@ impl Connections {
         connection.throttled_until = None;
         let cause = Arc::new(error);
         if matches!(*cause, ConnectionError::Idle | ConnectionError::Rebootstrap) {
-            // Our own doing: whoever needs it again need not wait.
+            // We closed it ourselves, so a new attempt need not wait.
             connection.retry_at = None;
             connection.last_error = None;
         } else {
-            // Still set: nothing was answered on this connection either.
+            // If an error is still set, no request was answered on this connection either.
             let unproven = connection.last_error.is_some();
             connection.retry_at = Some(now + self.reconnect.after(connection.failures));
             connection.failures = if unproven {
@@ -320,7 +323,7 @@ impl Connections {
         }
         let answered = std::mem::take(&mut connection.in_flight);
         let unwritten = std::mem::take(&mut connection.unwritten);
-        // In the order of sending, so that a role can put batches back in their order.
+        // In the order of sending, so that a role can put batches back in order.
         let mut broken: Vec<InFlight> = answered.into_iter().chain(unwritten).collect();
         broken.sort_by_key(|request| request.id);
         for request in broken {
@@ -333,7 +336,7 @@ impl Connections {
         self.changes.push_back(Change::Lost { key, cause });
     }
 
-    /// Closes from our side: the network is told, and all in flight fails.
+    /// Closes the connection from our side: the network drops it, and all requests in flight fail.
     pub(crate) fn close(&mut self, key: Key, error: ConnectionError, now: Instant) {
         let Some(conn) = self.by_key.get(&key).and_then(Connection::conn) else {
             return;
@@ -349,7 +352,7 @@ impl Connections {
         }
     }
 
-    /// The node lives at another address now: attempts at the old one are given up.
+    /// Ends the attempts at a node's old address, because it lives at another one now.
     pub(crate) fn moved(&mut self, node: NodeId) {
         let attempts = self
             .by_key
@@ -368,7 +371,7 @@ impl Connections {
         }
     }
 
-    /// A bootstrap connection turns out to lead to `node`: it goes on under that name.
+    /// Moves a bootstrap connection that turned out to lead to `node` to that node's id.
     pub(crate) fn adopt(&mut self, bootstrap: NodeId, node: NodeId) {
         for purpose in [
             Purpose::General,

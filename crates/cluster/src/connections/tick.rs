@@ -1,4 +1,4 @@
-//! What time brings: setup timeouts, request timeouts, idle connections, ends of backoffs.
+//! Work that becomes due with time: setup and request timeouts, idle connections, ends of backoffs.
 
 use std::time::Instant;
 
@@ -10,7 +10,8 @@ use crate::event::Action;
 use crate::nodes::Nodes;
 
 impl Connections {
-    /// Setup timeouts, request timeouts, idle connections, and attempts whose backoff is over.
+    /// Handles setup timeouts, request timeouts, idle connections, and attempts whose backoff is
+    /// over.
     pub(crate) fn tick(&mut self, nodes: &Nodes, now: Instant) {
         let due: Vec<Key> = self
             .by_key

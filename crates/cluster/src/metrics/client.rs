@@ -1,4 +1,4 @@
-//! What every client counts, whatever its role: connections and bytes, for all and by node.
+//! Metrics that every client keeps, whatever its role: connections and bytes, in total and by node.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::{Metric, MetricGroup, MetricsConfig, Sampled};
 use crate::request::NodeId;
 
-/// A node that was not spoken to for this long is no longer listed, as in Kafka's `Selector`.
+/// A node without traffic for this long is no longer listed, as in Kafka's `Selector`.
 const NODE_IDLE_MAX: Duration = Duration::from_secs(60 * 60);
 
-/// Written by the client's actor, read by anyone.
+/// The connection metrics of one client. Its actor writes them, and any thread may read them.
 #[derive(Debug)]
 pub struct ClientMetrics(Mutex<State>);
 
@@ -27,7 +27,7 @@ struct State {
     metadata_at: Option<Instant>,
 }
 
-/// Bytes of whole frames, one value each.
+/// Sizes of complete frames in bytes, one value for each frame.
 #[derive(Debug)]
 struct Traffic {
     outgoing: Sampled,
@@ -37,7 +37,7 @@ struct Traffic {
 #[derive(Debug)]
 struct Node {
     traffic: Traffic,
-    /// Milliseconds, of what the role asked for: Produce and Fetch.
+    /// Milliseconds, only for the role's own requests: Produce and Fetch.
     latency: Sampled,
     last_used: Instant,
 }
@@ -94,7 +94,7 @@ impl ClientMetrics {
         node.traffic.outgoing.record(bytes as f64, now);
     }
 
-    /// `latency` if the role asked.
+    /// Records an answer. `latency` is given only for the role's own requests.
     pub(crate) fn answered(
         &self,
         node: NodeId,
@@ -126,7 +126,7 @@ impl ClientMetrics {
         state.closed.record(1.0, now);
     }
 
-    /// The broker did not accept our credentials.
+    /// Records that the broker did not accept our credentials.
     pub(crate) fn refused(&self, now: Instant) {
         self.lock().refused.record(1.0, now);
     }
@@ -135,12 +135,12 @@ impl ClientMetrics {
         self.lock().metadata_at = Some(now);
     }
 
-    /// `kind` is what Kafka's groups begin with: `producer`, `consumer`.
+    /// Returns all metrics. `kind` is the prefix of Kafka's group names: `producer` or `consumer`.
     pub fn snapshot(&self, kind: &str, now: Instant) -> Vec<MetricGroup> {
         let mut state = self.lock();
         let mut values = state.client_values(now);
         if kind == "producer" {
-            // Kafka's consumers do not tell it.
+            // Kafka's consumers do not have it.
             values.push(("metadata-age", state.metadata_age(now)));
         }
         let name = format!("{kind}-metrics");

@@ -1,10 +1,10 @@
 //! Metrics under Kafka's names: sampled windows, and what a client's connections did.
 //!
 //! ```text
-//!   I/O thread: one record a request or answer ──▶ Sampled, under one lock ──▶ snapshot(now)
+//!    I/O thread: one value for each request or answer ──▶ Sampled (one lock) ──▶ snapshot(now)
 //! ```
-//! Nothing here is written for each record of a batch. Averages, maxima and rates are those of
-//! Kafka's `SampledStat`; what a snapshot holds is the metrics of that moment.
+//! Nothing here is written once for each record of a batch. Averages, maxima and rates are computed
+//! as in Kafka's `SampledStat`. A snapshot holds the metrics of the moment when it is taken.
 
 mod client;
 mod sampled;
@@ -17,15 +17,15 @@ pub use sampled::{Gathered, Sampled};
 /// A name and its metric.
 pub type Metric = (&'static str, f64);
 
-/// The metrics of one group: `producer-metrics`, or one of many of a kind by what it is about, as
-/// kafka-python writes it (`producer-node-metrics.node-1`, `producer-topic-metrics.orders`).
+/// The metrics of one group: either `producer-metrics`, or one group for each node or topic, named
+/// as in kafka-python (`producer-node-metrics.node-1`, `producer-topic-metrics.orders`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricGroup {
     pub name: String,
     pub values: Vec<Metric>,
 }
 
-/// Over which time averages and rates are taken: so many windows of this length.
+/// The time over which averages and rates are computed: a number of windows of the given length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricsConfig {
     pub num_samples: usize,
@@ -33,7 +33,7 @@ pub struct MetricsConfig {
 }
 
 impl Default for MetricsConfig {
-    /// Kafka's.
+    /// Kafka's defaults.
     fn default() -> Self {
         Self {
             num_samples: 2,

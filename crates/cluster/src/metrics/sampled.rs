@@ -4,15 +4,15 @@
 //!   ├── sample ──┼── sample ──┼── current ──┤ now
 //!   └ dropped once its last value is num_samples windows old
 //! ```
-//! One of these serves for what Kafka keeps apart (`Avg`, `Max`, `Rate`, `CumulativeSum`): all of
-//! them are fed the same values at the same times. Reading moves old samples out, so it wants
-//! `&mut`; who reads holds the lock anyway.
+//! One `Sampled` serves for what Kafka keeps apart (`Avg`, `Max`, `Rate`, `CumulativeSum`), as all
+//! of them would get the same values at the same times. Reading removes old samples, so it needs
+//! `&mut`. The reader holds the lock anyway.
 
 use std::time::{Duration, Instant};
 
 use super::MetricsConfig;
 
-/// Values without their times: gathered where there is no clock, for [`Sampled::add`].
+/// Values without their times, collected where there is no clock, for [`Sampled::add`].
 #[derive(Debug, Clone, Copy)]
 pub struct Gathered {
     count: u64,
@@ -67,11 +67,11 @@ impl Sample {
     }
 }
 
-/// Values over time.
+/// Values over time, as a ring of samples and two totals.
 #[derive(Debug, Clone)]
 pub struct Sampled {
     config: MetricsConfig,
-    /// One more than `num_samples` at most: the oldest may reach into the time that counts.
+    /// At most `num_samples` + 1, because the oldest may reach into the time that counts.
     samples: Vec<Sample>,
     current: usize,
     count: u64,
@@ -95,7 +95,7 @@ impl Sampled {
         self.add(one, now);
     }
 
-    /// All of them as of `now`; without any, nothing.
+    /// Adds all these values as of `now`. Does nothing if there are none.
     pub fn add(&mut self, values: Gathered, now: Instant) {
         if values.count == 0 {
             return;
@@ -141,7 +141,7 @@ impl Sampled {
         self.config.sample_window.saturating_mul(windows)
     }
 
-    /// Of the values that count; NaN if there are none. So are `min` and `max`.
+    /// Returns the average of the values that count, NaN if there are none. So do `min` and `max`.
     pub fn avg(&mut self, now: Instant) -> f64 {
         self.of_recent(now, |recent| recent.sum / recent.count as f64)
     }
@@ -164,13 +164,13 @@ impl Sampled {
         }
     }
 
-    /// The sum of the values, a second.
+    /// Returns the sum of the values per second.
     pub fn rate(&mut self, now: Instant) -> f64 {
         self.purge(now);
         self.recent().sum / self.elapsed(now).as_secs_f64()
     }
 
-    /// How many values, a second.
+    /// Returns the number of values per second.
     pub fn count_rate(&mut self, now: Instant) -> f64 {
         self.purge(now);
         self.recent().count as f64 / self.elapsed(now).as_secs_f64()
@@ -184,8 +184,8 @@ impl Sampled {
         recent
     }
 
-    /// Since the oldest sample began. Time that has not passed yet counts too: all windows but the
-    /// last are taken as whole, so that a first value is no huge rate.
+    /// Returns the time since the oldest sample began. All windows but the last count in full even
+    /// if they have not passed yet. Otherwise the first value would give a huge rate.
     fn elapsed(&self, now: Instant) -> Duration {
         let oldest = self.samples.iter().map(|sample| sample.start).min();
         let mut elapsed = oldest.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
@@ -198,12 +198,12 @@ impl Sampled {
         elapsed.max(Duration::from_millis(1))
     }
 
-    /// How many values ever.
+    /// Returns the number of values ever recorded.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The sum of all values ever.
+    /// Returns the sum of all values ever recorded.
     pub fn total(&self) -> f64 {
         self.sum
     }
