@@ -1,4 +1,4 @@
-//! A client without a role: single requests of any API, for admin work.
+//! A client without a role, for admin work: it sends single requests of any API.
 
 use std::time::Instant;
 
@@ -8,13 +8,13 @@ use crate::client::{Client, ClientView, Parts};
 use crate::config::ClientConfig;
 use crate::error::ClientError;
 
-/// See [`ClientView`] for what it can do.
+/// An admin client. Its methods are those of [`ClientView`].
 pub struct AdminClient {
     client: Client<Idle>,
 }
 
 impl AdminClient {
-    /// Starts connecting in the background; [`ClientView::wait_bootstrapped`] waits for it.
+    /// Starts connecting in the background. [`ClientView::wait_bootstrapped`] waits for it.
     pub fn start(config: &ClientConfig) -> Result<Self, ClientError> {
         Ok(Self {
             client: Client::start(Parts::new(config)?, Idle)?,

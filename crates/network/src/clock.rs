@@ -1,23 +1,23 @@
-//! The two clocks: monotonic for every timer, wall clock for record timestamps only.
+//! The two clocks: the monotonic clock for every timer, the wall clock only for record timestamps.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Now by tokio's clock, which tests and the simulation may pause.
+/// Returns the time by tokio's clock, which tests and the simulation can pause.
 pub(crate) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Where record timestamps come from.
+/// The source of record timestamps.
 #[derive(Debug, Clone, Copy, Default)]
 pub enum WallClock {
     #[default]
     System,
-    /// Moves with the monotonic clock from a fixed start: the simulation's virtual days.
+    /// Runs with the monotonic clock from a fixed start, for the simulation's virtual days.
     Virtual { start: Instant, start_ms: i64 },
 }
 
 impl WallClock {
-    /// Unix milliseconds.
+    /// Returns Unix milliseconds.
     pub fn now_ms(self, now: Instant) -> i64 {
         match self {
             Self::System => {

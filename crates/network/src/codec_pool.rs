@@ -3,9 +3,9 @@
 //! ```text
 //! clients ── submit() ──▶ [A: job job job | B: job | ...] ──▶ a thread: one of A, one of B, ...
 //! ```
-//! All clients of the process share the threads, each by turns, so that one with much to do keeps
-//! no other from its own. What waits here is bounded by who hands it in: a client has at most
-//! [`CodecPool::jobs_max_per_client`] jobs here and keeps the rest in its core.
+//! All clients of the process share the threads and take turns, so that a busy client does not hold
+//! up the others. The queue is bounded because each client limits itself: it has at most
+//! [`CodecPool::jobs_max_per_client`] jobs here and keeps the others in its core.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -17,7 +17,7 @@ const JOBS_PER_THREAD_MAX: usize = 4;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// What each client has handed in, by turns; who has nothing here is not in it.
+/// The tasks of each client, in turns. A client without tasks has no entry.
 #[derive(Default)]
 struct Turns(VecDeque<(usize, VecDeque<Task>)>);
 
@@ -43,9 +43,9 @@ impl Turns {
 #[derive(Default)]
 struct Queue {
     tasks: Turns,
-    /// Threads that sleep on the condition; a task wakes one only if there is one.
+    /// Threads that sleep on the condition. A new task wakes one only if there is one.
     idle: usize,
-    /// How many were started.
+    /// The number of threads that were started.
     threads: usize,
     stopping: bool,
 }
@@ -55,7 +55,7 @@ struct Shared {
     ready: Condvar,
 }
 
-/// Started at the first job.
+/// The pool. Its threads start with the first job.
 pub(crate) struct CodecPool {
     shared: Arc<Shared>,
     threads: usize,
@@ -77,13 +77,14 @@ impl CodecPool {
         self.threads
     }
 
-    /// Enough to keep every thread busy while results travel back and the I/O thread reads an answer
-    /// of megabytes; far more would be decoded into memory that no cache holds when it is drained.
+    /// Returns a number of jobs that keeps every thread busy while results travel back and the I/O
+    /// thread reads an answer of megabytes. With many more, decoded data would have left the CPU
+    /// caches before it is drained.
     pub(crate) fn jobs_max_per_client(&self) -> usize {
         self.threads * JOBS_PER_THREAD_MAX
     }
 
-    /// `client` is a number that no other living client has.
+    /// Queues a task. `client` is a number that no other living client has.
     pub(crate) fn submit(&self, client: usize, task: impl FnOnce() + Send + 'static) {
         let mut queue = self
             .shared
@@ -94,7 +95,8 @@ impl CodecPool {
             queue.threads = self.start();
         }
         if queue.threads == 0 {
-            // Slow on the caller's thread is better than not at all; the next job tries again.
+            // Running it slowly on the caller's thread is better than not at all. The next job
+            // tries again to start threads.
             drop(queue);
             task();
             return;
@@ -105,7 +107,7 @@ impl CodecPool {
         }
     }
 
-    /// How many threads the system let us have.
+    /// Starts the threads. Returns how many the system allowed.
     fn start(&self) -> usize {
         let spawn = |index: usize| {
             let shared = Arc::clone(&self.shared);
@@ -129,7 +131,7 @@ impl CodecPool {
             .collect()
     }
 
-    /// Ends the threads after the job that each has in hand.
+    /// Ends each thread after its current job.
     pub(crate) fn stop(&self) {
         let mut queue = self
             .shared

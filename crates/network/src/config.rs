@@ -1,4 +1,4 @@
-//! What a client needs to know to reach its brokers, by Kafka's option names.
+//! The options that a client needs to reach its brokers, by Kafka's names.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ impl SecurityProtocol {
 /// Options common to all clients. The defaults are Kafka's own.
 #[derive(Debug, Clone)]
 pub struct ClientConfig {
-    /// Parsed addresses: [`Address::parse_list`].
+    /// Parsed addresses, see [`Address::parse_list`].
     pub bootstrap_servers: Vec<Address>,
     pub client_id: Option<String>,
     pub security_protocol: SecurityProtocol,
@@ -77,7 +77,7 @@ pub struct ClientConfig {
     pub metrics: MetricsConfig,
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
-    /// None = a random one; set it to replay a run.
+    /// `None` means a random seed. Set it to replay a run.
     pub seed: Option<u64>,
     pub wall_clock: WallClock,
 }
@@ -117,7 +117,8 @@ impl Default for ClientConfig {
 }
 
 impl ClientConfig {
-    /// A plaintext client of these addresses (`host:port,host:port`), everything else by default.
+    /// Returns a plaintext configuration for these addresses (`host:port,host:port`), with defaults
+    /// for everything else.
     pub fn plaintext(bootstrap_servers: &str) -> Result<Self, ClientError> {
         let bootstrap_servers = Address::parse_list(bootstrap_servers)
             .map_err(|error| ClientError::Configuration(error.to_string()))?;
@@ -127,7 +128,7 @@ impl ClientConfig {
         })
     }
 
-    /// What the cluster core is told of it.
+    /// Returns the part of the configuration that the cluster core needs.
     pub fn cluster(&self) -> ClusterConfig {
         ClusterConfig {
             bootstrap_servers: self.bootstrap_servers.clone(),
@@ -152,7 +153,8 @@ impl ClientConfig {
         }
     }
 
-    /// All contradictions at once, in the user's words.
+    /// Checks the options against each other. One error lists all contradictions, by the names of
+    /// the options.
     pub fn check(&self) -> Result<(), ClientError> {
         let mut problems = Vec::new();
         if self.bootstrap_servers.is_empty() {
@@ -174,7 +176,8 @@ impl ClientConfig {
     }
 }
 
-/// Different for each client of each process; only spreads jitter, so it need not be secret.
+/// Returns a seed that differs for each client of each process. It only spreads jitter, so it need
+/// not be secret.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher as _, RandomState};
     RandomState::new().hash_one(std::process::id())

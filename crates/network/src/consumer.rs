@@ -1,4 +1,4 @@
-//! A consumer's client: the consumer core's two halves, put on an actor.
+//! A consumer's client: both halves of the consumer core, run by an actor.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::error::ClientError;
 use crate::heartbeats::{ConsumerRole, HeartbeatOutcome, HeartbeatPlan, Heartbeats, PollWatch};
 use crate::metrics::merged;
 
-/// The application's half is [`Consumer`]: assign, seek, drain. Everything else is the view's.
+/// A consumer's client. Use [`Consumer`] to assign, seek and drain, and the view for everything
+/// else.
 pub struct ConsumerClient {
     client: Client<ConsumerRole>,
     consumer: Arc<Consumer>,
@@ -22,7 +23,7 @@ pub struct ConsumerClient {
     connections: Arc<ClientMetrics>,
 }
 
-/// While it lives, so it goes into the metrics, somebody polls.
+/// Counts as a poll in the metrics until it is dropped.
 pub struct CountedPoll<'a> {
     client: &'a ConsumerClient,
     began: PollBegan,
@@ -35,12 +36,13 @@ impl Drop for CountedPoll<'_> {
 }
 
 impl ConsumerClient {
-    /// Starts connecting in the background; [`ClientView::wait_bootstrapped`] waits for it.
+    /// Starts connecting in the background. [`ClientView::wait_bootstrapped`] waits for it.
     pub fn start(config: &ClientConfig, consumer: ConsumerConfig) -> Result<Self, ClientError> {
         Self::build(Parts::new(config)?, consumer, Client::start)
     }
 
-    /// On the caller's own tokio runtime, with the transport of `parts`: tests and the simulation.
+    /// Starts on the caller's tokio runtime with the transport of `parts`, for tests and the
+    /// simulation.
     pub fn start_here(parts: Parts, consumer: ConsumerConfig) -> Self {
         let start = |parts, role| Ok::<_, Infallible>(Client::start_here(parts, role));
         let Ok(made) = Self::build(parts, consumer, start);
@@ -71,22 +73,22 @@ impl ConsumerClient {
         &self.consumer
     }
 
-    /// Makes a waiting poll look after its coordinator's affairs: an answer has come.
+    /// Makes a waiting poll do its coordinator work, because an answer has come.
     pub fn reenter(&self) {
         self.heartbeats.reentry().ask();
     }
 
-    /// How often that was asked for, by [`Self::reenter`] or by heartbeats. Never 0.
+    /// Returns how often [`Self::reenter`] or heartbeats asked for coordinator work. Never 0.
     pub fn reentries(&self) -> u64 {
         self.heartbeats.reentry().count()
     }
 
-    /// Entered by who polls, for as long as that takes.
+    /// The watch that a polling thread enters for as long as its poll runs.
     pub fn poll_watch(&self) -> &PollWatch {
         self.heartbeats.poll_watch()
     }
 
-    /// A poll for the metrics, until it is dropped.
+    /// Counts a poll in the metrics, until the result is dropped.
     pub fn count_poll(&self) -> CountedPoll<'_> {
         CountedPoll {
             client: self,
@@ -94,7 +96,7 @@ impl ConsumerClient {
         }
     }
 
-    /// The same for polls that no scope encloses: to be given to [`Self::poll_ended`].
+    /// Counts a poll that no scope encloses. Pass the result to [`Self::poll_ended`].
     pub fn poll_began(&self) -> PollBegan {
         self.consumer.metrics().polls.began(clock::now())
     }
@@ -106,34 +108,34 @@ impl ConsumerClient {
         self.consumer.metrics().polls.ended(began, clock::now());
     }
 
-    /// Repeats a heartbeat from now on, in place of the one before, and watches the polls.
+    /// Repeats a heartbeat from now on, replacing the previous one, and watches the polls.
     pub fn start_heartbeats(&self, plan: HeartbeatPlan) {
         self.heartbeats.start(&self.client, plan);
     }
 
-    /// Sends a `JoinGroup`. Once the group admits the member, the heartbeats of `plan` begin with
+    /// Sends a `JoinGroup`. When the group admits the member, the heartbeats of `plan` start with
     /// the generation and the member id of the answer.
     pub fn join(&self, request: Request, plan: HeartbeatPlan) -> Ticket<Response> {
         self.heartbeats.join(&self.client, request, plan)
     }
 
-    /// Ends both. One that is under way may still bring good news.
+    /// Stops the heartbeats and the watch. A heartbeat in flight may still bring good news.
     pub fn stop_heartbeats(&self) {
         self.heartbeats.stop(&self.client);
     }
 
-    /// Takes what heartbeats brought that was new.
+    /// Takes the new information that heartbeats brought.
     pub fn take_notable_heartbeats(&self) -> Vec<HeartbeatOutcome> {
         self.heartbeats.take_notable()
     }
 
-    /// Whether the application was away from poll too long since the last call of this.
+    /// Whether the application was away from poll too long since the last call of this method.
     pub fn take_poll_expired(&self) -> bool {
         self.heartbeats.take_expired()
     }
 
-    /// All metrics under Kafka's names; also of a client that is closed. Those of heartbeats only
-    /// if there is a group.
+    /// Returns all metrics under Kafka's names, also for a closed client. Heartbeat metrics are
+    /// included only if the consumer has a group.
     pub fn metrics(&self, now: Instant) -> Vec<MetricGroup> {
         let in_group = self.consumer.config().group_id.is_some();
         let connections = self.connections.snapshot("consumer", now);
@@ -146,7 +148,8 @@ impl ConsumerClient {
         self.client.view()
     }
 
-    /// Closes the connections. Buffered records are dropped, offsets are the coordinator's affair.
+    /// Closes the connections. Buffered records are dropped. The coordinator's side commits
+    /// offsets.
     pub fn close(
         &self,
         deadline: Instant,

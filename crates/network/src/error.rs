@@ -1,4 +1,4 @@
-//! What a caller of a client gets when it does not get what it asked for.
+//! The errors that callers of a client get.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use thalweg_producer::ProducerError;
 use thalweg_protocol::{DecodeError, EncodeError, ErrorCode};
 use thiserror::Error;
 
-/// Why a call on a client failed. Never carries a secret.
+/// Why a call on a client failed. It never contains a secret.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum ClientError {
-    /// No bootstrap address could be reached in time; each with its cause.
+    /// No bootstrap address could be reached in time. Lists each address with its cause.
     #[error("no brokers available: {}", causes(.0))]
     NoBrokersAvailable(Vec<(Address, String)>),
-    /// The time is over; what it was waited for.
+    /// The time is over. The text says what the call was waiting for.
     #[error("timed out: {0}")]
     TimedOut(String),
-    /// Authentication, certificates, versions: trying again does not help.
+    /// Authentication, certificates or versions: another attempt does not help.
     #[error("{0}")]
     Connection(Arc<ConnectionError>),
     #[error(transparent)]
@@ -28,38 +28,38 @@ pub enum ClientError {
     Decode(#[from] DecodeError),
     #[error(transparent)]
     InvalidTopic(#[from] InvalidTopic),
-    /// A broker's error code, with what it was about.
+    /// A broker's error code, with what it refers to.
     #[error("{context}: {}", code.name())]
     Broker { code: ErrorCode, context: String },
     #[error("there is no node {0}")]
     UnknownNode(i32),
     #[error("{0}")]
     Configuration(String),
-    /// No thread or descriptor could be had.
+    /// The system has no more threads or descriptors.
     #[error("the system refuses a thread or a descriptor: {0}")]
     System(String),
     #[error(transparent)]
     Producer(#[from] ProducerError),
     #[error("the client is closed")]
     Closed,
-    /// A panic in the client's part of the I/O thread: a bug of this library.
+    /// A panic in the client's part of the I/O thread, which is a bug of this library.
     #[error(
         "the client failed and cannot be used any more: {0}. This is a bug: please report it. \
          Close the client and make a new one"
     )]
     Failed(Arc<str>),
-    /// The runtime's thread and the sockets stayed in the parent.
+    /// The runtime's thread and the sockets stayed in the parent process.
     #[error(
         "this client was made before fork(), in the parent process; make a new one in this process"
     )]
     Forked,
-    /// The caller's own check said stop (a signal).
+    /// The caller's own check (for signals) asked to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl ClientError {
-    /// The same again may succeed without anybody's doing.
+    /// Whether the same call may succeed later without anybody changing anything.
     pub fn is_retriable(&self) -> bool {
         match self {
             Self::TimedOut(_) => true,
@@ -74,7 +74,7 @@ fn causes(causes: &[(Address, String)]) -> String {
     let mut text = String::new();
     for (address, cause) in causes {
         let separator = if text.is_empty() { "" } else { "; " };
-        // Most causes name their address already.
+        // Most causes already name their address.
         let named = cause.starts_with(&address.to_string());
         let _ = if named {
             write!(text, "{separator}{cause}")

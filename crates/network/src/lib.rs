@@ -1,21 +1,22 @@
 //! The only client crate that does I/O: sockets, TLS, SASL, timers, threads.
 //!
 //! ```text
-//!  application threads                 the I/O thread (one a process)            codec threads
-//!  ───────────────────                 ──────────────────────────────            ─────────────
+//!  application threads                 the I/O thread (one per process)          codec threads
+//!  ───────────────────                 ────────────────────────────────          ─────────────
 //!  handle ── commands ──┐        ┌──────────── client actor ────────────┐
 //!  accumulator, ...     ├notify─▶│ Cluster  +  one Role (sender, ...)   │── jobs ──▶ run
 //!  SharedMetadata ──────┘        └──┬────────────▲──────────────────▲───┘             │
 //!        ▲                    frames│            │events             └── results ─────┘
 //!        └─ Parker (eventfd) ◀──────┼─ wakers    │
 //!                                   ▼            │
-//!                            connection tasks (one a socket: framing, vectored writes)
+//!                            connection tasks (one per socket: framing, vectored writes)
 //! ```
 //!
-//! It moves bytes and turns the crank; what to send where and when is decided in the cores. It
-//! deliberately knows nothing of Python: callers pass a closure where a wait must look for signals.
+//! This crate moves bytes and runs the cores, which decide what to send where and when. It
+//! deliberately knows nothing about Python: callers pass a closure where a wait must check for
+//! signals.
 
-// The cores may not read clocks or draw random numbers; this crate does it for them.
+// The cores must not read clocks or draw random numbers. This crate does it for them.
 #![allow(clippy::disallowed_methods)]
 
 mod client;

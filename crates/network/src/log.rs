@@ -1,7 +1,7 @@
 //! Events for the application's log: a level check, then a bounded queue that the binding empties.
 //!
-//! Emitting never blocks and never takes the GIL. When the queue is full the event is counted, and
-//! the next one that fits says how many were lost.
+//! Emitting never blocks and never takes the GIL. When the queue is full, events are only counted,
+//! and the next event that fits says how many were lost.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::per_process::PerProcess;
 
 const EVENTS_MAX: usize = 1000;
 
-/// Python's numbers.
+/// Log levels, with Python's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -74,7 +74,7 @@ fn queue() -> MutexGuard<'static, Queue> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The least level (Python's number) that is passed on for a logger.
+/// Sets the lowest level (Python's number) that is passed on for a logger.
 pub fn set_level(logger: Logger, level: u8) {
     LEVELS[logger as usize].store(level, Ordering::Relaxed);
 }
@@ -83,7 +83,7 @@ pub fn is_enabled(logger: Logger, level: Level) -> bool {
     level as u8 >= LEVELS[logger as usize].load(Ordering::Relaxed)
 }
 
-/// Queues an event; the message is only made if somebody wants it.
+/// Queues an event. The message is built only if its level is enabled.
 pub fn emit(logger: Logger, level: Level, message: impl FnOnce() -> String) {
     if !is_enabled(logger, level) {
         return;
@@ -119,7 +119,7 @@ fn push(event: Event) {
     }
 }
 
-/// Takes all events; if there are none, `waker` is woken by the next one.
+/// Takes all events. If there are none, the next event wakes `waker`.
 pub fn drain(waker: Option<&Waker>) -> Vec<Event> {
     let mut queue = queue();
     if queue.events.is_empty() {
@@ -128,17 +128,17 @@ pub fn drain(waker: Option<&Waker>) -> Vec<Event> {
     queue.events.drain(..).collect()
 }
 
-/// Passes a message on once in a while: brokers that are down say the same many times a second.
+/// Limits repeated messages: brokers that are down cause the same message many times a second.
 #[derive(Debug, Default)]
 pub(crate) struct Repeated {
-    /// The latest last.
+    /// The latest message comes last.
     told: VecDeque<(String, Instant)>,
 }
 
-/// The same message again is news after this.
+/// After this time the same message is passed on again.
 const REPEAT_AFTER: Duration = Duration::from_secs(10);
 
-/// Messages that are remembered; what is older is news again.
+/// The number of remembered messages. An older message is passed on again.
 const REMEMBERED_MAX: usize = 32;
 
 impl Repeated {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thalweg_cluster::metrics::MetricGroup;
 
-/// Groups of the same name become one, in order of their names; `kafka-metrics-count` is added.
+/// Merges groups of the same name, sorts them by name, and adds `kafka-metrics-count`.
 pub(crate) fn merged(parts: impl IntoIterator<Item = MetricGroup>) -> Vec<MetricGroup> {
     let mut groups = BTreeMap::new();
     for MetricGroup { name, values } in parts {

@@ -1,13 +1,14 @@
 //! A value of which each process has its own.
 //!
-//! After a fork the child finds its parent's, whose threads do not exist here and whose locks may be
-//! held for ever: it leaves that alone, leaks it, and makes one of its own.
+//! After a fork the child finds its parent's value, whose threads do not exist in the child and
+//! whose locks may be held for ever. The child does not touch that value, leaks it, and makes its
+//! own.
 #![allow(unsafe_code)]
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// For statics.
+/// A static cell with one value for each process.
 pub struct PerProcess<T>(AtomicPtr<Owned<T>>);
 
 struct Owned<T> {
@@ -24,14 +25,15 @@ impl<T> PerProcess<T> {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// This process's value, if one was made.
+    /// Returns this process's value if it was made already.
     pub fn existing(&'static self) -> Option<&'static T> {
-        // SAFETY: what was published is never freed.
+        // SAFETY: a published value is never freed.
         let owned = unsafe { self.0.load(Ordering::Acquire).as_ref() }?;
         (owned.pid == std::process::id()).then_some(&owned.value)
     }
 
-    /// This process's value. Of two threads that make one at the same time, one is thrown away.
+    /// Returns this process's value. If two threads make one at the same time, one of them is
+    /// dropped.
     pub fn get_or_make(&'static self, make: impl Fn() -> T) -> &'static T {
         loop {
             let seen = self.0.load(Ordering::Acquire);
@@ -44,7 +46,7 @@ impl<T> PerProcess<T> {
                 self.0
                     .compare_exchange(seen, fresh, Ordering::AcqRel, Ordering::Acquire);
             if published.is_err() {
-                // SAFETY: `fresh` was not published, so it is ours alone.
+                // SAFETY: `fresh` was not published, so nobody else has it.
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }

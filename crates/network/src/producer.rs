@@ -1,5 +1,5 @@
-//! A producer's client: the accumulator for application threads, the sender on an actor.
-//! Calls on transactions are in `transactions`.
+//! A producer's client: the accumulator for application threads, the sender on an actor. Calls on
+//! transactions are in `transactions`.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,7 +15,7 @@ use crate::metrics::merged;
 use crate::runtime::Runtime;
 use crate::wait::{Blocked, block_until};
 
-/// Appending is [`Accumulator`]'s; waiting for metadata, flushing and closing are here.
+/// A producer's client. It waits for metadata, flushes and closes. Use [`Accumulator`] to append.
 pub struct ProducerClient {
     pub(crate) client: Client<Sender>,
     accumulator: Arc<Accumulator>,
@@ -23,8 +23,8 @@ pub struct ProducerClient {
 }
 
 impl ProducerClient {
-    /// Starts connecting in the background; [`ClientView::wait_bootstrapped`] waits for it.
-    /// `listener` hears of completed batches that have callbacks.
+    /// Starts connecting in the background. [`ClientView::wait_bootstrapped`] waits for it.
+    /// `listener` is called for completed batches that have callbacks.
     pub fn start(
         config: &ClientConfig,
         mut producer: ProducerConfig,
@@ -42,7 +42,8 @@ impl ProducerClient {
         })
     }
 
-    /// On the caller's own tokio runtime, with the transport of `parts`: tests and the simulation.
+    /// Starts on the caller's tokio runtime with the transport of `parts`, for tests and the
+    /// simulation.
     pub fn start_here(
         parts: Parts,
         producer: ProducerConfig,
@@ -62,7 +63,7 @@ impl ProducerClient {
         &self.accumulator
     }
 
-    /// All metrics under Kafka's names; also of a client that is closed.
+    /// Returns all metrics under Kafka's names, also for a closed client.
     pub fn metrics(&self, now: Instant) -> Vec<MetricGroup> {
         let connections = self.connections.snapshot("producer", now);
         merged(
@@ -76,14 +77,15 @@ impl ProducerClient {
         self.client.view()
     }
 
-    /// The entry of a topic as soon as its partitions are known. Keep it: a later call is a lookup.
+    /// Returns the entry of a topic as soon as its partitions are known. Keep it to avoid the
+    /// lookup.
     pub fn topic(
         &self,
         name: &str,
         deadline: Instant,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Arc<TopicEntry>, ClientError> {
-        // Nothing is made for a name that no topic can have, or after a close or a fork.
+        // Make no entry for an invalid topic name, nor after a close or a fork.
         self.view().check()?;
         thalweg_cluster::metadata::validate_topic_name(name)?;
         let entry = self.accumulator.topic(name);
@@ -94,7 +96,7 @@ impl ProducerClient {
         Ok(self.accumulator.topic(name))
     }
 
-    /// Waits until all that was appended before is done, well or not.
+    /// Waits until every record appended before this call was sent or has failed.
     pub fn flush(
         &self,
         deadline: Option<Instant>,
@@ -109,7 +111,7 @@ impl ProducerClient {
             }
         });
         if let Some(failure) = self.view().failure() {
-            // Its records have failed with the client.
+            // Its records failed together with the client.
             return Err(failure);
         }
         done.map_err(|blocked| match blocked {
@@ -131,7 +133,7 @@ impl ProducerClient {
     }
 }
 
-/// The shared half and the I/O thread's.
+/// Makes both halves: one for application threads, one for the I/O thread.
 fn cores(
     parts: &Parts,
     config: ProducerConfig,

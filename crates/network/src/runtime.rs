@@ -1,7 +1,7 @@
-//! One runtime a process: the I/O thread and the codec threads, started at first use.
+//! One runtime per process: the I/O thread and the codec threads, started at first use.
 //!
-//! A forked child makes one of its own (see [`PerProcess`]). A counter that `pthread_atfork` moves
-//! tells a handle in a few nanoseconds that it was inherited.
+//! A forked child makes its own (see [`PerProcess`]). A counter, which a `pthread_atfork` handler
+//! increments, tells a handle in a few nanoseconds that it was inherited.
 #![allow(unsafe_code)]
 
 use std::future::Future;
@@ -40,7 +40,7 @@ struct IoThread {
     stopped: mpsc::Receiver<()>,
 }
 
-/// Which process, counted by forks, a handle belongs to.
+/// The process that a handle belongs to, numbered by forks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation(u64);
 
@@ -49,14 +49,14 @@ impl Generation {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// The handle was made by a parent process.
+    /// Whether a parent process made the handle.
     pub fn is_inherited(self) -> bool {
         self != Self::current()
     }
 }
 
 impl Runtime {
-    /// The runtime of this process; starts it if there is none.
+    /// Returns the runtime of this process, and starts it if necessary.
     pub fn current() -> Result<&'static Self, ClientError> {
         let cell = CELL.get_or_make(Cell::default);
         if let Some(runtime) = cell.runtime.get() {
@@ -70,7 +70,7 @@ impl Runtime {
         Ok(cell.runtime.get_or_init(|| runtime))
     }
 
-    /// The runtime of this process if it was started.
+    /// Returns the runtime of this process if it was started.
     pub fn existing() -> Option<&'static Self> {
         CELL.existing()?.runtime.get()
     }
@@ -94,7 +94,8 @@ impl Runtime {
             };
             let _ = handle_out.send(Ok(runtime.handle().clone()));
             let _ = runtime.block_on(stop_asked);
-            // A name lookup may hang in a blocking thread: it must not hold the process up.
+            // A name lookup may hang in a blocking thread. It must not delay the end of the
+            // process.
             runtime.shutdown_background();
             let _ = stopped_out.send(());
         };
@@ -105,15 +106,15 @@ impl Runtime {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             handle,
-            // One a core: a core that the application and the I/O thread leave idle is to be used, and
-            // one that they need is shared as the system shares it.
+            // One per core. An idle core should be used, and a core that the application or the I/O
+            // thread needs is shared by the system's scheduler.
             codec: CodecPool::new(cores),
             thread: Mutex::new(Some(IoThread { stop, stopped })),
         })
     }
 
-    /// Ends the threads; false if the I/O thread did not end in time. Clients must be closed before,
-    /// whatever they still hold is lost. Nothing can be started afterwards in this process.
+    /// Ends the threads. Returns false if the I/O thread did not end in time. Close all clients
+    /// first: whatever they still hold is lost. Nothing can be started in this process afterwards.
     pub fn shutdown(&self, timeout: Duration) -> bool {
         let thread = self
             .thread
@@ -128,7 +129,7 @@ impl Runtime {
         stopped.recv_timeout(timeout).is_ok()
     }
 
-    /// Names of the threads that this process runs for us.
+    /// Returns the names of the threads that this process runs for us.
     pub fn thread_names(&self) -> Vec<String> {
         let running = self
             .thread
@@ -148,7 +149,7 @@ impl Runtime {
     }
 }
 
-/// Counts forks from the child's side; the handler does nothing but one atomic add.
+/// Counts forks, in the child. The handler is only one atomic add.
 fn watch_forks() {
     #[cfg(unix)]
     {

@@ -1,9 +1,9 @@
-//! All our threads block all signals, so that the application's main thread gets them. The callback
-//! thread lets them through while it runs the application's code.
+//! Blocks all signals in our threads, so that the application's main thread gets them. The callback
+//! thread unblocks them while it runs the application's code.
 #![allow(unsafe_code)]
 
-/// Runs `spawn` with all signals blocked in this thread: the threads that it makes inherit that from
-/// their first instruction on, so no signal can slip into one of them.
+/// Runs `spawn` with all signals blocked in this thread. The threads that it starts inherit the
+/// mask from their first instruction, so none of them can receive a signal.
 pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     #[cfg(unix)]
     {
@@ -16,14 +16,14 @@ pub(crate) fn with_signals_blocked<T>(spawn: impl FnOnce() -> T) -> T {
     spawn()
 }
 
-/// All signals are blocked in this thread as long as this lives.
+/// Blocks all signals in this thread until it is dropped.
 pub struct BlockedSignals {
     #[cfg(unix)]
     mask: mask::Mask,
 }
 
 impl BlockedSignals {
-    /// The first thing in a thread that others start.
+    /// Blocks the signals. Call this first in a thread that somebody else started.
     pub fn block() -> Self {
         Self {
             #[cfg(unix)]
@@ -31,8 +31,8 @@ impl BlockedSignals {
         }
     }
 
-    /// Runs foreign code with the mask that the thread had before. Processes inherit the mask of the
-    /// thread that starts them: with all signals blocked they would ignore SIGTERM.
+    /// Runs foreign code with the thread's previous mask. Processes inherit the mask of the thread
+    /// that starts them: with all signals blocked they would ignore SIGTERM.
     pub fn lifted<T>(&self, work: impl FnOnce() -> T) -> T {
         #[cfg(unix)]
         let _lifted = self.mask.lift();
@@ -57,8 +57,8 @@ mod mask {
         pub(super) fn block_all() -> Self {
             let mut all = MaybeUninit::<libc::sigset_t>::uninit();
             let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-            // SAFETY: both sets are ours, sigfillset initialises the one and pthread_sigmask the
-            // other; neither call fails for these arguments (POSIX: only a bad `how` is an error).
+            // SAFETY: both sets are ours. sigfillset initialises one, and pthread_sigmask the
+            // other. Neither call fails for these arguments (POSIX: only a bad `how` is an error).
             let before = unsafe {
                 libc::sigfillset(all.as_mut_ptr());
                 libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -73,7 +73,7 @@ mod mask {
         }
 
         fn restore(&self) {
-            // SAFETY: `before` was filled in by pthread_sigmask.
+            // SAFETY: pthread_sigmask initialised `before`.
             unsafe {
                 libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, ptr::null_mut());
             }

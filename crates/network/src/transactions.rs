@@ -1,7 +1,8 @@
-//! A producer's calls on transactions: begun on the actor, polled by whoever waits for them.
+//! A producer's calls on transactions: they start on the actor, and whoever waits for them polls
+//! them.
 //!
-//! A call that is given up goes on in the background. Made again, it takes up the same operation
-//! and tells its outcome: see `thalweg_producer`.
+//! A call that times out continues in the background. The same call made again joins that operation
+//! and returns its outcome: see `thalweg_producer`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,29 +15,29 @@ use crate::client::Ticket;
 use crate::error::ClientError;
 use crate::producer::ProducerClient;
 
-/// How long the actor may take to hear of a call, whatever the caller's own deadline.
+/// How long the actor may take to accept a call, whatever the caller's own deadline.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A call that was made.
+/// A call on a transaction that was started.
 #[derive(Debug)]
 pub struct TransactionCall {
-    /// For whom runs out of time: what goes on, and how its outcome is learned.
+    /// The text of the timeout error: what continues, and how to learn its outcome.
     late: &'static str,
     step: Step,
-    /// Of a begin: whether the sender has begun it.
+    /// For `begin_transaction`: whether the sender has begun the transaction.
     is_begun: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 enum Step {
-    /// The sender, on the actor's thread, is to take it or refuse it, until the deadline.
+    /// The sender, on the actor's thread, must accept or refuse the call before this deadline.
     Asked(Ticket<Result<TransactionTicket, ProducerError>>, Instant),
-    /// It is under way.
+    /// The sender has accepted it.
     Taken(TransactionTicket),
 }
 
 impl TransactionCall {
-    /// The outcome if it is there; else `waker` is woken when it is.
+    /// Returns the outcome if there is one. Otherwise `waker` is woken when there is.
     pub fn poll(&mut self, waker: &Waker) -> Option<Result<(), ClientError>> {
         if let Step::Asked(asked, _) = &self.step {
             match asked.poll(waker)? {
@@ -51,7 +52,8 @@ impl TransactionCall {
         }
     }
 
-    /// Until when a caller with this deadline waits: in any case until the call is under way.
+    /// Returns the time until which a caller with this deadline waits. It waits at least until the
+    /// sender has accepted the call, or should have.
     pub fn deadline(&self, of_caller: Instant) -> Instant {
         match &self.step {
             Step::Asked(_, heard) => of_caller.max(*heard),
@@ -59,7 +61,7 @@ impl TransactionCall {
         }
     }
 
-    /// What a caller is told whose deadline is over.
+    /// Returns the error for a caller whose deadline has passed.
     pub fn timed_out(&self) -> ClientError {
         ClientError::TimedOut(self.late.to_owned())
     }
@@ -72,7 +74,7 @@ impl ProducerClient {
         self.ask_sender(late, Sender::init_transactions)
     }
 
-    /// Does not wait for any broker.
+    /// Begins a transaction. It does not wait for a broker.
     pub fn begin_transaction(&self) -> TransactionCall {
         let late = "begin_transaction was not taken up: the client's thread did not answer";
         let is_begun = Arc::new(AtomicBool::new(false));
@@ -85,12 +87,12 @@ impl ProducerClient {
         TransactionCall { is_begun, ..call }
     }
 
-    /// Nobody will ask how the call ended. A begin is undone: its transaction would be nobody's, and
-    /// records of other threads would join it.
+    /// Gives up a call whose outcome nobody will ask for. A begin is undone: otherwise no caller
+    /// would own its transaction, and records of other threads would join it.
     pub fn give_up(&self, call: &TransactionCall) {
         let is_begun = Arc::clone(&call.is_begun);
         if self.view().check().is_ok() {
-            // Behind the begin itself.
+            // Queued after the begin itself.
             drop(self.client.call(move |sender, cluster, now| {
                 if is_begun.load(Ordering::Relaxed) {
                     sender.take_back_begin(cluster, now);
@@ -111,14 +113,14 @@ impl ProducerClient {
         })
     }
 
-    /// Waits for everything that was sent in the transaction, and for the coordinator's word.
+    /// Waits for everything that was sent in the transaction, and for the coordinator's answer.
     pub fn commit_transaction(&self) -> TransactionCall {
         let late = "commit_transaction did not end within max_block_ms and goes on; \
                     call it again to learn its outcome";
         self.ask_sender(late, Sender::commit_transaction)
     }
 
-    /// Drops what was not sent yet, and waits for the rest and for the coordinator's word.
+    /// Drops what was not sent yet. Waits for what was sent, and for the coordinator's answer.
     pub fn abort_transaction(&self) -> TransactionCall {
         let late = "abort_transaction did not end within max_block_ms and goes on; \
                     call it again to learn its outcome";

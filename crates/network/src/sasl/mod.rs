@@ -1,12 +1,12 @@
-//! SASL mechanisms: what a client says in `SaslAuthenticate`, message by message.
+//! SASL mechanisms: the client's messages in `SaslAuthenticate`.
 //!
-//! PLAIN is here; SCRAM and OAUTHBEARER are further implementations of [`Mechanism`].
+//! PLAIN is implemented here. Implement [`Mechanism`] to add SCRAM or OAUTHBEARER.
 
 mod plain;
 
 use std::fmt;
 
-/// A secret: never shown, wiped by nobody (Python holds a copy anyway).
+/// A secret. It is never shown. It is not wiped from memory, as Python holds a copy anyway.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -26,14 +26,14 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Which mechanism, with its credentials.
+/// The mechanism, with its credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SaslConfig {
     Plain { username: String, password: Secret },
 }
 
 impl SaslConfig {
-    /// A fresh exchange for one connection.
+    /// Starts an exchange for one connection.
     pub(crate) fn mechanism(&self) -> Box<dyn Mechanism> {
         match self {
             Self::Plain { username, password } => {
@@ -43,15 +43,15 @@ impl SaslConfig {
     }
 }
 
-/// One exchange on one connection: the client speaks first.
+/// One exchange on one connection. The client sends the first message.
 pub trait Mechanism: Send {
-    /// The name in `SaslHandshake`.
+    /// Returns the name for `SaslHandshake`.
     fn name(&self) -> &'static str;
 
-    /// The client's first message.
+    /// Returns the client's first message.
     fn first(&mut self) -> Result<Vec<u8>, String>;
 
-    /// The broker's message; Some = what to say next, None = done. An error says why the broker
-    /// must not be trusted or what it said.
+    /// Handles the broker's message. Returns the client's next message, or `None` when done. An
+    /// error says why the broker cannot be trusted, or what the broker reported.
     fn next(&mut self, challenge: &[u8]) -> Result<Option<Vec<u8>>, String>;
 }

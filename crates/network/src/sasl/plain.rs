@@ -1,4 +1,4 @@
-//! PLAIN (RFC 4616): user name and password in the clear, so only sensible within TLS.
+//! PLAIN (RFC 4616). It sends user name and password in clear text, so use it only within TLS.
 
 use super::{Mechanism, Secret};
 

@@ -1,4 +1,4 @@
-//! The gate that poll(2) watches: a signal ends the sleep at once.
+//! The gate that poll(2) watches. A signal ends the sleep at once.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,12 +19,12 @@ pub(super) struct Gate {
 impl Gate {
     #[cfg(target_os = "linux")]
     pub(super) fn new() -> io::Result<Self> {
-        // SAFETY: plain system call; the descriptor is ours if it is not negative.
+        // SAFETY: a plain system call. The descriptor is ours if it is not negative.
         let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: just made, owned by nobody else.
+        // SAFETY: just created, and owned by nobody else.
         Ok(Self {
             read: unsafe { OwnedFd::from_raw_fd(fd) },
         })
@@ -38,13 +38,13 @@ impl Gate {
             return Err(io::Error::last_os_error());
         }
         for fd in ends {
-            // SAFETY: both descriptors were just made.
+            // SAFETY: both descriptors were just created.
             unsafe {
                 libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
                 libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
             }
         }
-        // SAFETY: just made, owned by nobody else.
+        // SAFETY: just created, and owned by nobody else.
         Ok(unsafe {
             Self {
                 read: OwnedFd::from_raw_fd(ends[0]),
@@ -53,14 +53,14 @@ impl Gate {
         })
     }
 
-    /// One write; a full counter or pipe is as good as one more.
+    /// Writes once. If the counter or pipe is full, the gate is already open.
     pub(super) fn open(&self) {
         let one = 1_u64;
         #[cfg(target_os = "linux")]
         let fd = self.read.as_raw_fd();
         #[cfg(not(target_os = "linux"))]
         let fd = self.write.as_raw_fd();
-        // SAFETY: eight readable bytes, a descriptor that we own.
+        // SAFETY: eight readable bytes, and a descriptor that we own.
         unsafe { libc::write(fd, (&raw const one).cast(), 8) };
     }
 
@@ -70,7 +70,7 @@ impl Gate {
 
     pub(super) fn close(&self) {
         let mut spent = [0_u8; 64];
-        // SAFETY: 64 writable bytes, a descriptor that we own and that never blocks.
+        // SAFETY: 64 writable bytes, and a descriptor that we own and that never blocks.
         unsafe {
             libc::read(
                 self.read.as_raw_fd(),
@@ -94,7 +94,7 @@ impl Gate {
     }
 }
 
-/// What poll(2) says.
+/// Translates the result of poll(2).
 fn outcome(ready: i32) -> Wait {
     match ready {
         1.. => Wait::Notified,
@@ -112,17 +112,17 @@ fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>) -> Wait {
         tv_nsec: left.subsec_nanos().into(),
     });
     let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: one pollfd, and a timeout that is null or valid for the call.
+    // SAFETY: one pollfd, and a timeout that is null or valid during the call.
     outcome(unsafe { libc::ppoll(watched, 1, timeout, ptr::null()) })
 }
 
-/// Without ppoll: whole milliseconds, rounded up.
+/// Systems without ppoll: whole milliseconds, rounded up.
 #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd")))]
 fn poll(watched: &mut libc::pollfd, deadline: Option<Instant>) -> Wait {
     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
     let ms = left.map_or(-1, |left| {
         i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
     });
-    // SAFETY: one pollfd, ours.
+    // SAFETY: one pollfd, which is ours.
     outcome(unsafe { libc::poll(watched, 1, ms) })
 }

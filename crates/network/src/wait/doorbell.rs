@@ -1,4 +1,4 @@
-//! Wakes an event loop that watches descriptors: rung by any thread, silenced by the loop.
+//! Wakes an event loop that watches descriptors. Any thread rings it, and the loop silences it.
 
 use std::io;
 
@@ -12,32 +12,32 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// An error where the system has no such descriptor, or has none left.
+    /// Makes a doorbell. Fails if the system has no such descriptor, or none left.
     #[cfg(unix)]
     pub fn new() -> io::Result<Self> {
         let gate = Gate::new()?;
         Ok(Self { gate })
     }
 
-    /// An error where the system has no such descriptor, or has none left.
+    /// Makes a doorbell. Fails if the system has no such descriptor, or none left.
     #[cfg(not(unix))]
     pub fn new() -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Makes the descriptor readable. One ring too many is harmless.
+    /// Makes the descriptor readable. An extra ring is harmless.
     pub fn ring(&self) {
         #[cfg(unix)]
         self.gate.open();
     }
 
-    /// Makes the descriptor not readable, until the next ring. Look for news only afterwards.
+    /// Makes the descriptor unreadable until the next ring. Call this first, then look for news.
     pub fn silence(&self) {
         #[cfg(unix)]
         self.gate.close();
     }
 
-    /// What to watch for being readable.
+    /// Returns the descriptor to watch for being readable.
     pub fn descriptor(&self) -> i32 {
         #[cfg(unix)]
         return self.gate.descriptor();

@@ -1,15 +1,16 @@
-//! How application threads wait: in poll(2) on a descriptor of their own, so that signals end it.
+//! How application threads wait: each in poll(2) on its own descriptor, so that signals end the
+//! wait.
 //!
 //! ```text
 //!   waiting thread: register waker ─▶ look ─▶ park (poll on the eventfd) ─▶ look again
 //!   other thread:   change the state ─▶ wake(): one write, only if the thread is parked
 //! ```
-//! A wake before the park is remembered, so none is lost; one too many is harmless.
+//! A wake before the park is remembered, so none is lost. An extra wake is harmless.
 //!
-//! Handlers of signals are foreign code: they run with the thread's own signal mask, as the processes
-//! that they start inherit it. So a signal may slip in after the look for signals and before the
-//! sleep, and another thread may get one that this thread is to handle. Both are noticed at the next
-//! look, [`ASK_EVERY`] later.
+//! Signal handlers are foreign code. They run with the thread's own signal mask, because processes
+//! that they start inherit it. So a signal may arrive after the check for signals and before the
+//! sleep, and another thread may get a signal that this thread must handle. The next check notices
+//! both, at most [`ASK_EVERY`] later.
 
 #[cfg(unix)]
 mod descriptor;
@@ -30,7 +31,7 @@ const EMPTY: u8 = 0;
 const PARKED: u8 = 1;
 const NOTIFIED: u8 = 2;
 
-/// The first look for signals comes after this: most waits end sooner.
+/// The first check for signals comes after this time, because most waits end sooner.
 const ASK_FIRST: Duration = Duration::from_millis(20);
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
@@ -43,14 +44,14 @@ pub enum Wait {
     Interrupted,
 }
 
-/// Why [`block_until`] came back without what it waited for.
+/// Why [`block_until`] returned without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Blocked {
     TimedOut,
     Interrupted,
 }
 
-/// A thread's place to wait.
+/// The place where one thread waits.
 #[derive(Clone)]
 pub struct Parker {
     inner: Arc<Inner>,
@@ -62,11 +63,11 @@ struct Inner {
     gate: Gate,
 }
 
-/// What a parked thread sleeps at.
+/// What a parked thread sleeps on.
 enum Gate {
     #[cfg(unix)]
     Descriptor(descriptor::Gate),
-    /// Where the system has no such descriptor, or has none left.
+    /// Used if the system has no such descriptor, or none left.
     Slices(slices::Gate),
 }
 
@@ -124,8 +125,8 @@ impl Parker {
         }
     }
 
-    /// This thread's own parker, made at first use (and again after a fork: parent and child must
-    /// not wait on one descriptor).
+    /// Returns this thread's own parker, made at first use. It is made again after a fork, as
+    /// parent and child must not wait on the same descriptor.
     pub fn current() -> Self {
         PARKER.with_borrow_mut(|slot| match slot {
             Some((made, parker)) if !made.is_inherited() => parker.clone(),
@@ -137,12 +138,12 @@ impl Parker {
         })
     }
 
-    /// Wakes this thread out of [`Parker::wait`]; for any thread.
+    /// Returns the waker that ends this thread's [`Parker::wait`]. Any thread may use it.
     pub fn waker(&self) -> &Waker {
         &self.waker
     }
 
-    /// Sleeps until the waker is used, the deadline is over, or a signal arrives.
+    /// Sleeps until the waker is used, the deadline passes, or a signal arrives.
     pub fn wait(&self, deadline: Option<Instant>) -> Wait {
         let state = &self.inner.state;
         if state
@@ -153,9 +154,9 @@ impl Parker {
             return Wait::Notified;
         }
         let outcome = self.inner.gate.wait(deadline);
-        // A waker that finds EMPTY from here on leaves NOTIFIED for the next park; one that found
-        // PARKED opens the gate, perhaps only after we went: the next park then ends too early,
-        // which callers take for a wake-up without news.
+        // From here on, a waker that finds EMPTY leaves NOTIFIED for the next park. A waker that
+        // found PARKED opens the gate, perhaps only after we have left. Then the next park ends too
+        // early, which callers treat as a wake-up without news.
         if state.swap(EMPTY, Ordering::AcqRel) == NOTIFIED {
             return Wait::Notified;
         }
@@ -163,9 +164,10 @@ impl Parker {
     }
 }
 
-/// Blocks this thread until `poll` gives something. `poll` must hand the waker to whatever will
-/// change *before* it looks; `interrupted` is asked when a signal arrived, and now and then, and says
-/// whether to stop.
+/// Blocks this thread until `poll` returns a value.
+///
+/// `poll` must register the waker with whatever will change *before* it looks. `interrupted` is
+/// called when a signal arrived, and from time to time. It returns true to stop the wait.
 pub fn block_until<T>(
     deadline: Option<Instant>,
     interrupted: &mut dyn FnMut() -> bool,
@@ -180,21 +182,21 @@ pub fn block_until<T>(
         let outcome = parker.wait(Some(deadline.map_or(ask_at, |at| at.min(ask_at))));
         let now = Instant::now();
         if outcome == Wait::Interrupted || now >= ask_at {
-            // A signal handler may wait in here too, on this very parker, and take the wake-up that
-            // was meant for this wait. So there is always another look after it.
+            // A signal handler may wait here too, on this same parker, and take the wake-up meant
+            // for this wait. So there is always another look after it.
             if interrupted() {
                 return Err(Blocked::Interrupted);
             }
             ask_at = now + ASK_EVERY;
         }
         if outcome == Wait::TimedOut && deadline.is_some_and(|at| now >= at) {
-            // A last look: the deadline and the news may have come together.
+            // A last look: the deadline and the result may have come at the same time.
             return poll(parker.waker()).ok_or(Blocked::TimedOut);
         }
     }
 }
 
-/// For callers that no signal concerns.
+/// For callers that no signal may interrupt.
 pub fn never_interrupted() -> impl FnMut() -> bool {
     || false
 }

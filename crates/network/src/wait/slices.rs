@@ -1,12 +1,12 @@
-//! The gate without a descriptor: a condition variable, and slices of sleep between which the waiter
-//! looks for signals, which do not end such a sleep.
+//! The gate without a descriptor: a condition variable. Signals do not end its sleep, so the waiter
+//! sleeps in slices and checks for signals in between.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Wait;
 
-/// A signal is noticed after so long at most.
+/// The longest time until a signal is noticed.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
