@@ -1,4 +1,4 @@
-//! Bytes that no Kafka broker sends, and what they probably mean.
+//! Recognises bytes that no Kafka broker sends, and explains their probable cause.
 
 use thalweg_cluster::ConnectionError;
 
@@ -13,7 +13,7 @@ pub(super) fn frame_length(prefix: [u8; 4], max: usize) -> Result<usize, Connect
     }
 }
 
-/// A TLS record where a length should be: certain enough to give up at once.
+/// Whether the bytes start a TLS record instead of a length. If so, it is safe to give up at once.
 pub(super) fn is_tls(prefix: [u8; 4]) -> bool {
     matches!(prefix, [0x14..=0x17, 0x03, ..])
 }

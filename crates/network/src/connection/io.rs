@@ -1,4 +1,4 @@
-//! A connection's task: writes what is in its outbox, reads frames, until one side ends it.
+//! A connection's task: writes the frames in its outbox and reads frames, until one side closes.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::reader::FrameReader;
 use super::writer::FrameWriter;
 use crate::transport::BoxStream;
 
-/// Where events go: the client actor's inbox.
+/// Takes the events of connections. This is the client actor's inbox.
 pub(crate) trait EventSink: Send + Sync {
     fn push(&self, event: Event);
 }
@@ -26,7 +26,7 @@ struct Io {
     answered: bool,
 }
 
-/// Runs a connection until it breaks (then the sink hears why) or the outbox is closed.
+/// Runs a connection until it breaks (the sink then gets the error) or the outbox is closed.
 pub(crate) async fn run(
     conn: ConnectionId,
     stream: BoxStream,
@@ -49,7 +49,7 @@ pub(crate) async fn run(
 }
 
 impl Io {
-    /// Ready(Ok) when the outbox was closed.
+    /// Returns `Ready(Ok)` when the outbox was closed.
     fn poll(
         &mut self,
         sink: &dyn EventSink,
@@ -68,7 +68,7 @@ impl Io {
                 request,
             });
         }
-        // An answer may lie in front of the end that made the write fail: read first.
+        // Read first: an answer may come before the end of the stream that made the write fail.
         loop {
             match self.reader.poll_frame(&mut self.stream, cx) {
                 Poll::Ready(Ok(Some(frame))) => {

@@ -3,7 +3,7 @@
 //! ```text
 //!   connect ─▶ [TLS] ─▶ ApiVersions ─▶ [SaslHandshake ─▶ SaslAuthenticate ...] ─▶ ready
 //! ```
-//! How long all of it may take is the cluster's affair: it closes what takes too long.
+//! The cluster limits the time for all of it: it closes attempts that take too long.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,10 +25,11 @@ use crate::transport::{BoxStream, Transport};
 
 const SOFTWARE_NAME: &str = "thalweg";
 
-/// `SaslAuthenticate` messages of one exchange; SCRAM needs two, a hostile broker gets no more.
+/// The limit on `SaslAuthenticate` messages of one exchange. SCRAM needs two, and a hostile broker
+/// must not go on for ever.
 const SASL_ROUNDS_MAX: usize = 10;
 
-/// All addresses of a host.
+/// Resolves all addresses of a host.
 pub(crate) async fn resolve(
     transport: &dyn Transport,
     host: &str,
@@ -58,7 +59,7 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// Opens a connection; `awaiting` is called with each thing that the other side is to answer.
+    /// Opens a connection. It calls `awaiting` for each step that the other side must answer.
     pub(crate) async fn open(
         &self,
         address: &Address,
@@ -99,7 +100,7 @@ impl Opener {
     }
 }
 
-/// "host:port", with the address in brackets if the host is a name.
+/// Returns "host:port", followed by the IP address in brackets if the host is a name.
 fn label(address: &Address, socket: SocketAddr) -> String {
     if address.host.parse::<std::net::IpAddr>().is_ok() {
         address.to_string()
@@ -131,7 +132,7 @@ async fn start_tls(
     }
 }
 
-/// The rustls error inside an I/O error, in words, and whether trying again can help.
+/// Describes the rustls error inside an I/O error, and whether another attempt can help.
 fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
     let inner = error
         .get_ref()
@@ -158,7 +159,7 @@ fn tls_error(label: &str, error: &io::Error) -> ConnectionError {
     }
 }
 
-/// Requests one at a time, before the connection is handed over.
+/// Sends requests one at a time, before the connection is handed over.
 struct Handshake<'a> {
     stream: BoxStream,
     label: String,
@@ -177,7 +178,8 @@ impl Handshake<'_> {
         if !ApiVersions::wants_older(&answer) {
             return self.accept_versions(&answer);
         }
-        // The broker is older; its answer (always in version 0) may name the range it knows.
+        // The broker is older. Its answer (always in version 0) may name the range that it
+        // supports.
         let theirs = ApiVersions::from_response(&answer).range(ApiKey::API_VERSIONS);
         let version = theirs.map_or(0, |range| (*range.end()).clamp(0, newest));
         let answer = self.ask_versions(version).await?;
@@ -204,7 +206,7 @@ impl Handshake<'_> {
             client_software_version: Str::from(env!("CARGO_PKG_VERSION")),
         };
         let mut body = self.exchange(&request, version).await?;
-        // The error code leads in every version; with this one the rest is in version 0.
+        // The error code comes first in every version. With this code, the answer is in version 0.
         let error = body.clone().i16().map(ErrorCode);
         let version = if error == Ok(ErrorCode::UNSUPPORTED_VERSION) {
             0
@@ -306,7 +308,7 @@ impl Handshake<'_> {
         R::Response::decode(&mut body, version).map_err(|error| self.malformed(&error))
     }
 
-    /// One request, one answer: its body.
+    /// Sends one request and returns the body of its answer.
     async fn exchange<R: Request>(
         &mut self,
         request: &R,
@@ -350,7 +352,7 @@ impl Handshake<'_> {
             });
         }
         let length = frame_length(prefix, self.receive_max).map_err(|error| self.named(error))?;
-        // Grows with what arrives: a length is only the peer's claim.
+        // The buffer grows with the bytes that arrive, because the length is only the peer's claim.
         let mut body = Vec::new();
         let mut frame = (&mut self.stream).take(length as u64);
         match frame.read_to_end(&mut body).await {
@@ -360,7 +362,7 @@ impl Handshake<'_> {
         }
     }
 
-    /// With the address in front.
+    /// Puts the address in front of the error.
     fn named(&self, error: ConnectionError) -> ConnectionError {
         match error {
             ConnectionError::Malformed(reason) => {

@@ -1,4 +1,4 @@
-//! Frames on their way from the actor to a connection's task.
+//! The frames that the actor passes to a connection's task.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 
 use thalweg_cluster::Frame;
 
-/// Filled by the actor, emptied by the connection's task; both on the I/O thread, so the lock is
-/// never contended. Bounded by the cluster's limit on requests in flight.
+/// A queue of frames that the actor fills and the connection's task empties. Both are on the I/O
+/// thread, so nobody ever waits for the lock. The cluster's limit on requests in flight bounds it.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     inner: Mutex<Inner>,
@@ -35,7 +35,7 @@ impl Outbox {
         }
     }
 
-    /// The task drops its socket at its next poll.
+    /// Closes the outbox. The task drops its socket at its next poll.
     pub(crate) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
@@ -46,7 +46,7 @@ impl Outbox {
         }
     }
 
-    /// Runs a task of the connection unless it is closed before the task ends.
+    /// Runs a future of the connection. Returns `None` if the outbox is closed before it ends.
     pub(crate) async fn until_closed<T>(&self, task: impl Future<Output = T>) -> Option<T> {
         let mut task = pin!(task);
         poll_fn(|cx| {
@@ -62,7 +62,7 @@ impl Outbox {
         .await
     }
 
-    /// Moves what is queued into `frames` and asks to be woken for more; false once closed.
+    /// Moves the queued frames into `frames` and registers for more. Returns false once closed.
     pub(super) fn take(&self, frames: &mut Vec<Frame>, cx: &Context<'_>) -> bool {
         let mut inner = self.lock();
         frames.append(&mut inner.frames);

@@ -1,4 +1,4 @@
-//! From a byte stream to frames: small ones by one read, large ones into a buffer of their own.
+//! Splits a byte stream into frames: many small ones per read, large ones into their own buffers.
 
 use std::future::Future as _;
 use std::io;
@@ -14,20 +14,21 @@ use crate::transport::BoxStream;
 
 const PREFIX_BYTES: usize = 4;
 
-/// One read takes up to this much ahead, so that small answers cost one system call each (or less).
+/// One read takes up to this much ahead, so that small answers cost at most one system call each.
 const AHEAD_BYTES: usize = 16 * 1024;
 
-/// Room made for a large frame before its bytes are there: a length is only the peer's claim. Twice
-/// what a fetch asks for by default, as a buffer that grows is copied. Pages are taken when bytes come.
+/// The most memory reserved for a large frame before its bytes arrive, as its length is only the
+/// peer's claim. It is twice what a fetch requests by default, because a growing buffer is copied.
+/// The system assigns pages only as bytes arrive.
 const CLAIMED_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// The reading half of a connection.
 #[derive(Debug)]
 pub(super) struct FrameReader {
     receive_max: usize,
-    /// Read ahead: starts at a frame's length.
+    /// Bytes read ahead. They start with a frame's length.
     ahead: BytesMut,
-    /// A frame too large for `ahead`, and its whole size.
+    /// A frame that is too large for `ahead`, and its full size.
     large: Option<(BytesMut, usize)>,
 }
 
@@ -40,12 +41,12 @@ impl FrameReader {
         }
     }
 
-    /// Nothing of a frame has been read: the peer may close without cutting one.
+    /// Whether no frame is partly read, so that the peer may close without cutting one.
     pub(super) fn is_between_frames(&self) -> bool {
         self.ahead.is_empty() && self.large.is_none()
     }
 
-    /// The next frame without its length. `Ok(None)` is the end of the stream.
+    /// Returns the next frame without its length, or `Ok(None)` at the end of the stream.
     pub(super) fn poll_frame(
         &mut self,
         stream: &mut BoxStream,
@@ -62,7 +63,7 @@ impl FrameReader {
                 }
                 ready!(poll_read(stream, &mut (&mut *body).limit(missing), cx))
             } else {
-                // Nothing else holds this buffer, so this moves the rest to its front.
+                // Nothing else holds this buffer, so this moves the remaining bytes to its front.
                 self.ahead.reserve(AHEAD_BYTES - self.ahead.len());
                 let room = AHEAD_BYTES - self.ahead.len();
                 ready!(poll_read(stream, &mut (&mut self.ahead).limit(room), cx))
@@ -75,7 +76,7 @@ impl FrameReader {
         }
     }
 
-    /// A frame that needs no further reading. A large one is moved to a buffer of its own.
+    /// Returns a frame that needs no further reading. A large frame moves to its own buffer.
     fn buffered(&mut self) -> Result<Option<Bytes>, ConnectionError> {
         if let Some((body, size)) = &self.large {
             if body.len() < *size {
@@ -89,7 +90,7 @@ impl FrameReader {
         let size = frame_length(*prefix, self.receive_max)?;
         if self.ahead.len() >= PREFIX_BYTES + size {
             self.ahead.advance(PREFIX_BYTES);
-            // Copied: a small frame must not keep the whole buffer alive.
+            // Copied, because a small frame must not keep the read-ahead buffer alive.
             let frame = Bytes::copy_from_slice(&self.ahead[..size]);
             self.ahead.advance(size);
             return Ok(Some(frame));
@@ -104,13 +105,13 @@ impl FrameReader {
     }
 }
 
-/// One read into spare room that need not be zeroed first.
+/// Reads once into spare room, which need not be zeroed first.
 fn poll_read(
     stream: &mut BoxStream,
     room: &mut impl BufMut,
     cx: &mut Context<'_>,
 ) -> Poll<io::Result<usize>> {
-    // The future keeps nothing between polls, so a new one each time loses nothing.
+    // The future keeps no state between polls, so a new one each time loses nothing.
     pin!(stream.read_buf(room)).poll(cx)
 }
 

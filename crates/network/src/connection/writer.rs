@@ -1,4 +1,4 @@
-//! From frames to a byte stream: many pieces a system call, none of them copied.
+//! Writes frames to a byte stream: many pieces per system call, none of them copied.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -11,14 +11,14 @@ use tokio::io::AsyncWrite as _;
 
 use crate::transport::BoxStream;
 
-/// Pieces handed to one system call. Linux takes 1024; more than this gains nothing.
+/// The pieces passed to one system call. Linux accepts 1024, but more than this gains nothing.
 const SLICES_MAX: usize = 64;
 
 /// The writing half of a connection.
 #[derive(Debug, Default)]
 pub(super) struct FrameWriter {
     pieces: VecDeque<Bytes>,
-    /// Bytes ever queued and ever written: where a frame's end lies in the stream.
+    /// Total bytes queued and written. They tell where a frame ends in the stream.
     queued: u64,
     written: u64,
     notify: VecDeque<(u64, RequestId)>,
@@ -60,14 +60,14 @@ impl FrameWriter {
             self.advance(wrote);
         }
         if self.unflushed {
-            // TLS holds back what does not fill a record; for TCP this does nothing.
+            // TLS holds back data that does not fill a record. For TCP this does nothing.
             ready!(Pin::new(stream).poll_flush(cx))?;
             self.unflushed = false;
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Lets go of what was written; a batch's buffer returns to its pool here.
+    /// Drops the written pieces. A batch's buffer returns to its pool here.
     fn advance(&mut self, mut wrote: usize) {
         self.written += wrote as u64;
         while let Some(first) = self.pieces.front_mut() {
@@ -80,7 +80,7 @@ impl FrameWriter {
         }
     }
 
-    /// The next request that asked to hear of it and has gone out completely.
+    /// Returns the next completely written request that asked to be notified.
     pub(super) fn poll_notify(&mut self) -> Option<RequestId> {
         let &(end, request) = self.notify.front()?;
         if self.written < end {

@@ -1,7 +1,7 @@
-//! Heartbeats that begin with the answer to a `JoinGroup`, not with Python's next look at it.
+//! Heartbeats that start with the answer to a `JoinGroup`, before Python looks at that answer.
 //!
-//! From that answer on the group counts the session's time again, and an application that computes
-//! meanwhile may look at it minutes later.
+//! From that answer on, the group counts the session time again. An application that is busy
+//! computing may look at it only minutes later.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,18 +11,18 @@ use thalweg_protocol::dynamic::Value;
 use super::manager::HeartbeatPlan;
 use crate::client::Response;
 
-/// What identifies a member, in the answer to a `JoinGroup` and in a `Heartbeat`.
+/// The fields that identify a member, in the answer to a `JoinGroup` and in a `Heartbeat`.
 const GENERATION: &str = "GenerationId";
 const MEMBER: &str = "MemberId";
 
-/// The last one that the I/O thread has not taken up: the order's generation, and what to repeat.
+/// The last admission that the I/O thread has not taken: the generation of its order, and its plan.
 #[derive(Debug, Default)]
 pub(super) struct Admissions(Mutex<Option<(u64, HeartbeatPlan)>>);
 
 impl Admissions {
-    /// Nothing, if the answer refuses the member.
+    /// Stores the plan of an admitted member. Does nothing if the answer refuses the member.
     pub(super) fn note(&self, generation: u64, mut plan: HeartbeatPlan, answer: &Response) {
-        // Decoded once more by who asked, who may not do so for minutes.
+        // The caller decodes it again, perhaps minutes later.
         let Ok(body) = answer.clone().decode_by_name() else {
             return;
         };
@@ -32,11 +32,12 @@ impl Admissions {
         }
         let member = body.get(MEMBER).and_then(Value::as_str);
         if let (Some(generation), Some(member)) = (body.get(GENERATION), member) {
-            // Heartbeats keep it, and must not keep the answer: a leader's holds all members.
+            // Heartbeats keep the member id, but must not keep the answer: a leader's lists all
+            // members.
             let member = Value::Str(member.detached());
             plan.request.set(GENERATION, generation);
             plan.request.set(MEMBER, &member);
-            // Brokers before 2.2 name a new member in this answer only.
+            // Brokers before 2.2 give a new member its id only in this answer.
             if let Some(leave) = &mut plan.leave {
                 leave.set(MEMBER, &member);
             }

@@ -1,35 +1,37 @@
-//! What the answer to a heartbeat says, of whichever API: `Heartbeat`, `ConsumerGroupHeartbeat`.
+//! What the answer to a heartbeat means, for both APIs: `Heartbeat` and `ConsumerGroupHeartbeat`.
 
 use std::time::Duration;
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::dynamic::Value;
 
-/// A damaged answer must not silence the member: its session would time out. Kafka's own brokers
-/// allow 15 seconds by default (`group.consumer.max.heartbeat.interval.ms`).
+/// The longest interval that is accepted. With a damaged answer's longer one, the member would send
+/// nothing and its session would time out. Kafka's own brokers allow 15 seconds by default
+/// (`group.consumer.max.heartbeat.interval.ms`).
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// The fields of the answer that tell of the heartbeats themselves.
+/// The fields of the answer that concern the heartbeats themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) code: ErrorCode,
-    /// The member's, where the API has one.
+    /// The member's epoch, if the API has one.
     pub(crate) epoch: Option<i64>,
     pub(crate) interval: Option<Duration>,
     has_assignment: bool,
 }
 
-/// What becomes of the heartbeats after an answer.
+/// What happens to the heartbeats after an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum After {
-    /// At the interval, as ever.
+    /// They continue at the interval.
     GoOn,
-    /// It was not taken, or nothing is said of the membership: soon again.
+    /// The heartbeat was not accepted, or the answer says nothing about the membership: retry soon.
     TryAgain {
-        /// The coordinator is another one now.
+        /// The group has another coordinator now.
         look_up: bool,
     },
-    /// This member or this generation is no more; what to do is not for us to decide.
+    /// The broker no longer knows this member or generation. The member in Python decides what to
+    /// do.
     Pause,
 }
 
@@ -48,18 +50,19 @@ impl Answer {
         }
     }
 
-    /// Nothing that Python does not know, if the heartbeat had this epoch.
+    /// Whether the answer tells Python nothing new, if the heartbeat had this epoch.
     pub(crate) fn is_quiet(&self, epoch: Option<i64>) -> bool {
         self.code == ErrorCode::NONE && self.epoch == epoch && !self.has_assignment
     }
 
-    /// `is_classic`: it answers `Heartbeat`, which a classic member has nothing to put in place of. One
-    /// of the newer protocol decides by itself how it goes on after an error.
+    /// Decides what happens next. `is_classic` means that it answers `Heartbeat`, which a classic
+    /// member can only repeat. A member of the newer protocol decides itself how to continue after
+    /// an error.
     pub(crate) fn after(&self, is_classic: bool) -> After {
         match self.code {
-            // A group that rebalances keeps who heartbeats until the rebalance timeout is over; who
-            // falls silent is out after the session timeout, though his application may only be
-            // busy with its records.
+            // During a rebalance the group keeps a member that heartbeats until the rebalance
+            // timeout. It removes a silent one after the session timeout, even if its application
+            // is only busy with its records.
             ErrorCode::NONE | ErrorCode::REBALANCE_IN_PROGRESS => After::GoOn,
             ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE => {
                 After::TryAgain { look_up: true }
@@ -68,7 +71,7 @@ impl Answer {
             ErrorCode::UNKNOWN_MEMBER_ID
             | ErrorCode::ILLEGAL_GENERATION
             | ErrorCode::FENCED_INSTANCE_ID => After::Pause,
-            // Whatever else is wrong, who falls silent is out after the session timeout.
+            // Whatever else is wrong, a silent member is removed after the session timeout.
             _ if is_classic => After::TryAgain { look_up: false },
             _ => After::Pause,
         }

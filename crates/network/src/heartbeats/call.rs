@@ -1,4 +1,4 @@
-//! One request of the I/O thread's own: from the search for its broker to its answer.
+//! One request that the I/O thread itself sends: from finding its broker to its answer.
 
 use std::time::{Duration, Instant};
 
@@ -16,15 +16,16 @@ pub(super) struct Call {
 
 #[derive(Debug)]
 enum Stage {
-    /// For its coordinator to be named and connected.
+    /// Waits until its coordinator is known and connected.
     Waiting(Box<Pending>),
-    /// The connection ends it at its own timeout.
+    /// The connection ends it at the connection's own timeout.
     Sent(RequestId, Box<Sent>),
     Done,
 }
 
 impl Call {
-    /// `timeout` holds for reaching the broker, and then anew for its answer.
+    /// Makes a call. `timeout` limits the time to reach the broker, and then again the time for its
+    /// answer.
     pub(super) fn new(request: Request, timeout: Duration, now: Instant) -> Self {
         let (reply, ticket) = ticket(&Ending::default());
         let pending = Pending {
@@ -48,7 +49,7 @@ impl Call {
         matches!(self.stage, Stage::Sent(sent, _) if sent == id)
     }
 
-    /// Sends it if that is possible now; gives up when its time is over.
+    /// Sends the request if that is possible now. Gives up when its time is over.
     pub(super) fn advance(&mut self, cluster: &mut Cluster, now: Instant) {
         match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Waiting(pending) => match pending.advance(cluster, now) {
@@ -70,7 +71,7 @@ impl Call {
         }
     }
 
-    /// What became of it, once.
+    /// Takes the outcome, once it is there.
     pub(super) fn outcome(&self) -> Option<Result<Response, ClientError>> {
         self.ticket.try_take()
     }

@@ -1,10 +1,10 @@
-//! The I/O thread's half: sends what is due, reads what comes, watches the polls.
+//! The I/O thread's half: sends what is due, reads answers, and watches the polls.
 //!
 //! ```text
 //!   poll:  has the group admitted this member? ─▶ start
 //!          is the application away too long? ─▶ leave, stop
 //!          is a heartbeat due? ─▶ find the coordinator ─▶ send
-//!   on_response:  quiet ─▶ the schedule alone      notable ─▶ Notable, and the schedule
+//!   on_response:  quiet ─▶ only the schedule      notable ─▶ Notable and the schedule
 //! ```
 
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use crate::client::{NamedRequest, RequestTarget};
 use crate::error::ClientError;
 use crate::log::{self, Level, Logger};
 
-/// The field that says for which epoch of the member a heartbeat speaks, in the APIs that have it.
+/// The field with the member's epoch, in the APIs that have it.
 const EPOCH: &str = "MemberEpoch";
 
-/// What is repeated, and what is done when nobody polls.
+/// What to repeat, and what to do when the application does not poll.
 #[derive(Debug, Clone)]
 pub struct HeartbeatPlan {
     pub target: RequestTarget,
     pub request: NamedRequest,
     pub interval: Duration,
-    /// A coordinator that takes longer for an answer is taken for dead, so that there is time to
-    /// reach another one; None: as for any request.
+    /// A coordinator that takes longer to answer is treated as dead, so that there is time to reach
+    /// another one. `None`: the same limit as for any request.
     pub answer_within: Option<Duration>,
-    /// Sent once if the application does not poll; None: it only falls silent.
+    /// Sent once if the application does not poll. `None`: the member only stops its heartbeats.
     pub leave: Option<NamedRequest>,
     pub max_poll_interval: Duration,
 }
@@ -62,7 +62,7 @@ pub(crate) struct HeartbeatManager {
     closed: bool,
 }
 
-/// What Python said last.
+/// The last order from Python.
 #[derive(Debug)]
 struct Order {
     generation: u64,
@@ -72,7 +72,7 @@ struct Order {
     failing: Option<ErrorCode>,
 }
 
-/// The one that is under way; its order may have been replaced since.
+/// The heartbeat in flight. Its order may have been replaced since.
 #[derive(Debug)]
 struct Heartbeat {
     generation: u64,
@@ -81,7 +81,7 @@ struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Only the newer protocol's has an epoch.
+    /// Only heartbeats of the newer protocol have an epoch.
     fn is_classic(&self) -> bool {
         self.epoch.is_none()
     }
@@ -100,7 +100,7 @@ impl HeartbeatManager {
         }
     }
 
-    /// Starts heartbeats, or replaces those that run.
+    /// Starts heartbeats, or replaces the running ones.
     pub(super) fn start(&mut self, generation: u64, plan: HeartbeatPlan, now: Instant) {
         if self.closed {
             return;
@@ -121,14 +121,15 @@ impl HeartbeatManager {
         self.drop_unsent();
     }
 
-    /// What was not sent is of no use any more; whoever joins anew must not be made to leave.
+    /// Drops unsent requests, which are outdated now. A member that joins again must not be made to
+    /// leave.
     fn drop_unsent(&mut self) {
         self.heartbeat
             .take_if(|heartbeat| !heartbeat.call.is_sent());
         self.leave.take_if(|leave| !leave.is_sent());
     }
 
-    /// Sends nothing any more: whether to leave the group is for Python to say.
+    /// Stops sending. Python decides whether to leave the group.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.order = None;
@@ -146,7 +147,8 @@ impl HeartbeatManager {
         }
         if let Some(leave) = &mut self.leave {
             leave.advance(cluster, now);
-            // Nobody waits for how it ended: the broker finds out by itself if it got lost.
+            // Nobody waits for the outcome. If the request got lost, the broker notices the absence
+            // itself.
             if leave.outcome().is_some() {
                 self.leave = None;
             }
@@ -155,7 +157,7 @@ impl HeartbeatManager {
         self.advance(cluster, now);
     }
 
-    /// When the application will be away from poll too long.
+    /// Returns when the application will have been away from poll too long.
     fn overdue_at(&self, now: Instant) -> Option<Instant> {
         let limit = self.order.as_ref()?.plan.max_poll_interval;
         Some(self.shared.poll_watch.overdue_at(limit, now))
@@ -170,9 +172,10 @@ impl HeartbeatManager {
             poll_watch,
             ..
         } = &*self.shared;
-        // Together: the watch of an order that is given just now must go on.
+        // One step: the watch that a simultaneous new order has started must continue.
         if !notable.expire(order.generation, || poll_watch.unwatch()) {
-            // The application is here, with an order that is still to come; this one is over.
+            // The application is back and has given a new order, which has yet to arrive. This one
+            // is over.
             return;
         }
         self.drop_unsent();
@@ -189,7 +192,7 @@ impl HeartbeatManager {
             leave.map(|leave| Call::new(leave.into_request(target), self.request_timeout, now));
     }
 
-    /// Makes the next heartbeat if it is due and none is under way.
+    /// Makes the next heartbeat if it is due and none is in flight.
     fn begin(&mut self, now: Instant) {
         let Some(order) = &mut self.order else { return };
         if self.heartbeat.is_some() || !order.schedule.is_due(now) {
@@ -230,7 +233,7 @@ impl HeartbeatManager {
         heartbeat.chain(&self.leave).any(|call| call.owns(id))
     }
 
-    /// The answer to a request that it [owns](Self::owns).
+    /// Handles the answer to a request that it [owns](Self::owns).
     pub(crate) fn on_response(
         &mut self,
         id: RequestId,
@@ -247,7 +250,7 @@ impl HeartbeatManager {
         self.conclude(cluster, now);
     }
 
-    /// Takes the outcome of the heartbeat under way, if it is there.
+    /// Takes the outcome of the heartbeat in flight, if there is one.
     fn conclude(&mut self, cluster: &mut Cluster, now: Instant) {
         let Some(outcome) = self.heartbeat.as_ref().and_then(|it| it.call.outcome()) else {
             return;
@@ -287,7 +290,7 @@ impl HeartbeatManager {
                     order.adopt(&answer);
                 }
                 After::TryAgain { look_up } => {
-                    // A lasting error is told once, not with each attempt.
+                    // A lasting error is reported once, not after each attempt.
                     repeated = order.failing == Some(answer.code);
                     order.schedule.retry(&mut self.backoff, now);
                     if let (true, RequestTarget::Coordinator { kind, key }) =
@@ -307,7 +310,7 @@ impl HeartbeatManager {
 
     fn failed(&mut self, heartbeat: &Heartbeat, error: ClientError, now: Instant) {
         if let Some(order) = of_generation(&mut self.order, heartbeat.generation) {
-            // A node that is not reachable is no coordinator to the cluster any more.
+            // Retry: the cluster no longer takes an unreachable node for the coordinator.
             if error.is_retriable() || heartbeat.is_classic() {
                 order.schedule.retry(&mut self.backoff, now);
             } else {
@@ -329,8 +332,8 @@ impl HeartbeatManager {
 }
 
 impl Order {
-    /// The coordinator has moved the member on: a heartbeat of the epoch before would be refused,
-    /// and Python may be too busy to say so for long.
+    /// Takes over a higher epoch from the coordinator. It would refuse a heartbeat with the
+    /// previous epoch, and Python may be too busy to update it for long.
     fn adopt(&mut self, answer: &Answer) {
         if let (Some(epoch), Some(old)) = (answer.epoch, self.plan.request.int(EPOCH))
             && epoch > old

@@ -7,16 +7,17 @@ use thalweg_cluster::metrics::{MetricGroup, MetricsConfig, Sampled};
 
 const GROUP: &str = "consumer-coordinator-metrics";
 
-/// What Kafka says before the first heartbeat.
+/// Kafka's value before the first heartbeat.
 const NEVER: f64 = -1.0;
 
-/// Written by the I/O thread once a heartbeat, read by anyone.
+/// The heartbeat metrics. The I/O thread writes them once per heartbeat, and any thread may read
+/// them.
 #[derive(Debug)]
 pub(crate) struct HeartbeatMetrics(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Milliseconds from sending to the answer, one value an answer.
+    /// Milliseconds from sending to the answer, one value for each answer.
     response_time: Sampled,
     last_sent: Option<Instant>,
 }

@@ -1,5 +1,5 @@
-//! Heartbeats of a group's member, and the watch over its polls: both on the I/O thread, so that
-//! they go on whatever Python does.
+//! A group member's heartbeats and the watch over its polls. Both are on the I/O thread, so that
+//! they continue whatever Python does.
 //!
 //! ```text
 //!   Python                          shared                    the I/O thread
@@ -7,11 +7,12 @@
 //!   start, stop ───────────── calls, by generation ────────▶ HeartbeatManager ──▶ coordinator
 //!   join ──────────────────── its answer ──▶ Admissions ───▶   │
 //!   poll: enter ... return ──▶ PollWatch (one atomic) ─────▶   │ Schedule: when the next is due
-//!   take_notable ◀──────────── Notable ◀───────────────────────┘ Answer: what it says
+//!   take_notable ◀──────────── Notable ◀───────────────────────┘ Answer: what it means
 //! ```
 //!
-//! It knows when to send what it was given, and which answers say nothing new. What news mean for
-//! the membership, and what to send then, is for the coordinator's member in Python.
+//! This module knows when to send the requests it was given, and which answers say nothing new.
+//! What new information means for the membership, and what to send then, is decided by the
+//! coordinator's member in Python.
 
 mod admissions;
 mod answer;
@@ -43,7 +44,7 @@ use notable::{Notable, Reentry};
 use crate::client::{Client, Request, Response, Ticket};
 use crate::clock;
 
-/// Another salt than those of the fetcher's backoffs, of the same seed.
+/// A different salt than for the fetcher's backoffs, which use the same seed.
 const SEED_SALT: u64 = 0x4845_4152_5442;
 
 /// The application's half.
@@ -54,7 +55,7 @@ pub(crate) struct Heartbeats {
 }
 
 impl Heartbeats {
-    /// Both halves.
+    /// Makes both halves.
     pub(crate) fn new(consumer: &Arc<Consumer>) -> (Self, HeartbeatManager) {
         let reentry = Reentry::new(Arc::clone(consumer));
         let ConsumerConfig {
@@ -86,12 +87,12 @@ impl Heartbeats {
 
     pub(crate) fn start(&self, client: &Client<ConsumerRole>, plan: HeartbeatPlan) {
         let generation = self.renew_and_watch();
-        // Nobody waits for these calls: a client that is closed has no heart.
+        // Nobody waits for these calls: a closed client needs no heartbeats.
         drop(client.call(move |role, _, now| role.heartbeats.start(generation, plan, now)));
     }
 
-    /// Sends a `JoinGroup`; heartbeats begin once it is answered, unless something else is ordered
-    /// before.
+    /// Sends a `JoinGroup`. Heartbeats start when it is answered, unless another order comes before
+    /// that.
     pub(crate) fn join(
         &self,
         client: &Client<ConsumerRole>,
@@ -102,7 +103,7 @@ impl Heartbeats {
         drop(client.call(|role, _, _| role.heartbeats.stop()));
         let shared = Arc::clone(&self.shared);
         request.on_answer = Some(Box::new(move |answer| {
-            // Else it must not take the place of the answer to a later one.
+            // An answer to an outdated order must not replace the answer to a later one.
             if shared.notable.is_current(generation) {
                 shared.admissions.note(generation, plan, answer);
             }

@@ -1,8 +1,10 @@
-//! What heartbeats tell the application's side: answers that say something new, failures, expiry.
+//! What heartbeats report to the application's side: answers that say something new, failures,
+//! expiry.
 //!
 //! Orders go to the I/O thread as calls, so answers to heartbeats that Python has replaced or
-//! stopped meanwhile may still come. Each order makes a new generation. Of an old one only good news
-//! is passed on (an assignment is told but once); that an epoch of the past is refused is none.
+//! stopped meanwhile may still arrive. Each order starts a new generation. From an old generation
+//! only good answers are passed on, because a broker sends an assignment only once. The refusal of
+//! an old epoch is dropped.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +17,13 @@ use thalweg_protocol::dynamic::Value;
 use super::answer::Answer;
 use crate::error::ClientError;
 
-/// An application that does not poll hears of the newest only.
+/// The limit on stored outcomes. An application that does not poll gets only the newest.
 const NOTABLE_MAX: usize = 16;
 
 /// The answer, or why there is none.
 pub type HeartbeatOutcome = Result<Value, ClientError>;
 
-/// Wakes a waiting poll, to have it look after its coordinator's affairs.
+/// Makes a waiting poll do its coordinator work.
 #[derive(Debug, Clone)]
 pub(crate) struct Reentry {
     count: Arc<AtomicU64>,
@@ -31,7 +33,7 @@ pub(crate) struct Reentry {
 impl Reentry {
     pub(crate) fn new(consumer: Arc<Consumer>) -> Self {
         Self {
-            // One ahead of what a new consumer's poll has seen: the first one looks.
+            // One more than a new consumer's poll has seen, so that its first poll looks.
             count: Arc::new(AtomicU64::new(1)),
             consumer,
         }
@@ -72,8 +74,8 @@ impl Notable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new order: its generation. What went wrong before is forgotten. `and` is done before the
-    /// order in force can [expire](Self::expire).
+    /// Starts a new order and returns its generation. Failures from before are dropped. `and` runs
+    /// before the current order can [expire](Self::expire).
     pub(crate) fn renew(&self, and: impl FnOnce()) -> u64 {
         let mut state = self.lock();
         and();
@@ -82,7 +84,7 @@ impl Notable {
         state.generation
     }
 
-    /// Whether there was no other order since.
+    /// Whether this is still the latest order.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.lock().generation == generation
     }
@@ -101,8 +103,8 @@ impl Notable {
         self.reentry.ask();
     }
 
-    /// The application stayed away too long; false, and nothing is done, if it has given another
-    /// order meanwhile.
+    /// Notes that the application stayed away too long. Does nothing and returns false if the
+    /// application has given another order meanwhile.
     pub(crate) fn expire(&self, generation: u64, and: impl FnOnce()) -> bool {
         {
             let mut state = self.lock();

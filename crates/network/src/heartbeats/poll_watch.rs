@@ -1,14 +1,15 @@
-//! Who polls, and when: one atomic that the polling thread writes and the I/O thread reads.
+//! Whether the application polls, and when it last did: one atomic that the polling thread writes
+//! and the I/O thread reads.
 //!
-//! The polling thread passes here once a record when it iterates. So it takes no lock, and looks at
-//! the clock only while somebody watches: being inside is a mark, not a time.
+//! An iterating thread passes here once for each record. So it takes no lock, and reads the clock
+//! only while the polls are watched. "Inside a poll" is stored as a mark, not as a time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::clock;
 
-/// Nobody has watched since the last poll ended.
+/// The polls have not been watched since the last one ended.
 const UNWATCHED: u64 = 0;
 const INSIDE: u64 = u64::MAX;
 
@@ -16,13 +17,13 @@ const INSIDE: u64 = u64::MAX;
 #[derive(Debug)]
 pub struct PollWatch {
     base: Instant,
-    /// `UNWATCHED`, `INSIDE`, or nanoseconds since `base`, plus one. Nothing else is read by what
-    /// it says, so no order among memory accesses hangs on it.
+    /// `UNWATCHED`, `INSIDE`, or nanoseconds since `base`, plus one. No other data depends on its
+    /// value, so it needs no memory ordering.
     last: AtomicU64,
     watched: AtomicBool,
 }
 
-/// While it lives its thread is inside of a poll.
+/// Its thread is inside a poll until this is dropped.
 #[derive(Debug)]
 pub struct Polling<'a>(&'a PollWatch);
 
@@ -40,12 +41,13 @@ impl PollWatch {
         Polling(self)
     }
 
-    /// A poll begins. For polls that no scope encloses, such as tasks that sleep; else [`Self::enter`].
+    /// Marks the beginning of a poll that no scope encloses, such as a sleeping task. Otherwise use
+    /// [`Self::enter`].
     pub fn begin(&self) {
         self.last.store(INSIDE, Ordering::Relaxed);
     }
 
-    /// The last poll that was inside has ended.
+    /// Marks the end of the last poll that was inside.
     pub fn end(&self) {
         if self.is_watched() {
             self.note(clock::now());
@@ -58,15 +60,14 @@ impl PollWatch {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// A poll that took no time worth the name.
+    /// Notes a poll that took almost no time.
     pub fn passed(&self, now: Instant) {
         if self.is_watched() {
             self.note(now);
         }
     }
 
-    /// From now on the end of each poll is noted. Called by the polling thread, mostly from within
-    /// a poll.
+    /// Starts to note the end of each poll. The polling thread calls it, mostly during a poll.
     pub(crate) fn watch(&self, now: Instant) {
         let began = !self.watched.swap(true, Ordering::Relaxed);
         if began && self.last.load(Ordering::Relaxed) != INSIDE {
@@ -78,8 +79,8 @@ impl PollWatch {
         self.watched.store(false, Ordering::Relaxed);
     }
 
-    /// When the application will have stayed away from poll for `limit`, at the earliest: while it
-    /// is inside, that is never before `limit` from now.
+    /// Returns the earliest time at which the application can have stayed away from poll for
+    /// `limit`. While a poll is running, that is `limit` from now.
     pub(crate) fn overdue_at(&self, limit: Duration, now: Instant) -> Instant {
         let since = match self.last.load(Ordering::Relaxed) {
             UNWATCHED | INSIDE => now,
@@ -108,7 +109,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(300);
 
-    /// Tokio's clock stands still unless it is told otherwise.
+    /// Tokio's clock stands still until it is advanced.
     async fn pass(seconds: u64) -> Instant {
         tokio::time::advance(Duration::from_secs(seconds)).await;
         clock::now()

@@ -1,4 +1,4 @@
-//! A consumer's role: the fetcher, and beside it the heartbeats of its membership.
+//! A consumer's role: the fetcher, and the heartbeats of its membership.
 
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
-//! When the next heartbeat is due.
+//! Decides when the next heartbeat is due.
 //!
 //! ```text
 //!   At(due) ── asked ──▶ Asked ── answered ──▶ At(sent + interval, but not before now)
-//!      ▲                   ├───── retry ─────▶ At(now + backoff, which grows)
-//!      └───── start ───────┴───── pause ─────▶ Paused, until somebody starts anew
+//!      ▲                   ├───── retry ─────▶ At(now + growing backoff)
+//!      └───── start ───────┴───── pause ─────▶ Paused, until the next start
 //! ```
 
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use thalweg_cluster::Backoff;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     At(Instant),
-    /// One is on its way, or waits for its broker.
+    /// A heartbeat is in flight, or waits for its broker.
     Asked,
     Paused,
 }
@@ -22,15 +22,16 @@ enum Next {
 pub(crate) struct Schedule {
     interval: Duration,
     next: Next,
-    /// When the last one went out, or was begun if it never did.
+    /// When the last one was sent, or was made if it was never sent.
     last: Option<Instant>,
-    /// In a row.
+    /// The number of failures in a row.
     failures: u32,
 }
 
 impl Schedule {
-    /// The first one is due after an interval; if these replace others, after the last of those.
-    /// So whoever replaces what fails by what will fail makes no busy loop.
+    /// Starts a schedule. The first heartbeat is due one interval from now, or one interval after
+    /// the last one of the replaced schedule. A running backoff is kept, so that replacing one
+    /// failing plan with another cannot make a busy loop.
     pub(crate) fn start(interval: Duration, replaced: Option<&Self>, now: Instant) -> Self {
         let last = replaced.and_then(|old| old.last);
         let due = last.unwrap_or(now) + interval;
@@ -48,7 +49,7 @@ impl Schedule {
         matches!(self.next, Next::At(at) if at <= now)
     }
 
-    /// When it becomes due; None while that depends on something else.
+    /// When the next heartbeat is due, or `None` while that depends on something else.
     pub(crate) fn due_at(&self) -> Option<Instant> {
         match self.next {
             Next::At(at) => Some(at),
@@ -61,12 +62,12 @@ impl Schedule {
         self.next = Next::Asked;
     }
 
-    /// It went out just now.
+    /// Notes that the heartbeat was sent now.
     pub(crate) fn sent(&mut self, now: Instant) {
         self.last = Some(now);
     }
 
-    /// The coordinator is content; it may have named another interval.
+    /// Notes that the coordinator accepted the heartbeat. It may have set another interval.
     pub(crate) fn answered(&mut self, interval: Option<Duration>, now: Instant) {
         self.failures = 0;
         self.interval = interval.unwrap_or(self.interval);
@@ -74,7 +75,7 @@ impl Schedule {
         self.next = Next::At(due.max(now));
     }
 
-    /// It may reach the coordinator at another try.
+    /// Schedules another attempt after a backoff.
     pub(crate) fn retry(&mut self, backoff: &mut Backoff, now: Instant) {
         self.next = Next::At(now + backoff.after(self.failures));
         self.failures = self.failures.saturating_add(1);

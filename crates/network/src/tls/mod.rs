@@ -1,6 +1,6 @@
-//! TLS settings, as Kafka names them, made into a rustls configuration.
+//! Builds a rustls configuration from TLS settings with Kafka's names.
 //!
-//! PEM comes from a file or inline (KIP-651). Without `ca` the system's roots are trusted.
+//! PEM comes from a file or inline (KIP-651). Without `ca` the client trusts the system's roots.
 
 mod pem;
 mod verifier;
@@ -21,7 +21,7 @@ use verifier::AnyHostname;
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 type RevocationList = CertificateRevocationListDer<'static>;
 
-/// PEM text from a file or given inline; what it holds is never shown.
+/// PEM text from a file or given inline. Its contents are never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pem {
     File(PathBuf),
@@ -40,15 +40,16 @@ impl fmt::Debug for Pem {
 /// Kafka's `ssl.*` options.
 #[derive(Debug, Clone)]
 pub struct TlsConfig {
-    /// `ssl_cafile`: who signs brokers' certificates; None = the system's roots.
+    /// `ssl_cafile`: the authorities that sign brokers' certificates. `None` means the system's
+    /// roots.
     pub ca: Option<Pem>,
     /// `ssl_certfile`: the client's own certificate chain.
     pub cert: Option<Pem>,
-    /// `ssl_keyfile`: its key; None = in the same PEM as `cert`.
+    /// `ssl_keyfile`: the key of `cert`. `None` means that it is in the same PEM.
     pub key: Option<Pem>,
     /// `ssl_check_hostname`.
     pub check_hostname: bool,
-    /// `ssl_crlfile`: revocation lists for brokers' own certificates.
+    /// `ssl_crlfile`: revocation lists for the brokers' own certificates.
     pub crl: Option<Pem>,
 }
 
@@ -65,8 +66,8 @@ impl Default for TlsConfig {
 }
 
 impl TlsConfig {
-    /// Reads files and checks everything now, so that bad settings fail in the constructor, all in one
-    /// error.
+    /// Reads the files and checks everything now, so that wrong settings fail in the constructor.
+    /// One error lists all of them.
     pub(crate) fn build(&self) -> Result<Arc<ClientConfig>, ClientError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let (ca, crl, identity) = (self.roots(), self.revocation_lists(), self.identity());
@@ -100,7 +101,7 @@ impl TlsConfig {
         }
     }
 
-    /// The client's own certificates and key.
+    /// Returns the client's own certificates and key.
     fn identity(&self) -> Result<Option<Identity>, ClientError> {
         let Some(cert) = &self.cert else {
             return match self.key {
@@ -114,7 +115,7 @@ impl TlsConfig {
         let key = pem::private_key(self.key_option(), self.key.as_ref().unwrap_or(cert));
         match (chain, key) {
             (Ok(chain), Ok(key)) => Ok(Some((chain, key))),
-            // Of one file that is both, one problem is enough.
+            // If one file contains both, one problem is enough.
             (Err(problem), Err(_)) if self.key.is_none() => Err(problem),
             (chain, key) => Err(all([chain.err(), key.err()].into_iter().flatten())),
         }
@@ -137,7 +138,7 @@ impl TlsConfig {
             builder = builder
                 .with_crls(crl)
                 .only_check_end_entity_revocation()
-                // One that has expired tells nothing of certificates that were revoked since.
+                // An expired list does not include certificates that were revoked since.
                 .enforce_revocation_expiration();
         }
         let verifier = builder.build().map_err(|error| match error {
@@ -164,7 +165,7 @@ impl TlsConfig {
             }
             return Ok(roots);
         }
-        // Some of a system's roots are always unreadable; no root at all is an error.
+        // Some of a system's roots are always unreadable, but no root at all is an error.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if roots.is_empty() {
             let problem = "this system has no trusted root certificates; set ssl_cafile";
@@ -174,7 +175,7 @@ impl TlsConfig {
     }
 }
 
-/// One error of several.
+/// Combines several errors into one.
 fn all(problems: impl Iterator<Item = ClientError>) -> ClientError {
     let texts: Vec<String> = problems
         .map(|problem| match problem {

@@ -1,4 +1,4 @@
-//! Reads certificates, keys and revocation lists from PEM; errors name the option.
+//! Reads certificates, keys and revocation lists from PEM. Errors name the option.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ fn text(option: &str, pem: &Pem) -> Result<String, ClientError> {
     }
 }
 
-/// Refuses an option for what its file, if it is one, holds.
+/// Makes the error for an option whose PEM is wrong. It names the file if there is one.
 fn refuse_in(option: &str, pem: &Pem, problem: &dyn fmt::Display) -> ClientError {
     match pem {
         Pem::Inline(_) => refuse(option, problem),
@@ -30,8 +30,8 @@ fn refuse_in(option: &str, pem: &Pem, problem: &dyn fmt::Display) -> ClientError
     }
 }
 
-/// A key or certificate without its lines BEGIN and END, most likely, rather than a path: it may be
-/// secret. `thalweg._pem` says the same.
+/// Whether this is probably a key or certificate without its BEGIN and END lines, and not a path.
+/// It may be secret, so it must not be shown. `thalweg._pem` has the same rule.
 fn is_blob(text: &str) -> bool {
     let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-".contains(byte);
     let is_key = |run: &[u8]| {
@@ -45,7 +45,7 @@ fn is_blob(text: &str) -> bool {
     text.contains(['\n', '\r']) || runs.any(is_key)
 }
 
-/// What is wrong with PEM text, without the text itself, which may be a key.
+/// Says what is wrong with PEM text, without the text itself, which may be a key.
 fn problem(error: &pem::Error) -> String {
     match error {
         pem::Error::MissingSectionEnd { .. } | pem::Error::IllegalSectionStart { .. } => {
@@ -82,7 +82,7 @@ pub(super) fn revocation_lists(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| refuse_in(option, pem, &problem(&error)))?;
     if found.is_empty() {
-        // Without any, nothing would be checked.
+        // With an empty list nothing would be checked.
         return Err(refuse_in(
             option,
             pem,

@@ -1,4 +1,4 @@
-//! `ssl_check_hostname=False`: the chain is verified as ever, only the name may differ.
+//! `ssl_check_hostname=False`: verifies the chain as usual, but accepts another host name.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl ServerCertVerifier for AnyHostname {
             .0
             .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
         {
-            // The name is checked last: everything else has passed.
+            // The name is checked last, so everything else was accepted.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) => Ok(ServerCertVerified::assertion()),

@@ -1,4 +1,4 @@
-//! Pipes in memory behind host names: clients and servers of one test or simulation.
+//! Pipes in memory behind host names, for the clients and servers of one test or simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 
 use super::{BoxFuture, BoxStream, Transport};
 
-/// What one direction holds before its writer waits.
+/// The bytes that one direction holds before its writer waits.
 const PIPE_BYTES: usize = 64 * 1024;
 
-/// A network of its own; clones are the same network.
+/// A network in memory. Clones are the same network.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryNetwork {
     inner: Arc<Mutex<Inner>>,
@@ -27,7 +27,7 @@ struct Inner {
     next_host: u32,
 }
 
-/// The server's end of an address; refuses connections when dropped.
+/// The server's end of an address. Connections are refused after it is dropped.
 #[derive(Debug)]
 pub struct MemoryListener {
     address: SocketAddr,
@@ -43,12 +43,12 @@ impl MemoryNetwork {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a host name these addresses (before that a name has none, and does not resolve).
+    /// Gives a host name these addresses. A name without addresses does not resolve.
     pub fn set_host(&self, host: &str, addresses: Vec<IpAddr>) {
         self.lock().hosts.insert(host.to_owned(), addresses);
     }
 
-    /// Listens on a host's port; an unknown host gets an address of its own.
+    /// Listens on a host's port. An unknown host gets a new address.
     pub fn listen(&self, host: &str, port: u16) -> MemoryListener {
         let mut inner = self.lock();
         if !inner.hosts.contains_key(host) {
@@ -64,7 +64,7 @@ impl MemoryNetwork {
         self.listen_on(SocketAddr::new(ip, port))
     }
 
-    /// Connecting to this address gets no answer at all, not even a refusal.
+    /// Makes connections to this address hang: they get no answer, not even a refusal.
     pub fn set_unreachable(&self, address: SocketAddr) {
         self.lock().unreachable.insert(address);
     }
@@ -81,7 +81,7 @@ impl MemoryListener {
         self.address
     }
 
-    /// The next client; None never comes while the network lives.
+    /// Returns the next client. It never returns `None` while the network exists.
     pub async fn accept(&mut self) -> Option<DuplexStream> {
         self.accepted.recv().await
     }

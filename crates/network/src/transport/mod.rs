@@ -1,4 +1,4 @@
-//! Where bytes come from: TCP, or pipes in memory for tests and the simulation. TLS goes on top.
+//! Where bytes come from: TCP, or pipes in memory for tests and the simulation. TLS runs on top.
 
 mod memory;
 mod tcp;
@@ -21,9 +21,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub type BoxStream = Box<dyn Stream>;
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Finds and opens streams.
+/// Resolves names and opens streams.
 pub trait Transport: Send + Sync {
-    /// All addresses of a host, in the order in which to try them.
+    /// Returns all addresses of a host, in the order in which to try them.
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>>;
 
     fn connect(&self, address: SocketAddr) -> BoxFuture<io::Result<BoxStream>>;

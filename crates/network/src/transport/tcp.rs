@@ -1,4 +1,4 @@
-//! TCP: no delay, keep-alive, buffer sizes if asked for.
+//! TCP with no delay, keep-alive, and buffer sizes if they are configured.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use tokio::net::TcpSocket;
 
 use super::{BoxFuture, BoxStream, Transport};
 
-/// Sockets of the operating system.
+/// The operating system's sockets.
 #[derive(Debug, Clone, Default)]
 pub struct Tcp {
-    /// None leaves the system's own, which grow with the connection.
+    /// `None` leaves the system's own sizes, which grow with the connection.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
 }
@@ -36,7 +36,7 @@ impl Transport for Tcp {
             } else {
                 TcpSocket::new_v6()?
             };
-            // Before connecting: the window is agreed in the handshake.
+            // Before connecting, because the window is agreed in the handshake.
             if let Some(bytes) = settings.send_buffer_bytes {
                 socket.set_send_buffer_size(bytes)?;
             }
