@@ -1,4 +1,4 @@
-//! The first metadata, causes of failure, and starting again from the bootstrap addresses.
+//! The first metadata, causes of failure, and rebootstrap.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -172,7 +172,7 @@ fn goes_back_to_the_bootstrap_addresses_when_all_known_nodes_are_gone() {
     }
     tried.sort_unstable();
     assert_eq!(tried, [1, 2]);
-    // KIP-899: the connection to the bootstrap address still lives; the question goes there.
+    // KIP-899: the connection to the bootstrap address still exists, so the request goes there.
     let asked = bench.take_write(thalweg_protocol::ApiKey::METADATA);
     assert_eq!(asked.conn, boot.conn);
     bench.answer::<thalweg_protocol::messages::metadata::MetadataRequest>(&asked, &brokers(3, &[]));
@@ -189,7 +189,7 @@ fn starts_again_when_no_metadata_comes_for_the_trigger_time() {
     bench.advance(Duration::from_secs(1));
     bench.cluster.request_update();
     bench.turn();
-    // The node accepts, and never answers metadata.
+    // The node accepts the connection, but never answers Metadata.
     let trigger = bench.cluster.config().metadata_recovery_rebootstrap_trigger;
     let start = bench.now;
     while !bench.closes.contains(&group.conn) {

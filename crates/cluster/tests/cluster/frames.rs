@@ -1,4 +1,4 @@
-//! What is kept of an answer does not keep the answer: strings are read as slices of its frame.
+//! Strings read from an answer are slices of its frame. What is kept must not keep the frame.
 
 use std::sync::{Arc, Weak};
 
@@ -15,7 +15,7 @@ use thalweg_protocol::{ApiKey, ErrorCode, Message as _, Reader, Request, Str, fr
 use crate::metadata::connect;
 use crate::support::{Bench, Written, brokers, failed_topic, topic};
 
-/// Bytes that say when the last slice of them is gone.
+/// Bytes that show when their last slice is dropped.
 struct Frame {
     bytes: Vec<u8>,
     _alive: Arc<()>,
@@ -41,7 +41,7 @@ fn is_freed(watch: &Weak<()>) -> bool {
     watch.upgrade().is_none()
 }
 
-/// Answers a request; the watch tells whether the answer's frame is freed.
+/// Answers a request. The returned reference shows whether the answer's frame is freed.
 fn answer<R: Request>(bench: &mut Bench, to: &Written, response: &R::Response) -> Weak<()> {
     let bytes = frame::encode_response(to.key, to.version, to.correlation_id, response)
         .expect("the test's answer is good");
@@ -90,7 +90,7 @@ fn metadata_frees_the_answers_that_it_came_from() {
         (names, errors.next().map(|(name, _)| name.as_ptr()))
     };
     let before = places(&bench);
-    // Another epoch makes another topic, of the same name.
+    // Another epoch makes a different topic of the same name.
     told.topics[0].partitions[0].leader_epoch += 1;
     let second = answer_metadata(&mut bench, &told);
     assert!(is_freed(&second));

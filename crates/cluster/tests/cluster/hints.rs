@@ -63,7 +63,7 @@ fn all_hints_of_an_answer_make_one_snapshot() {
         hint("t", 1, 2, 4),
         hint("t", 2, 44, 9),
         hint("t", 3, 45, 9),
-        // A damaged answer names a partition twice: the newest epoch counts.
+        // A damaged answer names a partition twice. The newest epoch counts.
         hint("u", 3, 2, 5),
         hint("t", 0, 3, 7),
     ];

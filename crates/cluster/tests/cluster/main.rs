@@ -1,4 +1,4 @@
-//! The cluster core in virtual time: every rule by the events and actions that show it.
+//! The cluster core in virtual time: each rule is tested by its events and actions.
 
 mod bootstrap;
 mod connections;

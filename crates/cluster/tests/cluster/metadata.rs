@@ -1,4 +1,4 @@
-//! When metadata is asked for, and what of an answer is believed.
+//! When metadata is requested, and which parts of an answer are accepted.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn names(request: &MetadataRequest) -> Vec<String> {
         .collect()
 }
 
-/// Asks for a full update and answers it.
+/// Requests a full update and answers it.
 pub(crate) fn update(bench: &mut Bench, topics: &[MetadataResponseTopic]) -> MetadataRequest {
     bench.cluster.request_update();
     bench.advance(Duration::from_secs(2));
@@ -187,7 +187,7 @@ fn without_topic_ids_the_epochs_decide() {
     old_broker.partitions[0].leader_id = 2;
     update(&mut bench, &[old_broker.clone()]);
     assert_eq!(bench.cluster.metadata().leader("t", 0), Some(1));
-    // Brokers that tell no epochs at all are believed.
+    // Answers of brokers that report no epochs are accepted.
     old_broker.partitions[0].leader_epoch = -1;
     update(&mut bench, &[old_broker]);
     assert_eq!(bench.cluster.metadata().leader("t", 0), Some(2));

@@ -1,4 +1,4 @@
-//! Sampled windows against Kafka's own, and what a client counts of its connections.
+//! Sampled windows compared with Kafka's own, and the metrics of a client's connections.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! A cluster on a bench: time is a number, brokers are what the test says.
+//! A test bench for a cluster: time is a number, and brokers do what the test says.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use thalweg_protocol::{ApiKey, Reader, Request, Str, Uuid, frame, versions};
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection that the cluster asked for.
+/// A connection attempt that the cluster asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Attempt {
     pub(crate) conn: ConnectionId,
@@ -81,7 +81,7 @@ impl Bench {
         bench
     }
 
-    /// A client that has its first metadata from node 1 of `nodes` (ids from 1).
+    /// A client that has its first metadata, which lists `nodes` nodes (ids from 1).
     pub(crate) fn bootstrapped(nodes: usize) -> Self {
         let mut bench = Self::new(config("boot:9092"));
         bench.accept_next();
@@ -141,7 +141,7 @@ impl Bench {
         self.turn();
     }
 
-    /// Goes to the next deadline; panics if there is none within `limit`.
+    /// Moves to the next deadline. Panics if there is none within `limit`.
     pub(crate) fn advance_to_deadline(&mut self, limit: Duration) -> Duration {
         let at = self.cluster.next_deadline(self.now).expect("a deadline");
         let wait = at.saturating_duration_since(self.now);
@@ -181,7 +181,7 @@ impl Bench {
         });
     }
 
-    /// The oldest written request, which must be of this API.
+    /// Takes the oldest written request, which must be of this API.
     pub(crate) fn take_write(&mut self, key: ApiKey) -> Written {
         assert!(!self.writes.is_empty(), "no {key} was written");
         let written = self.writes.remove(0);
@@ -198,14 +198,14 @@ impl Bench {
         });
     }
 
-    /// Answers the oldest request, which must be Metadata; gives the request.
+    /// Answers the oldest request, which must be Metadata, and returns it.
     pub(crate) fn answer_metadata(&mut self, response: &MetadataResponse) -> MetadataRequest {
         let written = self.take_write(ApiKey::METADATA);
         self.answer::<MetadataRequest>(&written, response);
         written.decode()
     }
 
-    /// A ready connection to a node.
+    /// Makes a ready connection to a node.
     pub(crate) fn ready(&mut self, node: NodeId, purpose: Purpose) -> Attempt {
         assert!(
             !self.cluster.is_ready(node, purpose, self.now),
@@ -253,7 +253,7 @@ pub(crate) fn heartbeat(timeout: Duration) -> Outgoing {
     }
 }
 
-/// A broker that speaks all that we speak.
+/// A broker that supports every version that we support.
 pub(crate) fn all_versions() -> ApiVersions {
     ApiVersions::new((0..100).map(ApiKey).filter_map(|key| {
         let range = versions::client_versions(key)?;
@@ -280,7 +280,7 @@ fn read_request(conn: ConnectionId, bytes: &[u8]) -> Written {
     }
 }
 
-/// A Metadata answer: nodes 1 to `nodes` (host "n1" and so on), these topics.
+/// A Metadata answer: nodes 1 to `nodes` (host "n1" and so on), and these topics.
 pub(crate) fn brokers(nodes: usize, topics: &[MetadataResponseTopic]) -> MetadataResponse {
     let broker = |id: usize| MetadataResponseBroker {
         node_id: id as i32,
@@ -297,7 +297,7 @@ pub(crate) fn brokers(nodes: usize, topics: &[MetadataResponseTopic]) -> Metadat
     }
 }
 
-/// A topic with these (leader, leader epoch) pairs as partitions.
+/// A topic whose partitions have these (leader, leader epoch) pairs.
 pub(crate) fn topic(name: &str, id: u8, partitions: &[(i32, i32)]) -> MetadataResponseTopic {
     let part =
         |(index, &(leader_id, leader_epoch)): (usize, &(i32, i32))| MetadataResponsePartition {

@@ -1,4 +1,4 @@
-//! The client actor: one task that owns the cluster and the role and turns the crank.
+//! The client actor: one task that owns the cluster and the role, and runs both.
 //!
 //! ```text
 //!   ┌▶ events ─▶ cluster.handle          commands ─▶ pending requests, closing
@@ -6,8 +6,8 @@
 //!   │  actions ─▶ sockets, jobs ─▶ pool  until nothing is left
 //!   └─ sleep until a notification or the next deadline
 //! ```
-//! A panic in a turn ends this client: whoever waits for it gets the panic's message. The I/O thread
-//! and the other clients continue.
+//! A panic in a turn ends this client. Everybody who waits for it gets the panic's message. The I/O
+//! thread and the other clients continue.
 
 use std::collections::BTreeMap;
 use std::future::{Future as _, poll_fn};
@@ -33,13 +33,14 @@ use crate::connection::{self, EventSink as _, Opener, Outbox};
 use crate::log::{self, Level, Logger, Repeated};
 use crate::runtime::Runtime;
 
-/// Rounds before the other tasks of the thread get their turn.
+/// The limit on rounds before the other tasks of the thread get their turn.
 const ROUNDS_MAX: usize = 8;
 
-/// Without any deadline the actor looks around this often; nothing depends on it.
+/// The actor wakes this often even without a deadline. Nothing depends on it.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// A client without any answer says so after this, if it has not seen every address fail before.
+/// After this time without any answer, the client logs a warning. It does so earlier if all
+/// addresses have failed.
 const BOOTSTRAP_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
 type Addresses = BTreeMap<(String, u16), Arc<Vec<SocketAddr>>>;
@@ -54,16 +55,16 @@ pub(super) struct Actor<R: Role> {
     jobs_running: usize,
     opener: Arc<Opener>,
     wall_clock: WallClock,
-    /// Virtual time must not pass while a codec thread works: jobs run at once then.
+    /// Virtual time must not pass while a codec thread works, so jobs run on the actor's thread.
     inline_jobs: bool,
-    /// What each host name resolved to, for the attempts at its further addresses.
+    /// What each host name resolved to, for attempts at its other addresses.
     addresses: Arc<std::sync::Mutex<Addresses>>,
     connections: BTreeMap<ConnectionId, Arc<Outbox>>,
     pending: Vec<Pending>,
     sent: BTreeMap<RequestId, Sent>,
     closing: Option<Instant>,
     repeated: Repeated,
-    /// When to say that no broker has answered; said once.
+    /// When to log that no broker has answered. It is logged once.
     bootstrap_notice_at: Option<Instant>,
 }
 
@@ -108,24 +109,26 @@ impl<R: Role> Actor<R> {
                 Ok(None) => break,
                 Err(panic) => return self.fail(words(&panic)),
             };
-            // Timers are coarse and round up: what is due at once must not go through one.
+            // Timers are coarse and round up, so work that is due at once must not wait for one.
             if deadline <= now || !park(&notifier, &mut sleep, deadline).await {
-                // Something came meanwhile. The connections' tasks must run all the same.
+                // Something arrived meanwhile, or is due. The connections' tasks still need their
+                // turn.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// When the turn was, and when the next one is due; None when the client is closed.
+    /// Takes a turn. Returns its time and the next deadline, or `None` when the client is closed.
     fn turn_and_deadline(&mut self) -> Option<(Instant, Instant)> {
         let now = self.turn()?;
-        // The turn's time, not the clock's: what has become due since is still to be done, and
-        // cores leave out of their deadlines what they take for done.
+        // Use the turn's time, not the clock's. Work that became due since is not done yet, but the
+        // cores leave out deadlines that they think are past.
         let deadline = self.next_deadline(now).unwrap_or(now + SLEEP_MAX);
         Some((now, deadline))
     }
 
-    /// Does all that can be done, and says at which time; None when the client is closed.
+    /// Does all that can be done, and returns the time of that. Returns `None` when the client is
+    /// closed.
     fn turn(&mut self) -> Option<Instant> {
         let mut now = clock::now();
         for _ in 0..ROUNDS_MAX {
@@ -136,7 +139,8 @@ impl<R: Role> Actor<R> {
             self.role.poll(&mut self.cluster, now, now_ms);
             self.advance_pending(now);
             self.tell_warnings();
-            // After them, as they may have asked it for metadata or a coordinator.
+            // After the others, because they may have asked the cluster for metadata or a
+            // coordinator.
             self.cluster.poll(now);
             let acted = self.carry_out() | self.start_jobs();
             if self
@@ -150,7 +154,7 @@ impl<R: Role> Actor<R> {
             }
             now = clock::now();
         }
-        // Not finished: come back after the others.
+        // Not finished: continue after the other tasks.
         self.inbox.notifier().notify();
         Some(now)
     }
@@ -172,15 +176,15 @@ impl<R: Role> Actor<R> {
         }
         for output in self.results.take() {
             self.jobs_running -= 1;
-            // Jobs catch the panics of codecs. Any other leaves the role without its result.
+            // Jobs catch panics of codecs. After any other panic the role never gets its result.
             let output = output.unwrap_or_else(|panic| resume_unwind(panic));
             let now_ms = self.wall_clock.now_ms(now);
             self.role.job_done(output, &mut self.cluster, now, now_ms);
         }
     }
 
-    /// Says once why no broker has answered, while the client goes on trying: whoever made it may
-    /// wait for long.
+    /// Logs once why no broker has answered, while the client keeps trying: the caller that made it
+    /// may wait for long.
     fn tell_of_bootstrap(&mut self, now: Instant) {
         let Some(at) = self.bootstrap_notice_at else {
             return;
@@ -211,7 +215,7 @@ impl<R: Role> Actor<R> {
         }
     }
 
-    /// Log lines and bookkeeping of connections.
+    /// Logs events of connections, and drops the outbox of an ended one.
     fn note(&mut self, event: &Event) {
         let (conn, what, error) = match event {
             Event::ConnectFailed { conn, error } => (conn, "failed", error),
@@ -222,7 +226,7 @@ impl<R: Role> Actor<R> {
         let level = if error.is_fatal() {
             Level::Error
         } else if !self.cluster.is_bootstrapped() {
-            // All of them together are told by one warning.
+            // One warning reports all of them together.
             Level::Info
         } else {
             Level::Warning
@@ -236,7 +240,7 @@ impl<R: Role> Actor<R> {
         }
     }
 
-    /// Whose connection it is and where it leads.
+    /// Describes a connection for the log: its client and where it leads.
     fn connection_in_words(&self, conn: ConnectionId) -> String {
         let client = self
             .opener
@@ -275,7 +279,7 @@ impl<R: Role> Actor<R> {
                 Step::Done => {}
             }
         }
-        // The caller's time may end before the connection's: the answer is then dropped.
+        // The caller's deadline may pass before the connection's. The answer is then dropped.
         let late: Vec<RequestId> = self
             .sent
             .iter()
@@ -289,7 +293,7 @@ impl<R: Role> Actor<R> {
         }
     }
 
-    /// Does what the cluster asks for; says whether there was anything.
+    /// Carries out the cluster's actions. Returns whether there were any.
     fn carry_out(&mut self) -> bool {
         let mut acted = false;
         while let Some(action) = self.cluster.poll_action() {
@@ -340,7 +344,7 @@ impl<R: Role> Actor<R> {
                 let awaiting = |step| inbox.push(Event::Awaiting { conn, step });
                 opener.open(&address, socket, &awaiting).await
             };
-            // Closed while it is being opened: drop everything, nobody waits for an event.
+            // Closed while it was being opened: drop everything, as nobody waits for an event.
             let Some(opened) = outbox.until_closed(opening).await else {
                 return;
             };
@@ -410,7 +414,7 @@ impl<R: Role> Actor<R> {
         self.role.close(deadline, &mut self.cluster, now);
     }
 
-    /// Ends the client if the role is done or its time is over.
+    /// Ends the client if the role has finished or the deadline has passed.
     fn close_if_done(&mut self, deadline: Instant, now: Instant) -> bool {
         let done = self.role.is_closed() && self.jobs_running == 0;
         if !done && now < deadline {
@@ -427,9 +431,10 @@ impl<R: Role> Actor<R> {
         self.let_go();
     }
 
-    /// Ends the client after a panic. Each step by itself: what has panicked may panic again.
+    /// Ends the client after a panic. Each step is caught separately, because the role or cluster
+    /// may panic again.
     fn fail(&mut self, reason: &str) {
-        // First: from here on whatever is dropped tells it.
+        // First, because whatever is dropped from here on reports this error.
         self.inbox.ending().fail(reason);
         let error = self.inbox.ending().error();
         log::emit(Logger::named(R::LOGGER), Level::Error, || error.to_string());
@@ -439,9 +444,10 @@ impl<R: Role> Actor<R> {
         self.let_go();
     }
 
-    /// Connections, and the requests of other threads, which get the client's ending.
+    /// Closes connections and drops the requests of other threads, which get the reason why the
+    /// client ended.
     fn let_go(&mut self) {
-        // Written frames are with the kernel; the tasks drop their sockets at their next poll.
+        // The kernel has the written frames. The tasks drop their sockets at their next poll.
         for outbox in std::mem::take(&mut self.connections).into_values() {
             outbox.close();
         }
@@ -451,7 +457,8 @@ impl<R: Role> Actor<R> {
 }
 
 impl<R: Role> Drop for Actor<R> {
-    /// Also when the runtime is shut down under it, or its thread panics: whoever waits must hear.
+    /// Also runs when the runtime shuts down or its thread panics: threads that wait must get an
+    /// error.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.fail("the I/O thread panicked");
@@ -465,7 +472,8 @@ impl<R: Role> Drop for Actor<R> {
     }
 }
 
-/// Sleeps; false if there was no reason to.
+/// Sleeps until a notification or the deadline. Returns false if it did not sleep, because a
+/// notification had already come.
 async fn park(notifier: &Notifier, sleep: &mut Pin<Box<Sleep>>, deadline: Instant) -> bool {
     let deadline = tokio::time::Instant::from_std(deadline);
     if sleep.deadline() != deadline {
@@ -485,7 +493,8 @@ async fn park(notifier: &Notifier, sleep: &mut Pin<Box<Sleep>>, deadline: Instan
     .await
 }
 
-/// The host's addresses: resolved anew for its first one, remembered for the others.
+/// Looks up the host's addresses. It resolves the name for index 0, and remembers the result for
+/// the others.
 async fn lookup(
     opener: &Opener,
     known: &std::sync::Mutex<Addresses>,

@@ -1,4 +1,4 @@
-//! A request by Kafka's own names: what Python and the heartbeats speak.
+//! A request by Kafka's own field names, as Python and the heartbeats make it.
 
 use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::{ApiKey, EncodeError};
@@ -6,16 +6,17 @@ use thalweg_protocol::{ApiKey, EncodeError};
 use super::request::{Request, RequestTarget, Response};
 use crate::error::ClientError;
 
-/// An API and its fields: one body for all versions, or one for each span of them.
+/// An API and its fields: one body for all versions, or one for each range of versions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamedRequest {
     api_key: ApiKey,
-    /// By the least version of each span, the highest first.
+    /// Sorted by the lowest version of each range, the highest first.
     bodies: Vec<(i16, Value)>,
 }
 
 impl NamedRequest {
-    /// Each body serves from its version on, up to where the next one begins.
+    /// Makes a request. Each body is used from its version up to the one where the next body
+    /// begins.
     pub fn new(api_key: ApiKey, mut bodies: Vec<(i16, Value)>) -> Self {
         bodies.sort_by_key(|(least, _)| std::cmp::Reverse(*least));
         Self { api_key, bodies }
@@ -25,7 +26,8 @@ impl NamedRequest {
         self.api_key
     }
 
-    /// The body in this version; fails if none serves it or it has a field that the version lacks.
+    /// Encodes the body in this version. Fails if no body is for it, or if the body has a field
+    /// that the version lacks.
     pub fn encode(&self, version: i16) -> Result<Vec<u8>, EncodeError> {
         let fitting = self.bodies.iter().find(|(least, _)| *least <= version);
         let (_, body) = fitting.ok_or(EncodeError::UnsupportedVersion {
@@ -39,14 +41,14 @@ impl NamedRequest {
         Request::new(target, self.api_key, move |version| self.encode(version))
     }
 
-    /// A field of the top level, from the newest body that has it.
+    /// Returns a top-level field, from the newest body that has it.
     pub(crate) fn int(&self, name: &str) -> Option<i64> {
         self.bodies
             .iter()
             .find_map(|(_, body)| body.get(name)?.as_int())
     }
 
-    /// Changes a field wherever it is, in the structs of arrays too.
+    /// Changes a field wherever it occurs, also in structs within arrays.
     pub(crate) fn set(&mut self, name: &str, value: &Value) {
         for (_, body) in &mut self.bodies {
             set_in(body, name, value);
@@ -71,7 +73,7 @@ fn set_in(body: &mut Value, name: &str, value: &Value) {
 }
 
 impl Response {
-    /// Its fields by Kafka's names.
+    /// Decodes the answer into a value with Kafka's field names.
     pub fn decode_by_name(mut self) -> Result<Value, ClientError> {
         let found = dynamic::decode_response_body(self.api_key, self.version, &mut self.reader)?;
         Ok(found)

@@ -1,4 +1,4 @@
-//! A panic in one client's part of the I/O thread: it ends that client, and no other.
+//! Handles a panic in one client's part of the I/O thread: it ends only that client.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,15 +7,15 @@ use thalweg_cluster::{ConnectionError, ConnectionId, Event};
 
 use crate::connection::EventSink;
 
-/// What [`catch_unwind`] gives for a panic.
+/// The payload that [`catch_unwind`] returns.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Runs something of a client whose state may be inconsistent.
+/// Runs a client's code, whose state may be inconsistent after a panic.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(run))
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(crate) fn words(panic: &Panic) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     owned
@@ -23,7 +23,7 @@ pub(crate) fn words(panic: &Panic) -> &str {
         .unwrap_or("no message")
 }
 
-/// Tells the actor if the task of a connection panics, which would otherwise end without a word.
+/// Reports a panic in a connection's task to the actor. Otherwise the task would end silently.
 pub(crate) struct ConnectionGuard<'a> {
     sink: &'a dyn EventSink,
     conn: ConnectionId,

@@ -1,4 +1,4 @@
-//! What waits for the actor: events of its connections, commands of other threads, calls.
+//! The actor's queues: events of its connections, commands of other threads, calls.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -13,14 +13,14 @@ use crate::error::ClientError;
 
 pub(crate) type ClusterCall = Box<dyn FnOnce(&mut Cluster, Instant) + Send>;
 
-/// Asked of any client, whatever its role.
+/// A command for any client, whatever its role.
 pub(crate) enum Command {
     Request(Pending),
     Cluster(ClusterCall),
     Close { deadline: Instant },
 }
 
-/// Tells somebody how the client has ended.
+/// Reports to somebody how the client has ended.
 type Tell = Box<dyn FnOnce(ClientError) + Send>;
 
 /// Why the client ended, for everyone who still waits for it.
@@ -30,18 +30,18 @@ pub(crate) struct Ending(Arc<Ended>);
 #[derive(Default)]
 struct Ended {
     failure: OnceLock<Arc<str>>,
-    /// Whose answers a panic dropped: its message is known only after that.
+    /// Callers whose replies a panic dropped. The panic's message is known only later.
     untold: Mutex<Vec<Tell>>,
 }
 
 impl Ending {
-    /// The client has failed; the first reason stays.
+    /// Notes that the client has failed. Only the first reason is kept.
     pub(crate) fn fail(&self, reason: &str) {
         self.0.failure.get_or_init(|| Arc::from(reason));
         self.tell_all();
     }
 
-    /// Tells it, once the client has ended.
+    /// Calls `tell` once the client has ended.
     pub(crate) fn tell_later(&self, tell: Tell) {
         push(&self.0.untold, tell);
     }
@@ -57,13 +57,13 @@ impl Ending {
         why.map(|why| ClientError::Failed(Arc::clone(why)))
     }
 
-    /// What a call gets that the client does not answer any more.
+    /// Returns the error for a call that the client no longer answers.
     pub(crate) fn error(&self) -> ClientError {
         self.failure().unwrap_or(ClientError::Closed)
     }
 }
 
-/// The actor's queues. The notifier wakes it at most once a sleep.
+/// The actor's queues. The notifier wakes the actor at most once per sleep.
 pub(crate) struct Inbox {
     notifier: Arc<Notifier>,
     events: Mutex<Vec<Event>>,
@@ -104,7 +104,7 @@ impl Inbox {
         &self.ending
     }
 
-    /// Dropped commands answer their tickets with the client's ending.
+    /// Queues a command. If it is dropped, its ticket gets the reason why the client ended.
     pub(crate) fn command(&self, command: Command) {
         push(&self.commands, command);
         if self.is_closed() {
@@ -125,8 +125,8 @@ impl Inbox {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// The actor ends. Set before the last look at the queues, so that a command is seen either
-    /// there or by who queued it.
+    /// Ends the inbox. The flag is set before the last look at the queues, so that a command is
+    /// seen either there or by the thread that queued it.
     pub(crate) fn set_closed(&self) {
         self.closed.store(true, Ordering::Release);
         drop(take(&self.commands));
@@ -136,7 +136,7 @@ impl Inbox {
         }
     }
 
-    /// Done, or `waker` is woken when it is.
+    /// Returns `Some` if the client is closed. Otherwise `waker` is woken when it is.
     pub(crate) fn poll_closed(&self, waker: &Waker) -> Option<()> {
         push(&self.close_waiters, waker.clone());
         self.is_closed().then_some(())
@@ -152,7 +152,7 @@ impl EventSink for Inbox {
 
 type Call<R> = Box<dyn FnOnce(&mut R, &mut Cluster, Instant) + Send>;
 
-/// Calls into the role, from other threads.
+/// Calls into the role from other threads.
 pub(crate) struct Calls<R>(Mutex<Vec<Call<R>>>);
 
 impl<R> Default for Calls<R> {

@@ -30,7 +30,7 @@ pub use ticket::Ticket;
 pub(crate) use ticket::ticket;
 pub use view::{ASK_TIMEOUT, CLOSE_GRACE, ClientView};
 
-/// The parts of a client that exist before its actor runs: a role core is built around them.
+/// The parts of a client that exist before its actor runs. A role core is built around them.
 pub struct Parts {
     pub notifier: Arc<Notifier>,
     pub cluster: Cluster,
@@ -40,7 +40,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Checks the configuration; opens nothing.
+    /// Checks the configuration. It opens no connection.
     pub fn new(config: &ClientConfig) -> Result<Self, ClientError> {
         let tcp = Tcp {
             send_buffer_bytes: config.send_buffer_bytes,
@@ -86,7 +86,7 @@ pub struct Client<R: Role> {
 }
 
 impl<R: Role> Client<R> {
-    /// Starts the actor on this process's I/O thread. Connecting begins at once, in the background.
+    /// Starts the actor on this process's I/O thread. Connecting starts at once, in the background.
     pub fn start(parts: Parts, role: R) -> Result<Self, ClientError> {
         let runtime = Runtime::current()?;
         let (client, actor) = Self::prepare(parts, role, false);
@@ -94,7 +94,7 @@ impl<R: Role> Client<R> {
         Ok(client)
     }
 
-    /// The same on the caller's own tokio runtime: tests and the simulation.
+    /// Starts the actor on the caller's tokio runtime, for tests and the simulation.
     pub fn start_here(parts: Parts, role: R) -> Self {
         let (client, actor) = Self::prepare(parts, role, true);
         tokio::spawn(actor.run());
@@ -124,12 +124,12 @@ impl<R: Role> Client<R> {
         (Self { view, calls }, actor)
     }
 
-    /// Requests by name, metadata and waiting, without the role.
+    /// Returns the handle for requests by name, metadata and waiting, which does not need the role.
     pub fn view(&self) -> &ClientView {
         &self.view
     }
 
-    /// Runs something on the actor's thread, with the role and the cluster at hand.
+    /// Runs a function on the actor's thread, with access to the role and the cluster.
     pub fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut R, &mut Cluster, Instant) -> T + Send + 'static,
@@ -141,14 +141,15 @@ impl<R: Role> Client<R> {
         }));
         inbox.notifier().notify();
         if inbox.is_closed() {
-            // The actor may have gone without seeing the call: what it left is failed here.
+            // The actor may have ended without seeing the call. Clearing the queue fails what is
+            // left in it.
             self.calls.clear();
         }
         ticket
     }
 
-    /// Takes nothing new and finishes what can be finished until `deadline`; then all that is left
-    /// fails. Returns when that is done, or at the deadline and a little more.
+    /// Stops taking new work and finishes what can be finished before `deadline`, then fails what
+    /// is left. Returns when that is done, or a little after the deadline.
     pub fn close(
         &self,
         deadline: Instant,

@@ -1,4 +1,5 @@
-//! A single request until it is answered: finding its broker, waiting for the connection, versions.
+//! A single request until it is answered: finds its broker, waits for the connection, agrees on a
+//! version.
 //!
 //! ```text
 //!   Pending ── advance: node known, connected, version agreed ──▶ Sent ──▶ reply
@@ -25,11 +26,11 @@ pub(crate) struct Pending {
     pub(crate) request: Request,
     pub(crate) reply: Reply<Response>,
     pub(crate) deadline: Instant,
-    /// How long the answer may take on the wire before the connection is taken for dead.
+    /// How long the answer may take before the connection is treated as dead.
     pub(crate) wire_timeout: Duration,
 }
 
-/// A request that is sent. Kept whole: a read may have to be sent again.
+/// A request that was sent. It is kept because a read may have to be sent again.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pending: Pending,
@@ -41,7 +42,7 @@ impl Sent {
         self.pending.deadline
     }
 
-    /// Hands out the answer. A read whose connection was lost comes back, to be sent again.
+    /// Passes on the answer. Returns a read whose connection was lost, to be sent again.
     pub(crate) fn answered(
         self,
         result: Result<ResponseBody, RequestError>,
@@ -67,7 +68,7 @@ impl Sent {
         None
     }
 
-    /// The caller's time is over; the answer, if one comes, is dropped.
+    /// Fails the request because the caller's deadline has passed. A later answer is dropped.
     pub(crate) fn forget(self) {
         let api = self.pending.request.api_key.name();
         let what = format!("no answer to {api} to node {}", self.node);
@@ -78,7 +79,7 @@ impl Sent {
 pub(crate) enum Step {
     Wait(Pending),
     Sent(RequestId, Sent),
-    /// It was answered with an error.
+    /// It has failed, and the caller has the error.
     Done,
 }
 
@@ -89,7 +90,7 @@ enum Found {
 }
 
 impl Pending {
-    /// One try; call again after anything happened.
+    /// Tries to send the request. Call it again after any event.
     pub(crate) fn advance(self, cluster: &mut Cluster, now: Instant) -> Step {
         let node = match find(&self.request.target, cluster, now) {
             Found::Node(node) => node,
@@ -156,7 +157,7 @@ impl Pending {
     }
 }
 
-/// Each bootstrap address with what became of it.
+/// Returns the error that lists each bootstrap address with its last failure.
 pub(crate) fn no_brokers(cluster: &Cluster) -> ClientError {
     let causes = cluster
         .bootstrap_errors()
@@ -191,7 +192,7 @@ fn find(target: &RequestTarget, cluster: &mut Cluster, now: Instant) -> Found {
             Coordinator::Known(node) => Found::Node(node),
             Coordinator::Unknown => Found::NotYet,
             Coordinator::Failed { error, message } => {
-                // Told once; the next request asks the brokers again.
+                // Reported once. The next request asks the brokers again.
                 cluster.invalidate_coordinator(*kind, key, now);
                 let about = message.filter(|text| !text.is_empty());
                 let context = about.map_or_else(|| key.to_string(), |text| text.to_string());

@@ -1,4 +1,4 @@
-//! A single request of any API, as other threads ask for it.
+//! A single request of any API, as other threads make it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use thalweg_cluster::{Body, CoordinatorType, NodeId, Purpose};
 use thalweg_protocol::{ApiKey, EncodeError, Reader, Str};
 
-/// Which broker is meant.
+/// The broker that a request is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequestTarget {
     Node(NodeId),
     Controller,
-    /// Any broker; the one with the least to do.
+    /// Any broker, preferably the one with the fewest requests in flight.
     LeastLoaded,
     Coordinator {
         kind: CoordinatorType,
@@ -23,18 +23,18 @@ pub enum RequestTarget {
     },
 }
 
-/// Which version is sent.
+/// The version in which a request is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionChoice {
-    /// The newest that both sides speak.
+    /// The newest that both sides support.
     Newest,
-    /// The newest of those, but none above this.
+    /// The newest that both sides support, up to this one.
     AtMost(i16),
-    /// This one, if the broker speaks it.
+    /// This version, if the broker supports it.
     Exactly(i16),
 }
 
-/// What is sent again after a lost connection: none of these changes anything.
+/// APIs that are sent again after a lost connection, because they change nothing.
 const READS: [ApiKey; 26] = [
     ApiKey::API_VERSIONS,
     ApiKey::CONSUMER_GROUP_DESCRIBE,
@@ -64,14 +64,15 @@ const READS: [ApiKey; 26] = [
     ApiKey::STREAMS_GROUP_DESCRIBE,
 ];
 
-/// What a coordinator answers only when the other members have come, too. A broker reads no further
-/// request of a connection before it has answered the last: heartbeats must not stand behind these.
+/// APIs that a coordinator answers only when the other members have arrived too. A broker reads no
+/// further request of a connection before it has answered the last, so heartbeats must not queue
+/// behind these.
 const WAITS: [ApiKey; 2] = [ApiKey::JOIN_GROUP, ApiKey::SYNC_GROUP];
 
-/// Writes the body in the version that was agreed; may be called again after a lost connection.
+/// Encodes the body in the agreed version. It may be called again after a lost connection.
 pub type EncodeBody = Box<dyn Fn(i16) -> Result<Vec<u8>, EncodeError> + Send>;
 
-/// Called with an answer on the I/O thread, before whoever asked has it; must not block.
+/// Called with an answer on the I/O thread, before the caller gets the answer. It must not block.
 pub type OnAnswer = Box<dyn FnOnce(&Response) + Send>;
 
 /// One request.
@@ -80,9 +81,11 @@ pub struct Request {
     pub api_key: ApiKey,
     pub version: VersionChoice,
     pub encode: EncodeBody,
-    /// Over all: finding the broker, connecting, the answer. None = `request_timeout` of the client.
+    /// The limit for everything: finding the broker, connecting, the answer. `None` means the
+    /// client's `request_timeout`.
     pub timeout: Option<Duration>,
-    /// None = `Group` for coordinators (`Rebalance` for what waits there), else `General`.
+    /// `None` means `Group` for coordinators (`Rebalance` for APIs that wait there), otherwise
+    /// `General`.
     pub purpose: Option<Purpose>,
     pub on_answer: Option<OnAnswer>,
 }
@@ -104,7 +107,7 @@ impl Request {
         }
     }
 
-    /// A typed request.
+    /// Makes a typed request.
     pub fn typed<R: thalweg_protocol::Request + Send + 'static>(
         target: RequestTarget,
         request: R,
@@ -114,7 +117,7 @@ impl Request {
         })
     }
 
-    /// It changes nothing at the broker, so it may be sent twice.
+    /// Whether the request changes nothing at the broker, so that it may be sent twice.
     pub(crate) fn is_read(&self) -> bool {
         READS.contains(&self.api_key)
     }
@@ -140,7 +143,7 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Its answer, ready to be decoded.
+/// The answer to a request, ready to be decoded.
 #[derive(Debug, Clone)]
 pub struct Response {
     pub node: NodeId,
@@ -150,7 +153,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// Decodes the answer of request type `R`.
+    /// Decodes the answer to a request of type `R`.
     pub fn decode<R: thalweg_protocol::Request>(
         mut self,
     ) -> Result<R::Response, thalweg_protocol::DecodeError> {

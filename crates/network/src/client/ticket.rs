@@ -1,4 +1,5 @@
-//! The answer to a request that another thread made: waited for, polled, or heard of by a waker.
+//! The answer to a request from another thread. The caller waits for it, polls it, or has it wake a
+//! waker.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,7 +26,8 @@ pub struct Ticket<T> {
     slot: Arc<Mutex<Slot<T>>>,
 }
 
-/// The actor's end; dropped without an answer it says why the client has ended.
+/// The actor's end. If it is dropped without an answer, the caller gets the reason why the client
+/// ended.
 pub(crate) struct Reply<T: Send + 'static> {
     slot: Arc<Mutex<Slot<T>>>,
     ending: Ending,
@@ -87,7 +89,7 @@ impl<T: Send + 'static> Drop for Reply<T> {
     }
 }
 
-/// For callers that are tasks; an outcome is handed out once.
+/// For callers that are tasks. The outcome is returned once.
 impl<T> Future for Ticket<T> {
     type Output = Outcome<T>;
 
@@ -97,7 +99,7 @@ impl<T> Future for Ticket<T> {
 }
 
 impl<T> Ticket<T> {
-    /// A ticket that is done from the start.
+    /// Makes a ticket that is already done.
     pub(crate) fn done(outcome: Outcome<T>) -> Self {
         Self {
             slot: Arc::new(Mutex::new(Slot {
@@ -112,12 +114,12 @@ impl<T> Ticket<T> {
         lock(&self.slot).done
     }
 
-    /// Looks at the outcome, which stays; `None` before it is there and after it was taken.
+    /// Looks at the outcome without taking it. `None` means that it has not come yet, or was taken.
     pub fn peek<R>(&self, look: impl FnOnce(Option<&Outcome<T>>) -> R) -> R {
         look(lock(&self.slot).outcome.as_ref())
     }
 
-    /// Takes the outcome if it is there; else `waker` is woken when it is.
+    /// Takes the outcome if it is there. Otherwise `waker` is woken when it is.
     pub fn poll(&self, waker: &Waker) -> Option<Outcome<T>> {
         let mut slot = lock(&self.slot);
         if !slot.done && !slot.wakers.iter().any(|known| known.will_wake(waker)) {
@@ -131,7 +133,7 @@ impl<T> Ticket<T> {
         lock(&self.slot).outcome.take()
     }
 
-    /// `waker` is woken once it is done; at once if it is.
+    /// Wakes `waker` once the ticket is done, or at once if it is already.
     pub fn on_done(&self, waker: Waker) {
         let mut slot = lock(&self.slot);
         if slot.done {
@@ -142,7 +144,7 @@ impl<T> Ticket<T> {
         }
     }
 
-    /// Blocks this thread until it is done. `interrupted` is asked when a signal arrives.
+    /// Blocks this thread until the ticket is done. `interrupted` is called when a signal arrives.
     pub fn wait(
         &self,
         deadline: Option<Instant>,

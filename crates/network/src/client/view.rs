@@ -17,13 +17,14 @@ use crate::error::ClientError;
 use crate::runtime::Generation;
 use crate::wait::{Blocked, block_until};
 
-/// After a close's deadline the actor gets this long to fail what is left.
+/// How long the actor has after the deadline of a close to fail what is left.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// How long a question to the actor itself may take.
 pub const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Cheap to clone; all clones are the same client. It does not keep the client open.
+/// A handle to a client. It is cheap to clone, all clones are the same client, and it does not keep
+/// the client open.
 #[derive(Clone)]
 pub struct ClientView {
     inbox: Arc<Inbox>,
@@ -51,10 +52,12 @@ impl ClientView {
         &self.inbox
     }
 
-    /// An error if the client has failed, is closed, or was made before a fork. Cheap, takes no lock.
+    /// Fails if the client has failed, is closed, or was made before a fork. Cheap, and takes no
+    /// lock.
     pub fn check(&self) -> Result<(), ClientError> {
         if self.generation.is_inherited() {
-            // First of all: in a child the locks below may be held by threads that do not exist.
+            // Must come first: in a forked child, threads that do not exist there may hold the
+            // locks below.
             return Err(ClientError::Forked);
         }
         if self.inbox.is_closed() {
@@ -64,32 +67,33 @@ impl ClientView {
         }
     }
 
-    /// It was closed. One that has failed was not: its next call raises why, as [`Self::check`] does.
+    /// Whether the client was closed. False for a client that failed: its next call returns the
+    /// reason, see [`Self::check`].
     pub fn is_closed(&self) -> bool {
         self.inbox.is_closed() && self.failure().is_none()
     }
 
-    /// Why the client failed, if it did.
+    /// Returns why the client failed, if it did.
     pub fn failure(&self) -> Option<ClientError> {
         self.inbox.ending().failure()
     }
 
-    /// The client was made by the parent of this process.
+    /// Whether a parent of this process made the client.
     pub fn is_inherited(&self) -> bool {
         self.generation.is_inherited()
     }
 
-    /// The snapshot of the cluster, and waiting for the next.
+    /// Returns the shared metadata, to read the snapshot and to wait for the next.
     pub fn metadata(&self) -> &Arc<SharedMetadata> {
         &self.metadata
     }
 
-    /// Makes the actor take a turn; at most one wake-up a sleep.
+    /// Makes the actor take a turn. It causes at most one wake-up per sleep.
     pub fn wake(&self) {
         self.inbox.notifier().notify();
     }
 
-    /// Sends a request; the ticket has its answer.
+    /// Sends a request. The returned ticket gets its answer.
     pub fn request(&self, request: Request) -> Ticket<Response> {
         if let Err(error) = self.check() {
             return Ticket::done(Err(error));
@@ -100,13 +104,13 @@ impl ClientView {
             request,
             reply,
             deadline: crate::clock::now() + timeout,
-            // A caller who is in a hurry does not make a connection dead.
+            // A caller with a short timeout does not mean that the connection is dead.
             wire_timeout: timeout.max(self.request_timeout),
         }));
         ticket
     }
 
-    /// Runs something on the actor's thread, with the cluster at hand.
+    /// Runs a function on the actor's thread, with access to the cluster.
     pub fn with_cluster<T: Send + 'static>(
         &self,
         call: impl FnOnce(&mut Cluster, Instant) -> T + Send + 'static,
@@ -120,7 +124,8 @@ impl ClientView {
         ticket
     }
 
-    /// Waits until a broker has named all brokers. `NoBrokersAvailable` tells each address's cause.
+    /// Waits until a broker has named all brokers. The error `NoBrokersAvailable` lists the cause
+    /// for each address.
     pub fn wait_bootstrapped(
         &self,
         timeout: Duration,
@@ -138,8 +143,9 @@ impl ClientView {
         }
     }
 
-    /// Whether a broker has named all brokers, or it is known that none will; else `waker` is woken
-    /// when that may have changed. Who gives up waiting asks [`Self::no_brokers`] why.
+    /// Returns `Some` when a broker has named all brokers, or when none ever will. Otherwise
+    /// `waker` is woken when that may have changed. A caller that gives up gets the reason from
+    /// [`Self::no_brokers`].
     pub fn poll_bootstrapped(&self, waker: &Waker) -> Option<Result<(), ClientError>> {
         self.poll_metadata(waker, &mut |view| {
             if view.metadata.version() > 0 {
@@ -150,12 +156,12 @@ impl ClientView {
         })
     }
 
-    /// `NoBrokersAvailable` with what became of each bootstrap address so far.
+    /// Returns `NoBrokersAvailable` with the last failure of each bootstrap address so far.
     pub fn no_brokers(&self) -> Ticket<ClientError> {
         self.with_cluster(|cluster, _| no_brokers(cluster))
     }
 
-    /// Waits until a topic is known. An answer that waiting cannot change ends it at once.
+    /// Waits until a topic is known. An error that waiting cannot change ends the wait at once.
     pub fn wait_topic(
         &self,
         name: &str,
@@ -189,7 +195,7 @@ impl ClientView {
         })
     }
 
-    /// Waits until the metadata satisfies `look`, which is asked again after each change.
+    /// Waits until `look` accepts the metadata. It is called again after each change.
     pub fn wait_metadata<T>(
         &self,
         deadline: Instant,
@@ -211,7 +217,7 @@ impl ClientView {
     ) -> Option<Result<T, ClientError>> {
         loop {
             let seen = self.metadata.changes();
-            // After that: who ends the client wakes who waits only once.
+            // After `changes()`, because a client that ends wakes its waiters only once.
             if let Err(error) = self.check() {
                 return Some(Err(error));
             }
@@ -224,26 +230,27 @@ impl ClientView {
         }
     }
 
-    /// Is any broker connected right now?
+    /// Whether any broker is connected now.
     pub fn is_connected(&self) -> Ticket<bool> {
         self.with_cluster(|cluster, _| cluster.is_connected())
     }
 
-    /// What a node said it understands; None if it was never connected.
+    /// Returns the API versions of a node, or `None` if it was never connected.
     pub fn api_versions(&self, node: NodeId) -> Ticket<Option<Arc<ApiVersions>>> {
         self.with_cluster(move |cluster, _| cluster.api_versions(node).cloned())
     }
 
-    /// A coordinator said that it is none: the next request looks for it again.
+    /// Forgets a coordinator that no longer is one. The next request looks it up again.
     pub fn forget_coordinator(&self, kind: CoordinatorType, key: &str) {
         let key = key.to_owned();
-        // Nobody waits for the answer; if the client is closed there is nothing to forget.
+        // Nobody waits for the answer. A closed client has nothing to forget.
         drop(
             self.with_cluster(move |cluster, now| cluster.invalidate_coordinator(kind, &key, now)),
         );
     }
 
-    /// Closes the client and waits for it. An interruption leaves it closing in the background.
+    /// Closes the client and waits for it. After an interruption it continues to close in the
+    /// background.
     pub fn close(
         &self,
         deadline: Instant,
@@ -264,19 +271,19 @@ impl ClientView {
         }
     }
 
-    /// Begins what [`Self::close`] waits for; [`Self::poll_closed`] tells when it is done.
+    /// Starts what [`Self::close`] waits for. [`Self::poll_closed`] says when it is done.
     pub fn start_close(&self, deadline: Instant) {
         if self.check().is_ok() {
             self.inbox.command(Command::Close { deadline });
         }
     }
 
-    /// True once the client is closed; else `waker` is woken when it is.
+    /// Returns true if the client is closed. Otherwise `waker` is woken when it is.
     pub fn poll_closed(&self, waker: &Waker) -> bool {
         self.inbox.poll_closed(waker).is_some()
     }
 
-    /// [`Self::close`] for callers that are tasks.
+    /// Like [`Self::close`], for callers that are tasks.
     pub async fn close_async(&self, deadline: Instant) {
         if self.check().is_ok() {
             self.start_close(deadline);
@@ -288,7 +295,7 @@ impl ClientView {
         }
     }
 
-    /// [`Self::wait_bootstrapped`] for callers that are tasks, without a limit.
+    /// Like [`Self::wait_bootstrapped`], for callers that are tasks, and without a time limit.
     pub async fn wait_ready(&self) {
         poll_fn(|cx| {
             loop {
@@ -304,7 +311,7 @@ impl ClientView {
         .await;
     }
 
-    /// Closes without waiting: what is left fails.
+    /// Closes without waiting. Whatever is left fails.
     pub(super) fn close_now(&self) {
         self.start_close(crate::clock::now());
     }

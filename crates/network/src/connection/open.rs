@@ -25,8 +25,8 @@ use crate::transport::{BoxStream, Transport};
 
 const SOFTWARE_NAME: &str = "thalweg";
 
-/// The limit on `SaslAuthenticate` messages of one exchange. SCRAM needs two, and a hostile broker
-/// must not go on for ever.
+/// The limit on `SaslAuthenticate` messages of one exchange. SCRAM needs two. The limit ends an
+/// exchange with a hostile broker.
 const SASL_ROUNDS_MAX: usize = 10;
 
 /// Resolves all addresses of a host.

@@ -1,4 +1,4 @@
-//! A broker that does what the test says, request by request.
+//! A broker that reacts to each request as the test says.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use thalweg_protocol::messages::metadata::{
 use thalweg_protocol::{ApiKey, Message, Reader, Str, Uuid, frame, versions};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-/// One request as the broker got it.
+/// A request as the broker received it.
 #[derive(Debug, Clone)]
 pub(crate) struct Got {
     pub(crate) connection: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Got {
 }
 
 impl Got {
-    /// A good answer to this request.
+    /// Returns a correct answer to this request.
     pub(crate) fn answer<M: Message>(&self, message: &M) -> Reaction {
         let bytes = frame::encode_response(self.key, self.version, self.correlation_id, message);
         Reaction::Bytes(bytes.expect("the test's answer is good"))
@@ -40,13 +40,13 @@ impl Got {
     }
 }
 
-/// What the broker does about a request.
+/// How the broker reacts to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
-    /// What a plain broker would do: versions, metadata, heartbeats.
+    /// The default reaction: answers for versions, metadata and heartbeats.
     Usual,
     Bytes(Vec<u8>),
-    /// These bytes, then the end.
+    /// Sends these bytes, then closes.
     BytesThenClose(Vec<u8>),
     Silence,
     Later(Duration, Box<Self>),
@@ -54,7 +54,7 @@ pub(crate) enum Reaction {
 
 type Script = Arc<dyn Fn(&Got) -> Reaction + Send + Sync>;
 
-/// Node 1 at "broker:9092" of a network of its own.
+/// Node 1 at "broker:9092", in a network of its own.
 #[derive(Clone)]
 pub(crate) struct Broker {
     pub(crate) network: MemoryNetwork,
@@ -65,7 +65,7 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// Must be called on a tokio runtime; serves until the test ends.
+    /// Starts a broker, which serves until the test ends. Must be called on a tokio runtime.
     pub(crate) fn start(script: impl Fn(&Got) -> Reaction + Send + Sync + 'static) -> Self {
         let broker = Self::new(script);
         let listener = broker.network.listen("broker", 9092);
@@ -73,7 +73,7 @@ impl Broker {
         broker
     }
 
-    /// Not listening yet.
+    /// Makes a broker that does not listen yet.
     pub(crate) fn new(script: impl Fn(&Got) -> Reaction + Send + Sync + 'static) -> Self {
         Self {
             network: MemoryNetwork::new(),
@@ -196,7 +196,7 @@ pub(crate) fn usual(got: &Got) -> Reaction {
     }
 }
 
-/// Every version that we speak ourselves.
+/// Every version that we support ourselves.
 pub(crate) fn all_versions() -> ApiVersionsResponse {
     let range = |key: ApiKey| {
         let range = versions::client_versions(key)?;
@@ -214,7 +214,7 @@ pub(crate) fn all_versions() -> ApiVersionsResponse {
     }
 }
 
-/// One node, and two partitions of whatever topic is asked for.
+/// One node, and two partitions for each requested topic.
 pub(crate) fn metadata(got: &Got, host: &str, port: i32) -> MetadataResponse {
     let request: MetadataRequest = got.decode();
     let partition = |partition_index| MetadataResponsePartition {
@@ -248,7 +248,7 @@ pub(crate) fn metadata(got: &Got, host: &str, port: i32) -> MetadataResponse {
     }
 }
 
-/// An old broker: these ranges only.
+/// The versions of an old broker: only these ranges.
 pub(crate) fn ranges(ranges: &[(ApiKey, i16, i16)]) -> ApiVersionsResponse {
     let api_keys = ApiVersions::new(ranges.iter().copied())
         .iter()

@@ -1,4 +1,4 @@
-//! Producer and consumer against the embedded broker over real sockets, with the real threads.
+//! Producer and consumer against the embedded broker, over real sockets and with the real threads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl RecordSink for Counts {
     }
 }
 
-/// Reads until `count` records came.
+/// Reads until `count` records have come.
 fn read(broker: &EmbeddedBroker, count: usize) -> Counts {
     let settings = ConsumerConfig {
         auto_offset_reset: OffsetReset::Earliest,

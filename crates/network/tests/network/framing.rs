@@ -1,4 +1,4 @@
-//! Bytes as they should not be, and many or large frames as they may be.
+//! Damaged bytes, and frames that are valid but many or large.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use thalweg_protocol::{ApiKey, Str, frame};
 use crate::broker::{Broker, Got, Reaction, usual};
 use crate::requests::heartbeat;
 
-/// The error of a heartbeat to which the broker reacts like this.
+/// Returns the error of a heartbeat to which the broker has this reaction.
 async fn error_of(reaction: impl Fn(&Got) -> Reaction + Send + Sync + 'static) -> String {
     let broker = Broker::start(move |got| match got.key {
         ApiKey::HEARTBEAT => reaction(got),
@@ -88,7 +88,7 @@ async fn a_frame_that_comes_byte_by_byte_is_read() {
     let serving = broker.clone();
     tokio::spawn(async move {
         while let Some(stream) = listener.accept().await {
-            // A pipe of one byte: every read and write is torn into single bytes.
+            // A pipe of one byte splits every read and write into single bytes.
             let (mut near, far) = tokio::io::duplex(1);
             tokio::spawn(serving.clone().connection(far));
             tokio::spawn(async move {
@@ -117,7 +117,7 @@ fn groups(count: usize) -> ListGroupsResponse {
 
 #[tokio::test(start_paused = true)]
 async fn frames_of_every_size_arrive_whole() {
-    // Around the read-ahead of 16 KiB, and far above it.
+    // Sizes around the read-ahead of 16 KiB, and far above it.
     let broker = Broker::start(|got| match got.key {
         ApiKey::LIST_GROUPS => {
             let request: ListGroupsRequest = got.decode();
@@ -146,7 +146,7 @@ async fn frames_of_every_size_arrive_whole() {
 
 #[tokio::test(start_paused = true)]
 async fn many_answers_in_one_write_go_to_their_requests() {
-    // The broker keeps answers back and writes them all at once.
+    // The broker holds answers back and writes them all at once.
     let broker = Broker::new(|_| Reaction::Usual);
     let mut listener = broker.network.listen("broker", 9092);
     let serving = broker.clone();

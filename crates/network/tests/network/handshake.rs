@@ -1,4 +1,4 @@
-//! Opening connections: addresses, `ApiVersions`, SASL, and what is said when it fails.
+//! Opening connections: addresses, `ApiVersions`, SASL, and the errors when it fails.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn says_who_we_are() {
     assert!(!request.client_software_version.is_empty(), "KIP-511");
 }
 
-/// An old broker's answer to a version that it does not know: version 0, error 35.
+/// An old broker's answer to an unknown version: version 0, error 35.
 fn too_new(got: &Got, api_keys: Vec<ApiVersion>) -> Reaction {
     let error_code = ErrorCode::UNSUPPORTED_VERSION.0;
     let answer = ApiVersionsResponse {
@@ -130,7 +130,7 @@ async fn a_broker_that_closes_gets_a_hint() {
         .await
         .expect_err("it closes");
     assert!(error.to_string().contains("TLS port?"), "{error}");
-    // A SASL listener answers ApiVersions, then closes on anything but SASL.
+    // A SASL listener answers ApiVersions, then closes on any request other than SASL.
     let broker = Broker::start(|got| match got.key {
         ApiKey::API_VERSIONS => Reaction::Usual,
         _ => Reaction::BytesThenClose(Vec::new()),
@@ -152,7 +152,7 @@ async fn a_silent_address_gives_way_to_the_next_one() {
     broker.serve(listener);
     let mut config = broker.config();
     config.socket_connection_setup_timeout = Duration::from_secs(2);
-    // 10.9.9.1 is silent until the setup timeout, 10.9.9.2 refuses, 10.9.9.3 is there.
+    // 10.9.9.1 is silent until the setup timeout, 10.9.9.2 refuses, 10.9.9.3 accepts.
     outcome(&broker, &config)
         .await
         .expect("the third address works");
@@ -189,7 +189,7 @@ fn sasl_config(broker: &Broker) -> ClientConfig {
     }
 }
 
-/// A broker with SASL that knows alice.
+/// A broker with SASL that has one user, alice.
 fn sasl_broker() -> Broker {
     Broker::start(|got| match got.key {
         ApiKey::SASL_HANDSHAKE => {
@@ -292,7 +292,7 @@ fn contradictions_are_all_named_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn scenario_22_all_brokers_gone_then_rebootstrap() {
-    // The cluster moves house: every broker goes, and the bootstrap name gets another address.
+    // The cluster moves: every broker goes, and the bootstrap name gets another address.
     let old = Broker::new(|got| match got.key {
         ApiKey::METADATA => got.answer(&metadata(got, "old-1", 9092)),
         _ => Reaction::Usual,
@@ -306,7 +306,7 @@ async fn scenario_22_all_brokers_gone_then_rebootstrap() {
     let ask = || client.view().request(heartbeat(RequestTarget::LeastLoaded));
     ask().await.expect("the old cluster answers");
 
-    // Nobody listens there any more, and what is connected breaks.
+    // Nobody listens there any more, and existing connections break.
     drop(network.listen_on(SocketAddr::new(ip(1), 9092)));
     old.hang_up();
     let mut new = Broker::new(|got| match got.key {
@@ -317,7 +317,7 @@ async fn scenario_22_all_brokers_gone_then_rebootstrap() {
     network.set_host("new-1", vec![ip(2)]);
     network.set_host("broker", vec![ip(2)]);
     new.serve(network.listen_on(SocketAddr::new(ip(2), 9092)));
-    // A request that was on its way fails with its connection; the client itself goes on.
+    // A request in flight fails with its connection. The client itself continues.
     let mut answer = ask().await;
     for _ in 0..10 {
         if answer.is_err() {

@@ -1,4 +1,4 @@
-//! Heartbeats of a group's member and the watch over its polls, in virtual time.
+//! A group member's heartbeats and the watch over its polls, in virtual time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -140,7 +140,7 @@ async fn one_goes_out_every_interval_and_plain_answers_are_swallowed() {
 
 #[tokio::test(start_paused = true)]
 async fn they_do_not_wait_behind_a_join_nor_behind_fetches() {
-    let broker = Broker::usual(); // which never answers a JoinGroup
+    let broker = Broker::usual(); // never answers a JoinGroup
     let client = client(&broker);
     let _joining = client.view().request(join());
     client.start_heartbeats(plan(classic(5)));
@@ -156,7 +156,7 @@ fn join() -> Request {
     named(ApiKey::JOIN_GROUP, fields).into_request(group())
 }
 
-/// Answers a `JoinGroup` so, after this time.
+/// Answers a `JoinGroup` with this code, after this time.
 fn admits(got: &Got, code: ErrorCode, after: Duration) -> Reaction {
     let answer = got.answer(&JoinGroupResponse {
         error_code: code.0,
@@ -191,7 +191,7 @@ async fn they_begin_with_the_answer_to_a_join_though_nobody_has_read_it() {
     let last = beats[3].decode::<HeartbeatRequest>();
     assert_eq!((last.generation_id, &*last.member_id), (8, "m8"));
     assert!(joining.is_done());
-    // Who is not polled by anyone leaves as any member does.
+    // A member whose application does not poll leaves, as any member does.
     pass(300).await;
     let left = broker.got(ApiKey::LEAVE_GROUP);
     assert_eq!(left.len(), 1);
@@ -292,7 +292,7 @@ async fn a_coordinator_that_moved_is_looked_up_again_and_found() {
     client.start_heartbeats(plan(classic(5)));
     pass(33).await;
     let tries = broker.got(ApiKey::HEARTBEAT).len();
-    // Backoffs of 0.1, 0.2, 0.4, 0.8 and then 1 s, each a fifth more or less.
+    // Backoffs of 0.1, 0.2, 0.4, 0.8 and then 1 s, each up to 20% shorter or longer.
     assert!((25..=45).contains(&tries), "{tries}");
     let lookups = broker.got(ApiKey::FIND_COORDINATOR).len();
     assert!((tries - 1..=tries + 1).contains(&lookups), "{lookups}");
@@ -369,7 +369,7 @@ async fn silence_is_a_timeout_and_heartbeats_go_on_by_a_new_connection() {
     assert!(broker.got(ApiKey::HEARTBEAT).len() >= 2);
 }
 
-/// Java gives a coordinator up when the session is over, which is mostly sooner.
+/// As in Java, the limit is the session timeout, which mostly comes before the request timeout.
 #[tokio::test(start_paused = true)]
 async fn a_coordinator_that_hangs_is_given_up_while_the_session_lasts() {
     let broker = Broker::start(|got| match got.key {

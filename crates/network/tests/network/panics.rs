@@ -1,6 +1,7 @@
-//! A panic in a client's part of the I/O thread: whoever waits hears of it, and the others continue.
+//! A panic in a client's part of the I/O thread: all waiters get the error, and other clients
+//! continue.
 //!
-//! The panics come by [`thalweg_network::ClientView::with_cluster`], which runs a function there.
+//! The tests panic in [`thalweg_network::ClientView::with_cluster`], which runs a function there.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -25,7 +26,7 @@ fn panic_in(view: &ClientView) {
     drop(view.with_cluster(|_, _| panic!("a bug of ours")));
 }
 
-/// Answers metadata, and nothing that a client could wait for.
+/// Answers metadata, but nothing that a client could wait for.
 fn mute() -> Broker {
     Broker::start(|got| match got.key {
         thalweg_protocol::ApiKey::HEARTBEAT => Reaction::Silence,
@@ -75,7 +76,7 @@ async fn everyone_who_waits_for_a_producer_hears_of_its_panic() {
             Err(refusal) => panic!("{refusal:?}"),
         }
     };
-    // Some are on their way, some are still to be taken.
+    // Some are in flight, some are not sent yet.
     tokio::time::sleep(Duration::from_millis(5)).await;
     let noop = Waker::noop();
     assert!(for_memory.poll_reservation(noop).is_pending());
@@ -171,7 +172,7 @@ impl std::task::Wake for Woken {
     }
 }
 
-/// With the real threads.
+/// Runs with the real threads.
 #[test]
 fn a_client_that_failed_is_closed_at_once_and_new_clients_work() {
     let broker = thalweg_broker::EmbeddedBroker::start(thalweg_broker::BrokerConfig::default())

@@ -1,4 +1,4 @@
-//! Threads, signals and forks: what the runtime means for the process that it lives in.
+//! Threads, signals and forks: how the runtime affects the process that it runs in.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use thalweg_network::{Client, ClientConfig, ClientError, Parts, RequestTarget, R
 use crate::broker::{Broker, Reaction};
 use crate::requests::heartbeat;
 
-/// A scripted broker on a real socket, served by a thread of its own.
+/// Starts a scripted broker on a real socket, served by its own thread. Returns its port.
 fn tcp_broker() -> u16 {
     let (out, port) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -125,7 +125,7 @@ fn bootstrapping_in_vain_names_every_address_and_its_cause() {
     assert_eq!(causes.len(), 2);
 }
 
-/// Our threads of this process, by the names the kernel knows.
+/// The threads of this process that are ours, by the kernel's names.
 fn our_threads() -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for task in fs::read_dir("/proc/self/task").expect("Linux").flatten() {
@@ -156,7 +156,7 @@ fn our_threads_block_all_signals() {
         .view()
         .wait_bootstrapped(timeout, &mut never_interrupted())
         .expect("it is there");
-    // A name makes the runtime start a thread for the lookup.
+    // A host name makes the runtime start a thread for the lookup.
     let named = AdminClient::start(&ClientConfig::plaintext("localhost:1").expect("good"));
     let named = named.expect("a good config");
     let _ = named
@@ -183,10 +183,11 @@ fn our_threads_block_all_signals() {
     );
 }
 
-/// What the child of a fork finds, as its exit status.
+/// Forks, and returns what `check` returned in the child.
 fn in_child(check: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `check` and leaves by _exit. Other threads of the test program are gone
-    // in it, so `check` may only touch what it makes itself and what is meant to survive a fork.
+    // SAFETY: the child runs `check` and leaves by _exit. It has none of the other threads of the
+    // test program, so `check` may only use what it makes itself and what is meant to survive a
+    // fork.
     unsafe {
         match libc::fork() {
             0 => libc::_exit(i32::from(!check())),

@@ -214,7 +214,7 @@ async fn a_lost_connection_fails_what_was_in_flight_and_is_made_again() {
     assert!(ask(&client, RequestTarget::LeastLoaded).await.is_ok());
 }
 
-/// A read changes nothing, so nobody needs to hear of a connection that broke under it.
+/// A read changes nothing, so the caller need not know that its connection broke.
 #[tokio::test(start_paused = true)]
 async fn a_read_is_sent_again_after_a_lost_connection() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
@@ -232,7 +232,7 @@ async fn a_read_is_sent_again_after_a_lost_connection() {
     assert_eq!(broker.got(ApiKey::DESCRIBE_GROUPS).len(), 4);
 }
 
-/// Its own deadline still ends it.
+/// The request's own deadline still ends it.
 #[tokio::test(start_paused = true)]
 async fn a_read_is_not_sent_again_for_ever() {
     let broker = Broker::start(|got| match got.key {

@@ -16,7 +16,7 @@ use crate::broker::{Broker, Reaction, usual};
 /// What happened to a role, in order.
 type Diary = Arc<Mutex<Vec<String>>>;
 
-/// Sends what its queue holds to node 1, each as segments, after a job has doubled it.
+/// Sends what its queue contains to node 1 as segments, after a job has doubled it.
 struct Echo {
     queue: Arc<Mutex<Vec<Vec<Bytes>>>>,
     jobs: Vec<Double>,
@@ -87,7 +87,7 @@ impl Role for Echo {
     }
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        // As the cores do: what was due until `now` is done.
+        // As in the cores: what was due until `now` is done.
         self.tick_at.filter(|&at| at > now)
     }
 
@@ -237,8 +237,8 @@ async fn a_role_is_polled_at_its_deadline() {
     assert_eq!(bench.diary(), ["tick"]);
 }
 
-/// In real time, as virtual time stands still during a turn. A thread that had to wait for a core in
-/// the middle of one left a retry undone for up to a minute.
+/// Runs in real time, because virtual time stands still during a turn. Without the rule, a thread
+/// that had to wait for a CPU core during a turn delayed a retry by up to a minute.
 #[tokio::test]
 async fn what_falls_due_during_a_turn_is_done_after_it() {
     let broker = Broker::usual();

@@ -34,7 +34,7 @@ fn authority(name: &str) -> Ca {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("a CA")
 }
 
-/// A certificate and its key for a host, signed by `ca`.
+/// Makes a certificate and its key for a host, signed by `ca`.
 fn certificate(ca: &Ca, host: &str, serial: u8) -> (String, KeyPair) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec![host.to_owned()]).expect("a host name");
@@ -66,7 +66,7 @@ fn server(ca: &Ca, host: &str, clients: Option<&Ca>) -> TlsAcceptor {
     ))
 }
 
-/// A broker behind TLS at "broker:9092".
+/// Starts a broker behind TLS at "broker:9092".
 fn broker(acceptor: TlsAcceptor) -> Broker {
     let broker = Broker::new(|_| Reaction::Usual);
     let mut listener = broker.network.listen("broker", 9092);
@@ -107,7 +107,7 @@ fn trusting(ca: &Ca) -> TlsConfig {
     }
 }
 
-/// The TLS error that ended it, which must have come quickly.
+/// Returns the TLS error that ended the request, which must come quickly.
 async fn refusal(broker: &Broker, tls: TlsConfig) -> String {
     let start = Instant::now();
     let error = outcome(broker, tls).await.expect_err("refused");
@@ -192,7 +192,7 @@ async fn a_client_certificate_is_shown_when_asked_for() {
         .expect("certificate and key in one PEM");
 }
 
-/// A list of `issuer`'s that revokes one serial number, as PEM.
+/// Makes a PEM list of `issuer` that revokes one serial number.
 fn revocations(issuer: &Ca, serial: u8, until: i32) -> String {
     let params = CertificateRevocationListParams {
         this_update: date_time_ymd(2020, 1, 1),
@@ -236,7 +236,7 @@ async fn a_revoked_certificate_is_refused() {
     assert!(error.contains("evocation list expired"), "{error}");
 }
 
-/// A list that says nothing of a certificate does not make it good.
+/// A list that does not cover a certificate does not make it valid.
 #[tokio::test(start_paused = true)]
 async fn a_revocation_list_of_another_authority_lets_nobody_in() {
     let (ca, other) = (authority("ca"), authority("other"));
@@ -248,7 +248,7 @@ async fn a_revocation_list_of_another_authority_lets_nobody_in() {
     assert!(error.contains("Revoked"), "{error}");
 }
 
-/// What the constructor says.
+/// Returns the constructor's error.
 fn refused_settings(tls: TlsConfig) -> String {
     let config = ClientConfig {
         security_protocol: SecurityProtocol::Ssl,
@@ -280,7 +280,7 @@ fn a_revocation_list_that_cannot_be_read_is_named_by_its_option() {
     let block = |body: &str| format!("-----BEGIN X509 CRL-----\n{body}\n-----END X509 CRL-----\n");
     let unended = "-----BEGIN X509 CRL-----\nMAA=\n".to_owned();
     for bad in [block("MAA="), block("?"), block(""), unended] {
-        // One good list beside it does not help: what the bad one says nobody knows.
+        // A good list beside it does not help: nobody knows what the bad one would have revoked.
         for lists in [bad.clone(), good.clone() + &bad] {
             let error = refused_settings(checking(&ca, lists.clone()));
             assert!(error.starts_with("ssl_crlfile: "), "{error}, of {lists}");
@@ -288,7 +288,7 @@ fn a_revocation_list_that_cannot_be_read_is_named_by_its_option() {
     }
 }
 
-/// As where a variable of the environment holds a key without its line breaks.
+/// For example, an environment variable contains a key that has lost its line breaks.
 #[test]
 fn a_key_on_one_line_is_not_shown() {
     let ca = authority("ca");
@@ -336,7 +336,7 @@ fn key_text_without_its_first_line_is_not_shown() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plaintext_port_gets_a_hint() {
-    // A broker that takes the client's hello for a length, as Kafka does, closes.
+    // A broker that reads the client's hello as a length closes the connection, as Kafka does.
     let broker = Broker::new(|_| Reaction::Usual);
     let mut listener = broker.network.listen("broker", 9092);
     tokio::spawn(async move { while listener.accept().await.is_some() {} });

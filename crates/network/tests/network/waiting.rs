@@ -68,10 +68,10 @@ fn a_deadline_ends_a_wait() {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Sends SIGUSR2 to a thread after a pause; its handler does nothing but interrupt.
+/// Sends SIGUSR2 to a thread after a pause. Its handler only interrupts.
 fn signal_later(to: libc::pthread_t, pause: Duration) -> thread::JoinHandle<()> {
     let handler: extern "C" fn(libc::c_int) = nothing;
-    // SAFETY: a handler that does nothing; a thread that outlives the helper, as it joins it.
+    // SAFETY: the handler does nothing. The thread outlives the helper, because it joins it.
     unsafe { libc::signal(libc::SIGUSR2, handler as libc::sighandler_t) };
     thread::spawn(move || {
         thread::sleep(pause);
@@ -117,7 +117,7 @@ fn a_signal_that_concerns_nobody_does_not_end_a_wait() {
 #[test]
 fn what_a_signal_raised_is_not_asked_for_twice() {
     let mut raised = true;
-    // As Python's own: it tells of a signal once.
+    // Like Python's own check, which reports a signal once.
     let mut interrupted = || std::mem::take(&mut raised);
     let outcome: Result<(), _> = block_until(soon(5_000), &mut interrupted, |_| None);
     assert_eq!(outcome, Err(Blocked::Interrupted));
@@ -147,7 +147,7 @@ fn a_signal_handler_that_waits_takes_no_wake_up_from_the_wait_that_it_interrupts
     let outcome = {
         let mut interrupted = || {
             if !std::mem::replace(&mut handled, true) {
-                // The news of the outer wait comes while the handler waits on the same parker.
+                // The news for the outer wait comes while the handler waits on the same parker.
                 news.store(true, Ordering::SeqCst);
                 Parker::current().waker().wake_by_ref();
                 let inner = block_until(soon(50), &mut never_interrupted(), |_| None::<()>);
@@ -171,7 +171,7 @@ fn blocked() -> u64 {
         libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr());
         mask.assume_init()
     };
-    // SAFETY: an initialised set, and numbers of signals.
+    // SAFETY: an initialised set, and valid signal numbers.
     (1..32).fold(0, |bits, n| {
         bits | u64::from(unsafe { libc::sigismember(&raw const mask, n) } == 1) << n
     })
