@@ -1,4 +1,4 @@
-//! What becomes of a request: [`Outcome`], and the bytes of an [`Answer`].
+//! The result of a request: [`Outcome`], and the bytes of an [`Answer`].
 
 use std::time::{Duration, Instant};
 
@@ -8,43 +8,43 @@ use thalweg_protocol::{ApiKey, Message, frame};
 use crate::storage::StoredBatch;
 use crate::wait::Wait;
 
-/// What the owner of the connection is to do.
+/// What the owner of the connection must do after a request.
 #[derive(Debug)]
 pub enum Outcome {
     Answer(Answer),
-    /// Produce with acks=0: go on with the next request.
+    /// Produce with acks=0: continue with the next request.
     Nothing,
-    /// Ask [`Core::poll_wait`](crate::Core::poll_wait) when woken and at the wait's deadline.
+    /// Call [`Core::poll_wait`](crate::Core::poll_wait) when woken and at the wait's deadline.
     Wait(Wait),
     /// Close the connection without an answer.
     Close,
-    /// Never write to this connection again, but let it live.
+    /// Never write to this connection again, but keep it open.
     Mute,
 }
 
-/// A response frame, its length included, as pieces to be written one after the other.
+/// A response frame, including its length, as pieces to be written one after the other.
 #[derive(Debug)]
 pub struct Answer {
     pub pieces: Vec<Bytes>,
-    /// Not to be written before.
+    /// The frame must not be written before this time.
     pub not_before: Option<Instant>,
 }
 
-/// Whose question an answer is for, and what a fault wants done with it.
+/// The request that an answer is for, and what a fault does to the answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReplyTo {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) correlation_id: i32,
     pub(crate) delay: Option<Duration>,
-    /// Close the connection instead.
+    /// Close the connection instead of writing the answer.
     pub(crate) then_close: bool,
 }
 
-/// What a handler gives back.
+/// What a handler returns.
 pub(crate) enum Reply<M> {
     Message(M),
-    /// The body, encoded already.
+    /// The body, already encoded.
     Body(Pieces),
     Nothing,
     Close,
@@ -53,8 +53,8 @@ pub(crate) enum Reply<M> {
 
 impl ReplyTo {
     pub(crate) fn message<M: Message>(&self, message: &M, now: Instant) -> Outcome {
-        // A response that cannot be written in the version of its request is a slip of a
-        // handler: the tests walk through all versions. The client must not wait for it.
+        // A response that cannot be encoded in its request's version is a bug of a handler. The
+        // tests go through all versions. The client must not wait for it.
         match frame::encode_response(self.key, self.version, self.correlation_id, message) {
             Ok(frame) => self.outcome(vec![frame.into()], now),
             Err(error) => {
@@ -67,7 +67,7 @@ impl ReplyTo {
     pub(crate) fn body(&self, body: Pieces, now: Instant) -> Outcome {
         let (length, mut pieces) = body.finish();
         let head = frame::response_head(self.key, self.version, self.correlation_id, length);
-        // Fetch answers keep to `fetch.max.bytes` and one batch.
+        // Cannot fail for Fetch: its answers are limited by `fetch.max.bytes` plus one batch.
         let Ok(head) = head else {
             return Outcome::Close;
         };
@@ -84,10 +84,10 @@ impl ReplyTo {
     }
 }
 
-/// Up to here copying costs less than one more piece to write.
+/// Up to this size, copying costs less than writing one more piece.
 const COPY_BYTES_MAX: usize = 4096;
 
-/// Bytes that are written as they come, and shared ones that are only referred to.
+/// Builds a body from bytes that are written here and shared bytes that are only referenced.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     done: Vec<Bytes>,
@@ -100,7 +100,7 @@ impl Pieces {
         self.open.put_slice(bytes);
     }
 
-    /// What follows a stored batch's prefix.
+    /// Adds what follows a stored batch's prefix.
     pub(crate) fn put_rest_of(&mut self, batch: &StoredBatch) {
         if batch.len() <= COPY_BYTES_MAX {
             self.open.put_slice(batch.rest());
@@ -115,7 +115,7 @@ impl Pieces {
         self.done.push(bytes);
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     pub(crate) fn len(&self) -> usize {
         self.done_bytes + self.open.len()
     }

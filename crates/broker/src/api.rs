@@ -1,11 +1,11 @@
-//! The APIs that the broker speaks: one table for the answer of `ApiVersions` and for finding the
-//! handler.
+//! The APIs that the broker supports: one table for the answer of `ApiVersions` and for the
+//! handlers.
 //!
 //! ```text
 //! Call -> row of the table, version served? -> decode -> fault? -> handler -> encode -> Outcome
 //! ```
-//! An API or version that is not served closes the connection, as Kafka does; only `ApiVersions`
-//! itself answers, so that a newer client may try again with less (KIP-511).
+//! A request of an unsupported API or version closes the connection, as in Kafka. Only
+//! `ApiVersions` answers, so that a newer client can try again with an older version (KIP-511).
 
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -22,13 +22,13 @@ use crate::handlers;
 use crate::subject::Subject;
 use crate::wait::{Wait, WaitsFor};
 
-/// One request on its way to its handler.
+/// One request for its handler.
 pub(crate) struct Call<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) connection: &'a Connection,
     pub(crate) client_id: Option<Str>,
     pub(crate) reply_to: ReplyTo,
-    /// Stands at the body.
+    /// Positioned at the body.
     pub(crate) input: Reader,
     pub(crate) frame_bytes: usize,
     pub(crate) now: Instant,
@@ -46,7 +46,7 @@ const fn api(key: ApiKey, serve: fn(Call<'_>) -> Served) -> Api {
     Api { key, serve }
 }
 
-/// In the order of their keys.
+/// Sorted by key.
 #[rustfmt::skip]
 #[allow(clippy::redundant_closure_for_method_calls)] // the method alone is not general enough
 const APIS: &[Api] = &[
@@ -102,8 +102,8 @@ impl Api {
 
     fn announced(&self) -> ApiVersion {
         let versions = self.versions();
-        // librdkafka switches compression off if Produce does not begin at 0, though nobody
-        // speaks those versions (KAFKA-18659).
+        // librdkafka turns compression off if Produce does not start at 0, although nobody uses
+        // those versions (KAFKA-18659).
         let min_version = match self.key {
             ApiKey::PRODUCE => 0,
             _ => *versions.start(),
@@ -120,7 +120,7 @@ impl Api {
     }
 }
 
-/// What `ApiVersions` answers.
+/// Returns the rows of an `ApiVersions` answer.
 pub(crate) fn announced(core: &Core) -> Vec<ApiVersion> {
     APIS.iter()
         .filter(|api| api.is_served(core))
@@ -142,12 +142,12 @@ pub(crate) fn dispatch(call: Call<'_>) -> Outcome {
             _ => Outcome::Close,
         };
     }
-    // What cannot be read cannot be answered.
+    // A request that cannot be decoded cannot be answered.
     (api.serve)(call).unwrap_or(Outcome::Close)
 }
 
 impl Call<'_> {
-    /// For handlers that always have an answer.
+    /// Serves an API whose handler always has an answer.
     fn answer<R: Request + Subject>(
         self,
         handle: fn(&mut Context<'_>, R) -> R::Response,
@@ -168,7 +168,7 @@ impl Call<'_> {
     ) -> Served {
         let mut reply_to = self.reply_to;
         let request = R::decode(&mut self.input, reply_to.version)?;
-        // Taken out for a moment, because the topics are looked up in the core.
+        // Taken out for a moment, because finding the topics borrows the core.
         let mut faults = std::mem::take(&mut self.core.faults);
         let fault = faults.take(reply_to.key, self.connection.node, || {
             request.topics(self.core)
@@ -204,7 +204,7 @@ impl Call<'_> {
         })
     }
 
-    /// For handlers that may leave the answer to the group coordinator.
+    /// Serves an API whose handler may leave the answer to the group coordinator.
     fn route<R: CoordinatorRequest>(self, handle: fn(&mut Context<'_>, R) -> Routed<R>) -> Served {
         let origin = Origin {
             client_id: self.client_id.as_ref().map(Str::detached),

@@ -1,5 +1,5 @@
-//! Which nodes get a replica of which partition: spread around the circle of nodes, or as a
-//! client wishes.
+//! Chooses the nodes for the replicas of each partition: in rotation over the nodes, or as the
+//! client asks.
 
 use thalweg_protocol::ErrorCode;
 
@@ -7,13 +7,13 @@ use crate::error::ApiError;
 use crate::options::BrokerOptions;
 use crate::topology::Topology;
 
-/// Of all topics together. Each takes most of a kilobyte, and 200 bytes of an answer that tells of
-/// all topics.
+/// The limit for all topics together. Each partition takes almost a kilobyte, and 200 bytes in an
+/// answer that lists all topics.
 const PARTITIONS_MAX: usize = 200_000;
 
 #[derive(Debug)]
 pub(crate) enum NewReplicas {
-    /// -1: the broker's default.
+    /// -1 means the broker's default.
     Counts {
         partitions: i32,
         replication_factor: i16,
@@ -30,7 +30,7 @@ impl Default for NewReplicas {
     }
 }
 
-/// The nodes of each new partition's replicas.
+/// For each new partition, the nodes of its replicas.
 pub(crate) type Replicas = Vec<Vec<i32>>;
 
 impl Topology {
@@ -62,7 +62,8 @@ impl Topology {
         }
     }
 
-    /// Replicas for the partitions from `first` up to `partitions`, around the circle of nodes.
+    /// Assigns replicas to the partitions from `first` up to `partitions`, in rotation over the
+    /// nodes.
     pub(crate) fn spread(
         &self,
         first: i32,

@@ -1,22 +1,22 @@
-//! [`BrokerConfig`]: what an embedded broker is started with.
+//! [`BrokerConfig`]: the settings that an embedded broker starts with.
 
 use std::collections::BTreeMap;
 
-/// How many nodes, where they listen, and Kafka's own broker options.
+/// The number of nodes, where they listen, and Kafka's own broker options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokerConfig {
     /// Nodes get the ids 1, 2, ... as in Kafka's own quick start.
     pub nodes: i32,
-    /// Name or address to listen on and, unless `advertised_host` is set, to announce.
+    /// The name or address to listen on. It is also advertised, unless `advertised_host` is set.
     pub host: String,
-    /// Node 1 listens here, node 2 at the next port, and so on. 0: any free ports.
+    /// Node 1 listens on this port, node 2 on the next one, and so on. 0 means any free ports.
     pub port: u16,
-    /// What clients are told to connect to. A wildcard address announces `localhost`.
+    /// The host that clients are told to connect to. A wildcard address advertises `localhost`.
     pub advertised_host: Option<String>,
-    /// Kafka's broker options by their dotted names; an unknown one is an error. See
+    /// Kafka's broker options by their dotted names. An unknown name is an error. See
     /// [`BrokerOptions`](crate::options::BrokerOptions).
     pub options: BTreeMap<String, String>,
-    /// Topic ids, the cluster id and session ids follow from it; `None`: another at each start.
+    /// Determines topic ids, the cluster id and session ids. `None` means a new seed at each start.
     pub seed: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! [`Context`]: what a handler knows besides the request.
+//! [`Context`]: what a handler gets besides the request.
 
 use std::time::Instant;
 
@@ -9,29 +9,28 @@ use crate::coordinator::CoordinatorKind;
 use crate::faults::{Applied, FaultAction};
 use crate::transactions::Now;
 
-/// Longer names of groups are refused.
+/// Longer group names are refused.
 const GROUP_ID_BYTES_MAX: usize = 1000;
 
-/// The whole broker, and the circumstances of one request. Time comes in here and from nowhere
-/// else.
+/// The broker and the circumstances of one request. Handlers get the time only from here.
 pub(crate) struct Context<'a> {
     pub(crate) core: &'a mut Core,
-    /// The node that got the request.
+    /// The node that received the request.
     pub(crate) node: i32,
     pub(crate) version: i16,
-    /// Of the frame that the request came in.
+    /// The size of the frame that contained the request.
     pub(crate) frame_bytes: usize,
     pub(crate) now: Instant,
     pub(crate) now_ms: i64,
-    /// The error that a fault wants.
+    /// The error that a fault injects.
     pub(crate) injected: Option<Injected>,
 }
 
-/// An error code on demand.
+/// An error code that a fault injects.
 #[derive(Debug, Clone)]
 pub(crate) struct Injected {
     code: ErrorCode,
-    /// `None`: whatever the request names.
+    /// `None` means whatever the request names.
     topic: Option<Str>,
 }
 
@@ -57,12 +56,12 @@ impl Injected {
 }
 
 impl Context<'_> {
-    /// The error that a fault wants for this topic.
+    /// Returns the error that a fault injects for this topic.
     pub(crate) fn injected_for(&self, topic: &str) -> Option<ErrorCode> {
         self.injected.as_ref()?.for_topic(topic)
     }
 
-    /// The error that a fault wants, for an API that has but one.
+    /// Returns the error that a fault injects, for an API with a single error.
     pub(crate) fn injected(&self) -> Option<ErrorCode> {
         self.injected.as_ref().map(Injected::code)
     }
@@ -80,8 +79,8 @@ impl Context<'_> {
         node.is_some_and(|node| node.id == self.node)
     }
 
-    /// Refuses groups that another node coordinates, and names that are too long to be compared
-    /// for each partition of a request.
+    /// Refuses groups that another node coordinates, and names that are too long to be compared for
+    /// each partition of a request.
     pub(crate) fn check_coordinator(&self, group: &str) -> Result<(), ErrorCode> {
         if group.len() > GROUP_ID_BYTES_MAX && self.injected.is_none() {
             return Err(ErrorCode::INVALID_GROUP_ID);
@@ -89,7 +88,7 @@ impl Context<'_> {
         self.check_coordinates(CoordinatorKind::Group, group)
     }
 
-    /// Refuses what is no group's name, and groups that another node coordinates.
+    /// Refuses empty group names, and groups that another node coordinates.
     pub(crate) fn check_group(&self, group: &str) -> Result<(), ErrorCode> {
         if group.is_empty() && self.injected.is_none() {
             return Err(ErrorCode::INVALID_GROUP_ID);

@@ -1,5 +1,6 @@
-//! Which partition of `__consumer_offsets` or `__transaction_state` a group or transactional id
-//! belongs to: its leader coordinates. Those topics themselves do not exist here.
+//! Finds the partition of `__consumer_offsets` or `__transaction_state` that a group or
+//! transactional id belongs to. Its leader is the coordinator. The topics themselves do not exist
+//! here.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -15,12 +16,12 @@ pub(crate) enum CoordinatorKind {
     Transaction,
 }
 
-/// Groups and transactional ids that a program has put elsewhere.
+/// The groups and transactional ids that a program moved to another node.
 #[derive(Debug, Default)]
 pub(crate) struct MovedCoordinators(BTreeMap<Str, i32>);
 
 impl Core {
-    /// The node that coordinates a group or transactional id; `None`: no node lives.
+    /// Returns the node that coordinates a group or transactional id, or `None` if no node is live.
     pub(crate) fn coordinator(&self, kind: CoordinatorKind, key: &str) -> Option<&Node> {
         let moved = self.moved_coordinators.0.get(key);
         let moved = moved.and_then(|node| self.topology.node(*node));
@@ -35,8 +36,8 @@ impl Core {
         self.topology.node_at(partition as usize)
     }
 
-    /// Lets a node coordinate the group and the transactional id of this name, as long as it
-    /// lives. What they hold stays.
+    /// Makes a node the coordinator of the group and the transactional id of this name, while the
+    /// node is live. Their offsets and transactions are kept.
     pub fn move_coordinator(
         &mut self,
         key: &str,
@@ -50,14 +51,14 @@ impl Core {
     }
 }
 
-/// Kafka's `Utils.abs(groupId.hashCode()) % partitions`.
+/// Returns Kafka's `Utils.abs(groupId.hashCode()) % partitions`.
 pub(crate) fn partition_for(key: &str, partitions: i32) -> i32 {
-    // The smallest integer has no absolute value: Kafka takes 0.
+    // The smallest integer has no absolute value. Kafka uses 0 for it.
     let hash = java_hash(key).checked_abs().unwrap_or(0);
     hash % partitions
 }
 
-/// Java's `String.hashCode`: over UTF-16 code units, in 32 bits.
+/// Computes Java's `String.hashCode`: over UTF-16 code units, in 32 bits.
 fn java_hash(text: &str) -> i32 {
     text.encode_utf16().fold(0, |hash: i32, unit| {
         hash.wrapping_mul(31).wrapping_add(i32::from(unit))

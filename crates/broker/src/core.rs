@@ -1,12 +1,12 @@
-//! [`Core`]: the whole broker without sockets, threads and clocks.
+//! [`Core`]: the complete broker without sockets, threads and clocks.
 //!
 //! ```text
 //! frame, now --handle--> count, fault? -> handler (handlers/*, one API each) -> Outcome
 //! waker, now --poll_wait--> Outcome of a request that had to wait
 //! now --tick--> retention, transactions that are too old; next_deadline() says when
 //! ```
-//! Nodes share everything: a node is an id, an address and what it leads. One thread at a time
-//! has the core; it never blocks, so a mutex around it is held briefly.
+//! Nodes share everything: a node is an id, an address and the partitions that it leads. Only one
+//! thread at a time uses the core. It never blocks, so a mutex around it is held only briefly.
 
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -29,11 +29,12 @@ use crate::transactions::{Now, Transactions};
 use crate::wait::Wait;
 use crate::{BrokerError, coordinator::MovedCoordinators};
 
-/// The first look for old records comes at the latest this long after the start, as in Kafka.
+/// The first retention check comes at most this long after the start, as in Kafka.
 const FIRST_RETENTION: Duration = Duration::from_secs(30);
 
-/// Only Produce carries records, and may be as large as `socket.request.max.bytes` says. What
-/// others say takes many times their bytes once it is decoded.
+/// The size limit for requests other than Produce. Only Produce carries records, and may be as
+/// large as `socket.request.max.bytes` allows. Other requests take many times their size once
+/// decoded.
 const PLAIN_REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// The broker without sockets.
@@ -49,36 +50,36 @@ pub struct Core {
     pub(crate) codecs: Codecs,
     pub(crate) random: Random,
     pub(crate) next_producer_id: i64,
-    /// What all batches in memory take.
+    /// The size of all batches in memory.
     pub(crate) memory_bytes: u64,
-    /// The beginning of its time.
+    /// The start of its time.
     pub(crate) started: Instant,
-    /// Whether the present request has dropped what retention allows.
+    /// Whether the current request has already applied retention to make room.
     has_made_room: bool,
     next_retention: Instant,
     next_offsets_retention: Instant,
     timer: Timer,
 }
 
-/// Who asks: one per connection.
+/// The client's side of a connection, one for each connection.
 #[derive(Debug, Clone)]
 pub struct Connection {
     /// The node that accepted it.
     pub node: i32,
-    /// The client's address as `DescribeGroups` shows it: in Java's form, `/127.0.0.1`.
+    /// The client's address as `DescribeGroups` shows it, in Java's form: `/127.0.0.1`.
     pub client_host: String,
 }
 
-/// Where a node can be reached.
+/// The address of a node.
 #[derive(Debug, Clone)]
 pub struct NodeAddress {
-    /// What clients are told.
+    /// The host that clients are told to connect to.
     pub host: String,
     pub port: u16,
 }
 
 impl Core {
-    /// A broker of as many nodes as addresses, with the ids 1, 2, ...
+    /// Makes a broker with one node for each address. The nodes get the ids 1, 2, ...
     pub fn new(addresses: &[NodeAddress], options: BrokerOptions, seed: u64, now: Instant) -> Self {
         let nodes = (1..)
             .zip(addresses)
@@ -154,8 +155,8 @@ impl Core {
         outcome
     }
 
-    /// Looks whether a waiting request can be answered now; else the waker is woken when there
-    /// is something to look at. To be called at the wait's deadline too.
+    /// Checks whether a waiting request can be answered now. If not, the waker is woken when it may
+    /// be. Call it at the wait's deadline too.
     pub fn poll_wait(&mut self, wait: &mut Wait, waker: &Waker, now: Instant) -> Option<Outcome> {
         wait.poll(self, waker, now)
     }
@@ -190,19 +191,19 @@ impl Core {
             .fold(retention, Instant::min)
     }
 
-    /// The same; `waker` is woken as soon as a request brings it forward.
+    /// Returns the next deadline. `waker` is woken as soon as a request makes it earlier.
     pub fn poll_deadline(&mut self, waker: &Waker) -> Instant {
         let deadline = self.next_deadline();
         self.timer.arm(deadline, waker);
         deadline
     }
 
-    /// Something may have brought the deadline forward.
+    /// Wakes the timer if the deadline has become earlier.
     pub(crate) fn wake_timer(&mut self) {
         self.timer.wake_if_before(self.next_deadline());
     }
 
-    /// Drops what retention no longer holds, and forgets producers that were silent for long.
+    /// Applies retention, and forgets producers that were silent for long.
     pub(crate) fn retain(&mut self, now_ms: i64) {
         let mut freed = 0;
         for topic in self.topology.topics_mut() {
@@ -220,8 +221,8 @@ impl Core {
         self.memory_bytes -= freed;
     }
 
-    /// Whether `more` bytes may be kept; makes room first by what retention allows, once for each
-    /// request: it is a walk over all partitions.
+    /// Whether `more` bytes fit into memory. If not, it first applies retention, at most once for
+    /// each request, because that goes through all partitions.
     pub(crate) fn has_room(&mut self, more: usize, now_ms: i64) -> bool {
         let Some(max) = self.options.memory_bytes_max else {
             return true;
@@ -239,7 +240,7 @@ impl Core {
         id
     }
 
-    /// Takes a node away: the owner of its sockets closes them before.
+    /// Stops a node. The owner of its sockets must close them first.
     pub fn stop_node(&mut self, node: i32, now: Instant) -> Result<(), BrokerError> {
         self.check_node(node)?;
         self.topology.stop_node(node);
@@ -265,14 +266,14 @@ impl Core {
         }
     }
 
-    /// Deletes a topic with all that is kept of it.
+    /// Deletes a topic with everything that is kept for it.
     pub(crate) fn delete_topic(&mut self, id: Uuid) -> bool {
         let gone = self.drop_topic(id).into_iter().collect();
         self.offsets.forget_topics(&gone);
         !gone.is_empty()
     }
 
-    /// Deletes a topic; its committed offsets are left for
+    /// Deletes a topic, but keeps its committed offsets for
     /// [`forget_topics`](crate::offsets::CommittedOffsets::forget_topics).
     pub(crate) fn drop_topic(&mut self, id: Uuid) -> Option<Str> {
         let topic = self.topology.delete_topic(id)?;

@@ -1,10 +1,11 @@
-//! [`EmbeddedBroker`]: a broker with sockets, started and steered from the program it runs in.
+//! [`EmbeddedBroker`]: a broker with sockets, which the program that it runs in starts and
+//! controls.
 //!
 //! ```text
 //! program --create_topic, move_leader, faults--> Core (behind a mutex) <-- broker's thread
 //!         --stop_node, start_node, close-------> Server ----------------------^
 //! ```
-//! What concerns sockets goes through the broker's thread, everything else straight to the core.
+//! Calls that concern sockets go through the broker's thread, all others straight to the core.
 
 #![allow(clippy::disallowed_methods)] // begins the broker's time and opens its listeners
 
@@ -37,7 +38,7 @@ pub struct EmbeddedBroker {
 }
 
 impl EmbeddedBroker {
-    /// Returns when all nodes accept connections.
+    /// Starts a broker. Returns when all nodes accept connections.
     pub fn start(config: BrokerConfig) -> Result<Self, BrokerError> {
         if config.nodes < 1 {
             let why = format!("a broker has at least one node, not {}", config.nodes);
@@ -68,7 +69,7 @@ impl EmbeddedBroker {
         })
     }
 
-    /// `host:port` of all nodes, stopped ones too, separated by commas.
+    /// Returns `host:port` of all nodes, including stopped ones, separated by commas.
     pub fn bootstrap_servers(&self) -> String {
         let core = lock(&self.core);
         let nodes = core.topology.nodes();
@@ -78,22 +79,22 @@ impl EmbeddedBroker {
         addresses.join(",")
     }
 
-    /// Where it listens, as configured.
+    /// Returns the host that it listens on, as configured.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The ids of all nodes: 1, 2, ...
+    /// Returns the ids of all nodes: 1, 2, ...
     pub fn node_ids(&self) -> Vec<i32> {
         (1..).take(self.ports.len()).collect()
     }
 
-    /// The nodes' ports, in the order of their ids.
+    /// Returns the nodes' ports, in the order of their ids.
     pub fn ports(&self) -> Vec<u16> {
         self.ports.clone()
     }
 
-    /// The ids of the nodes that are not stopped.
+    /// Returns the ids of the nodes that are not stopped.
     pub fn live_nodes(&self) -> Vec<i32> {
         lock(&self.core)
             .topology
@@ -106,7 +107,7 @@ impl EmbeddedBroker {
         !self.is_closed.load(Ordering::Acquire)
     }
 
-    /// -1 stands for the broker's default number.
+    /// Creates a topic. -1 means the broker's default number.
     pub fn create_topic(
         &self,
         name: &str,
@@ -151,7 +152,7 @@ impl EmbeddedBroker {
         Ok(())
     }
 
-    /// Names of topics and how many partitions each has.
+    /// Returns the names of all topics with their numbers of partitions.
     pub fn topics(&self) -> BTreeMap<String, i32> {
         let core = lock(&self.core);
         let count = |topic: &crate::topic::Topic| topic.partitions.len() as i32;
@@ -161,7 +162,7 @@ impl EmbeddedBroker {
             .collect()
     }
 
-    /// The node that leads a partition; -1 if none does.
+    /// Returns the node that leads a partition, or -1 if none does.
     pub fn leader(&self, topic: &str, partition: i32) -> Result<i32, BrokerError> {
         let core = lock(&self.core);
         let found = core
@@ -171,7 +172,7 @@ impl EmbeddedBroker {
         Ok(found.ok_or_else(ApiError::unknown_topic)?.leader)
     }
 
-    /// Lets a running node lead a partition, with the next leader epoch.
+    /// Makes a running node the leader of a partition, with the next leader epoch.
     pub fn move_leader(&self, topic: &str, partition: i32, node: i32) -> Result<(), BrokerError> {
         self.check_open()?;
         let mut core = lock(&self.core);
@@ -180,22 +181,22 @@ impl EmbeddedBroker {
         Ok(())
     }
 
-    /// Lets a node coordinate the group and the transactional id of this name, as long as it lives.
-    /// What they hold stays; other nodes answer `NOT_COORDINATOR`.
+    /// Makes a node the coordinator of the group and the transactional id of this name, while the
+    /// node is live. Their offsets and transactions are kept. Other nodes answer `NOT_COORDINATOR`.
     pub fn move_coordinator(&self, key: &str, node: i32) -> Result<(), BrokerError> {
         self.check_open()?;
         lock(&self.core).move_coordinator(key, node, Instant::now())
     }
 
-    /// Closes a node's listener and connections; its partitions get other leaders. Nothing
-    /// happens if it is stopped already.
+    /// Closes a node's listener and connections, and moves its partitions to other leaders. Does
+    /// nothing if the node is already stopped.
     pub fn stop_node(&self, node: i32) -> Result<(), BrokerError> {
         self.check_open()?;
         lock(&self.core).check_node(node)?;
         self.server.stop_node(node)
     }
 
-    /// Brings a stopped node back, at its old address. Nothing happens if it runs.
+    /// Starts a stopped node again at its old address. Does nothing if it is running.
     pub fn start_node(&self, node: i32) -> Result<(), BrokerError> {
         self.check_open()?;
         {
@@ -210,33 +211,34 @@ impl EmbeddedBroker {
         self.server.start_node(node, listener)
     }
 
-    /// Faults on demand.
+    /// Returns the faults of this broker, to add and remove them.
     pub fn faults(&self) -> Faults {
         Faults::new(Arc::clone(&self.core))
     }
 
-    /// Requests seen since the start, by API.
+    /// Returns the number of requests received since the start, by API.
     pub fn requests(&self, api: Option<ApiKey>) -> BTreeMap<ApiKey, u64> {
         lock(&self.core).faults.seen(api)
     }
 
-    /// Bytes of all batches in memory.
+    /// Returns the bytes of all batches in memory.
     pub fn memory_bytes(&self) -> u64 {
         lock(&self.core).memory_bytes
     }
 
-    /// Serves consumer groups from now on: for the coordinator that decides who is a member.
+    /// Starts to serve consumer groups, for a coordinator that decides about their members.
     pub fn serve_groups(&self) -> Result<GroupService, BrokerError> {
         self.check_open()?;
         Ok(GroupService::start(Arc::clone(&self.core)))
     }
 
-    /// All options of groups as texts, those too that were not given.
+    /// Returns the values of all group options as text, including defaults.
     pub fn group_options(&self) -> BTreeMap<&'static str, String> {
         lock(&self.core).options.of_groups()
     }
 
-    /// Closes all sockets and ends the broker's thread. Any number of times; bounded.
+    /// Closes all sockets and ends the broker's thread. It may be called repeatedly, and waits only
+    /// for a limited time.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         lock(&self.core).close_groups();
@@ -300,7 +302,7 @@ fn listen_error(host: &str, node: i32, port: u16, source: io::Error) -> BrokerEr
     }
 }
 
-/// A client cannot connect to a wildcard address.
+/// Replaces a wildcard address, which clients cannot connect to.
 fn advertised_host(config: &BrokerConfig) -> String {
     match (&config.advertised_host, config.host.as_str()) {
         (Some(host), _) => host.clone(),

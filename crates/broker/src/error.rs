@@ -4,11 +4,11 @@ use std::io;
 
 use thalweg_protocol::{ErrorCode, Str};
 
-/// What can go wrong when a program, and not a client over the wire, talks to the broker.
+/// Errors of the broker's own API, for the program that runs it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BrokerError {
-    /// Someone else listens there already.
+    /// Another process or broker already listens there.
     #[error("node {node}: port {port} of {host} is taken")]
     PortTaken { node: i32, host: String, port: u16 },
     #[error("node {node}: cannot listen on {host}:{port}: {source}")]
@@ -18,12 +18,12 @@ pub enum BrokerError {
         port: u16,
         source: io::Error,
     },
-    /// A wrong option, in the words of Kafka's `ConfigException`.
+    /// A wrong option, in the wording of Kafka's `ConfigException`.
     #[error("{0}")]
     Config(String),
     #[error("cannot start the broker's thread: {0}")]
     Thread(io::Error),
-    /// What a client would get for the same wish as an error code.
+    /// The error that a client would get as a code for the same request.
     #[error("{}: {message}", code.name())]
     Kafka { code: ErrorCode, message: String },
     #[error("there is no node {node}: the nodes are 1 to {nodes}")]
@@ -36,7 +36,7 @@ pub enum BrokerError {
 }
 
 impl BrokerError {
-    /// The code that a client would have got, if there is one.
+    /// Returns the code that a client would have got, if there is one.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Kafka { code, .. } => Some(*code),
@@ -49,7 +49,7 @@ impl BrokerError {
     }
 }
 
-/// Why a wish of a client is refused, in the form that answers have.
+/// Why a client's request is refused, in the form that answers use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
@@ -68,12 +68,12 @@ impl ApiError {
         Self::of(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
     }
 
-    /// With Kafka's own words for the code.
+    /// Makes an error with Kafka's own message for the code.
     pub(crate) fn of(code: ErrorCode) -> Self {
         Self::new(code, code.message())
     }
 
-    /// The code and message of an answer: 0 and null where nothing was refused.
+    /// Returns the code and message fields of an answer: 0 and null if nothing was refused.
     pub(crate) fn fields(error: Option<Self>) -> (i16, Option<Str>) {
         match error {
             Some(error) => (error.code.0, Some(error.message.into())),

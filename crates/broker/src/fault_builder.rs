@@ -1,4 +1,4 @@
-//! [`Faults`] and [`FaultBuilder`]: how a program asks a running broker for faults.
+//! [`Faults`] and [`FaultBuilder`]: how a program adds faults to a running broker.
 
 use std::time::Duration;
 
@@ -31,14 +31,14 @@ impl Faults {
         Self { core }
     }
 
-    /// Begins a fault for one API.
+    /// Starts to build a fault for one API.
     pub fn on(&self, api: ApiKey) -> FaultBuilder {
         let mut builder = self.any();
         builder.matches.api = Some(api);
         builder
     }
 
-    /// Begins a fault for any API.
+    /// Starts to build a fault for any API.
     pub fn any(&self) -> FaultBuilder {
         FaultBuilder {
             faults: self.clone(),
@@ -47,12 +47,12 @@ impl Faults {
         }
     }
 
-    /// Adds a fault. `times` `None`: until it is removed.
+    /// Adds a fault. If `times` is `None`, it applies until it is removed.
     pub fn add(&self, matches: FaultMatch, action: FaultAction, times: Option<u32>) -> FaultId {
         lock(&self.core).faults.add(matches, action, times)
     }
 
-    /// False if there is no such fault.
+    /// Removes a fault. Returns false if there is none with this id.
     pub fn remove(&self, id: FaultId) -> bool {
         lock(&self.core).faults.remove(id)
     }
@@ -61,13 +61,14 @@ impl Faults {
         lock(&self.core).faults.clear();
     }
 
-    /// How often it has applied, also after it was used up; `None` once it is removed.
+    /// Returns how often the fault has applied, even after it was used up. Returns `None` once it
+    /// is removed.
     pub fn hits(&self, id: FaultId) -> Option<u64> {
         lock(&self.core).faults.hits(id)
     }
 }
 
-/// One fault in the making. It applies once unless `times` or `forever` says otherwise.
+/// Builds one fault. It applies once unless `times` or `forever` is called.
 pub struct FaultBuilder {
     faults: Faults,
     matches: FaultMatch,
@@ -75,14 +76,15 @@ pub struct FaultBuilder {
 }
 
 impl FaultBuilder {
-    /// Only requests that this node gets.
+    /// Only requests that this node receives.
     #[must_use]
     pub fn node(mut self, node: i32) -> Self {
         self.matches.node = Some(node);
         self
     }
 
-    /// Only requests about this topic; of a request about several, only this topic's part fails.
+    /// Only requests about this topic. If a request names several topics, only this topic's part
+    /// fails.
     #[must_use]
     pub fn topic(mut self, topic: impl Into<Str>) -> Self {
         self.matches.topic = Some(topic.into());

@@ -1,11 +1,11 @@
-//! Faults on demand: what the broker does to requests so that a client's answer to it can be seen.
+//! Faults that tests ask for: errors, delays and lost answers, to see how clients react.
 //!
 //! ```text
 //! broker.faults().on(ApiKey::PRODUCE).topic("t").times(2).then_fail(code)   -> FaultId
 //! request -> count it -> the first fault that matches and is not used up -> its action
 //! ```
-//! At most one fault applies to a request: of those that match, the one that was added first.
-//! Nothing here knows sockets: the server is told what to do with the connection.
+//! At most one fault applies to a request: of those that match, the one that was added first. The
+//! faults know no sockets. The server gets the action for the connection.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -13,39 +13,40 @@ use std::time::Duration;
 
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-/// After a failure to write markers, as `request.timeout` and backoff would have it.
+/// The wait after a failure to write markers, like Kafka's request timeout and backoff.
 const MARKERS_RETRY: Duration = Duration::from_millis(100);
 
-/// Names a fault; never given twice.
+/// Names a fault. Ids are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId(pub u64);
 
-/// What happens to a request.
+/// What a fault does to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultAction {
-    /// Not applied; answered with the code, at the level at which the API has its errors: of the
-    /// fault's topic only, if it names one.
+    /// The request is not applied. The answer has this code wherever the API reports errors. If the
+    /// fault names a topic, only that topic gets the code.
     Fail(ErrorCode),
-    /// Applied at once, answered that much later. Later requests of the connection wait.
+    /// The request is applied at once, but answered only after this time. Later requests of the
+    /// connection wait.
     Delay(Duration),
-    /// Not applied; the connection is closed.
+    /// The request is not applied, and the connection is closed.
     Disconnect,
-    /// Applied; the connection is closed instead of an answer.
+    /// The request is applied, but the connection is closed instead of an answer.
     ApplyThenDisconnect,
-    /// Not applied, and neither this nor any later request of the connection is answered, as if
-    /// the network had swallowed them.
+    /// The request is not applied. Neither it nor any later request of the connection is answered,
+    /// as if the network had lost them.
     Silence,
 }
 
-/// Which requests a fault is for.
+/// The requests that a fault applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FaultMatch {
-    /// `None`: any API.
+    /// `None` means any API.
     pub api: Option<ApiKey>,
-    /// The node that gets the request.
+    /// The node that receives the request.
     pub node: Option<i32>,
-    /// A topic that the request names or asks for by id.
+    /// A topic that the request gives by name or id.
     pub topic: Option<Str>,
 }
 
@@ -53,19 +54,19 @@ pub struct FaultMatch {
 struct Fault {
     matches: FaultMatch,
     action: FaultAction,
-    /// `None`: until it is removed.
+    /// `None` means until it is removed.
     times_left: Option<u32>,
     hits: u64,
 }
 
-/// A fault that applies to the request at hand.
+/// A fault that applies to the current request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Applied {
     pub(crate) action: FaultAction,
     pub(crate) topic: Option<Str>,
 }
 
-/// The faults of a broker, and how many requests of each API it has seen.
+/// The faults of a broker, and the number of requests that it has received for each API.
 #[derive(Debug, Default)]
 pub(crate) struct FaultRegistry {
     faults: BTreeMap<FaultId, Fault>,
@@ -100,7 +101,8 @@ impl FaultRegistry {
         self.faults.clear();
     }
 
-    /// How often the fault has applied, also after it was used up; `None` once it is removed.
+    /// Returns how often the fault has applied, even after it was used up. Returns `None` once it
+    /// is removed.
     pub(crate) fn hits(&self, id: FaultId) -> Option<u64> {
         self.faults.get(&id).map(|fault| fault.hits)
     }
@@ -109,7 +111,7 @@ impl FaultRegistry {
         *self.seen.entry((api, node)).or_default() += 1;
     }
 
-    /// Requests seen of each API.
+    /// Returns the number of requests received, for each API.
     pub(crate) fn seen(&self, api: Option<ApiKey>) -> BTreeMap<ApiKey, u64> {
         let mut counts = BTreeMap::new();
         for ((key, _), count) in &self.seen {
@@ -120,9 +122,9 @@ impl FaultRegistry {
         counts
     }
 
-    /// How long a fault on `WriteTxnMarkers` keeps a coordinator from writing its markers: for as
-    /// long as it delays, or, as the coordinator tries again, for a moment. There is no request,
-    /// as all nodes are in one process.
+    /// Returns how long a fault on `WriteTxnMarkers` keeps a coordinator from writing its markers:
+    /// the fault's delay, or a short time after which the coordinator tries again. There is no real
+    /// request, because all nodes are in one process.
     pub(crate) fn hold_back_markers(&mut self, node: i32, topics: Vec<Str>) -> Option<Duration> {
         let fault = self.take(ApiKey::WRITE_TXN_MARKERS, node, || topics)?;
         Some(match fault.action {
@@ -131,8 +133,8 @@ impl FaultRegistry {
         })
     }
 
-    /// The fault for this request, used up by one. The topics are asked for only if a fault
-    /// names one, as finding them costs a walk over the request.
+    /// Returns the fault for this request, and uses it up once. `topics` is called only if a fault
+    /// names a topic, because it goes through the whole request.
     pub(crate) fn take(
         &mut self,
         api: ApiKey,

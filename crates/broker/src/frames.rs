@@ -1,27 +1,27 @@
-//! [`FrameCutter`]: cuts what comes from a socket into frames, without knowing of sockets.
+//! [`FrameCutter`]: cuts the bytes from a socket into frames. It knows no sockets.
 //!
-//! Small frames are slices of one read buffer. A larger one gets memory of its own, exactly of
-//! its size, because the log may keep slices of it for long.
+//! Small frames are slices of one read buffer. A larger one gets its own memory of exactly its
+//! size, because the log may keep slices of it for long.
 
 use bytes::buf::Limit;
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// Frames up to here share a read buffer.
+/// Frames up to this size share a read buffer.
 const SHARED_FRAME_BYTES: usize = 2048;
 const READ_BUFFER_BYTES: usize = 16 * 1024;
 const LENGTH_BYTES: usize = 4;
-/// What a large frame gets before its bytes are there: then as much again as came so far. A length
-/// that promises more than comes costs nothing.
+/// The first memory for a large frame. It then doubles as bytes arrive, so that a length without
+/// its bytes costs nothing.
 const LARGE_FRAME_FIRST_BYTES: usize = 64 * 1024;
 
-/// A length that no request has: HTTP, TLS, or an attack.
+/// A length that no Kafka request has: HTTP, TLS, or an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BadLength;
 
 pub(crate) struct FrameCutter {
     frame_bytes_max: usize,
     buffer: BytesMut,
-    /// A large frame of which a part is there, and its length.
+    /// A large frame that has arrived in part, and its length.
     large: Option<(BytesMut, usize)>,
 }
 
@@ -34,7 +34,7 @@ impl FrameCutter {
         }
     }
 
-    /// Where to put the bytes that come next.
+    /// Returns the room for the next bytes.
     pub(crate) fn room(&mut self) -> Limit<&mut BytesMut> {
         if let Some((frame, length)) = &mut self.large {
             if frame.len() == frame.capacity() {
@@ -47,7 +47,7 @@ impl FrameCutter {
         (&mut self.buffer).limit(READ_BUFFER_BYTES)
     }
 
-    /// The next frame, without its length, if it is whole.
+    /// Returns the next frame, without its length, if it is complete.
     pub(crate) fn take(&mut self) -> Result<Option<Bytes>, BadLength> {
         if self.large.is_none() {
             let Some(length) = self.length()? else {
@@ -86,7 +86,7 @@ impl FrameCutter {
     }
 }
 
-/// Moves a part of a frame to memory of twice its size, in the end of exactly the frame's.
+/// Moves a partial frame to memory of twice its size, but at most the frame's length.
 fn grow(frame: &mut BytesMut, length: usize) {
     let mut larger = BytesMut::with_capacity(length.min(frame.len() * 2));
     larger.extend_from_slice(frame);
@@ -97,7 +97,7 @@ fn grow(frame: &mut BytesMut, length: usize) {
 mod tests {
     use super::*;
 
-    /// What comes out if the bytes come in pieces of `step`.
+    /// Returns the frames that come out if the bytes arrive in pieces of `step`.
     fn cut(bytes: &[u8], step: usize) -> Result<Vec<Bytes>, BadLength> {
         let mut cutter = FrameCutter::new(100_000);
         let mut frames = Vec::new();

@@ -4,24 +4,24 @@
 //! EmbeddedBroker --starts--> server (one thread, the sockets)
 //!       |                       | frames, now
 //!       |                       v
-//!       '----- the program --> Core --> api: table of APIs, faults --> handlers: one file an API
-//!                               |-- topology: nodes, topics, who leads
-//!                               |-- partition: log, producers (dedup), who waits
+//!       '----- the program --> Core --> api: table of APIs, faults --> handlers: one file per API
+//!                               |-- topology: nodes, topics, leaders
+//!                               |-- partition: log, producers (dedup), waiting requests
 //!                               |     '-- storage: batches in wire form, by offset and by time
 //!                               |-- fetch: sessions, reading, the answer's bytes
 //!                               |-- transactions: the coordinator of transactions
-//!                               |-- offsets: what groups committed, and for how long it is kept
-//!                               '-- groups: members as their coordinator has them; the way to it
+//!                               |-- offsets: committed offsets of groups, and their retention
+//!                               '-- groups: members as their coordinator reports them
 //! ```
-//! `Core` and all below it have no socket, thread or clock: time is an argument, so tests run in
-//! virtual time. The integration tests run on it and on real Kafkas; `examples/answers` prints what
-//! a broker answers, and a test compares that with a real one.
+//! `Core` and everything below it have no socket, thread or clock. Time is an argument, so tests
+//! run in virtual time. The integration tests run on this broker and on real Kafka.
+//! `examples/answers` prints a broker's answers, and a test compares them with those of a real one.
 //!
-//! Where it is like Kafka it is strict: every batch is opened and checked, sequences and epochs
-//! are those of Kafka's producer state, segments roll and vanish by Kafka's rules. Where it is not:
-//! nothing is replicated (replicas exist on paper, acks=all is acks=1), nothing is compacted,
-//! nothing survives the process, and there is no TLS, SASL or ACL. Groups have members only if a
-//! coordinator outside of this crate serves them: see [`GroupService`].
+//! It is strict where it implements Kafka: it decodes and checks every batch, sequences and epochs
+//! follow Kafka's producer state, segments roll and expire by Kafka's rules. These parts of Kafka
+//! are missing: replication (replicas exist only in metadata, acks=all means acks=1), compaction,
+//! persistence beyond the process, TLS, SASL and ACLs. Groups have members only if a coordinator
+//! outside of this crate serves them: see [`GroupService`].
 #![deny(unsafe_code)]
 
 mod answer;

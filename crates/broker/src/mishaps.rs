@@ -1,5 +1,5 @@
-//! What happens to real clusters and never to this one by itself: refusals of single partitions, and
-//! elections that lose records. The simulation asks for them.
+//! Events of real clusters that never happen here by themselves: refusals of single partitions, and
+//! elections that lose records. The simulation causes them.
 
 use bytes::Bytes;
 use thalweg_protocol::ErrorCode;
@@ -10,26 +10,28 @@ use crate::partition::Partition;
 use crate::storage::ProducerStates;
 use crate::topology::NewTopic;
 
-/// Which codes a partition answers with, whatever the request holds; `None`: as usual.
+/// The codes that a partition answers with, whatever the request contains. `None` means that it
+/// answers as usual.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Refusals {
     pub produce: Option<ErrorCode>,
     pub fetch: Option<ErrorCode>,
 }
 
-/// What an unclean election, or the deletion of a topic, took.
+/// What an unclean election, or the deletion of a topic, lost.
 #[derive(Debug, Default, Clone)]
 pub struct Lost {
-    /// In wire form, with their offsets.
+    /// The batches in wire form, with their offsets.
     pub batches: Vec<Bytes>,
-    /// The node that led before, if it lives.
+    /// The previous leader, if it is live.
     pub deposed: Option<i32>,
-    /// Whether it leads again, as no other node lives.
+    /// Whether it leads again, because no other node is live.
     pub leads_again: bool,
 }
 
 impl Core {
-    /// Refuses one partition from now on. False if there is no such partition.
+    /// Makes one partition refuse requests from now on. Returns false if there is no such
+    /// partition.
     pub fn refuse(&mut self, topic: &str, partition: i32, refusals: Refusals) -> bool {
         let found = self.partition_mut(topic, partition);
         found.is_some_and(|found| {
@@ -38,9 +40,9 @@ impl Core {
         })
     }
 
-    /// Elects a leader whose log ends at `end_offset` or before, at the end of a batch: what follows is
-    /// lost, and what the producers of the lost batches did is unknown. Partitions with transactions
-    /// are left alone, as a lost marker would leave its transaction open for ever.
+    /// Elects a leader whose log ends at `end_offset` or at the last end of a batch before it.
+    /// Later batches are lost, and so is the state of their producers. Partitions with transactions
+    /// do not change, because a lost marker would leave its transaction open for ever.
     pub fn elect_uncleanly(&mut self, topic: &str, partition: i32, end_offset: i64) -> Lost {
         let live: Vec<i32> = self.topology.live_nodes().map(|node| node.id).collect();
         let Some(found) = self.partition_mut(topic, partition) else {
@@ -67,7 +69,7 @@ impl Core {
         }
     }
 
-    /// Deletes a topic; what it held, by partition.
+    /// Deletes a topic. Returns the contents of each partition.
     pub fn delete_topic_named(&mut self, name: &str) -> Vec<Lost> {
         let Some(topic) = self.topology.topic(name) else {
             return Vec::new();
@@ -82,8 +84,8 @@ impl Core {
         lost
     }
 
-    /// Sees to it that a topic exists, if need be with the broker's defaults. False if no node lives
-    /// that could have it.
+    /// Creates a topic with the broker's defaults unless it exists. Returns false if it could not
+    /// be created.
     pub fn create_topic_named(&mut self, name: &str) -> bool {
         let wish = NewTopic {
             name: name.to_owned(),
@@ -94,7 +96,7 @@ impl Core {
         created.is_ok() || self.topology.topic(name).is_some()
     }
 
-    /// Where the next record of a partition goes.
+    /// Returns the offset of the partition's next record.
     pub fn end_offset(&self, topic: &str, partition: i32) -> Option<i64> {
         let found = self.topology.topic(topic)?.partition(partition)?;
         Some(found.log.end_offset())
@@ -109,7 +111,7 @@ fn is_control(batch: &Bytes) -> bool {
     BatchHeader::parse(batch).is_ok_and(|header| header.attributes.is_control())
 }
 
-/// A leader knows of producers what its own log says.
+/// Returns the producer state that a leader can rebuild from its own log.
 fn remembered(partition: &Partition) -> ProducerStates {
     let mut states = ProducerStates::default();
     for batch in partition.log.batches() {

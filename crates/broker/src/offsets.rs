@@ -1,7 +1,7 @@
-//! [`CommittedOffsets`]: what groups committed.
+//! [`CommittedOffsets`]: the offsets that groups committed.
 //!
-//! Who may commit is decided by [`groups`](crate::groups); how long offsets are kept, in
-//! `offsets_retention.rs`.
+//! [`groups`](crate::groups) decides who may commit. `offsets_retention.rs` decides how long
+//! offsets are kept.
 //!
 //! ```text
 //! OffsetCommit    --commit-------------------------------> groups
@@ -14,7 +14,7 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::pending_offsets::{PendingOffsets, Place};
 
-/// More groups than this have no committed offsets at a time.
+/// At most this many groups have committed offsets at a time.
 const GROUPS_MAX: usize = 100_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +24,13 @@ pub(crate) struct CommittedOffset {
     pub(crate) metadata: Str,
     /// By the wall clock.
     pub(crate) committed_ms: i64,
-    /// When it goes, if its commit said so.
+    /// When it expires, if its commit said so.
     pub(crate) expires_ms: Option<i64>,
 }
 
-/// The order in which offsets were written, as their records' offsets are in Kafka: a
-/// transaction that ends late must not replace what was committed after it wrote.
+/// The order in which offsets were written, like the offsets of their records in Kafka. A
+/// transaction that ends late must not replace an offset that was committed after the transaction
+/// wrote its own.
 type Written = u64;
 
 #[derive(Debug)]
@@ -43,7 +44,7 @@ type GroupOffsets = BTreeMap<Str, PartitionOffsets>;
 
 #[derive(Debug, Default)]
 pub(crate) struct CommittedOffsets {
-    /// A group with pending offsets only is there too.
+    /// Includes groups that have only pending offsets.
     groups: BTreeMap<Str, GroupOffsets>,
     pending: PendingOffsets,
     written: Written,
@@ -78,7 +79,7 @@ impl CommittedOffsets {
         written: Written,
         committed: CommittedOffset,
     ) {
-        // Names from a frame would keep the whole frame alive.
+        // Detached, because names from a frame would keep the complete frame alive.
         if !self.groups.contains_key(group) {
             self.groups.insert(group.detached(), GroupOffsets::new());
         }
@@ -99,7 +100,7 @@ impl CommittedOffsets {
         }
     }
 
-    /// Keeps an offset until its producer's transaction ends; `home` is the partition of
+    /// Keeps an offset until its producer's transaction ends. `home` is the partition of
     /// `__consumer_offsets` that the group belongs to.
     pub(crate) fn pend(
         &mut self,
@@ -116,12 +117,12 @@ impl CommittedOffsets {
         Ok(())
     }
 
-    /// Whether a transaction that is open may change the offset.
+    /// Whether an open transaction may change the offset.
     pub(crate) fn is_pending(&self, place: &Place) -> bool {
         self.pending.contains(place)
     }
 
-    /// The producer's transaction ends for the groups of this home.
+    /// Ends the producer's transaction for the groups of this home partition.
     pub(crate) fn end_transaction(&mut self, producer_id: i64, commit: bool, home: i32) {
         for (place, (written, committed)) in self.pending.take(producer_id, home) {
             if commit {
@@ -139,7 +140,7 @@ impl CommittedOffsets {
         }
     }
 
-    /// What a group committed for a topic, by partition.
+    /// Returns a group's committed offsets of a topic, by partition.
     pub(crate) fn of_topic(&self, group: &Str, topic: &Str) -> Option<&PartitionOffsets> {
         self.groups.get(group)?.get(topic)
     }
@@ -148,7 +149,7 @@ impl CommittedOffsets {
         self.groups.contains_key(group)
     }
 
-    /// For what a group committed offsets: by topic, the partitions.
+    /// Returns the topics and partitions for which a group committed offsets.
     pub(crate) fn of_group(
         &self,
         group: &str,
@@ -180,7 +181,7 @@ impl CommittedOffsets {
         self.drop_if_empty(&place.group);
     }
 
-    /// Forgets offsets of a group that no transaction is about to change.
+    /// Drops a group's expired offsets, except those that an open transaction may change.
     pub(crate) fn expire(&mut self, group: &Str, is_over: impl Fn(&Str, &CommittedOffset) -> bool) {
         let pending = &self.pending;
         let Some(topics) = self.groups.get_mut(group) else {
@@ -200,7 +201,7 @@ impl CommittedOffsets {
         self.drop_if_empty(group);
     }
 
-    /// All at once: it is a walk over all groups.
+    /// Drops the offsets of all these topics in one pass, because it goes through all groups.
     pub(crate) fn forget_topics(&mut self, gone: &BTreeSet<Str>) {
         if gone.is_empty() {
             return;

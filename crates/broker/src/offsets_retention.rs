@@ -1,11 +1,11 @@
 //! How long committed offsets are kept: `offsets.retention.minutes`.
 //!
 //! ```text
-//! group without members      since its last member went
+//! group without members      since its last member left
 //! group that never had any   each offset since its commit
 //! group with members         the same, but only offsets of topics that it no longer subscribes to
 //! ```
-//! A group of which nothing is left is no more. So Kafka has it since KIP-211.
+//! A group without offsets and members no longer exists. Kafka has these rules since KIP-211.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! [`Partition`]: a log, who leads it, and who waits for it.
+//! [`Partition`]: a log, its leader, and the requests that wait for it.
 
 use bytes::Bytes;
 use thalweg_protocol::ErrorCode;
@@ -10,14 +10,14 @@ use crate::options::TopicOptions;
 use crate::storage::{Log, ProducerStates};
 use crate::waiters::Waiters;
 
-/// No live node leads.
+/// The leader of a partition without a live leader.
 pub(crate) const NO_LEADER: i32 = -1;
 
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) leader: i32,
     pub(crate) leader_epoch: i32,
-    /// On paper: every node of the process reads and writes the one log.
+    /// Only in metadata: every node of the process reads and writes the same log.
     pub(crate) replicas: Vec<i32>,
     pub(crate) log: Log,
     pub(crate) producers: ProducerStates,
@@ -40,7 +40,7 @@ impl Partition {
         }
     }
 
-    /// Another leader, with the next epoch; whoever waits here must look again.
+    /// Sets another leader with the next epoch. Waiting requests must look again.
     pub(crate) fn set_leader(&mut self, leader: i32) {
         self.leader = leader;
         self.leader_epoch += 1;
@@ -50,23 +50,23 @@ impl Partition {
         self.waiters.wake_all();
     }
 
-    /// Below it all records are visible to `read_uncommitted`. Nothing is replicated, so it is
-    /// the log's end.
+    /// Returns the offset below which `read_uncommitted` sees all records. It is the log's end,
+    /// because nothing is replicated.
     pub(crate) fn high_watermark(&self) -> i64 {
         self.log.end_offset()
     }
 
-    /// Below it no transaction is open.
+    /// Returns the offset below which no transaction is open.
     pub(crate) fn last_stable_offset(&self) -> i64 {
         match self.producers.first_open_offset() {
-            // The records that it began with may be gone.
+            // The first records of the transaction may have been deleted.
             Some(first) => first.max(self.log.start_offset()),
             None => self.high_watermark(),
         }
     }
 
-    /// Writes the marker that ends a producer's transaction here, and wakes those who wait for
-    /// the last stable offset. Returns the bytes that it takes.
+    /// Writes the marker that ends a producer's transaction here, and wakes requests that wait for
+    /// the last stable offset. Returns the marker's size in bytes.
     pub(crate) fn append_marker(
         &mut self,
         marker: &EndTransactionMarker,
@@ -86,7 +86,8 @@ impl Partition {
         Ok(bytes as u64)
     }
 
-    /// Whether `node` may answer a client that knows of `current_epoch` (-1: of none).
+    /// Checks that `node` leads and that a client's `current_epoch` is current (-1: the client
+    /// knows none).
     pub(crate) fn check_leader(&self, node: i32, current_epoch: i32) -> Result<(), ErrorCode> {
         if current_epoch >= 0 && current_epoch < self.leader_epoch {
             return Err(ErrorCode::FENCED_LEADER_EPOCH);

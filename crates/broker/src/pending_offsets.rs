@@ -1,6 +1,7 @@
-//! [`PendingOffsets`]: what groups committed in transactions that are open (KIP-98, KIP-447).
+//! [`PendingOffsets`]: offsets that groups committed in open transactions (KIP-98, KIP-447).
 //!
-//! A second transaction may write the same offset while the first is open: each has its own.
+//! A second transaction may write the same offset while the first is open. Each keeps its own
+//! value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +9,10 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::offsets::CommittedOffset;
 
-/// More offsets than this do not wait for their transactions' ends.
+/// At most this many offsets wait for the end of their transactions.
 const OFFSETS_MAX: usize = 100_000;
 
-/// Which offset of which group.
+/// Names one offset of one group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) group: Str,
@@ -19,7 +20,7 @@ pub(crate) struct Place {
     pub(crate) partition: i32,
 }
 
-/// An offset, and when it was written among all others.
+/// An offset, and its position in the order in which all offsets were written.
 type Pending = (u64, CommittedOffset);
 
 #[derive(Debug)]
@@ -32,7 +33,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct PendingOffsets {
     by_place: BTreeMap<Place, BTreeMap<i64, Entry>>,
-    /// By producer id and home: a marker ends a transaction without a walk over all others.
+    /// By producer id and home partition, so that a marker ends a transaction without going through
+    /// all others.
     by_producer: BTreeMap<(i64, i32), BTreeSet<Place>>,
     count: usize,
 }
@@ -75,7 +77,7 @@ impl PendingOffsets {
         places.take_while(move |place| place.group == *group)
     }
 
-    /// Takes out what the producer wrote for the groups of this home.
+    /// Takes out what the producer wrote for the groups of this home partition.
     pub(crate) fn take(&mut self, producer_id: i64, home: i32) -> Vec<(Place, Pending)> {
         let places = self.by_producer.remove(&(producer_id, home));
         let mut taken = Vec::new();

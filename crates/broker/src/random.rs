@@ -1,4 +1,4 @@
-//! A small seeded source of numbers (splitmix64): ids that differ, not secrets.
+//! A small seeded source of numbers (splitmix64), for ids that differ but need not be secret.
 
 use thalweg_protocol::Uuid;
 
@@ -18,8 +18,8 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A version 4 UUID whose text form does not start with `-`, as Kafka's `randomUuid` takes
-    /// care of for the sake of command lines.
+    /// Returns a version 4 UUID whose text form does not start with `-`. Kafka's `randomUuid`
+    /// ensures this too, for command lines.
     pub(crate) fn uuid(&mut self) -> Uuid {
         loop {
             let high = self.next() & !0xf000 | 0x4000;
@@ -31,7 +31,7 @@ impl Random {
         }
     }
 
-    /// From 1 to `i32::MAX`.
+    /// Returns a number from 1 to `i32::MAX`.
     pub(crate) fn positive_i32(&mut self) -> i32 {
         ((self.next() >> 33) as i32).max(1)
     }

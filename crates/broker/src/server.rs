@@ -1,4 +1,4 @@
-//! The broker's sockets: this file and those below it alone know tokio and look at clocks.
+//! The broker's sockets. Only this file and those below it use tokio and read clocks.
 //!
 //! ```text
 //! EmbeddedBroker --Command--> run (one thread, one current-thread runtime)
@@ -35,22 +35,22 @@ pub use groups::{GroupClock, GroupService};
 
 /// How long a caller waits for the broker's thread.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a failed accept (no file descriptors left): no busy loop.
+/// The pause after a failed accept (no file descriptors left), which prevents a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Connections of one node at a time; one more is closed at once. Each may hold a request and an
-/// answer.
+/// The limit on open connections of one node. Further ones are closed at once. Each connection may
+/// hold a request and an answer.
 const CONNECTIONS_MAX: usize = 10_000;
 
 pub(crate) type SharedCore = Arc<Mutex<Core>>;
 
-/// The core is never left half changed by a panic in a handler that matters to others: whoever
-/// comes next goes on.
+/// Locks the core. A poisoned lock is ignored: a panic in a handler does not leave the core in a
+/// state that breaks later requests.
 pub(crate) fn lock(core: &Mutex<Core>) -> MutexGuard<'_, Core> {
     core.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Milliseconds since 1970.
+/// Returns the milliseconds since 1970.
 pub(crate) fn wall_clock_ms() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |time| time.as_millis() as i64)
@@ -74,12 +74,12 @@ enum Command {
 pub(crate) struct Server {
     commands: UnboundedSender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Closed when the thread is done.
+    /// Closed when the thread ends.
     finished: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Server {
-    /// Serves the nodes' listeners from a thread of its own.
+    /// Serves the nodes' listeners from a new thread.
     pub(crate) fn start(
         core: SharedCore,
         listeners: Vec<(i32, StdListener)>,
@@ -94,7 +94,7 @@ impl Server {
         let body = move || {
             let _alive = alive;
             runtime.block_on(run(core, listeners, inbox, started));
-            // Dropping the runtime drops its tasks, and with them the sockets.
+            // Dropping the runtime drops its tasks and their sockets.
         };
         let builder = std::thread::Builder::new().name("thalweg-broker".to_owned());
         let thread = with_signals_blocked(|| builder.spawn(body)).map_err(BrokerError::Thread)?;
@@ -109,7 +109,7 @@ impl Server {
         })
     }
 
-    /// Closes the node's listener and connections, then lets the topology know.
+    /// Closes the node's listener and connections, then updates the topology.
     pub(crate) fn stop_node(&self, node: i32) -> Result<(), BrokerError> {
         self.ask("stop a node", |done| Command::Stop { node, done })
     }
@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Ends the thread; at most [`PATIENCE`] is waited for it. Any number of times.
+    /// Ends the thread, and waits at most [`PATIENCE`] for it. It may be called repeatedly.
     pub(crate) fn close(&self) {
         let thread = self
             .thread
@@ -149,24 +149,25 @@ impl Server {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(thread) = thread else { return };
-        // An error means that the thread is over already.
+        // An error means that the thread has already ended.
         let _ = self.commands.send(Command::Shutdown);
         let finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = finished.recv_timeout(PATIENCE);
         if outcome == Err(mpsc::RecvTimeoutError::Disconnected) {
-            // It is past its last statement, so this does not block; a panic was reported.
+            // The thread has run its last statement, so this does not block. A panic was already
+            // reported.
             let _ = thread.join();
         }
     }
 }
 
-/// A node that listens: its task ends, and with it all its connections, when told.
+/// A listening node. When it is told to stop, its task ends, and with it all its connections.
 struct Running {
     stop: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<()>,
 }
 
-/// Woken when the core's deadline has come nearer.
+/// Woken when the core's deadline has become earlier.
 #[derive(Default)]
 struct Nearer(Notify);
 
@@ -205,7 +206,7 @@ async fn run(
                     if let Some(running) = nodes.remove(&node) {
                         stop_node(running).await;
                     }
-                    // The callers checked the node's number.
+                    // The callers have checked the node's number.
                     let _ = lock(&core).stop_node(node, Instant::now());
                     let _ = done.send(Ok(()));
                 }
@@ -240,13 +241,13 @@ async fn stop_node(running: Running) {
     let _ = running.task.await;
 }
 
-/// A listener that is shut down when it is dropped. Closing it is not enough: a child that the
-/// program has forked holds a copy, and the port would still accept connections and stay taken.
+/// A listener that is shut down when it is dropped. Closing it is not enough: a forked child of the
+/// program holds a copy, and the port would stay taken and still accept connections.
 struct Listener(TcpListener);
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Some systems refuse this for a listener. Closing it must do there.
+        // Some systems refuse this for a listener. There, closing it must be enough.
         let _ = SockRef::from(&self.0).shutdown(Shutdown::Both);
     }
 }

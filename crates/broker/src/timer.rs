@@ -1,4 +1,4 @@
-//! [`Timer`]: tells who sleeps until a deadline that it has come nearer.
+//! [`Timer`]: wakes a sleeper when the deadline that it sleeps until becomes earlier.
 
 use std::task::Waker;
 use std::time::Instant;
@@ -7,12 +7,12 @@ use std::time::Instant;
 pub(crate) struct Timer(Option<(Instant, Waker)>);
 
 impl Timer {
-    /// Somebody sleeps until the deadline.
+    /// Notes that somebody sleeps until the deadline.
     pub(crate) fn arm(&mut self, deadline: Instant, waker: &Waker) {
         self.0 = Some((deadline, waker.clone()));
     }
 
-    /// Wakes them, once, if `deadline` is before theirs.
+    /// Wakes the sleeper, once, if `deadline` is earlier than its own.
     pub(crate) fn wake_if_before(&mut self, deadline: Instant) {
         if let Some((_, waker)) = self.0.take_if(|(armed, _)| deadline < *armed) {
             waker.wake();

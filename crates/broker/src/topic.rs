@@ -1,4 +1,4 @@
-//! [`Topic`]: its name, id, options and partitions; and which names are legal.
+//! [`Topic`]: its name, id, options and partitions, and which names are legal.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::partition::Partition;
 
 pub(crate) const NAME_LEN_MAX: usize = 249;
 
-/// Kafka's own topics, which clients hide from `subscribe(pattern)`.
+/// Kafka's own topics, which clients leave out of `subscribe(pattern)`.
 const INTERNAL_TOPICS: [&str; 3] = [
     "__consumer_offsets",
     "__transaction_state",
@@ -20,9 +20,9 @@ const INTERNAL_TOPICS: [&str; 3] = [
 pub(crate) struct Topic {
     pub(crate) name: Str,
     pub(crate) id: Uuid,
-    /// What was set for this topic, by Kafka's names.
+    /// The options set for this topic, by Kafka's names.
     pub(crate) own_options: BTreeMap<String, String>,
-    /// Those and the broker's defaults, parsed.
+    /// All options of the topic, with the broker's defaults, parsed.
     pub(crate) options: TopicOptions,
     pub(crate) partitions: Vec<Partition>,
 }
@@ -58,7 +58,7 @@ pub(crate) fn is_internal(name: &str) -> bool {
     INTERNAL_TOPICS.contains(&name)
 }
 
-/// Kafka's `Topic.validate`.
+/// Checks a name like Kafka's `Topic.validate`.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let fault = if name.is_empty() {
         "the empty string is not allowed".to_owned()
@@ -79,7 +79,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     Err(format!("Topic name is invalid: {fault}"))
 }
 
-/// The name in metrics, which cannot tell `.` and `_` apart.
+/// Returns the topic's name in metrics, where `.` and `_` are the same.
 pub(crate) fn metric_name(name: &str) -> String {
     name.replace('.', "_")
 }

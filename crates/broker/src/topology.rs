@@ -1,12 +1,12 @@
 //! [`Topology`]: nodes, topics, and which node leads which partition.
 //!
 //! ```text
-//! stop_node: live -> dead; its partitions get a live leader (one of their replicas if any lives),
+//! stop_node: live -> dead; its partitions get a live leader (a live replica if there is one),
 //!            epoch + 1; Metadata omits the node, as KRaft does
-//! start_node: dead -> live; leaders stay where they are, as Kafka leaves them for some minutes
+//! start_node: dead -> live; leaders do not move, as Kafka leaves them for some minutes
 //! ```
-//! Replicas exist on paper only: all nodes share the one log of a partition, so a leader may be
-//! any live node. Nodes have the ids 1 to N.
+//! Replicas exist only in metadata: all nodes share the same log of a partition, so any live node
+//! may lead it. Nodes have the ids 1 to N.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::topic::{self, Topic};
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub(crate) id: i32,
-    /// What clients are told to connect to.
+    /// The host that clients are told to connect to.
     pub(crate) host: Str,
     pub(crate) port: u16,
     pub(crate) is_live: bool,
@@ -34,20 +34,20 @@ pub(crate) struct Topology {
     nodes: Vec<Node>,
     topics: BTreeMap<Uuid, Topic>,
     ids: BTreeMap<Str, Uuid>,
-    /// Names of topics by what metrics make of them.
+    /// Topic names by their form in metrics.
     metric_names: BTreeMap<String, Str>,
     pub(crate) partitions_count: usize,
-    /// Counts topics and partitions that came, and topics that went.
+    /// Counts added topics and partitions, and deleted topics.
     pub(crate) changes: u64,
-    /// Where the next topic's first replica goes, so that leaders are spread.
+    /// The place of the next topic's first replica, so that leaders are spread over the nodes.
     pub(crate) next_node: usize,
 }
 
-/// A topic that is wanted.
+/// A topic to create.
 #[derive(Debug, Default)]
 pub(crate) struct NewTopic {
     pub(crate) name: String,
-    /// The nodes of each partition's replicas, or how many of each.
+    /// The nodes of each partition's replicas, or the numbers of partitions and replicas.
     pub(crate) replicas: NewReplicas,
     pub(crate) options: BTreeMap<String, String>,
 }
@@ -86,13 +86,13 @@ impl Topology {
         self.nodes.iter().filter(|node| node.is_live)
     }
 
-    /// Any live node will do: each can do what a controller does. -1: none lives.
+    /// Returns any live node, as each can act as controller. Returns -1 if none is live.
     pub(crate) fn controller(&self) -> i32 {
         self.live_nodes().next().map_or(-1, |node| node.id)
     }
 
-    /// The live node that stands `place` places from the first, around the circle: the same one
-    /// as long as it lives.
+    /// Returns the first live node from place `place` on, in rotation. It is the same node as long
+    /// as that node is live.
     pub(crate) fn node_at(&self, place: usize) -> Option<&Node> {
         let count = self.nodes.len();
         (0..count)
@@ -124,8 +124,8 @@ impl Topology {
         self.topics.get_mut(&id)
     }
 
-    /// Checks the wish and, unless `validate_only`, fulfils it. Without `validate_only` the id is
-    /// that of a topic that exists.
+    /// Checks the new topic and creates it, unless `validate_only` is set. Without `validate_only`
+    /// the returned id is that of an existing topic.
     pub(crate) fn create_topic(
         &mut self,
         wish: NewTopic,
@@ -188,7 +188,7 @@ impl Topology {
         Partition::new(replicas, leader)
     }
 
-    /// A live replica, else any live node.
+    /// Chooses a live replica, otherwise any live node.
     fn elect(&self, replicas: &[i32]) -> i32 {
         let replica = replicas.iter().copied().find(|id| self.is_live(*id));
         replica
@@ -196,7 +196,7 @@ impl Topology {
             .unwrap_or(NO_LEADER)
     }
 
-    /// More partitions for a topic, up to `count` in all (KIP-195).
+    /// Adds partitions to a topic, up to `count` in total (KIP-195).
     pub(crate) fn create_partitions(
         &mut self,
         name: &str,
@@ -248,7 +248,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Removes a topic and hands it back, its waiters woken.
+    /// Removes a topic and returns it, after waking its waiters.
     pub(crate) fn delete_topic(&mut self, id: Uuid) -> Option<Topic> {
         let mut topic = self.topics.remove(&id)?;
         self.ids.remove(&topic.name);
@@ -261,12 +261,12 @@ impl Topology {
         Some(topic)
     }
 
-    /// Takes a node away; its partitions get other leaders. False if it was away already.
+    /// Stops a node, whose partitions get other leaders. Returns false if it was already stopped.
     pub(crate) fn stop_node(&mut self, id: i32) -> bool {
         self.set_live(id, false)
     }
 
-    /// Brings a node back. False if it was there.
+    /// Starts a node again. Returns false if it was running.
     pub(crate) fn start_node(&mut self, id: i32) -> bool {
         self.set_live(id, true)
     }
@@ -283,7 +283,7 @@ impl Topology {
         true
     }
 
-    /// A leader for each partition whose leader is dead or missing.
+    /// Elects a leader for each partition whose leader is dead or missing.
     fn elect_leaders(&mut self) {
         let mut topics = std::mem::take(&mut self.topics);
         for partition in topics.values_mut().flat_map(|topic| &mut topic.partitions) {
@@ -291,7 +291,7 @@ impl Topology {
                 let leader = self.elect(&partition.replicas);
                 if leader != partition.leader {
                     if partition.leader == NO_LEADER {
-                        // All nodes were away.
+                        // No node was live.
                         partition.producers.restart();
                     }
                     lead(partition, leader);
@@ -301,7 +301,7 @@ impl Topology {
         self.topics = topics;
     }
 
-    /// Lets a live node lead a partition, whether or not it was a replica.
+    /// Makes a live node the leader of a partition, even if it is not a replica.
     pub(crate) fn move_leader(
         &mut self,
         name: &str,
@@ -322,7 +322,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Replicas of a partition that live.
+    /// Returns the live replicas of a partition.
     pub(crate) fn isr(&self, partition: &Partition) -> Vec<i32> {
         partition
             .replicas
@@ -342,7 +342,8 @@ impl Topology {
     }
 }
 
-/// A leader is always among the replicas: a newcomer takes the old leader's place on paper.
+/// Sets the leader. It must be among the replicas, so a new node replaces the old leader in that
+/// list.
 fn lead(partition: &mut Partition, leader: i32) {
     if leader != NO_LEADER && !partition.replicas.contains(&leader) {
         let place = partition

@@ -10,11 +10,11 @@ use crate::fetch::PendingFetch;
 use crate::groups::GroupTicket;
 use crate::waiters::Waiter;
 
-/// A long poll, or a group request at the coordinator.
+/// A long poll, or a group request that waits for the coordinator.
 #[derive(Debug)]
 pub struct Wait {
     reply_to: ReplyTo,
-    /// `None`: as long as it takes.
+    /// `None` means without a limit.
     deadline: Option<Instant>,
     waiter: Option<Arc<Waiter>>,
     waits_for: WaitsFor,
@@ -36,7 +36,7 @@ impl Wait {
         }
     }
 
-    /// When to look again even if nothing woke.
+    /// Returns when to look again even without a wake-up.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }

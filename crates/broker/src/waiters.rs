@@ -1,11 +1,11 @@
-//! Who waits for a partition to change: long polls.
+//! The long polls that wait for a partition to change.
 //!
 //! ```text
 //! Fetch, nothing there yet -> Waiter, registered at each of its partitions
 //! append, leader change, deletion -> Waiters::wake_all -> the connection's task looks again
 //! ```
-//! A partition holds its waiters weakly: one that was answered or whose connection is gone is
-//! forgotten at the next append, or when the dead ones outnumber the living.
+//! A partition holds its waiters weakly. One that was answered, or whose connection is gone, is
+//! dropped at the next append, or when the dead ones outnumber the live ones.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::Waker;
@@ -49,7 +49,7 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Adds a waiter that is not there yet.
+    /// Adds a waiter unless it is already registered.
     pub(crate) fn add(&mut self, waiter: &Arc<Waiter>) {
         let this = Arc::as_ptr(waiter);
         if self
@@ -66,7 +66,7 @@ impl Waiters {
         self.list.push(Arc::downgrade(waiter));
     }
 
-    /// Wakes and forgets all; those that must go on waiting come back.
+    /// Wakes and removes all waiters. Those that must wait longer register again.
     pub(crate) fn wake_all(&mut self) {
         for waiter in self.list.drain(..) {
             if let Some(waiter) = waiter.upgrade() {
