@@ -1,11 +1,13 @@
-//! How long committed offsets are kept: `offsets.retention.minutes`.
+//! How long committed offsets are kept: `offsets.retention.minutes` (KIP-211).
 //!
 //! ```text
-//! group without members      since its last member left
-//! group that never had any   each offset since its commit
-//! group with members         the same, but only offsets of topics that it no longer subscribes to
+//! classic group, empty              counted from when its last member left
+//! classic group, never had members  counted from each offset's commit
+//! classic group, Stable, consumers  the same, except for offsets of subscribed topics
+//! classic group, other members      offsets do not expire
+//! KIP-848's group                   counted from each commit, except for subscribed topics
 //! ```
-//! A group without offsets and members no longer exists. Kafka has these rules since KIP-211.
+//! A group is dropped once it has neither offsets nor members.
 
 use std::time::Instant;
 

@@ -6,11 +6,11 @@ use super::topic::{TOPIC_OPTIONS, TopicOption, TopicOptions};
 use super::value::{Kind, OptionError};
 use crate::BrokerError;
 
-/// The greatest `transaction.version` that there is (KIP-890).
+/// The highest `transaction.version` that exists (KIP-890).
 pub(crate) const TRANSACTION_VERSION_MAX: i16 = 2;
 
-/// Name, kind and default of the options that are the broker's own; those that give a topic's
-/// default (`log.retention.ms`, `message.max.bytes`, ...) are in [`TOPIC_OPTIONS`].
+/// Name, kind and default of the options of the broker itself. Options that set a topic's default
+/// (`log.retention.ms`, `message.max.bytes`, ...) are in [`TOPIC_OPTIONS`].
 #[rustfmt::skip]
 pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("auto.create.topics.enable", Kind::Bool, "true"),
@@ -29,7 +29,8 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("group.consumer.min.heartbeat.interval.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "5000"),
     ("group.consumer.min.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
     ("group.consumer.session.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "45000"),
-    // As in the server.properties that Kafka comes with: nobody waits for members that do not come.
+    // As in the server.properties that comes with Kafka: a new group does not wait for more
+    // members.
     ("group.initial.rebalance.delay.ms", Kind::INT, "0"),
     ("group.max.session.timeout.ms", Kind::INT, "1800000"),
     ("group.max.size", Kind::Int { min: 1, max: i32::MAX as i64 }, "2147483647"),
@@ -47,9 +48,10 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
     ("offsets.topic.replication.factor", Kind::Int { min: 1, max: i16::MAX as i64 }, "3"),
     ("producer.id.expiration.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "86400000"),
     ("socket.request.max.bytes", Kind::Int { min: 1, max: i32::MAX as i64 }, "104857600"),
-    // Ours: what all records in memory may take together; 0: no limit.
+    // Ours: the limit on the size of all records in memory together. 0 means no limit.
     ("thalweg.memory.max.bytes", Kind::LONG, "4294967296"),
-    // Ours: the feature that Kafka keeps in its metadata. 2: each transaction has an epoch (KIP-890).
+    // Ours: a feature that Kafka keeps in its metadata. 2: each transaction has its own epoch
+    // (KIP-890).
     ("thalweg.transaction.version", Kind::Int { min: 0, max: TRANSACTION_VERSION_MAX as i64 }, "2"),
     ("transaction.max.timeout.ms", Kind::Int { min: 1, max: i32::MAX as i64 }, "900000"),
     ("transaction.state.log.min.isr", Kind::Int { min: 1, max: i32::MAX as i64 }, "2"),
@@ -63,13 +65,13 @@ pub const BROKER_OPTIONS: &[(&str, Kind, &str)] = &[
 pub struct BrokerOptions {
     pub auto_create_topics_enable: bool,
     pub connections_max_idle_ms: u64,
-    /// How often members of the consumer protocol (KIP-848) are to be heard of.
+    /// How often members of the consumer protocol (KIP-848) should send heartbeats.
     pub consumer_heartbeat_interval_ms: i32,
     pub default_replication_factor: i16,
     pub delete_topic_enable: bool,
     pub fetch_max_bytes: i32,
     pub fetch_session_slots_max: usize,
-    /// What all records in memory may take together.
+    /// The limit on the size of all records in memory together.
     pub memory_bytes_max: Option<u64>,
     pub num_partitions: i32,
     pub offset_metadata_bytes_max: usize,
@@ -80,12 +82,13 @@ pub struct BrokerOptions {
     pub request_bytes_max: usize,
     pub retention_check_interval_ms: u64,
     pub transaction_max_timeout_ms: i32,
-    /// Partitions of `__transaction_state`, had it any: they say who coordinates.
+    /// The number of partitions that `__transaction_state` would have. It decides which node
+    /// coordinates.
     pub transaction_partitions: i32,
     /// The finalized feature `transaction.version`.
     pub transaction_version: i16,
     pub transactional_id_expiration_ms: i64,
-    /// As given; the rest is at its default.
+    /// The options as given. All others have their defaults.
     given: BTreeMap<String, String>,
 }
 
@@ -133,7 +136,8 @@ impl BrokerOptions {
         Ok(options)
     }
 
-    /// Retention and roll time may be given in coarser units; the finest one given counts.
+    /// Applies the coarser units of retention and roll time. If several are given, the finest
+    /// counts.
     fn settle_times(&mut self) {
         let units = [
             ("log.retention.ms", "log.retention.minutes", 60_000_i64),
@@ -155,12 +159,12 @@ impl BrokerOptions {
         }
     }
 
-    /// A broker option's text as given at the start.
+    /// Returns a broker option's text as given at the start.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
     }
 
-    /// All options of groups as texts, for their coordinator.
+    /// Returns all group options as text, for the group coordinator.
     pub(crate) fn of_groups(&self) -> BTreeMap<&'static str, String> {
         let rows = BROKER_OPTIONS.iter();
         rows.filter(|(name, ..)| name.starts_with("group."))
@@ -168,7 +172,7 @@ impl BrokerOptions {
             .collect()
     }
 
-    /// The options of a topic with these of its own.
+    /// Returns the options of a topic that sets these itself.
     pub(crate) fn topic_options(
         &self,
         own: &BTreeMap<String, String>,
@@ -181,7 +185,7 @@ impl BrokerOptions {
     }
 }
 
-/// Names of all options that a broker takes.
+/// Returns the names of all options that a broker accepts.
 pub fn broker_option_names() -> impl Iterator<Item = &'static str> {
     let own = BROKER_OPTIONS.iter().map(|row| row.0);
     let of_topics = TOPIC_OPTIONS.iter().map(|option| option.broker_name);
@@ -212,7 +216,7 @@ fn check(name: &str, text: &str) -> Result<(), BrokerError> {
     }
 }
 
-/// Some options of KIP-848's groups lie between two others.
+/// Checks the options of KIP-848's groups that must lie between two others.
 fn within_limits(number: &impl Fn(&str) -> i64) -> Result<(), BrokerError> {
     for each in [
         "assignment.interval.ms",

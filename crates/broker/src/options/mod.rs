@@ -1,10 +1,10 @@
-//! Kafka's options by name: of the broker and of a topic, each one table.
+//! Kafka's options by name, in one table for the broker and one for topics.
 //!
 //! ```text
 //! BrokerConfig.options --parse--> BrokerOptions --gives defaults to--> TopicOptions <-- a topic's own
 //! ```
-//! Options that only make sense with disks, other machines or rights are accepted and shown where
-//! Kafka has them for a topic; they change nothing here, and the tables say so.
+//! Options that only make sense with disks, other machines or access rights are accepted and shown
+//! where Kafka has them for a topic. They have no effect here, and the tables say so.
 
 mod broker;
 mod topic;

@@ -14,7 +14,7 @@ pub struct TopicOption {
     pub broker_name: &'static str,
     pub kind: Kind,
     pub default: &'static str,
-    /// Whether this broker acts by it, or only remembers and shows it.
+    /// Whether the option has an effect on this broker, or is only stored and shown.
     pub honoured: bool,
 }
 
@@ -104,7 +104,7 @@ pub struct CleanupPolicy {
     pub compact: bool,
 }
 
-/// The options that the broker acts by, parsed.
+/// The options that have an effect on the broker, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicOptions {
     pub cleanup_policy: CleanupPolicy,
@@ -117,16 +117,16 @@ pub struct TopicOptions {
     pub message_timestamp_before_max_ms: i64,
     pub message_timestamp_type: TimestampType,
     pub min_insync_replicas: i32,
-    /// -1: no limit.
+    /// -1 means no limit.
     pub retention_bytes: i64,
-    /// -1: for ever.
+    /// -1 means for ever.
     pub retention_ms: i64,
     pub segment_bytes: i64,
     pub segment_ms: i64,
 }
 
 impl TopicOptions {
-    /// `lookup` gives the text of an option that is set, by its topic name.
+    /// Parses a topic's options. `lookup` returns the text of an option that is set.
     pub(crate) fn parse<'a>(
         lookup: &dyn Fn(&TopicOption) -> Option<&'a str>,
     ) -> Result<Self, OptionError> {
@@ -137,8 +137,8 @@ impl TopicOptions {
             texts.insert(option.name, text);
         }
         let text = |name| texts[name];
-        // The kinds were checked above; a default that does not parse is a slip in the table,
-        // which the test of the table finds.
+        // The kinds were checked above. A default that does not parse is a mistake in the table,
+        // which the table's test finds.
         let long = |name| text(name).parse().expect("checked against its kind");
         let int = |name| text(name).parse().expect("checked against its kind");
         let policies: Vec<&str> = split_list(text("cleanup.policy")).collect();

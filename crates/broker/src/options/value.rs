@@ -1,8 +1,8 @@
-//! The kinds of values that options take, and how a text is checked against them.
+//! The kinds of option values, and how text is checked against them.
 
 use std::fmt;
 
-/// What values an option takes.
+/// Which values an option accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Bool,
@@ -34,7 +34,7 @@ impl Kind {
     };
     pub(crate) const LONG: Self = Self::Long { min: 0 };
 
-    /// `ConfigType` of a `DescribeConfigs` answer (KIP-569).
+    /// Returns the `ConfigType` for a `DescribeConfigs` answer (KIP-569).
     pub(crate) fn wire_id(self) -> i8 {
         match self {
             Self::Bool => 1,
@@ -50,7 +50,7 @@ impl Kind {
         matches!(self, Self::Words(_) | Self::List)
     }
 
-    /// Whether `text` is such a value; the error says what is.
+    /// Checks that `text` is a value of this kind. The error names the accepted values.
     pub(crate) fn check(self, name: &str, text: &str) -> Result<(), OptionError> {
         let good = match self {
             Self::Bool => matches!(text.to_ascii_lowercase().as_str(), "true" | "false"),
@@ -86,14 +86,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The words of a list option.
+/// Splits the text of a list option into words.
 pub(crate) fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',')
         .map(str::trim)
         .filter(|word| !word.is_empty())
 }
 
-/// A value that its option does not take.
+/// A value that its option does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Invalid value {value} for configuration {name}: expected {expected}")]
 pub struct OptionError {

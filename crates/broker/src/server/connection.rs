@@ -1,11 +1,11 @@
-//! One connection: its requests one after the other, its answers in their order.
+//! One connection: it serves requests one after the other and writes the answers in the same order.
 //!
 //! ```text
 //! read a frame -> Core::handle -> Outcome -> write, wait, close or fall silent -> read ...
 //! ```
-//! As Kafka does, the next request is served when the last one is answered, so answers keep their
-//! order however long one of them waits. While it waits the next frame is read, so that a client
-//! that goes away is noticed.
+//! As in Kafka, the next request is served only when the last one is answered, so answers keep
+//! their order however long one of them waits. Meanwhile the next frame is read, so that the broker
+//! notices a client that disconnects.
 
 #![allow(clippy::disallowed_methods)] // the clocks are read here, so that they need not be elsewhere
 
@@ -24,23 +24,23 @@ use super::{SharedCore, lock, wall_clock_ms};
 use crate::frames::FrameCutter;
 use crate::{Answer, Connection, Outcome, Wait};
 
-/// Pieces handed to one write.
+/// The number of pieces passed to one write.
 const WRITE_PIECES_MAX: usize = 64;
 
-/// What a connection may take.
+/// The limits of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) frame_bytes_max: usize,
     pub(super) idle: Duration,
 }
-/// Serves a client until it goes away, falls silent for too long, or must be cut off.
+/// Serves a client until it disconnects, is idle for too long, or must be cut off.
 pub(super) async fn serve_connection(
     core: SharedCore,
     connection: Connection,
     stream: TcpStream,
     limits: Limits,
 ) {
-    // Answers are whole frames: waiting for more to send would only delay them.
+    // Answers are complete frames, so waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
     let (read, mut write) = stream.into_split();
     let mut requests = Requests {
@@ -84,7 +84,8 @@ struct Requests {
 }
 
 impl Requests {
-    /// `None`: the client is gone, idle for too long, or does not speak Kafka's protocol.
+    /// Returns the next frame, or `None` if the client has disconnected, was idle for too long, or
+    /// does not speak Kafka's protocol.
     async fn next(&mut self, idle: Duration) -> Option<Bytes> {
         if let Some(frame) = self.ahead.take() {
             return Some(frame);
@@ -92,8 +93,8 @@ impl Requests {
         timeout(idle, self.frames.next()).await.ok()?.ok()?
     }
 
-    /// Reads one frame ahead if there is none; false if the client is gone. Never returns
-    /// otherwise, unless a frame came.
+    /// Reads one frame ahead if there is none. Returns true when a frame came, false if the client
+    /// has disconnected. If a frame is already there, it never returns.
     async fn read_ahead(&mut self) -> bool {
         if self.ahead.is_some() {
             std::future::pending::<()>().await;
@@ -120,7 +121,7 @@ impl Requests {
             tokio::select! {
                 biased;
                 outcome = answer => return Some(outcome),
-                // At the deadline the next look has an answer.
+                // At the deadline the next `poll_wait` has an answer.
                 () = at(deadline) => {}
                 is_there = self.read_ahead() => if !is_there { break },
             }
@@ -129,7 +130,7 @@ impl Requests {
         None
     }
 
-    /// False if the client went away before the time.
+    /// Returns false if the client disconnected before that time.
     async fn sleep_until(&mut self, time: Instant) -> bool {
         loop {
             tokio::select! {
@@ -140,7 +141,7 @@ impl Requests {
         }
     }
 
-    /// Reads and forgets until the client goes away.
+    /// Reads and ignores frames until the client disconnects.
     async fn swallow(&mut self) {
         while let Ok(Some(_)) = self.frames.next().await {}
     }
@@ -153,14 +154,14 @@ async fn at(deadline: Option<Instant>) {
     }
 }
 
-/// A connection's frames. What was read stays here if a call is cancelled.
+/// Reads a connection's frames. If a call is cancelled, the bytes that it read stay here.
 struct FrameReader {
     read: OwnedReadHalf,
     cutter: FrameCutter,
 }
 
 impl FrameReader {
-    /// `None` at the end of the stream.
+    /// Returns the next frame, or `None` at the end of the stream.
     async fn next(&mut self) -> io::Result<Option<Bytes>> {
         loop {
             let frame = self.cutter.take();
@@ -175,8 +176,8 @@ impl FrameReader {
     }
 }
 
-/// Writes the pieces from where they lie. A client that takes nothing of them for too long is as
-/// idle as one that asks nothing: it must not hold its answer's memory.
+/// Writes the pieces without copying them. A client that takes no bytes for too long counts as
+/// idle, because it must not hold its answer's memory.
 async fn write_pieces(
     write: &mut OwnedWriteHalf,
     pieces: &[Bytes],

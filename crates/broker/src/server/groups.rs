@@ -1,4 +1,4 @@
-//! [`GroupService`]: how a coordinator of groups, in another thread, talks to a running broker.
+//! [`GroupService`]: how a group coordinator in another thread talks to a running broker.
 
 #![allow(clippy::disallowed_methods)] // the clocks are read here, so that they need not be elsewhere
 
@@ -12,27 +12,27 @@ use super::{SharedCore, lock, wall_clock_ms};
 use crate::groups::ms_between;
 use crate::{GroupEvent, GroupTicket, GroupView};
 
-/// The clock of events: it outlives the broker.
+/// The clock of events. It may outlive the broker.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupClock {
     started: Instant,
 }
 
 impl GroupClock {
-    /// Milliseconds since the broker's start.
+    /// Returns the milliseconds since the broker's start.
     pub fn now_ms(&self) -> f64 {
         ms_between(self.started, Instant::now())
     }
 }
 
-/// The coordinator's side of the seam. Clones are the same.
+/// The coordinator's side of the interface. Clones are the same service.
 #[derive(Clone)]
 pub struct GroupService {
     core: SharedCore,
 }
 
 impl GroupService {
-    /// Groups are served from now on.
+    /// Starts to serve groups.
     pub(crate) fn start(core: SharedCore) -> Self {
         {
             let mut core = lock(&core);
@@ -42,8 +42,9 @@ impl GroupService {
         Self { core }
     }
 
-    /// The oldest events, in the order in which they happened. If there are none, `waker` is woken
-    /// when there are; of several that wait only the last is. `None`: the broker is closed.
+    /// Returns the oldest events, in the order in which they happened. If there are none, `waker`
+    /// is woken when there are. Only the last waker is kept. Returns `None` when the broker is
+    /// closed.
     pub fn poll_events(&self, waker: &Waker) -> Poll<Option<Vec<GroupEvent>>> {
         lock(&self.core).poll_group_events(waker)
     }
@@ -54,7 +55,7 @@ impl GroupService {
         }
     }
 
-    /// All topics: name, id, number of partitions.
+    /// Returns all topics: name, id, number of partitions.
     pub fn topics(&self) -> Vec<(String, String, i32)> {
         let core = lock(&self.core);
         let topics = core.topology.topics();
@@ -66,28 +67,28 @@ impl GroupService {
             .collect()
     }
 
-    /// What is known of a group as of the event at `at_ms`. Sessions of members that were not
-    /// watched before begin now, not then: nobody could be heard of before its answer left.
+    /// Publishes the state of a group as of the event at `at_ms`. Sessions of newly watched members
+    /// start now, not at that time: no member can send a heartbeat before it has its answer.
     pub fn publish(&self, group: &str, view: GroupView, at_ms: f64) {
         lock(&self.core).publish_group(group, view, at_ms, Instant::now(), wall_clock_ms());
     }
 
-    /// Nothing is known of the group any more. Its offsets stay.
+    /// Forgets the group, but keeps its offsets.
     pub fn forget(&self, group: &str) {
         lock(&self.core).forget_group(group);
     }
 
-    /// The API and version of a request that waits for its answer.
+    /// Returns the API and version of a request that waits for its answer.
     pub fn request_api(&self, ticket: GroupTicket) -> Option<(ApiKey, i16)> {
         lock(&self.core).group_request_api(ticket)
     }
 
-    /// Answers with a response's body in the request's version. False if nobody waits for it.
+    /// Answers with a response body in the request's version. Returns false if nobody waits for it.
     pub fn answer(&self, ticket: GroupTicket, body: Bytes) -> bool {
         lock(&self.core).answer_group_request(ticket, body, Instant::now())
     }
 
-    /// Answers with an error. False if nobody waits for it.
+    /// Answers with an error. Returns false if nobody waits for it.
     pub fn refuse(&self, ticket: GroupTicket, code: ErrorCode) -> bool {
         lock(&self.core).refuse_group_request(ticket, code, Instant::now())
     }

@@ -1,4 +1,4 @@
-//! Whether a batch that Produce brings belongs to the open transaction of its producer.
+//! Checks that a produced batch belongs to the open transaction of its producer.
 
 use thalweg_protocol::{ErrorCode, Str, Uuid};
 use thalweg_records::BatchHeader;
@@ -9,8 +9,8 @@ use crate::Core;
 use crate::storage::validate::Refusal;
 
 impl Core {
-    /// Checks a batch of a transaction before it is opened, as Kafka does: what is wrong with
-    /// the transaction is told first. Others pass.
+    /// Checks a transactional batch before it is decoded, as Kafka does, so that problems of the
+    /// transaction are reported first. Other batches pass.
     pub(crate) fn verify_batch(
         &mut self,
         batch: &[u8],
@@ -19,7 +19,7 @@ impl Core {
         verification: Verification,
         now: Now,
     ) -> Result<(), Refusal> {
-        // What cannot be read is refused for that soon after.
+        // A batch with an unreadable header is refused for that soon after.
         let header = BatchHeader::parse(batch).ok();
         let Some(header) = header.filter(|header| header.attributes.is_transactional()) else {
             return Ok(());
@@ -46,7 +46,8 @@ impl Core {
         let partition = (topic.name.clone(), index);
         self.verify_transaction(id, producer, &partition, verification, now)
             .map_err(|code| refusal(code, verification))?;
-        // Such clients begin each transaction at 0: what stands before it got lost.
+        // Such clients start each transaction at sequence 0. If it is higher, earlier batches were
+        // lost.
         if verification == Verification::Add && !is_known && header.base_sequence != 0 {
             let why = format!(
                 "Invalid sequence number for new transaction of producer {}: {} (incoming seq. number), expected 0",
@@ -63,7 +64,7 @@ fn refusal(code: ErrorCode, verification: Verification) -> Refusal {
         ErrorCode::INVALID_TXN_STATE => {
             Refusal::new(code, "Partition was not added to the transaction")
         }
-        // Older clients do not know that they are to wait for the transaction before.
+        // Older clients do not know that they have to wait for the previous transaction.
         ErrorCode::CONCURRENT_TRANSACTIONS if verification != Verification::Add => Refusal::new(
             ErrorCode::NOT_ENOUGH_REPLICAS,
             format!("The transaction could not be verified: {}", code.message()),

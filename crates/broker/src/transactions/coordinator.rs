@@ -1,4 +1,5 @@
-//! The coordinator's part of [`Core`]: finds the transaction, makes the step, ends what is to end.
+//! The transaction coordinator's part of [`Core`]: finds a transaction, makes the step, and
+//! finishes it.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::Core;
 use crate::coordinator::CoordinatorKind;
 
 impl Core {
-    /// At which `transaction.version` the broker runs.
+    /// Returns the level of the broker's `transaction.version`.
     pub(super) fn level(&self) -> Level {
         if self.options.transaction_version >= 2 {
             Level::BumpsEpoch
@@ -19,7 +20,7 @@ impl Core {
         }
     }
 
-    /// `InitProducerId`: the producer's id and epoch.
+    /// Handles `InitProducerId`. Returns the producer's id and epoch.
     pub(crate) fn init_transactional(
         &mut self,
         id: &Str,
@@ -35,7 +36,8 @@ impl Core {
         let mut new_id = || take_next(next_id);
         self.transactions
             .ensure(id, || Transaction::new(new_id(), node))?;
-        // The second time, the transaction of the producer before is rolled back.
+        // If the first attempt fences the previous producer, its transaction is rolled back before
+        // the second.
         for _ in 0..2 {
             let level = self.level();
             let init = self.step(id, |transaction, new_id| {
@@ -65,7 +67,7 @@ impl Core {
         })
     }
 
-    /// `EndTxn`: the producer of the next transaction.
+    /// Handles `EndTxn`. Returns the producer of the next transaction.
     pub(crate) fn end_transaction(
         &mut self,
         id: &str,
@@ -81,11 +83,11 @@ impl Core {
         Ok(next)
     }
 
-    /// Rolls back what is too old and writes the markers that were held back.
+    /// Rolls back transactions that have timed out, and writes markers that were held back.
     pub(crate) fn tick_transactions(&mut self, now: Now) {
         let level = self.level();
         for id in self.transactions.due(now.instant) {
-            // A prepared transaction is refused and finished.
+            // A prepared transaction refuses this event, and is finished.
             let _ = self.step(&id, |transaction, new_id| {
                 Ok(transaction.time_out(level, new_id, now))
             });
@@ -93,8 +95,8 @@ impl Core {
         }
     }
 
-    /// Writes the markers of a prepared transaction if they are due, and completes it; unless a
-    /// fault holds them back.
+    /// If a prepared transaction's markers are due and no fault holds them back, writes them and
+    /// completes it.
     fn finish(&mut self, id: &str, now: Now) {
         let Some(transaction) = self.transactions.get(id) else {
             return;
@@ -117,7 +119,7 @@ impl Core {
     }
 
     fn held_back(&mut self, id: &str, topics: Vec<Str>) -> Option<Duration> {
-        // Nothing is written for an empty transaction.
+        // An empty transaction has no markers.
         if topics.is_empty() {
             return None;
         }
@@ -125,7 +127,7 @@ impl Core {
         self.faults.hold_back_markers(node, topics)
     }
 
-    /// Changes a transaction; the new producer ids that it may need are Kafka's too.
+    /// Changes a transaction. Steps that need a new producer id take the next one, as in Kafka.
     fn step<T>(
         &mut self,
         id: &str,
@@ -140,7 +142,7 @@ impl Core {
         outcome.unwrap_or(Err(ErrorCode::INVALID_PRODUCER_ID_MAPPING))
     }
 
-    /// -1: no node lives.
+    /// Returns the coordinator's node, or -1 if no node is live.
     fn transaction_node(&self, id: &str) -> i32 {
         let node = self.coordinator(CoordinatorKind::Transaction, id);
         node.map_or(-1, |node| node.id)

@@ -1,4 +1,4 @@
-//! Writing markers: where a transaction was, its end is told.
+//! Writes the markers that end a transaction, in each partition where it was.
 
 use thalweg_protocol::ErrorCode;
 use thalweg_records::control::EndTransactionMarker;
@@ -7,12 +7,12 @@ use super::{Level, Now, OFFSETS_TOPIC, TopicPartition};
 use crate::Core;
 use crate::transactions::State;
 
-/// About what a marker takes.
+/// The approximate size of a marker.
 const MARKER_BYTES: usize = 78;
 
 impl Core {
-    /// The markers of a prepared transaction. What is not there any more needs none: a deleted
-    /// topic has taken its open transactions along.
+    /// Writes the markers of a prepared transaction. A deleted topic needs none, because its open
+    /// transactions were deleted with it.
     pub(super) fn write_markers(&mut self, id: &str, now: Now) {
         let Some(transaction) = self.transactions.get(id) else {
             return;
@@ -27,12 +27,13 @@ impl Core {
         let level = transaction.level;
         let partitions: Vec<TopicPartition> = transaction.partitions.iter().cloned().collect();
         for partition in &partitions {
-            // Refused where someone else has ended it (an administrator, say): nothing is open.
+            // A partition refuses it if somebody else (an administrator, say) has ended the
+            // transaction there. Then nothing is open.
             let _ = self.write_marker(partition, &marker, level);
         }
     }
 
-    /// One marker, at whichever node: nodes share their logs.
+    /// Writes one marker. Any node can do it, because nodes share their logs.
     pub(crate) fn write_marker(
         &mut self,
         (topic, index): &TopicPartition,
@@ -51,8 +52,9 @@ impl Core {
             .ok()
             .and_then(|index| topic.partitions.get_mut(index))
             .ok_or(unknown)?;
-        // One marker for each transaction that wrote: records are refused when memory is full, so
-        // these have an end. One where nothing was written is left out then.
+        // Markers are written even when memory is full. Records are refused then, so the number of
+        // transactions that need a marker is limited. A partition where the transaction wrote
+        // nothing gets none.
         if !has_room && !partition.producers.is_in_transaction(marker.producer_id) {
             return Ok(());
         }

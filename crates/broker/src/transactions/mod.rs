@@ -8,10 +8,10 @@
 //!                                                                     | prepared
 //!                          markers: control batches in partitions, offsets of groups <-'
 //! ```
-//! All is in one process, so markers are there before `EndTxn` is answered, and `InitProducerId`
-//! need not ask for patience while it rolls back. Where a test wants to see what it is like if they
-//! take their time: a fault on `WriteTxnMarkers` that delays holds them back for so long, any other
-//! fault fails them once (the coordinator tries again).
+//! Everything is in one process, so the markers are written before `EndTxn` is answered, and
+//! `InitProducerId` can roll back without asking the client to retry. Tests can hold markers back
+//! with a fault on `WriteTxnMarkers`: a delaying fault holds them back for that long, and any other
+//! fault makes one attempt fail (the coordinator tries again).
 
 mod batch;
 mod coordinator;
@@ -31,9 +31,9 @@ pub(crate) use states::State;
 pub(crate) use transaction::{Level, Now, TopicPartition, Transaction};
 pub(crate) use verify::Verification;
 
-/// More transactional ids than this are not kept at a time.
+/// The limit on transactional ids that are kept at a time.
 const IDS_MAX: usize = 100_000;
-/// More partitions than this are not in transactions at a time, of all ids together.
+/// The limit on partitions in transactions at a time, for all ids together.
 const PARTITIONS_MAX: usize = 1_000_000;
 
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -50,13 +50,13 @@ pub(crate) struct ProducerIdAndEpoch {
     pub(crate) epoch: i16,
 }
 
-/// All transactional ids, and which of them wants to be looked at when.
+/// All transactional ids, and the time when each needs attention.
 #[derive(Debug, Default)]
 pub(crate) struct Transactions {
     by_id: BTreeMap<Str, Transaction>,
-    /// Of open and prepared transactions.
+    /// Deadlines of open and prepared transactions.
     deadlines: BTreeSet<(Instant, Str)>,
-    /// Of all transactions.
+    /// The number of partitions in all transactions.
     partitions: usize,
 }
 
@@ -69,7 +69,7 @@ impl Transactions {
         self.by_id.iter()
     }
 
-    /// Adds an id if it is not there yet.
+    /// Adds an id unless it exists.
     fn ensure(&mut self, id: &Str, new: impl FnOnce() -> Transaction) -> Result<(), ErrorCode> {
         if self.by_id.contains_key(id) {
             return Ok(());
@@ -85,7 +85,7 @@ impl Transactions {
         self.partitions + partitions <= PARTITIONS_MAX
     }
 
-    /// The only way to change a transaction: its deadline and size are noted afterwards.
+    /// Changes a transaction and updates its deadline and size. All changes must go through here.
     fn change<T>(&mut self, id: &str, step: impl FnOnce(&mut Transaction) -> T) -> Option<T> {
         let transaction = self.by_id.get_mut(id)?;
         let before = transaction.deadline;
@@ -114,7 +114,7 @@ impl Transactions {
         due.map(|(_, id)| id.clone()).collect()
     }
 
-    /// Forgets ids that nothing happened to for so long.
+    /// Forgets ids that nothing has happened to for this long.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
         self.by_id.retain(|_, transaction| {
             !transaction.is_idle() || now_ms - transaction.updated_ms < expiration_ms

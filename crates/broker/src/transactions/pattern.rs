@@ -1,17 +1,17 @@
 //! [`Pattern`]: the regular expressions of `ListTransactions` (KIP-1152), as far as ids need them.
 //!
 //! ```text
-//! x  .  \.  \d \w \s  [a-z_]  [^0-9]   each also with * + or ? behind it
+//! x  .  \.  \d \w \s  [a-z_]  [^0-9]   each optionally followed by * + or ?
 //! ```
-//! A whole id must match. Kafka has all of RE2: groups, alternatives, counts and anchors are
-//! refused here as if they were wrong. Time is bounded by pattern times text.
+//! The complete id must match. Kafka supports all of RE2. Groups, alternatives, counts and anchors
+//! are refused here as if they were wrong. The time is limited by pattern length times text length.
 
 use thalweg_protocol::ErrorCode;
 
-/// No id is longer than a string of the protocol; a pattern that is has no good reason.
+/// The limit on a pattern's length, which is enough for practical ids.
 const PATTERN_BYTES_MAX: usize = 1000;
 
-/// Bytes of the pattern times bytes of all ids that it is held against.
+/// The limit on the pattern's bytes times the bytes of all ids that it is compared with.
 const WORK_MAX: usize = 500_000_000;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ struct Item {
 #[derive(Debug, Clone)]
 enum One {
     Any,
-    /// Ranges, both ends included.
+    /// Character ranges, including both ends.
     Of(Vec<(char, char)>),
     NoneOf(Vec<(char, char)>),
 }
@@ -65,7 +65,7 @@ impl Pattern {
         })
     }
 
-    /// Refuses to hold a long pattern against very many ids.
+    /// Refuses to compare a long pattern with very many ids.
     pub(crate) fn check_work(&self, id_bytes: usize) -> Result<(), ErrorCode> {
         if self.bytes.saturating_mul(id_bytes) > WORK_MAX {
             return Err(ErrorCode::INVALID_REGULAR_EXPRESSION);
@@ -74,7 +74,7 @@ impl Pattern {
     }
 
     pub(crate) fn matches(&self, text: &str) -> bool {
-        // Before which items the text so far may have led.
+        // The items that the text so far may have reached.
         let mut places = vec![false; self.items.len() + 1];
         let mut next = places.clone();
         places[0] = true;
@@ -93,7 +93,7 @@ impl Pattern {
         places[self.items.len()]
     }
 
-    /// What may be left out leads on.
+    /// Skips items that may match nothing.
     fn skip(&self, places: &mut [bool]) {
         for (index, item) in self.items.iter().enumerate() {
             places[index + 1] |= places[index] && !item.at_least_once;

@@ -1,10 +1,9 @@
-//! The states of a transactional id, and what each event makes of each of them: one table.
+//! The states of a transactional id, and the step that each event causes in each state: one table.
 
 use thalweg_protocol::ErrorCode;
 
-/// Kafka's `TransactionState`, without those that no transaction is ever seen in here: an id
-/// that expired (`Dead`) is gone, and one that is fenced (`PrepareEpochFence`) is at once
-/// `PrepareAbort`.
+/// Kafka's `TransactionState`, without two that are never visible here: an expired id (`Dead`) is
+/// removed, and a fenced one (`PrepareEpochFence`) is `PrepareAbort` at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Empty,
@@ -19,36 +18,36 @@ pub(crate) enum State {
 /// What happens to a transactional id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// `InitProducerId`: another producer, or the same one anew.
+    /// `InitProducerId`: from another producer, or from the same one again.
     Init,
     /// A partition or group is added.
     Add,
-    /// `EndTxn` up to version 4, where the epoch stays.
+    /// `EndTxn` up to version 4, which keeps the epoch.
     Commit,
     Abort,
-    /// `EndTxn` from version 5 on (KIP-890): each end has an epoch of its own.
+    /// `EndTxn` from version 5 on (KIP-890), which increases the epoch.
     CommitAndBump,
     AbortAndBump,
-    /// The same with the epoch before: its answer was lost, or it was late.
+    /// `EndTxn` with the previous epoch: its first answer was lost, or the request is late.
     CommitAgain,
     AbortAgain,
     /// The transaction is older than its timeout.
     Timeout,
-    /// All markers are there.
+    /// All markers are written.
     Written,
 }
 
-/// What an event makes of a state.
+/// The step that an event causes in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     To(State),
-    /// It was done before: success, and nothing changes.
+    /// It was done before: success without a change.
     Done,
     /// Not yet: `CONCURRENT_TRANSACTIONS`.
     Wait,
     /// `INVALID_TXN_STATE`.
     Refuse,
-    /// A late request must not end the next transaction: `PRODUCER_FENCED`.
+    /// `PRODUCER_FENCED`: a late request must not end the next transaction.
     Fence,
 }
 
@@ -70,7 +69,7 @@ const TABLE: [(Event, [Step; 6]); 10] = [
     (Event::Written,       [Refuse,           Refuse,            To(CompleteCommit), To(CompleteAbort), Refuse,           Refuse]),
 ];
 
-/// All names that Kafka knows, for filters.
+/// All state names that Kafka knows, for filters.
 const NAMES: [&str; 8] = [
     "Empty",
     "Ongoing",
@@ -96,14 +95,14 @@ impl State {
         NAMES.contains(&name)
     }
 
-    /// Markers are being written.
+    /// Whether markers are being written.
     pub(crate) fn is_prepared(self) -> bool {
         matches!(self, PrepareCommit | PrepareAbort)
     }
 }
 
 impl Step {
-    /// The next state; `None`: all was done before.
+    /// Returns the next state, or `None` if it was done before.
     pub(crate) fn next(self) -> Result<Option<State>, ErrorCode> {
         match self {
             To(state) => Ok(Some(state)),

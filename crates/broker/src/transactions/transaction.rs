@@ -1,10 +1,10 @@
-//! [`Transaction`]: one transactional id and its transitions: Kafka's `TransactionMetadata`.
+//! [`Transaction`]: one transactional id and its transitions, like Kafka's `TransactionMetadata`.
 //!
 //! ```text
 //! init -> producer id, epoch | add -> partitions, deadline | end, fence -> epoch + 1, prepared
 //! prepared -- markers are written (markers.rs) --> complete
 //! ```
-//! Each transition asks the table (states.rs) and changes nothing if it is refused.
+//! Each transition consults the table (states.rs), and changes nothing if it is refused.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,15 +14,16 @@ use thalweg_protocol::{ErrorCode, Str};
 use super::states::{Event, State};
 use super::{NO_EPOCH, NO_PRODUCER, ProducerIdAndEpoch};
 
-/// More partitions than this are in no single transaction.
+/// The limit on partitions in one transaction.
 const PARTITIONS_MAX: usize = 10_000;
-/// At this epoch the next transaction gets another producer id: the marker takes the last one.
+/// At this epoch the next transaction gets another producer id, because the marker takes the last
+/// epoch.
 const EPOCH_EXHAUSTED: i16 = i16::MAX - 1;
 
-/// A partition of a topic, or of `__consumer_offsets` for a group's.
+/// A topic partition, or the partition of `__consumer_offsets` for a group's offsets.
 pub(crate) type TopicPartition = (Str, i32);
 
-/// Whether each end of a transaction has an epoch of its own (KIP-890).
+/// Whether each end of a transaction increases the epoch (KIP-890).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     /// `transaction.version` 0 and 1.
@@ -34,33 +35,35 @@ pub(crate) enum Level {
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) producer: ProducerIdAndEpoch,
-    /// What a producer may still name that did not get the answer with the present one.
+    /// The previous id and epoch, which a producer may still use if it did not get the answer with
+    /// the current ones.
     previous: ProducerIdAndEpoch,
-    /// Takes the place of an exhausted id once the markers are written.
+    /// Replaces an exhausted id once the markers are written.
     next_producer_id: Option<i64>,
     pub(crate) timeout_ms: i32,
     pub(crate) state: State,
     pub(crate) partitions: BTreeSet<TopicPartition>,
-    /// -1: none began yet.
+    /// -1 means that none has begun.
     pub(crate) start_ms: i64,
     pub(crate) updated_ms: i64,
-    /// How the present end was asked for.
+    /// The level with which the current end was requested.
     pub(crate) level: Level,
-    /// Of an open transaction: when it is over. Of a prepared one: when to write markers again.
+    /// For an open transaction: when it times out. For a prepared one: when to try to write markers
+    /// again.
     pub(super) deadline: Option<Instant>,
     coordinator: i32,
     pub(crate) coordinator_epoch: i32,
 }
 
-/// What `InitProducerId` came to.
+/// The result of `InitProducerId`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Init {
     Ready(ProducerIdAndEpoch),
-    /// The open transaction of the producer before must be rolled back first.
+    /// The open transaction of the previous producer must be rolled back first.
     Fenced,
 }
 
-/// A moment, in both ways of counting.
+/// A moment on both clocks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Now {
     pub(crate) instant: Instant,
@@ -88,7 +91,8 @@ impl Transaction {
         }
     }
 
-    /// Another node coordinates with another epoch, so that markers of the one before are late.
+    /// Sets the coordinator. Another node gets a higher coordinator epoch, so that late markers of
+    /// the previous one are refused.
     pub(crate) fn coordinated_by(&mut self, node: i32) {
         if self.coordinator != node {
             self.coordinator = node;
@@ -96,8 +100,8 @@ impl Transaction {
         }
     }
 
-    /// `TransactionCoordinator.prepareInitProducerIdTransit`. `expected`: what the producer had,
-    /// if it goes on after an error (KIP-360).
+    /// Kafka's `TransactionCoordinator.prepareInitProducerIdTransit`. `expected` is the producer's
+    /// previous id and epoch, if it recovers from an error (KIP-360).
     pub(crate) fn init(
         &mut self,
         expected: Option<ProducerIdAndEpoch>,
@@ -129,8 +133,8 @@ impl Transaction {
         Ok(Init::Ready(self.producer))
     }
 
-    /// Whether the producer may be this one: the present one, a new one, or one whose exhausted
-    /// id was replaced without its knowing.
+    /// Whether the request may come from this producer: the current one, a new one, or one that
+    /// does not know yet that its exhausted id was replaced.
     fn may_be(&self, expected: ProducerIdAndEpoch) -> bool {
         self.producer.epoch == NO_EPOCH
             || expected.id == self.producer.id
@@ -159,7 +163,7 @@ impl Transaction {
             None => NO_EPOCH,
             Some(_) if present == NO_EPOCH => present,
             Some(expected) if expected.epoch == present => present,
-            // It did not get the answer to this very request.
+            // The producer did not get the answer to this same request.
             Some(expected) if expected.epoch == self.previous.epoch => return Ok(()),
             Some(_) => return Err(ErrorCode::PRODUCER_FENCED),
         };
@@ -178,8 +182,8 @@ impl Transaction {
         }
     }
 
-    /// The producer of the next transaction waits for the markers of this one. It may have
-    /// another id, which replaces an exhausted one only when they are written.
+    /// Refuses the producer of the next transaction until the markers of this one are written. It
+    /// may have a new id, which replaces an exhausted one only then.
     fn check_markers(&self, producer: ProducerIdAndEpoch) -> Result<(), ErrorCode> {
         if self.state.is_prepared() && producer == self.next_producer() {
             return Err(ErrorCode::CONCURRENT_TRANSACTIONS);
@@ -187,7 +191,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Whether the partition is in the producer's open transaction.
+    /// Checks that the partition is in the producer's open transaction.
     pub(crate) fn verify(
         &self,
         producer: ProducerIdAndEpoch,
@@ -203,7 +207,7 @@ impl Transaction {
         }
     }
 
-    /// Adds partitions; the first ones begin the transaction.
+    /// Adds partitions. The first ones begin the transaction.
     pub(crate) fn add(
         &mut self,
         producer: ProducerIdAndEpoch,
@@ -219,7 +223,7 @@ impl Transaction {
             return Err(ErrorCode::POLICY_VIOLATION);
         }
         for (topic, partition) in added {
-            // Names from a frame would keep the whole frame alive.
+            // Detached, because names from a frame would keep the complete frame alive.
             self.partitions.insert((topic.detached(), *partition));
         }
         if self.state != State::Ongoing {
@@ -232,7 +236,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// `TransactionCoordinator.endTransaction` of a client. The producer of the next transaction.
+    /// Kafka's `TransactionCoordinator.endTransaction` for a client. Returns the producer of the
+    /// next transaction.
     pub(crate) fn end(
         &mut self,
         producer: ProducerIdAndEpoch,
@@ -263,7 +268,7 @@ impl Transaction {
         Ok(self.next_producer())
     }
 
-    /// Whether the present epoch comes from an end that this producer asked for.
+    /// Whether the current epoch comes from an end that this producer requested.
     fn was_bumped_from(&self, producer: ProducerIdAndEpoch) -> bool {
         let bumped = producer.id == self.producer.id
             && producer.epoch.checked_add(1) == Some(self.producer.epoch);
@@ -273,7 +278,7 @@ impl Transaction {
         bumped || replaced
     }
 
-    /// Rolls back in spite of the producer, whose epoch is then an old one.
+    /// Rolls back without the producer, whose epoch is then an old one.
     fn fence(&mut self, level: Level, new_id: &mut dyn FnMut() -> i64, now: Now) {
         if level == Level::KeepsEpoch {
             self.producer.epoch = self.producer.epoch.saturating_add(1);
@@ -282,7 +287,7 @@ impl Transaction {
         self.prepare(State::PrepareAbort, level, new_id, now);
     }
 
-    /// The transaction is older than its timeout. False if there is none.
+    /// Rolls back a transaction that has timed out. Returns false if none is open.
     pub(crate) fn time_out(
         &mut self,
         level: Level,
@@ -316,7 +321,7 @@ impl Transaction {
         }
     }
 
-    /// All markers are there.
+    /// Completes the transaction, because all markers are written.
     pub(crate) fn complete(&mut self, now_ms: i64) {
         let Ok(Some(state)) = self.state.on(Event::Written).next() else {
             return;
@@ -333,7 +338,7 @@ impl Transaction {
         self.updated_ms = now_ms;
     }
 
-    /// Whether nothing would be lost with it.
+    /// Whether the id can be forgotten: no transaction is open or prepared.
     pub(crate) fn is_idle(&self) -> bool {
         self.state != State::Ongoing && !self.state.is_prepared()
     }

@@ -1,4 +1,5 @@
-//! Whether what a producer writes belongs to its transaction: Kafka's `AddPartitionsToTxnManager`.
+//! Checks that a producer's writes belong to its transaction, like Kafka's
+//! `AddPartitionsToTxnManager`.
 //!
 //! ```text
 //! Produce 3-10, TxnOffsetCommit 0-3   must have been added     INVALID_TXN_STATE
@@ -12,13 +13,13 @@ use super::{Now, OFFSETS_TOPIC, ProducerIdAndEpoch, TopicPartition};
 use crate::Core;
 use crate::coordinator::partition_for;
 
-/// What the version of a request lets the broker do and say.
+/// What the broker does and reports, depending on the version of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verification {
-    /// The client knows errors of old only.
+    /// The client knows only old errors.
     OldErrors,
     NewErrors,
-    /// Adds what is not in the transaction yet.
+    /// Adds the partition if it is not in the transaction yet.
     Add,
 }
 
@@ -41,13 +42,13 @@ impl Verification {
 }
 
 impl Core {
-    /// Where the offsets of a group would be.
+    /// Returns the partition of `__consumer_offsets` for a group.
     pub(crate) fn offsets_partition(&self, group: &str) -> TopicPartition {
         let partition = partition_for(group, self.options.offsets_partitions);
         (OFFSETS_TOPIC.into(), partition)
     }
 
-    /// Whether a partition is in the transaction of the producer.
+    /// Checks that a partition is in the producer's transaction.
     pub(crate) fn ask_transaction(
         &self,
         id: &str,
@@ -60,7 +61,7 @@ impl Core {
         }
     }
 
-    /// Checks a partition against the transaction of the producer, or adds it.
+    /// Checks a partition against the producer's transaction, or adds it.
     pub(crate) fn verify_transaction(
         &mut self,
         id: &str,
@@ -76,7 +77,7 @@ impl Core {
             _ => self.ask_transaction(id, producer, partition),
         };
         outcome.map_err(|code| match code {
-            // What clients have always known from partitions.
+            // The code that clients have always known from partitions.
             ErrorCode::PRODUCER_FENCED => ErrorCode::INVALID_PRODUCER_EPOCH,
             ErrorCode::TRANSACTION_ABORTABLE if verification == Verification::OldErrors => {
                 ErrorCode::INVALID_TXN_STATE
