@@ -1,6 +1,6 @@
 //! `AddOffsetsToTxn` // key 25
 //!
-//! A group joins a transaction as the partition of `__consumer_offsets` that it belongs to.
+//! Adds a group to a transaction, as the partition of `__consumer_offsets` that it belongs to.
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::add_offsets_to_txn::{

@@ -1,7 +1,8 @@
 //! `AddPartitionsToTxn` // key 24
 //!
-//! Up to version 3 from clients, for one transaction; from 4 on from brokers for many, and also
-//! to ask only (KIP-890). All partitions of a transaction are added, or none.
+//! Up to version 3, clients send it for one transaction. From version 4 on, brokers send it for
+//! many, and can also only ask (KIP-890). Either all partitions of a transaction are added, or
+//! none.
 
 use thalweg_protocol::messages::add_partitions_to_txn::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -103,7 +104,7 @@ fn partitions_of(topic: &AddPartitionsToTxnTopic) -> impl Iterator<Item = TopicP
         .map(move |index| (name.clone(), *index))
 }
 
-/// Why a partition cannot be added.
+/// Returns why a partition cannot be added.
 fn missing(context: &Context<'_>, (topic, index): &TopicPartition) -> Option<ErrorCode> {
     if is_internal(topic) {
         return Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED);

@@ -1,6 +1,6 @@
 //! `AlterConfigs` // key 33
 //!
-//! The older form: what is not named goes back to its default.
+//! The older form: options that the request omits return to their defaults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ pub(crate) fn handle(
     let mut refused = BTreeSet::new();
     let responses = request.resources.into_iter().filter_map(|resource| {
         let is_repeated = repeated.contains(&key(&resource));
-        // What comes twice is refused once.
+        // A resource that is named twice is refused once.
         if is_repeated && !refused.insert(key(&resource)) {
             return None;
         }

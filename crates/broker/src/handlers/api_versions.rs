@@ -1,6 +1,7 @@
 //! `ApiVersions` // key 18
 //!
-//! A client goes by the finalized features (KIP-584): here `transaction.version` (KIP-890).
+//! Also reports the finalized features that clients rely on (KIP-584): here `transaction.version`
+//! (KIP-890).
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::api_versions::{
@@ -13,7 +14,7 @@ use crate::context::Context;
 use crate::options::TRANSACTION_VERSION_MAX;
 use crate::subject::Subject;
 
-/// Features that never change: nobody finalizes others at run time.
+/// The features never change, because nobody can finalize others at run time.
 const FEATURES_EPOCH: i64 = 0;
 const TRANSACTION_VERSION: &str = "transaction.version";
 
@@ -39,7 +40,7 @@ pub(crate) fn handle(
     }
 }
 
-/// Clients that know of versions up to 3 only stumble over a feature that may be at 0.
+/// Omits a feature that may be at 0 before version 4, because such clients fail on it.
 fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
     let transactions = SupportedFeatureKey {
         name: TRANSACTION_VERSION.into(),
@@ -53,7 +54,7 @@ fn supported_features(version: i16) -> Vec<SupportedFeatureKey> {
     }
 }
 
-/// At 0 a feature is none.
+/// A feature at level 0 is not finalized.
 fn finalized_features(level: i16) -> Vec<FinalizedFeatureKey> {
     let transactions = FinalizedFeatureKey {
         name: TRANSACTION_VERSION.into(),
@@ -67,7 +68,8 @@ fn finalized_features(level: i16) -> Vec<FinalizedFeatureKey> {
     }
 }
 
-/// KIP-511: a version that is not known gets version 0 of the answer, with what is known.
+/// Answers an unknown version with version 0 of the answer, which lists the supported versions
+/// (KIP-511).
 pub(crate) fn unsupported_version(call: Call<'_>) -> Outcome {
     let answer = refusal(ErrorCode::UNSUPPORTED_VERSION, api::announced(call.core));
     let reply_to = ReplyTo {
@@ -85,7 +87,7 @@ fn refusal(code: ErrorCode, api_keys: Vec<ApiVersion>) -> ApiVersionsResponse {
     }
 }
 
-/// Kafka's pattern `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?` for name and version.
+/// Checks name and version against Kafka's pattern `[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?`.
 fn names_its_software(request: &ApiVersionsRequest) -> bool {
     [
         &request.client_software_name,

@@ -1,6 +1,6 @@
 //! `ConsumerGroupDescribe` // key 69
 //!
-//! The coordinator's; groups that it does not know are none of this kind.
+//! The coordinator answers it. A group that it does not know is not of this type.
 
 use thalweg_protocol::messages::consumer_group_describe::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup,

@@ -1,7 +1,7 @@
 //! `ConsumerGroupHeartbeat` // key 68
 //!
-//! The coordinator's, but for what comes every few seconds: a member that says nothing new and has
-//! nothing to be told.
+//! The coordinator answers it, except for the heartbeats that come every few seconds, in which a
+//! member reports nothing new and needs no new information.
 
 use thalweg_protocol::messages::consumer_group_heartbeat::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
@@ -52,7 +52,7 @@ pub(crate) fn handle(
     })
 }
 
-/// A member of the group as the coordinator has it, which tells nothing that it does not know.
+/// Whether the request is from a member that the coordinator knows, and reports nothing new.
 fn is_plain(context: &Context<'_>, request: &ConsumerGroupHeartbeatRequest) -> bool {
     let view = context.core.groups.table.get(&request.group_id);
     let Some(view) = view.filter(|view| view.kind == GroupKind::Consumer) else {

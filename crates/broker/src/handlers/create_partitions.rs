@@ -66,7 +66,7 @@ pub(crate) fn handle(
     }
 }
 
-/// How many partitions are to be added to a topic.
+/// Returns the number of partitions to add to a topic.
 fn more_partitions(core: &Core, topic: &CreatePartitionsTopic) -> i64 {
     let Some(found) = core.topology.topic(&topic.name) else {
         return 0;

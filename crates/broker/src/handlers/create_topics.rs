@@ -1,6 +1,6 @@
 //! `CreateTopics` // key 19
 //!
-//! Any node does it: each can do what a controller does.
+//! Any node handles it, because each can act as controller.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ use crate::options::TopicOption;
 use crate::subject::Subject;
 use crate::topology::NewTopic;
 
-/// Of one request together, as in Kafka's controller (`MAX_PARTITIONS_PER_BATCH`).
+/// The limit for one request, as in Kafka's controller (`MAX_PARTITIONS_PER_BATCH`).
 pub(super) const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
 
 impl Subject for CreateTopicsRequest {
@@ -72,7 +72,7 @@ pub(super) fn too_many_partitions() -> ApiError {
     ApiError::new(ErrorCode::POLICY_VIOLATION, why)
 }
 
-/// How many partitions a topic is to have.
+/// Returns the number of partitions that a topic will have.
 fn count(topic: &CreatableTopic, core: &Core) -> i64 {
     match topic.num_partitions {
         -1 if !topic.assignments.is_empty() => topic.assignments.len() as i64,
@@ -106,7 +106,7 @@ fn create(
     })
 }
 
-/// Checks what only the wire form can get wrong.
+/// Checks what can be wrong only in the wire form.
 fn wish(topic: CreatableTopic) -> Result<NewTopic, ApiError> {
     let invalid = |why: &str| Err(ApiError::new(ErrorCode::INVALID_REQUEST, why));
     let replicas = if topic.assignments.is_empty() {

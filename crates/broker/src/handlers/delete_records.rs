@@ -10,7 +10,7 @@ use crate::Core;
 use crate::context::Context;
 use crate::subject::Subject;
 
-/// Stands for the high watermark: delete all.
+/// Means the high watermark: delete all records.
 const ALL: i64 = -1;
 
 impl Subject for DeleteRecordsRequest {

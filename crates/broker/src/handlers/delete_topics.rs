@@ -1,6 +1,6 @@
 //! `DeleteTopics` // key 20
 //!
-//! By name, from version 6 on by id too.
+//! Topics are given by name, or from version 6 on also by id.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub(crate) fn handle(
             let (name, topic_id) = deleted.clone().unwrap_or((wish.name, wish.topic_id));
             let (error_code, error_message) = ApiError::fields(deleted.err());
             DeletableTopicResult {
-                // Null is possible since version 6.
+                // Null is possible from version 6 on.
                 name: name.or_else(|| (context.version < 6).then(Str::default)),
                 topic_id,
                 error_code,

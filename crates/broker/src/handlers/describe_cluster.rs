@@ -9,7 +9,7 @@ use super::operations;
 use crate::context::Context;
 use crate::subject::Subject;
 
-/// The endpoints asked for: brokers, not controllers.
+/// The endpoint type for brokers, not controllers.
 const BROKERS: i8 = 1;
 
 impl Subject for DescribeClusterRequest {}
@@ -28,7 +28,7 @@ pub(crate) fn handle(
         };
     }
     let topology = &context.core.topology;
-    // A node that is stopped is what Kafka calls fenced.
+    // A stopped node is what Kafka calls fenced.
     let nodes = topology
         .nodes()
         .filter(|node| node.is_live || request.include_fenced_brokers);

@@ -1,7 +1,7 @@
 //! `DescribeConfigs` // key 32
 //!
-//! Of topics and nodes. Whose value holds: the topic's own, else the broker's option as given at
-//! the start, else Kafka's default.
+//! Describes topics and nodes. The effective value is the topic's own, otherwise the broker's
+//! option as given at the start, otherwise Kafka's default.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,13 +22,14 @@ use crate::subject::Subject;
 pub(crate) const TOPIC: i8 = 2;
 pub(crate) const BROKER: i8 = 4;
 
-/// All options of a resource are some kilobytes, and its name in a request some bytes.
+/// The limit on resources: the options of one take some kilobytes, but its name in a request only
+/// some bytes.
 const RESOURCES_PER_REQUEST_MAX: usize = 10_000;
-/// As Kafka's controller has it.
+/// As in Kafka's controller.
 const VALUE_BYTES_MAX: usize = i16::MAX as usize;
 
-/// Options whose default is another option's, or that a broker does not have: nothing stands
-/// behind a topic's own value.
+/// Options whose default is another option's, or that a broker does not have. A topic's own value
+/// is their only synonym.
 const WITHOUT_DEFAULT: [&str; 9] = [
     "follower.replication.throttled.replicas",
     "leader.replication.throttled.replicas",
@@ -52,13 +53,13 @@ impl Subject for DescribeConfigsRequest {
     }
 }
 
-/// The topics among resources, of which each is a type and a name.
+/// Returns the topics among resources, each given as type and name.
 pub(super) fn topics_among<'a>(resources: impl Iterator<Item = (i8, &'a Str)>) -> Vec<Str> {
     let topics = resources.filter(|(kind, _)| *kind == TOPIC);
     topics.map(|(_, name)| name.clone()).collect()
 }
 
-/// The value that holds, whose it is, and the values that it hides.
+/// The effective value, its source, and the values that it overrides.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigValue {
     pub(crate) text: String,
@@ -79,7 +80,7 @@ pub(crate) fn handle(
     let mut left = RESOURCES_PER_REQUEST_MAX;
     let results = request.resources.into_iter().filter_map(|resource| {
         let is_repeated = repeated.contains(&key(&resource));
-        // What comes twice is refused once.
+        // A resource that is named twice is refused once.
         if is_repeated && !refused.insert(key(&resource)) {
             return None;
         }
@@ -150,7 +151,7 @@ fn describe(
     Ok(configs)
 }
 
-/// Whether the resource is this node; no name means what all nodes have in common.
+/// Checks that the resource is this node. An empty name means what all nodes have in common.
 pub(crate) fn check_broker(context: &Context<'_>, name: &str) -> Result<(), ApiError> {
     if name.is_empty() || name.parse() == Ok(context.node) {
         return Ok(());
@@ -162,7 +163,7 @@ pub(crate) fn check_broker(context: &Context<'_>, name: &str) -> Result<(), ApiE
     Err(ApiError::new(ErrorCode::INVALID_REQUEST, why))
 }
 
-/// Refuses an option that Kafka does not know.
+/// Refuses an option that Kafka does not have.
 pub(crate) fn check_topic_option(name: &str) -> Result<&'static TopicOption, ApiError> {
     TopicOption::find(name).ok_or_else(|| {
         ApiError::new(
@@ -172,7 +173,7 @@ pub(crate) fn check_topic_option(name: &str) -> Result<&'static TopicOption, Api
     })
 }
 
-/// Refuses a value that is too long to be kept.
+/// Refuses a value that is too long to be stored.
 pub(crate) fn check_value(value: &str) -> Result<(), ApiError> {
     if value.len() <= VALUE_BYTES_MAX {
         return Ok(());
@@ -188,7 +189,7 @@ fn too_many_resources() -> ApiError {
     ApiError::new(ErrorCode::POLICY_VIOLATION, why)
 }
 
-/// All options of a topic.
+/// Returns all options of a topic.
 pub(crate) fn topic_values(
     own: &BTreeMap<String, String>,
     broker: &BrokerOptions,
@@ -218,7 +219,7 @@ fn broker_synonyms(
 }
 
 impl ConfigValue {
-    /// The first of the synonyms holds, without any the default.
+    /// Uses the first of the synonyms, or the default if there are none.
     fn new(synonyms: Vec<(&'static str, String, i8)>, default: &str) -> Self {
         let (text, source) = match synonyms.first() {
             Some((_, text, source)) => (text.clone(), *source),
@@ -243,7 +244,7 @@ fn broker_rows(options: &BrokerOptions) -> Vec<DescribeConfigsResourceResult> {
         .chain(of_topics)
         .map(|(name, kind, default)| {
             let value = ConfigValue::new(broker_synonyms(name, default, options), default);
-            // They are given at the start and hold until the end.
+            // They are given at the start and never change.
             DescribeConfigsResourceResult {
                 read_only: true,
                 ..row(name, kind, value)

@@ -77,7 +77,7 @@ fn refused(group: &Str, code: ErrorCode) -> DescribedGroup {
     }
 }
 
-/// As far as it is known here: a group without members.
+/// Describes a group without its coordinator: it has only offsets, or does not exist.
 fn describe(context: &Context<'_>, group: &Str, with_operations: bool) -> DescribedGroup {
     if context.core.offsets.has_group(group) {
         return DescribedGroup {
@@ -87,7 +87,8 @@ fn describe(context: &Context<'_>, group: &Str, with_operations: bool) -> Descri
             ..DescribedGroup::default()
         };
     }
-    // Since version 6 an unknown group is an error (KIP-1043), before that it is dead.
+    // From version 6 on, an unknown group is an error (KIP-1043). Before that it is reported as
+    // dead.
     let is_error = context.version >= 6;
     let message = format!("Group {} not found.", group.as_str());
     let code = if is_error {

@@ -1,6 +1,7 @@
 //! `DescribeLogDirs` // key 35
 //!
-//! There are no directories: one that says so, with the sizes of what is in memory.
+//! There are no directories. The answer shows a single one that says so, with the sizes of the data
+//! in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,7 +67,7 @@ pub(crate) fn handle(
     }
 }
 
-/// The partitions that are asked for, by topic.
+/// Returns the requested partitions by topic.
 fn wanted(topics: &[DescribableLogDirTopic]) -> BTreeMap<&Str, BTreeSet<i32>> {
     let mut wanted: BTreeMap<&Str, BTreeSet<i32>> = BTreeMap::new();
     for topic in topics {
@@ -76,7 +77,7 @@ fn wanted(topics: &[DescribableLogDirTopic]) -> BTreeMap<&Str, BTreeSet<i32>> {
     wanted
 }
 
-/// The partitions that the node has a replica of, if they are asked for.
+/// Returns the requested partitions of which the node has a replica.
 fn sizes(
     topic: &Topic,
     node: i32,

@@ -1,6 +1,7 @@
 //! `DescribeTopicPartitions` // key 75
 //!
-//! In pages: topics in order of name, up to a number of partitions, then a cursor to go on from.
+//! The answer comes in pages: topics sorted by name, up to a number of partitions, then a cursor
+//! for the next page.
 
 use thalweg_protocol::messages::describe_topic_partitions::{
     Cursor, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
@@ -15,7 +16,7 @@ use crate::partition::{NO_LEADER, Partition};
 use crate::subject::Subject;
 use crate::topology::Topology;
 
-/// `max.request.partition.size.limit`.
+/// Kafka's `max.request.partition.size.limit`.
 const PARTITIONS_MAX: i32 = 2000;
 
 impl Subject for DescribeTopicPartitionsRequest {
@@ -71,7 +72,8 @@ pub(crate) fn handle(
     answer
 }
 
-/// A topic's partitions from `first` on, and the one to go on from if there are more than `max`.
+/// Describes a topic's partitions from `first` on. If there are more than `max`, it also returns
+/// the partition to continue from.
 fn describe(
     context: &Context<'_>,
     name: Str,

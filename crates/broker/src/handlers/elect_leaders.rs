@@ -1,7 +1,7 @@
 //! `ElectLeaders` // key 43
 //!
-//! The preferred leader is the first replica. An unclean election is never needed: every live
-//! node has the whole log.
+//! The preferred leader is the first replica. An unclean election is never needed, because every
+//! live node has the complete log.
 
 use thalweg_protocol::messages::elect_leaders::{
     ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
@@ -47,7 +47,7 @@ pub(crate) fn handle(
                 error_message: (code != ErrorCode::NONE).then(|| Str::from_static(code.message())),
             }
         });
-        // Asked for all, Kafka tells of those that it elected.
+        // For a request for all partitions, Kafka reports only those that it elected.
         let told =
             partitions.filter(|p| !is_for_all || p.error_code != ErrorCode::ELECTION_NOT_NEEDED.0);
         let partition_result = told.collect();

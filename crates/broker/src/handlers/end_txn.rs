@@ -1,7 +1,7 @@
 //! `EndTxn` // key 26
 //!
-//! From version 5 on each end has an epoch of its own: the answer carries the producer id and
-//! epoch of the next transaction, and a lost answer can be asked for again (KIP-890).
+//! From version 5 on each end increases the epoch: the answer contains the producer id and epoch of
+//! the next transaction, and a client that lost the answer can ask again (KIP-890).
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::end_txn::{EndTxnRequest, EndTxnResponse};

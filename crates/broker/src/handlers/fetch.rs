@@ -1,7 +1,7 @@
 //! `Fetch` // key 1
 //!
-//! Finds out whose partitions are meant (the request's or a session's) and answers at once if
-//! there is enough; else the request waits. Reading and encoding: `fetch/`.
+//! Finds the requested partitions (in the request or in a session) and answers at once if there is
+//! enough. Otherwise the request waits. Reading and encoding are in `fetch/`.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::fetch::{
 use crate::subject::{Subject, topic_name};
 use crate::wait::{Wait, WaitsFor};
 
-/// No client waits longer; a larger value would overflow the clock.
+/// The limit on a client's wait. A larger value could overflow the clock.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 impl Subject for FetchRequest {
@@ -104,7 +104,7 @@ fn find_scope(context: &mut Context<'_>, request: &FetchRequest) -> Result<Scope
     Ok(Scope::Session(id))
 }
 
-/// Errors that a Fetch answer has for the whole request.
+/// Whether a Fetch answer reports this error for the complete request.
 fn is_of_sessions(code: ErrorCode) -> bool {
     matches!(
         code,

@@ -1,7 +1,7 @@
 //! `FindCoordinator` // key 10
 //!
 //! The coordinator is the node that would lead the key's partition of `__consumer_offsets` (or
-//! `__transaction_state`): those topics themselves do not exist here.
+//! `__transaction_state`). Those topics themselves do not exist here.
 
 use thalweg_protocol::messages::find_coordinator::{
     Coordinator, FindCoordinatorRequest, FindCoordinatorResponse,
@@ -31,7 +31,7 @@ pub(crate) fn handle(
     let found = find(context, request.key, request.key_type);
     FindCoordinatorResponse {
         error_code: found.error_code,
-        // So Kafka says that there is no error.
+        // Kafka's message when there is no error.
         error_message: match found.error_code {
             0 => Some("NONE".into()),
             _ => found.error_message,

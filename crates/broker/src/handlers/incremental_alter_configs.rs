@@ -1,6 +1,6 @@
 //! `IncrementalAlterConfigs` // key 44
 //!
-//! Of topics. A node's options are given at its start and cannot be changed.
+//! Changes only options of topics. A node's options are given at its start and cannot be changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub(crate) fn handle(
     let mut refused = BTreeSet::new();
     let responses = request.resources.into_iter().filter_map(|resource| {
         let is_repeated = repeated.contains(&key(&resource));
-        // What comes twice is refused once.
+        // A resource that is named twice is refused once.
         if is_repeated && !refused.insert(key(&resource)) {
             return None;
         }
@@ -77,7 +77,7 @@ fn alter(
     set_topic_options(context.core, &resource.resource_name, own, validate_only)
 }
 
-/// Refuses an option that comes twice.
+/// Refuses an option that is named twice.
 pub(super) fn check_options<'a>(names: impl Iterator<Item = &'a Str>) -> Result<(), ApiError> {
     match repeats::repeated(names).first() {
         None => Ok(()),
@@ -88,7 +88,7 @@ pub(super) fn check_options<'a>(names: impl Iterator<Item = &'a Str>) -> Result<
     }
 }
 
-/// The options that a topic has of its own.
+/// Returns the options that are set for a topic.
 pub(super) fn find_topic<'a>(
     context: &'a Context<'_>,
     resource_type: i8,
@@ -169,7 +169,7 @@ fn change_list(present: &str, change: &str, appends: bool) -> String {
     result.join(",")
 }
 
-/// Checks all options together and lets them hold.
+/// Checks all options together and applies them.
 pub(super) fn set_topic_options(
     core: &mut Core,
     name: &str,

@@ -1,7 +1,7 @@
 //! `InitProducerId` // key 22
 //!
-//! An id for an idempotent producer; for a transactional one the id of its transactional id with
-//! the next epoch, which fences the producer before it.
+//! An idempotent producer gets a new id. A transactional one gets the id of its transactional id
+//! with the next epoch, which fences the previous producer.
 
 use thalweg_protocol::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use thalweg_protocol::{ErrorCode, Str};
@@ -35,7 +35,7 @@ pub(crate) fn handle(
     }
 }
 
-/// Without a transactional id nothing ties the id to the one before.
+/// Without a transactional id, each request gets a new id.
 fn idempotent(context: &mut Context<'_>) -> Result<ProducerIdAndEpoch, ErrorCode> {
     match context.injected() {
         Some(code) => Err(code),
@@ -54,7 +54,7 @@ fn transactional(
     context.check_transactional(id)?;
     let expected = match (request.producer_id, request.producer_epoch) {
         (-1, -1) => None,
-        // One without the other says nothing.
+        // One without the other has no meaning.
         (-1, _) | (_, -1) => return Err(ErrorCode::INVALID_REQUEST),
         (id, epoch) => Some(ProducerIdAndEpoch { id, epoch }),
     };

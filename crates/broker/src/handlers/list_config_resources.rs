@@ -8,7 +8,7 @@ use super::describe_configs::{BROKER, TOPIC};
 use crate::context::Context;
 use crate::subject::Subject;
 
-/// The only type that version 0 asks for: there are no such resources here.
+/// The only type that version 0 asks for. There are no such resources here.
 const CLIENT_METRICS: i8 = 16;
 
 impl Subject for ListConfigResourcesRequest {}

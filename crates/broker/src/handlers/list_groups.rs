@@ -1,7 +1,7 @@
 //! `ListGroups` // key 16
 //!
-//! The groups that this node coordinates: those that have a coordinator as it published them, and
-//! those that have but offsets, without members.
+//! Lists the groups that this node coordinates: those that their coordinator published, and those
+//! that have only offsets and no members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,7 @@ fn all<'a>(context: &'a Context<'_>) -> BTreeMap<&'a Str, ListedGroup> {
     of_offsets.chain(published).collect()
 }
 
-/// Words in any case; without any all pass.
+/// A filter of words, ignoring case. An empty one lets everything pass.
 struct Filter(BTreeSet<String>);
 
 impl Filter {

@@ -18,13 +18,13 @@ use crate::subject::Subject;
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 const MAX_TIMESTAMP: i64 = -3;
-/// The same as the earliest, as nothing is kept elsewhere.
+/// The same as the earliest, because all data is local.
 const EARLIEST_LOCAL: i64 = -4;
 /// There is no tiered storage, so these have no offset.
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 
-/// What the lookups of one request may decompress together.
+/// The limit on the bytes that the lookups of one request may decompress together.
 const DECODED_BYTES_MAX: usize = 1 << 30;
 
 const NONE: (i64, i64, i32) = (-1, -1, -1);
@@ -53,7 +53,7 @@ pub(crate) fn handle(
             }
         }
     }
-    // What comes twice is refused once.
+    // A partition that is named twice is refused once.
     let mut refused = BTreeSet::new();
     let topics = request.topics.iter().map(|topic| {
         let place = named.topic(&topic.name);
@@ -89,15 +89,16 @@ pub(crate) fn handle(
     }
 }
 
-/// What is the same for all partitions of a request, and what they share.
+/// The settings and the limit that all partitions of a request share.
 struct Lookups {
     read_committed: bool,
-    /// A small batch may decompress to a lot, and each lookup by time opens one.
+    /// The limit that is left: a small batch may decompress to a lot, and each lookup by time
+    /// decodes one.
     decoded_bytes_left: usize,
 }
 
 impl Lookups {
-    /// Offset, timestamp and leader epoch.
+    /// Returns offset, timestamp and leader epoch.
     fn find(
         &mut self,
         context: &mut Context<'_>,
@@ -149,13 +150,13 @@ impl Lookups {
                 Err(ErrorCode::OFFSET_NOT_AVAILABLE)
             }
             Err(LookupError::BytesUsedUp) => Err(ErrorCode::LEADER_NOT_AVAILABLE),
-            // Validated when it was appended, so this is not the client's fault.
+            // The batch was valid when it was appended, so the client is not at fault.
             Err(LookupError::Records) => Err(ErrorCode::UNKNOWN_SERVER_ERROR),
         }
     }
 }
 
-/// In which version a special timestamp came to be.
+/// Returns the version that introduced a special timestamp.
 fn min_version(timestamp: i64) -> i16 {
     match timestamp {
         MAX_TIMESTAMP => 7,

@@ -1,6 +1,6 @@
 //! `ListPartitionReassignments` // key 46
 //!
-//! None is ever under way: replicas exist on paper only.
+//! There are never any, because replicas exist only in metadata.
 
 use thalweg_protocol::messages::list_partition_reassignments::{
     ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,

@@ -1,6 +1,6 @@
 //! `ListTransactions` // key 66
 //!
-//! The transactional ids that this node coordinates and that pass all filters.
+//! Lists the transactional ids that this node coordinates and that pass all filters.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ fn list(
         .collect())
 }
 
-/// Which transactions are asked for; an empty filter lets all pass.
+/// Filters for transactions. An empty filter lets all pass.
 struct Filters<'a> {
     states: BTreeSet<&'a Str>,
     producers: BTreeSet<i64>,
@@ -93,7 +93,7 @@ impl Filters<'_> {
         let is_state = self.states.is_empty() || self.states.contains(&Str::from_static(state));
         let is_producer =
             self.producers.is_empty() || self.producers.contains(&transaction.producer.id);
-        // Kafka takes -1, no transaction yet, for a very old one.
+        // As in Kafka, -1 (no transaction yet) counts as very old.
         let age_ms = now_ms - transaction.start_ms;
         let is_old = self.duration_ms < 0 || age_ms > self.duration_ms;
         is_state && is_producer && is_old

@@ -1,7 +1,7 @@
 //! `Metadata` // key 3
 //!
-//! Nodes that are stopped are left out, as a `KRaft` controller and librdkafka's mock do. A topic
-//! that is created on the way is answered at once, where Kafka asks the client to come back.
+//! Stopped nodes are left out, as a `KRaft` controller and librdkafka's mock do. A topic that the
+//! request creates is described at once, where Kafka makes the client ask again.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl Subject for MetadataRequest {
 }
 
 pub(crate) fn handle(context: &mut Context<'_>, request: MetadataRequest) -> MetadataResponse {
-    // Version 0 has no null: an empty list means all topics there.
+    // Version 0 has no null. There, an empty list means all topics.
     let wishes = request
         .topics
         .filter(|list| context.version > 0 || !list.is_empty());
@@ -46,7 +46,7 @@ pub(crate) fn handle(context: &mut Context<'_>, request: MetadataRequest) -> Met
     let topics = match wishes {
         None => all(context, with_operations),
         Some(wishes) => {
-            // Requests before version 4 cannot say no.
+            // Requests before version 4 cannot disallow it.
             let may_create = request.allow_auto_topic_creation || context.version < 4;
             let mut creation = Creation {
                 is_allowed: may_create && context.core.options.auto_create_topics_enable,
@@ -82,7 +82,7 @@ fn broker(node: &crate::topology::Node) -> MetadataResponseBroker {
     }
 }
 
-/// Each topic once, as Kafka answers a set of them.
+/// Removes repeated topics, as Kafka answers a set of them.
 fn distinct(wishes: Vec<MetadataRequestTopic>) -> Vec<MetadataRequestTopic> {
     let mut seen = BTreeSet::new();
     let mut is_new = |wish: &MetadataRequestTopic| seen.insert((wish.topic_id, wish.name.clone()));
@@ -90,10 +90,10 @@ fn distinct(wishes: Vec<MetadataRequestTopic>) -> Vec<MetadataRequestTopic> {
     wishes.filter(|wish| is_new(wish)).collect()
 }
 
-/// Whether topics that are not there are created on the way.
+/// Whether missing topics are created.
 struct Creation {
     is_allowed: bool,
-    /// What is left of what one request may create.
+    /// How many more partitions this request may create.
     partitions_left: i64,
 }
 
@@ -119,7 +119,7 @@ fn one(
             .topic_by_id(wish.topic_id)
             .map(|topic| topic.id)),
     };
-    // Ids may be asked for since version 12.
+    // Ids are allowed from version 12 on.
     let found = match found {
         Ok(None) if context.version < 12 => Err(ErrorCode::INVALID_REQUEST),
         found => found,
@@ -178,7 +178,7 @@ fn failed(
 ) -> MetadataResponseTopic {
     MetadataResponseTopic {
         error_code: code.0,
-        // Null is possible since version 12.
+        // Null is possible from version 12 on.
         name: name.or_else(|| (version < 12).then(Str::default)),
         topic_id,
         ..MetadataResponseTopic::default()

@@ -1,8 +1,8 @@
-//! One file per API, its key in the first line. Handlers are functions of the broker's state, a
-//! request and the time: no I/O, no clock, no waiting.
+//! One file per API, with its key in the first line. Handlers are functions of the broker's state,
+//! a request and the time. They do no I/O, read no clock and never wait.
 
 #![forbid(unsafe_code)]
-// All handlers have one shape, also those that only look at their request.
+// All handlers have the same signature, even those that only read their request.
 #![allow(clippy::needless_pass_by_value)]
 
 pub(crate) mod add_offsets_to_txn;
@@ -50,8 +50,8 @@ pub(crate) mod write_txn_markers;
 
 use thalweg_protocol::ErrorCode;
 
-/// Clients of before KIP-588 know a fenced producer by its epoch only: `known_since` is the
-/// version of the API that came with it.
+/// Replaces `PRODUCER_FENCED` for clients older than KIP-588, which know only
+/// `INVALID_PRODUCER_EPOCH`. `known_since` is the first version of the API with the new code.
 fn transactional_code(code: ErrorCode, version: i16, known_since: i16) -> ErrorCode {
     if code == ErrorCode::PRODUCER_FENCED && version < known_since {
         return ErrorCode::INVALID_PRODUCER_EPOCH;
@@ -59,8 +59,7 @@ fn transactional_code(code: ErrorCode, version: i16, known_since: i16) -> ErrorC
     code
 }
 
-/// What a client may do with a cluster, topic or group when nobody restricts it, as bits
-/// (KIP-430).
+/// The operations on a cluster, topic or group that are allowed without ACLs, as bits (KIP-430).
 pub(crate) mod operations {
     pub(super) const NOT_ASKED: i32 = i32::MIN;
     pub(super) const CLUSTER: i32 = bits(&[5, 7, 8, 9, 10, 11, 12]);

@@ -1,7 +1,7 @@
 //! `OffsetCommit` // key 8
 //!
-//! Members commit with their generation or epoch, which is held against what the coordinator has
-//! published. Generation -1 is for groups without members, as consumers commit that `assign` their
+//! Members commit with their generation or epoch, which is checked against what the coordinator
+//! published. Generation -1 is for groups without members, as used by consumers that `assign` their
 //! partitions.
 
 use thalweg_protocol::messages::offset_commit::{
@@ -32,7 +32,7 @@ pub(crate) fn handle(
     let allowed = check_group(context, &request);
     let to = To {
         group: request.group_id,
-        // Versions 2 to 4 say for how long they want it kept.
+        // Versions 2 to 4 say how long the offset should be kept.
         kept_ms: (request.retention_time_ms >= 0).then_some(request.retention_time_ms),
     };
     let topics = request.topics.into_iter().map(|topic| match allowed {
@@ -46,7 +46,7 @@ pub(crate) fn handle(
 }
 
 fn check_group(context: &mut Context<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
-    // A fault of one topic is that topic's, see below.
+    // If a fault is for one topic, only that topic fails, see below.
     if context.injected.is_none() {
         context.check_coordinator(&request.group_id)?;
     }
@@ -65,7 +65,7 @@ fn check_group(context: &mut Context<'_>, request: &OffsetCommitRequest) -> Resu
     check_members(context, &request.group_id, &who, (by, &partitions), unknown)
 }
 
-/// The partitions that exist: others have an error of their own.
+/// Returns the partitions that exist. The others have their own error.
 fn existing(core: &Core, version: i16, topics: &[OffsetCommitRequestTopic]) -> Vec<TopicPartition> {
     let mut found = Vec::new();
     for topic in topics {
@@ -82,8 +82,8 @@ fn existing(core: &Core, version: i16, topics: &[OffsetCommitRequestTopic]) -> V
     found
 }
 
-/// Who names a generation claims to be a member; `unknown` is the error of a group that there
-/// is not.
+/// Checks that the request may commit for its group: a request with a generation claims to be from
+/// a member. `unknown` is the error for a group that does not exist.
 pub(super) fn check_members(
     context: &mut Context<'_>,
     group: &Str,
@@ -102,7 +102,7 @@ pub(super) fn check_members(
     }
 }
 
-/// What is the same for all offsets of a request.
+/// What all offsets of a request have in common.
 struct To {
     group: Str,
     kept_ms: Option<i64>,
@@ -161,7 +161,8 @@ fn commit(
         .commit(&to.group, topic, partition.partition_index, committed)
 }
 
-/// What is kept of an offset whose metadata is not too large; for how long, if its commit says so.
+/// Makes the stored form of an offset, unless its metadata is too large. It expires early if its
+/// commit said so.
 pub(super) fn committed_offset(
     context: &Context<'_>,
     offset: i64,

@@ -1,6 +1,6 @@
 //! `OffsetFetch` // key 9
 //!
-//! One group up to version 7, many from 8 on, topic ids from 10 on.
+//! For one group up to version 7, for many from 8 on, with topic ids from 10 on.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub(crate) fn handle(
     if context.version >= 8 {
         let mut seen = BTreeSet::new();
         let is_new = |group: &OffsetFetchRequestGroup| seen.insert(group.group_id.clone());
-        // A group that comes twice is answered once.
+        // A group that is named twice is answered once.
         let groups = request.groups.into_iter().filter(is_new);
         return OffsetFetchResponse {
             groups: groups
@@ -74,7 +74,7 @@ fn as_old(group: OffsetFetchResponseGroup, version: i16) -> OffsetFetchResponse 
         committed_offset: p.committed_offset,
         committed_leader_epoch: p.committed_leader_epoch,
         metadata: p.metadata,
-        // Version 1 has no other place for it.
+        // Version 1 has no other place for the group's error.
         error_code: if version < 2 {
             group.error_code.max(p.error_code)
         } else {
@@ -95,7 +95,8 @@ fn as_old(group: OffsetFetchResponseGroup, version: i16) -> OffsetFetchResponse 
     }
 }
 
-/// `require_stable`: an offset that an open transaction may change is an error (KIP-447).
+/// Returns a group's offsets. With `require_stable`, an offset that an open transaction may change
+/// is an error (KIP-447).
 fn fetch_group(
     context: &Context<'_>,
     wish: OffsetFetchRequestGroup,
@@ -139,8 +140,8 @@ fn fetch_group(
     }
 }
 
-/// A partition that comes twice is answered once: what was committed for it may be much larger
-/// than its name.
+/// Removes repeated partitions: a committed offset's metadata may be much larger than the
+/// partition's entry in the request.
 fn keep_first(topics: &mut [OffsetFetchRequestTopics]) {
     let mut seen = SeenPartitions::new();
     for topic in topics {
@@ -151,7 +152,7 @@ fn keep_first(topics: &mut [OffsetFetchRequestTopics]) {
     }
 }
 
-/// From version 9 on a member of the consumer protocol may say who it is (KIP-848).
+/// Checks the member that a request from version 9 on may name (KIP-848).
 fn check_member(
     context: &Context<'_>,
     group: &str,
@@ -234,7 +235,7 @@ fn fetch_all(
 struct TopicOffsets<'a> {
     context: &'a Context<'a>,
     of_topic: Option<&'a PartitionOffsets>,
-    /// Of a topic's first partition.
+    /// A template, with partition 0.
     place: Place,
     require_stable: bool,
 }

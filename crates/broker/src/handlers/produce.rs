@@ -1,9 +1,9 @@
 //! `Produce` // key 0
 //!
-//! Served from version 3 on, announced from 0 on (see `api.rs`). Per partition: is it led here,
-//! is the batch in its producer's transaction, is it good, is it in sequence, is there room; then
-//! it is appended, and whoever waits for records is woken. Nothing is replicated: acks=all is
-//! answered as soon as acks=1.
+//! Supported from version 3 on, but advertised from 0 on (see `api.rs`). For each partition it
+//! checks that this node leads it, that the batch is in its producer's transaction, valid and in
+//! sequence, and that there is room. Then it appends the batch and wakes the requests that wait for
+//! records. Nothing is replicated, so acks=all is answered as soon as acks=1.
 
 use bytes::Bytes;
 use thalweg_protocol::messages::produce::{
@@ -51,7 +51,7 @@ pub(crate) fn handle(
         .iter()
         .flat_map(|topic| &topic.partition_responses);
     if acks == 0 {
-        // Nobody reads an answer: an error can only be shown by closing the connection.
+        // Nobody reads an answer. The only way to report an error is to close the connection.
         let failed = partitions.any(|partition| partition.error_code != 0);
         return if failed { Reply::Close } else { Reply::Nothing };
     }
@@ -64,15 +64,15 @@ pub(crate) fn handle(
     })
 }
 
-/// What holds for all batches of a request.
+/// What all batches of a request have in common.
 struct Circumstances {
     acks: i16,
     transactional_id: Option<Str>,
-    /// What the batches that are still to come may decompress to.
+    /// The bytes to which the remaining batches may decompress.
     decoded_bytes_left: usize,
 }
 
-/// What came of a batch that was not refused.
+/// The result of a batch that was not refused.
 struct Appended {
     base_offset: i64,
     log_append_time_ms: i64,
@@ -204,7 +204,7 @@ fn no_room(options: &BrokerOptions) -> Refusal {
     )
 }
 
-/// Whether this node may append to the partition at all.
+/// Checks that this node may append to the partition.
 fn check(context: &Context<'_>, acks: i16, topic: Uuid, index: i32) -> Result<(), Refusal> {
     let topology = &context.core.topology;
     let topic = topology
@@ -224,7 +224,7 @@ fn check(context: &Context<'_>, acks: i16, topic: Uuid, index: i32) -> Result<()
         return Err(plain(code));
     }
     let in_sync = topology.isr(partition).len() as i32;
-    // No more can be in sync than there are (KIP-966).
+    // There cannot be more in-sync replicas than replicas (KIP-966).
     let wanted = topic
         .options
         .min_insync_replicas
@@ -276,7 +276,7 @@ fn failure(
     }
 }
 
-/// Told with errors of what is in a batch, as Kafka does; else -1.
+/// Returns the log start offset for errors of a batch's contents, as in Kafka, otherwise -1.
 fn log_start(context: &Context<'_>, topic: Option<Uuid>, index: i32, code: ErrorCode) -> i64 {
     let is_told = matches!(
         code,
@@ -291,7 +291,7 @@ fn log_start(context: &Context<'_>, topic: Option<Uuid>, index: i32, code: Error
     partition.map_or(-1, |partition| partition.log.start_offset())
 }
 
-/// KIP-951: who leads, told to a client that asked the wrong node.
+/// Returns the leader, for a client that asked the wrong node (KIP-951).
 fn leader_hint(
     context: &Context<'_>,
     topic: Option<Uuid>,

@@ -1,5 +1,5 @@
-//! What a request names more than once, found in one pass: answered or refused once, it cannot make
-//! an answer many times as large as its request.
+//! Finds what a request names more than once, in one pass. It is answered or refused only once, so
+//! that an answer cannot be many times as large as its request.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::error::ApiError;
 
-/// Groups that one request may describe: the coordinator takes long for each.
+/// The limit on groups that one request may describe, because the coordinator takes long for each.
 pub(super) const GROUPS_PER_REQUEST_MAX: usize = 10_000;
 
-/// The keys that come more than once.
+/// Returns the keys that occur more than once.
 pub(super) fn repeated<K: Ord + Clone>(keys: impl Iterator<Item = K>) -> BTreeSet<K> {
     let mut seen = BTreeSet::new();
     let mut repeated = BTreeSet::new();
@@ -22,16 +22,16 @@ pub(super) fn repeated<K: Ord + Clone>(keys: impl Iterator<Item = K>) -> BTreeSe
     repeated
 }
 
-/// Each name once, in the order of the request.
+/// Removes repeated names, and keeps the order of the request.
 pub(super) fn distinct(names: Vec<Str>) -> Vec<Str> {
     let mut seen = BTreeSet::new();
     let is_new = |name: &Str| seen.insert(name.clone());
     names.into_iter().filter(is_new).collect()
 }
 
-/// The partitions of a request that were seen so far. A topic may come several times.
+/// The partitions of a request seen so far. A topic may occur several times.
 pub(super) struct SeenPartitions<T> {
-    /// The place of each topic's name or id in the request.
+    /// The number of each topic's name or id in the request.
     topics: std::collections::BTreeMap<T, usize>,
     seen: BTreeSet<(usize, i32)>,
 }
@@ -44,13 +44,13 @@ impl<T: Ord> SeenPartitions<T> {
         }
     }
 
-    /// A number for the topic, so that its name is not compared for each partition.
+    /// Returns a number for the topic, so that its name is not compared for each partition.
     pub(super) fn topic(&mut self, topic: T) -> usize {
         let next = self.topics.len();
         *self.topics.entry(topic).or_insert(next)
     }
 
-    /// Whether a partition comes for the first time.
+    /// Whether a partition occurs for the first time.
     pub(super) fn is_new(&mut self, topic: usize, partition: i32) -> bool {
         self.seen.insert((topic, partition))
     }

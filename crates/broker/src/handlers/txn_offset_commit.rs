@@ -1,7 +1,8 @@
 //! `TxnOffsetCommit` // key 28
 //!
-//! What a group commits within a transaction: kept apart until it ends. Up to version 4 the group
-//! must have been added (`AddOffsetsToTxn`); from 5 on this adds it (KIP-890).
+//! Stores a group's offsets within a transaction, apart from others until it ends. Up to version 4
+//! the group must have been added (`AddOffsetsToTxn`). From version 5 on this request adds it
+//! (KIP-890).
 
 use thalweg_protocol::messages::txn_offset_commit::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -28,7 +29,7 @@ pub(crate) fn handle(
     request: TxnOffsetCommitRequest,
 ) -> TxnOffsetCommitResponse {
     let allowed = check(context, &request);
-    // What is kept must not keep the frame. One copy of each name is enough.
+    // Stored names must not keep the frame alive. One copy of each is enough.
     let group = request.group_id.detached();
     let home = context.core.offsets_partition(&group).1;
     let topics = request.topics.iter().map(|topic| {
@@ -56,10 +57,10 @@ pub(crate) fn handle(
     }
 }
 
-/// What holds for all partitions: the coordinator, the transaction, the members.
+/// Checks what concerns all partitions: the coordinator, the transaction and the member.
 fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
     if context.injected.is_some() {
-        // A fault of one topic is that topic's, see below.
+        // If a fault is for one topic, only that topic fails, see below.
         return Ok(());
     }
     let group = &request.group_id;
@@ -93,7 +94,7 @@ fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<
     check_members(context, group, &who, what, unknown)
 }
 
-/// The partitions that exist: others have an error of their own.
+/// Returns the partitions that exist. The others have their own error.
 fn existing(context: &Context<'_>, topics: &[TxnOffsetCommitRequestTopic]) -> Vec<TopicPartition> {
     let mut found = Vec::new();
     for topic in topics {
@@ -104,7 +105,8 @@ fn existing(context: &Context<'_>, topics: &[TxnOffsetCommitRequestTopic]) -> Ve
     found
 }
 
-/// Older clients do not know that they are to wait for the transaction before.
+/// Replaces the error for older clients, which do not know that they have to wait for the previous
+/// transaction.
 fn patience(code: ErrorCode, version: i16) -> ErrorCode {
     match code {
         ErrorCode::CONCURRENT_TRANSACTIONS if version < 5 => {
@@ -140,7 +142,7 @@ fn may_commit(
 
 /// What the offsets of a topic have in common.
 struct Commit<'a> {
-    /// And the partition of `__consumer_offsets` that the group belongs to.
+    /// The producer id, and the partition of `__consumer_offsets` that the group belongs to.
     producer: (i64, i32),
     group: &'a Str,
     topic: Str,

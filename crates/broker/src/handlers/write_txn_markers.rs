@@ -1,7 +1,7 @@
 //! `WriteTxnMarkers` // key 27
 //!
-//! The coordinator is in this process and needs no request for it. An administrator does, to end a
-//! transaction that hangs on a partition (KIP-664).
+//! The coordinator is in the same process and does not need this request. Administrators use it to
+//! end a hanging transaction on a partition (KIP-664).
 
 use thalweg_protocol::messages::write_txn_markers::{
     WritableTxnMarker, WritableTxnMarkerPartitionResult, WritableTxnMarkerResult,
@@ -67,7 +67,7 @@ fn write_topic<'a>(
 ) -> WritableTxnMarkerTopicResult {
     let place = seen.topic(&topic.name);
     let indexes = topic.partition_indexes.iter();
-    // A partition that comes twice gets one marker, as in Kafka's map.
+    // A partition that is named twice gets one marker, as in Kafka's map.
     let indexes = indexes.filter(|index| seen.is_new(place, **index));
     let partitions = indexes.map(|index| {
         let partition = (topic.name.clone(), *index);
