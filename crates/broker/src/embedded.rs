@@ -7,7 +7,7 @@
 //! ```
 //! Calls that concern sockets go through the broker's thread, all others straight to the core.
 
-#![allow(clippy::disallowed_methods)] // begins the broker's time and opens its listeners
+#![allow(clippy::disallowed_methods)] // reads the broker's start time and opens its listeners
 
 use std::collections::BTreeMap;
 use std::io;

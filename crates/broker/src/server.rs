@@ -6,7 +6,7 @@
 //!                               '- tick at Core::next_deadline
 //! ```
 
-#![allow(clippy::disallowed_methods)] // the clocks are read here, so that they need not be elsewhere
+#![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 
 mod connection;
 mod groups;

@@ -103,7 +103,7 @@ impl ConsumerClient {
 
     pub fn poll_ended(&self, began: PollBegan) {
         if self.view().is_inherited() {
-            return; // a lock may be held by a thread that does not exist in this child
+            return; // a thread that does not exist in this child may hold a lock
         }
         self.consumer.metrics().polls.ended(began, clock::now());
     }

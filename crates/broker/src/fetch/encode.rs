@@ -1,5 +1,5 @@
-//! The body of a Fetch answer, versions 4 to 18: written by hand, because the records are referred
-//! to and not copied. A test holds it to the generated message.
+//! Encodes the body of a Fetch answer, versions 4 to 18. It is written by hand, because the records
+//! are referenced and not copied. A test compares it with the generated message.
 
 use thalweg_protocol::ErrorCode;
 
@@ -9,7 +9,7 @@ use crate::answer::Pieces;
 use crate::storage::Aborted;
 use crate::topology::Topology;
 
-/// What stands above the partitions.
+/// The fields before the partitions.
 pub(crate) struct Head {
     pub(crate) version: i16,
     pub(crate) code: ErrorCode,
@@ -60,7 +60,8 @@ impl Writer {
         if head.version >= 5 {
             self.i64(read.log_start_offset);
         }
-        // Of a partition that there is not Kafka says that there are none, asked or not.
+        // For a missing partition, Kafka always reports an empty list, even without
+        // `read_committed`.
         let is_missing = matches!(
             read.code,
             ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
@@ -114,7 +115,7 @@ impl Writer {
         }
     }
 
-    /// The addresses of the leaders that were hinted at.
+    /// Adds the addresses of the leaders that are hinted at.
     fn node_endpoints(&mut self, head: &Head, reads: &[PartitionRead<'_>], topology: &Topology) {
         let mut leaders: Vec<i32> = reads
             .iter()
@@ -167,7 +168,7 @@ impl Writer {
         self.pieces.put_slice(&[value as u8]);
     }
 
-    /// Of an array or of bytes.
+    /// Writes the length of an array or of bytes.
     fn length(&mut self, length: usize) {
         if self.is_flexible {
             self.uvarint(length as u32 + 1);

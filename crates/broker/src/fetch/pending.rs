@@ -16,15 +16,15 @@ use crate::random::Random;
 use crate::topology::Topology;
 use crate::waiters::Waiter;
 
-/// Whose partitions are read.
+/// The partitions to read.
 #[derive(Debug)]
 pub(crate) enum Scope {
-    /// Those that the request names, all of which are answered.
+    /// Those that the request names. The answer contains all of them.
     Request {
         targets: Vec<(TargetKey, Target)>,
         opens_session: bool,
     },
-    /// Those of a session; the ones with news are answered.
+    /// Those of a session. The answer contains only the ones with changes.
     Session(i32),
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct PendingFetch {
 }
 
 impl PendingFetch {
-    /// The answer's body, if it is time for it; else the waiter is told of the next change.
+    /// Returns the answer's body if it is time for it. Otherwise the next change wakes the waiter.
     pub(crate) fn poll(
         &mut self,
         core: &mut Core,
@@ -69,7 +69,7 @@ impl PendingFetch {
             return Some(self.answer(reads, session_id, sessions, topology));
         }
         drop(reads);
-        // What a fault wanted was wanted of partitions that are not there.
+        // An injected error would have been returned above, so its partitions do not exist.
         self.injected = None;
         if let Some(waiter) = waiter {
             register(topology, &targets, waiter);
@@ -103,7 +103,8 @@ impl PendingFetch {
             .collect()
     }
 
-    /// The session to answer in; opened now if the request wanted one and there is a slot.
+    /// Returns the session to answer in. If the request wants one and a slot is free, a session is
+    /// opened.
     fn session_id(
         &self,
         sessions: &mut SessionCache,
@@ -145,7 +146,7 @@ impl PendingFetch {
     }
 }
 
-/// An answer that says only what is wrong with the whole request.
+/// Encodes an answer with only an error for the complete request.
 pub(crate) fn error_body(version: i16, code: ErrorCode, topology: &Topology) -> Pieces {
     let head = Head {
         version,

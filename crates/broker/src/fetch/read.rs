@@ -1,4 +1,4 @@
-//! Reading what a Fetch asks for, within its limits.
+//! Reads what a Fetch asks for, within its limits.
 
 use thalweg_protocol::ErrorCode;
 
@@ -8,11 +8,11 @@ use crate::partition::Partition;
 use crate::storage::{Aborted, LogSlice, ReadLimit, epochs};
 use crate::topology::Topology;
 
-/// An aborted transaction in an answer: each partition has its own list, which takes of the bytes
-/// of the answer, too.
+/// The size of an aborted transaction in an answer. Each partition has its own list, which counts
+/// towards the answer's bytes.
 const ABORTED_BYTES: usize = 16;
 
-/// What one partition answers.
+/// The answer for one partition.
 #[derive(Debug)]
 pub(crate) struct PartitionRead<'a> {
     pub(crate) key: TargetKey,
@@ -20,12 +20,12 @@ pub(crate) struct PartitionRead<'a> {
     pub(crate) high_watermark: i64,
     pub(crate) last_stable_offset: i64,
     pub(crate) log_start_offset: i64,
-    /// Where the client's log and ours part (KIP-595): its epoch and end offset here.
+    /// Where the client's log diverges from ours (KIP-595): the epoch here and its end offset.
     pub(crate) diverging: Option<(i32, i64)>,
-    /// Leader and epoch, where the client asked the wrong node or with an old epoch (KIP-951).
+    /// Leader and epoch, if the client asked the wrong node or with an old epoch (KIP-951).
     pub(crate) leader: Option<(i32, i32)>,
     pub(crate) records: Option<LogSlice<'a>>,
-    /// Among those records; only for `read_committed`.
+    /// The aborted transactions among those records, only for `read_committed`.
     pub(crate) aborted: Vec<Aborted>,
 }
 
@@ -48,7 +48,7 @@ impl PartitionRead<'_> {
         self.records.map_or(0, |records| records.bytes)
     }
 
-    /// No more waiting: there is something to say besides records.
+    /// Whether the answer must not wait any longer, because there is more to report than records.
     pub(crate) fn is_urgent(&self) -> bool {
         self.code != ErrorCode::NONE || self.diverging.is_some()
     }
@@ -60,7 +60,7 @@ pub(crate) struct ReadPass<'a> {
     pub(crate) node: i32,
     pub(crate) read_committed: bool,
     pub(crate) bytes_left: usize,
-    /// The first batch of the whole answer may be larger than every limit (KIP-74).
+    /// The first batch of the complete answer may exceed every limit (KIP-74).
     pub(crate) is_first: bool,
     pub(crate) injected: Option<&'a Injected>,
 }
@@ -139,7 +139,7 @@ impl<'a> ReadPass<'a> {
         };
         let bytes = records.bytes + aborted.len() * ABORTED_BYTES;
         if bytes > self.bytes_left && !self.is_first {
-            // They come with the next Fetch, as the first of it.
+            // They come first in the next Fetch.
             return PartitionRead {
                 records: Some(log.read(target.fetch_offset, ReadLimit::NOTHING)),
                 ..read
@@ -162,11 +162,11 @@ fn gives_hint(code: ErrorCode) -> bool {
     )
 }
 
-/// Where the client's log and ours part.
+/// Where the client's log and ours diverge.
 enum Parting {
     Nowhere,
     At(i32, i64),
-    /// The client's epoch is above all that are known here.
+    /// The client's epoch is above all epochs that are known here.
     Unknown,
 }
 

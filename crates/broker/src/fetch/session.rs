@@ -1,11 +1,11 @@
-//! Fetch sessions (KIP-227): the broker remembers what a client asks for, so that a Fetch names
-//! only what changed and an answer only what has news.
+//! Fetch sessions (KIP-227): the broker remembers what a client fetches. So a request names only
+//! what changed, and an answer only the partitions with something new.
 //!
 //! ```text
-//! request: session id, epoch       what it is
-//!          any,        -1          no session; the one named, if any, is closed
-//!          any,        0           all partitions; a session is opened, the one named is closed
-//!          id,         n           what changed; n must be the one after the last
+//! request: session id, epoch       meaning
+//!          any,        -1          no session; a named session is closed
+//!          any,        0           all partitions; opens a session, and closes a named one
+//!          id,         n           only changes; n must be the next epoch
 //! ```
 
 use std::collections::BTreeMap;
@@ -21,10 +21,10 @@ pub(crate) const NO_SESSION: i32 = 0;
 pub(crate) const INITIAL_EPOCH: i32 = 0;
 pub(crate) const FINAL_EPOCH: i32 = -1;
 
-/// A session that was idle for so long may give its slot to another (Kafka's constant).
+/// A session that was idle for this long may give its slot to another (Kafka's constant).
 const EVICT_AFTER: Duration = Duration::from_secs(120);
 
-/// Partitions that all sessions remember together. A client whose session has no room names all of
+/// The limit on partitions in all sessions together. A client whose session does not fit names all
 /// its partitions in each Fetch.
 const PARTITIONS_MAX: usize = 1_000_000;
 
@@ -32,7 +32,7 @@ const PARTITIONS_MAX: usize = 1_000_000;
 struct Cached {
     target: Target,
     order: u64,
-    /// As last answered; -1: not yet, so the next answer must name the partition.
+    /// As last answered. -1: not answered yet, so the next answer must contain the partition.
     high_watermark: i64,
     log_start_offset: i64,
 }
@@ -43,7 +43,7 @@ pub(crate) struct Session {
     next_epoch: i32,
     uses_ids: bool,
     cached: BTreeMap<TargetKey, Cached>,
-    /// The order of reading: partitions that had records go to its end.
+    /// The order of reading. Partitions that had records move to the end.
     order: BTreeMap<u64, TargetKey>,
     next_order: u64,
     last_used: Instant,
@@ -100,13 +100,13 @@ impl Session {
         self.cached.keys()
     }
 
-    /// In the order of reading.
+    /// Returns the targets in the order of reading.
     pub(crate) fn targets(&self) -> Vec<(TargetKey, Target)> {
         let target = |key: &TargetKey| (key.clone(), self.cached[key].target);
         self.order.values().map(target).collect()
     }
 
-    /// Whether the answer must name the partition; remembers what is answered.
+    /// Whether the answer must contain the partition. It also stores what is answered.
     pub(crate) fn update(&mut self, read: &PartitionRead<'_>) -> bool {
         let Some(cached) = self.cached.get_mut(&read.key) else {
             return true;
@@ -119,7 +119,7 @@ impl Session {
             || cached.high_watermark != read.high_watermark
             || cached.log_start_offset != read.log_start_offset;
         cached.log_start_offset = read.log_start_offset;
-        // After an error the next answer must name the partition whatever it has.
+        // After an error the next answer must contain the partition, whatever its state.
         cached.high_watermark = if has_error { -1 } else { read.high_watermark };
         if has_records {
             self.move_to_end(&read.key);
@@ -138,12 +138,12 @@ impl Session {
     }
 }
 
-/// The sessions of all nodes; each node has its own slots.
+/// The sessions of all nodes. Each node has its own slots.
 #[derive(Debug)]
 pub(crate) struct SessionCache {
     sessions: BTreeMap<(i32, i32), Session>,
     slots_max: usize,
-    /// Of all sessions.
+    /// The number of partitions in all sessions.
     partitions: usize,
     partitions_max: usize,
 }
@@ -158,7 +158,7 @@ impl SessionCache {
         }
     }
 
-    /// Opens a session and gives its id; [`NO_SESSION`] if all slots are in use.
+    /// Opens a session and returns its id, or [`NO_SESSION`] if all slots are in use.
     pub(crate) fn open(
         &mut self,
         node: i32,
@@ -204,7 +204,7 @@ impl SessionCache {
         true
     }
 
-    /// Brings a session up to date with an incremental request.
+    /// Applies an incremental request to a session.
     pub(crate) fn advance(
         &mut self,
         (node, id): (i32, i32),
@@ -227,7 +227,7 @@ impl SessionCache {
         }
         let session = self.sessions.get_mut(&(node, id)).ok_or(unknown)?;
         let before = session.cached.len();
-        // The epoch after the greatest is 1: 0 stands for a new session.
+        // The epoch after the highest is 1, because 0 means a new session.
         session.next_epoch = epoch.checked_add(1).unwrap_or(1);
         session.last_used = now;
         let (targets, forgotten) = changes;
@@ -253,7 +253,7 @@ impl SessionCache {
         self.remove((node, id));
     }
 
-    /// A node that stops loses its sessions, as a process does.
+    /// Removes a node's sessions. A stopping process would lose them too.
     pub(crate) fn drop_node(&mut self, node: i32) {
         self.sessions.retain(|key, _| key.0 != node);
         let left = self.sessions.values();

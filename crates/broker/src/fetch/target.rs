@@ -1,4 +1,4 @@
-//! What a Fetch asks of one partition.
+//! What a Fetch requests from one partition.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use thalweg_protocol::{Str, Uuid};
 use crate::topic::{NAME_LEN_MAX, Topic};
 use crate::topology::Topology;
 
-/// Topics go by name up to version 12, by id from 13 on.
+/// Requests name topics up to version 12, and use ids from 13 on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TopicKey {
     Name(Str),
@@ -31,7 +31,7 @@ impl TopicKey {
         if uses_ids(version) {
             Self::Id(id)
         } else {
-            // A session outlives the frame that the name came in.
+            // A session outlives the frame that contained the name.
             Self::Name(name.detached())
         }
     }
@@ -55,8 +55,8 @@ pub(crate) fn uses_ids(version: i16) -> bool {
     version >= 13
 }
 
-/// The targets that a request names, in its order. Of a partition that comes several times the
-/// last counts, as in Kafka's map.
+/// Returns the targets that a request names, in its order. If it names a partition several times,
+/// the last one counts, as in Kafka's map.
 pub(crate) fn targets(request: &FetchRequest, version: i16) -> Vec<(TargetKey, Target)> {
     let mut targets: Vec<(TargetKey, Target)> = Vec::new();
     let mut places = BTreeMap::new();
@@ -80,8 +80,7 @@ pub(crate) fn targets(request: &FetchRequest, version: i16) -> Vec<(TargetKey, T
     targets
 }
 
-/// Whether a request has a name that is too long for a topic's: it would be compared again and
-/// again.
+/// Whether a name in the request is too long for a topic. It would be compared again and again.
 pub(crate) fn has_long_names(request: &FetchRequest) -> bool {
     let topics = request.topics.iter().map(|topic| &topic.topic);
     let forgotten = request.forgotten_topics_data.iter();
@@ -89,7 +88,7 @@ pub(crate) fn has_long_names(request: &FetchRequest) -> bool {
     names.any(|name| name.as_bytes().len() > NAME_LEN_MAX)
 }
 
-/// The targets that a session is to forget.
+/// Returns the targets that a session must forget.
 pub(crate) fn forgotten(request: &FetchRequest, version: i16) -> Vec<TargetKey> {
     let mut keys = Vec::new();
     for topic in &request.forgotten_topics_data {

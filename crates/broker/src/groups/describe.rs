@@ -1,4 +1,5 @@
-//! [`Completion`]: what Rust adds to the coordinator's answers, as only it knows nodes and rights.
+//! [`Completion`]: what Rust adds to the coordinator's answers, because only it knows nodes and
+//! rights.
 
 use bytes::Bytes;
 use thalweg_protocol::messages::{consumer_group_describe, describe_groups};
@@ -6,7 +7,8 @@ use thalweg_protocol::{DecodeError, EncodeError, Message, Reader};
 
 use crate::handlers::operations;
 
-/// Of a description: the groups that are not this node's, and whether rights were asked for.
+/// For a description: the groups that this node does not coordinate, and whether rights were
+/// requested.
 #[derive(Debug)]
 pub(crate) enum Completion {
     Nothing,

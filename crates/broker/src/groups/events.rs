@@ -1,10 +1,10 @@
-//! [`GroupEvents`]: requests on their way to the coordinator, and answers on their way back.
+//! [`GroupEvents`]: requests for the coordinator, and its answers.
 //!
 //! ```text
 //! hand_over -> queue -> take -> the coordinator -> answer -> the connection that waits
 //! ```
-//! A request is not taken out of the queue when its connection closes: a member that leaves need
-//! not wait for the answer. Only the answer is dropped then.
+//! A request stays in the queue when its connection closes, because a leaving member need not wait
+//! for the answer. Only the answer is dropped then.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use super::describe::Completion;
 use super::sessions::Who;
 use crate::waiters::Waiter;
 
-/// More requests than this neither wait in the queue nor for an answer.
+/// The limit on requests in the queue, and on requests that wait for an answer.
 const REQUESTS_MAX: usize = 10_000;
-/// What the bodies of queued requests may take together.
+/// The limit on the bodies of queued requests together.
 const QUEUED_BYTES_MAX: usize = 256 << 20;
-/// Events that are taken at a time.
+/// The number of events taken at a time.
 const TAKEN_MAX: usize = 500;
 
 /// Names a waiting request.
@@ -31,22 +31,22 @@ pub struct GroupTicket(pub u64);
 /// Something that happened to a group, for its coordinator.
 #[derive(Debug, Clone)]
 pub struct GroupEvent {
-    /// By [`Core::group_clock_ms`](crate::Core::group_clock_ms).
+    /// The time by [`Core::group_clock_ms`](crate::Core::group_clock_ms).
     pub at_ms: f64,
-    /// Empty if a request is about several.
+    /// Empty if a request is about several groups.
     pub group: Str,
     pub kind: GroupEventKind,
 }
 
 #[derive(Debug, Clone)]
 pub enum GroupEventKind {
-    /// To be answered.
+    /// A request to answer.
     Request(GroupRequest),
-    /// A member was not heard of for longer than its session's timeout.
+    /// A member sent nothing for longer than its session timeout.
     Expired { member: Str },
-    /// The group was deleted, or nothing was left of it.
+    /// The group was deleted, or nothing of it was left.
     Deleted,
-    /// There are other topics, or more partitions.
+    /// Topics or their numbers of partitions have changed.
     Topics,
 }
 
@@ -56,13 +56,13 @@ pub struct GroupRequest {
     pub ticket: GroupTicket,
     pub key: ApiKey,
     pub version: i16,
-    /// The node that got it.
+    /// The node that received it.
     pub node: i32,
     pub client_id: Option<Str>,
     pub client_host: String,
     /// In the request's version.
     pub body: Bytes,
-    /// What is to be answered for groups that the coordinator does not know, as a response's body.
+    /// A response body with the answers for groups that the coordinator does not know.
     pub draft: Option<Bytes>,
 }
 
@@ -78,14 +78,14 @@ pub(crate) struct Waiting {
     pub(crate) key: ApiKey,
     pub(crate) version: i16,
     pub(crate) node: i32,
-    /// What it is about.
+    /// The groups that it is about.
     pub(crate) groups: Vec<Str>,
-    /// The member whose session does not run meanwhile.
+    /// The member whose session does not run until the answer.
     pub(crate) holds: Option<Who>,
     pub(crate) completion: Completion,
-    /// The body of an answer that carries an error for these groups.
+    /// Makes the body of an answer with an error for these groups.
     pub(crate) refuse: fn(&[Str], i16, ErrorCode) -> Bytes,
-    /// Whether a body in this version says that the request was accepted.
+    /// Whether a body in this version means that the request was accepted.
     pub(crate) accepts: fn(&Bytes, i16) -> bool,
     pub(crate) answer: Option<Bytes>,
     pub(crate) waiter: Option<Arc<Waiter>>,
@@ -93,14 +93,15 @@ pub(crate) struct Waiting {
 
 #[derive(Default)]
 pub(crate) struct GroupEvents {
-    /// Woken when an event comes: whoever looked last and found none.
+    /// The waker of the last caller that found no event. The next event wakes it.
     waker: Option<Waker>,
     queue: VecDeque<GroupEvent>,
     queued_requests: usize,
     queued_bytes: usize,
     waiting: BTreeMap<GroupTicket, Waiting>,
     next_ticket: u64,
-    /// [`Topology::changes`](crate::topology::Topology) of which the coordinator was told.
+    /// The [`Topology::changes`](crate::topology::Topology) that the coordinator last got an event
+    /// for.
     topics_told: Option<u64>,
 }
 
@@ -125,7 +126,7 @@ impl GroupEvents {
         self.wake();
     }
 
-    /// Tells of other topics, unless that is in the queue already.
+    /// Adds an event about changed topics, unless the queue already ends with one.
     pub(crate) fn push_topics(&mut self, changes: u64, at_ms: f64) {
         if self.topics_told.replace(changes) == Some(changes) {
             return;
@@ -144,7 +145,7 @@ impl GroupEvents {
         }
     }
 
-    /// The oldest events; the waker is woken when there are some.
+    /// Takes the oldest events. If there are none, the waker is woken when there are.
     pub(crate) fn take(&mut self, waker: &Waker) -> Vec<GroupEvent> {
         if self.queue.is_empty() {
             self.waker = Some(waker.clone());
@@ -164,18 +165,18 @@ impl GroupEvents {
         self.waiting.insert(ticket, waiting);
     }
 
-    /// A request that has no answer yet.
+    /// Returns a request that has no answer yet.
     pub(crate) fn waiting(&self, ticket: GroupTicket) -> Option<&Waiting> {
         self.waiting.get(&ticket).filter(|w| w.answer.is_none())
     }
 
-    /// All that have none yet.
+    /// Returns all requests without an answer.
     pub(crate) fn all_waiting(&self) -> impl Iterator<Item = (GroupTicket, &Waiting)> {
         let all = self.waiting.iter().filter(|(_, w)| w.answer.is_none());
         all.map(|(ticket, waiting)| (*ticket, waiting))
     }
 
-    /// The groups for which a request that may make a member is under way.
+    /// Returns the groups for which a request that may add a member is waiting.
     pub(crate) fn joined(&self) -> BTreeSet<Str> {
         let joins = [ApiKey::JOIN_GROUP, ApiKey::CONSUMER_GROUP_HEARTBEAT];
         let waiting = self.all_waiting().map(|(_, waiting)| waiting);
@@ -183,8 +184,8 @@ impl GroupEvents {
         joining.flat_map(|w| w.groups.iter().cloned()).collect()
     }
 
-    /// Gives an answer to whom it is for. Returns whose session the request held, and whether the
-    /// answer accepts it.
+    /// Passes an answer to the waiting connection. Returns the member whose session the request
+    /// held, and whether the answer accepts the request.
     pub(crate) fn answer(&mut self, ticket: GroupTicket, body: Bytes) -> Option<(Who, bool)> {
         let waiting = self.waiting.get_mut(&ticket)?;
         let held = waiting.holds.take();
@@ -210,12 +211,12 @@ impl GroupEvents {
         Some(answer)
     }
 
-    /// Nobody waits for the answer any more; whose session it held.
+    /// Drops a request whose answer nobody waits for. Returns the member whose session it held.
     pub(crate) fn forget(&mut self, ticket: GroupTicket) -> Option<Who> {
         self.waiting.remove(&ticket)?.holds
     }
 
-    /// Those that came to a node.
+    /// Returns the requests that a node received.
     pub(crate) fn of_node(&self, node: i32) -> Vec<GroupTicket> {
         let waiting = self.waiting.iter();
         let here = waiting.filter(|(_, waiting)| waiting.node == node);

@@ -1,4 +1,4 @@
-//! Handing a request over to the coordinator, and what its handler says for that.
+//! Hands a request over to the coordinator, with what its handler adds.
 
 use bytes::Bytes;
 use thalweg_protocol::{ErrorCode, Request, Str};
@@ -12,35 +12,35 @@ use crate::subject::Subject;
 
 /// A request that the coordinator answers, unless the handler does.
 pub(crate) trait CoordinatorRequest: Request + Subject {
-    /// An answer that carries the error, for each of the groups if there may be several.
+    /// Makes an answer with the error, for each group if the request may name several.
     fn refusal(groups: &[Str], code: ErrorCode) -> Self::Response;
 
-    /// The error of an answer. Needed only of requests that hold a member's session.
+    /// Returns the error of an answer. Only requests that hold a member's session need it.
     fn error(_: &Self::Response) -> ErrorCode {
         ErrorCode::NONE
     }
 }
 
-/// Who answers.
+/// Who answers a request.
 pub(crate) enum Routed<R: Request> {
     Here(R::Response),
     Coordinator(HandOver),
 }
 
-/// What the coordinator is to answer.
+/// A request for the coordinator.
 pub(crate) struct HandOver {
-    /// What it is about.
+    /// The groups that it is about.
     pub(crate) groups: Vec<Str>,
-    /// Who asks: its session does not run while it waits.
+    /// The member that sent it. Its session does not run until the answer.
     pub(crate) member: Option<Str>,
-    /// `None`: as it came.
+    /// `None` means the body as received.
     pub(crate) body: Option<Bytes>,
     pub(crate) draft: Option<Bytes>,
     pub(crate) completion: Completion,
 }
 
 impl HandOver {
-    /// A member's request.
+    /// Makes a member's request.
     pub(crate) fn of_member(group: &Str, member: Option<&Str>) -> Self {
         Self {
             groups: vec![group.detached()],
@@ -52,15 +52,15 @@ impl HandOver {
     }
 }
 
-/// Where a request came from.
+/// The client that sent a request.
 pub(crate) struct Origin {
     pub(crate) client_id: Option<Str>,
     pub(crate) client_host: String,
-    /// Its body as it came.
+    /// The request's body as received.
     pub(crate) body: Bytes,
 }
 
-/// Routes a request of one group: here if there is an error, else to the coordinator.
+/// Routes a request about one group: an error is answered here, everything else by the coordinator.
 pub(crate) fn route<R: CoordinatorRequest>(
     context: &Context<'_>,
     group: &Str,
@@ -74,13 +74,13 @@ pub(crate) fn route<R: CoordinatorRequest>(
 
 fn refuse<R: CoordinatorRequest>(groups: &[Str], version: i16, code: ErrorCode) -> Bytes {
     let body = write(&R::refusal(groups, code), version);
-    // The tests write refusals in all versions.
+    // The tests encode refusals in all versions.
     debug_assert!(body.is_ok(), "{} v{version}: {body:?}", R::KEY);
     body.unwrap_or_default()
 }
 
-/// Whether an answer shows that a member of the group asked: a refused request does not keep its
-/// session alive, but who must join again has been accepted as a member.
+/// Whether an answer shows that the request came from a member. A refused request does not keep a
+/// session alive. But a client that must join again was accepted as a member.
 fn accepts<R: CoordinatorRequest>(body: &Bytes, version: i16) -> bool {
     let answer = read::<R::Response>(body.clone(), version);
     let accepted = [ErrorCode::NONE, ErrorCode::REBALANCE_IN_PROGRESS];
@@ -88,7 +88,7 @@ fn accepts<R: CoordinatorRequest>(body: &Bytes, version: i16) -> bool {
 }
 
 impl Core {
-    /// Puts the request into the coordinator's queue; an error if that is full.
+    /// Puts the request into the coordinator's queue. Fails if that is full.
     pub(crate) fn hand_over<R: CoordinatorRequest>(
         &mut self,
         hand_over: HandOver,

@@ -1,4 +1,4 @@
-//! Groups with members: the seam to a coordinator outside of this crate.
+//! Groups with members: the interface to a coordinator outside of this crate.
 //!
 //! ```text
 //! JoinGroup, SyncGroup, ... --hand_over--> GroupEvents --poll_group_events--> coordinator
@@ -6,9 +6,9 @@
 //! Heartbeat, OffsetCommit, ... --look at--> GroupTable <--publish_group------------'
 //! tick: sessions that are over -----------> GroupEvents
 //! ```
-//! The coordinator decides who is a member. What it publishes suffices to answer what comes often,
-//! so it is only asked when something is to change, and may take its time. Who coordinates (which
-//! node) is decided here. As long as no coordinator serves, these APIs are not announced, and
+//! The coordinator decides who is a member. What it publishes is enough to answer frequent
+//! requests, so it is needed only when something changes, and may take its time. This module
+//! decides which node coordinates. While no coordinator serves, these APIs are not advertised, and
 //! groups have no members.
 
 mod describe;
@@ -38,7 +38,7 @@ use events::GroupEvents;
 use sessions::Who;
 use table::GroupTable;
 
-/// The APIs that are announced only if a coordinator serves.
+/// The APIs that are advertised only if a coordinator serves.
 pub(crate) const GROUP_APIS: [ApiKey; 6] = [
     ApiKey::JOIN_GROUP,
     ApiKey::HEARTBEAT,
@@ -48,7 +48,7 @@ pub(crate) const GROUP_APIS: [ApiKey; 6] = [
     ApiKey::CONSUMER_GROUP_DESCRIBE,
 ];
 
-/// What Python takes for a time: a float of milliseconds.
+/// Returns a time as Python uses it: milliseconds as a float.
 pub(crate) fn ms_between(start: Instant, end: Instant) -> f64 {
     end.saturating_duration_since(start).as_secs_f64() * 1000.0
 }
@@ -66,7 +66,7 @@ impl Groups {
         self.is_served
     }
 
-    /// What a classic member's heartbeat is answered with.
+    /// Returns the answer to a classic member's heartbeat.
     pub(crate) fn heartbeat(
         &mut self,
         group: &Str,
@@ -84,8 +84,8 @@ impl Groups {
         }
     }
 
-    /// Whether the group may be committed to; a classic member's commit shows that it lives.
-    /// `None`: it has no coordinator, so no members.
+    /// Checks that the group accepts this commit. A classic member's commit counts as a heartbeat.
+    /// Returns `None` if the group has no coordinator, and so no members.
     pub(crate) fn commit(
         &mut self,
         group: &Str,
@@ -106,12 +106,12 @@ impl Groups {
 }
 
 impl Core {
-    /// From now on groups have a coordinator.
+    /// Starts to serve groups with a coordinator.
     pub fn serve_groups(&mut self) {
         self.groups.is_served = true;
     }
 
-    /// Has the coordinator look at the topics anew, if there are others.
+    /// Makes the coordinator look at the topics again if they have changed.
     pub(crate) fn tell_of_topics(&mut self, now: Instant) {
         if self.groups.is_served {
             let at_ms = self.group_clock_ms(now);
@@ -119,13 +119,14 @@ impl Core {
         }
     }
 
-    /// Nobody is served any more: whoever waits for events hears so.
+    /// Stops serving. A coordinator that waits for events gets the end.
     pub fn close_groups(&mut self) {
         self.groups.is_closed = true;
         self.groups.events.wake();
     }
 
-    /// The oldest events; `waker` is woken when there are some. `None`: closed.
+    /// Returns the oldest events. If there are none, `waker` is woken when there are. Returns
+    /// `None` when closed.
     pub fn poll_group_events(&mut self, waker: &Waker) -> Poll<Option<Vec<GroupEvent>>> {
         if self.groups.is_closed {
             return Poll::Ready(None);
@@ -137,12 +138,12 @@ impl Core {
         Poll::Ready(Some(events))
     }
 
-    /// The time of events: milliseconds since the start.
+    /// Returns the time on the clock of events: milliseconds since the start.
     pub fn group_clock_ms(&self, now: Instant) -> f64 {
         ms_between(self.started, now)
     }
 
-    /// What the coordinator knows of a group, as of the event at `at_ms`.
+    /// Publishes the coordinator's state of a group as of the event at `at_ms`.
     pub fn publish_group(
         &mut self,
         group: &str,
@@ -162,19 +163,19 @@ impl Core {
         self.wake_timer();
     }
 
-    /// The coordinator knows nothing of the group any more. Its offsets stay.
+    /// Forgets the coordinator's state of the group, but keeps its offsets.
     pub fn forget_group(&mut self, group: &str) {
         self.groups.table.forget(group);
     }
 
-    /// The API and version of a request that waits.
+    /// Returns the API and version of a waiting request.
     pub fn group_request_api(&self, ticket: GroupTicket) -> Option<(ApiKey, i16)> {
         let waiting = self.groups.events.waiting(ticket)?;
         Some((waiting.key, waiting.version))
     }
 
-    /// Answers a request with a response's body in the request's version. False if nobody waits
-    /// for it any more.
+    /// Answers a request with a response body in the request's version. Returns false if nobody
+    /// waits for it any more.
     pub fn answer_group_request(&mut self, ticket: GroupTicket, body: Bytes, now: Instant) -> bool {
         let Some(waiting) = self.groups.events.waiting(ticket) else {
             return false;
@@ -208,17 +209,17 @@ impl Core {
         true
     }
 
-    /// What the owner of a connection says when it closes while a request waits.
+    /// Drops a waiting request. The owner of a connection calls it when the connection closes.
     pub fn forget_wait(&mut self, wait: &crate::Wait, now: Instant) {
         if let Some(ticket) = wait.group_ticket() {
             let held = self.groups.events.forget(ticket);
-            // No answer says otherwise.
+            // Counts as accepted, as no answer says otherwise.
             let held = held.map(|who| (who, true));
             self.release(held, now);
         }
     }
 
-    /// Takes out an answer that is there.
+    /// Takes an answer that has come.
     pub(crate) fn take_group_answer(
         &mut self,
         ticket: GroupTicket,
@@ -239,18 +240,18 @@ impl Core {
         node.filter(|node| node.is_live).map(|node| node.id)
     }
 
-    /// The node's connections are gone.
+    /// Drops the requests of a node whose connections are closed.
     pub(crate) fn drop_group_waits(&mut self, node: i32, now: Instant) {
         for ticket in self.groups.events.of_node(node) {
             let held = self.groups.events.forget(ticket);
-            // No answer says otherwise.
+            // Counts as accepted, as no answer says otherwise.
             let held = held.map(|who| (who, true));
             self.release(held, now);
         }
     }
 
-    /// Nodes came, went, or were told to coordinate others: a group that is another's now begins
-    /// its sessions anew, and what waits at its old node is sent to the new one.
+    /// Updates groups after nodes started, stopped, or took over coordination. A group with a new
+    /// node restarts its sessions. Requests that wait at the old node get `NOT_COORDINATOR`.
     pub(crate) fn recoordinate_groups(&mut self, now: Instant) {
         let ids: Vec<Str> = self.groups.table.iter().map(|(id, _)| id.clone()).collect();
         for id in ids {
@@ -268,7 +269,7 @@ impl Core {
         self.wake_timer();
     }
 
-    /// Members whose sessions are over are none any more; the coordinator hears of it.
+    /// Removes the members whose sessions have ended, and reports them to the coordinator.
     pub(crate) fn tick_groups(&mut self, now: Instant) {
         let at_ms = self.group_clock_ms(now);
         for who in self.groups.table.sessions.due(now) {
@@ -279,7 +280,7 @@ impl Core {
         }
     }
 
-    /// Deletes a group without members, with its offsets. `joined`: see
+    /// Deletes a group without members, with its offsets. For `joined` see
     /// [`joined_groups`](Self::joined_groups).
     pub(crate) fn delete_group(
         &mut self,
@@ -302,7 +303,7 @@ impl Core {
         }
     }
 
-    /// Forgets a group that has no members, and lets the coordinator know.
+    /// Forgets a group without members, and reports that to the coordinator.
     pub(crate) fn drop_group(&mut self, group: &Str, now: Instant) -> bool {
         let is_known = self.groups.table.forget(group);
         if is_known {
@@ -313,7 +314,7 @@ impl Core {
         is_known
     }
 
-    /// Groups that may seem empty but are about to have members.
+    /// Returns the groups that may seem empty but are about to have members.
     pub(crate) fn joined_groups(&self) -> BTreeSet<Str> {
         self.groups.events.joined()
     }

@@ -1,8 +1,8 @@
-//! [`Sessions`]: until when each member must be heard of again.
+//! [`Sessions`]: the time by which each member must send something again.
 //!
-//! While a member's request waits for the coordinator, its time does not run: how long it waits is
-//! not its fault. If the request is accepted, the session begins again. If it is refused, the
-//! session continues with the time that was left.
+//! While a member's request waits for the coordinator, the session time stops, because the member
+//! cannot help how long it waits. If the request is accepted, the session starts again. If it is
+//! refused, the session continues with the time that was left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ pub(crate) type Who = (Str, Str);
 
 #[derive(Debug, Default)]
 struct Session {
-    /// `None`: no time runs.
+    /// `None` means that the session does not expire.
     timeout: Option<Duration>,
-    /// Requests that wait for the coordinator.
+    /// The number of requests that wait for the coordinator.
     held: u32,
     deadline: Option<Instant>,
     /// The time that remains once no request waits.
@@ -30,7 +30,7 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// A session with another timeout than before begins anew; else it goes on.
+    /// Sets the timeout. A session with a changed timeout starts again. Otherwise it continues.
     pub(crate) fn set(&mut self, who: &Who, timeout: Option<Duration>, now: Instant) {
         let session = self.by_member.entry(who.clone()).or_default();
         if session.timeout != timeout {
@@ -39,9 +39,9 @@ impl Sessions {
         }
     }
 
-    /// The member was heard of.
+    /// Restarts the session, because the member sent something.
     pub(crate) fn touch(&mut self, who: &Who, now: Instant) {
-        // Names from a request would keep its whole frame alive.
+        // Use the stored names: those from a request would keep its complete frame alive.
         let Some((who, _)) = self.by_member.get_key_value(who) else {
             return;
         };
@@ -67,7 +67,8 @@ impl Sessions {
         }
     }
 
-    /// A request of the member's begins to wait. False if there is no such member.
+    /// Stops the time while a request of the member waits. Returns false if there is no such
+    /// member.
     pub(crate) fn hold(&mut self, who: &Who, now: Instant) -> bool {
         let Some(session) = self.by_member.get_mut(who) else {
             return false;
@@ -80,7 +81,7 @@ impl Sessions {
         true
     }
 
-    /// The request has its answer.
+    /// Notes that the request was answered.
     pub(crate) fn release(&mut self, who: &Who, is_accepted: bool, now: Instant) {
         if let Some(session) = self.by_member.get_mut(who) {
             session.held = session.held.saturating_sub(1);
@@ -104,7 +105,7 @@ impl Sessions {
         self.deadlines.first().map(|(time, _)| *time)
     }
 
-    /// Those whose time is over, the longest first.
+    /// Returns the members whose sessions have ended, the earliest first.
     pub(crate) fn due(&self, now: Instant) -> Vec<Who> {
         let due = self.deadlines.iter().take_while(|(time, _)| *time <= now);
         due.map(|(_, who)| who.clone()).collect()

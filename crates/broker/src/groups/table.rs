@@ -1,9 +1,9 @@
-//! [`GroupTable`]: all groups as their coordinator has published them, and their members' sessions.
+//! [`GroupTable`]: all groups as their coordinator published them, and their members' sessions.
 //!
 //! ```text
-//! publish -> a session for each member that is watched; it begins anew with
-//!            a heartbeat, a commit, a request accepted (touch, release), another coordinator (move_to)
-//! tick    -> expire: the member is none any more, until the coordinator says otherwise
+//! publish -> a session for each watched member; it starts again with a heartbeat, a commit,
+//!            an accepted request (touch, release), another coordinator (move_to)
+//! tick    -> expire: removes the member until the coordinator publishes it again
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use crate::transactions::Now;
 #[derive(Debug)]
 struct Group {
     view: GroupView,
-    /// Members whose time was over, and when: what the coordinator says of earlier moments does
-    /// not know of it yet.
+    /// Members whose sessions ended, and when. A view from an earlier moment does not reflect that
+    /// yet.
     expired: BTreeMap<Str, f64>,
     /// Since when it has no members, by the wall clock.
     emptied_ms: Option<i64>,
-    /// While there is none no time runs.
+    /// The node that coordinates. Without one, sessions do not run.
     coordinator: Option<i32>,
 }
 
@@ -47,7 +47,7 @@ impl GroupTable {
         self.groups.get(group)?.emptied_ms
     }
 
-    /// Takes over what the coordinator knew at `at_ms`.
+    /// Stores the coordinator's state as of `at_ms`.
     pub(crate) fn publish(
         &mut self,
         id: &Str,
@@ -81,7 +81,7 @@ impl GroupTable {
         self.groups.insert(id.clone(), group);
     }
 
-    /// The group is no more.
+    /// Removes the group.
     pub(crate) fn forget(&mut self, id: &str) -> bool {
         let Some((id, group)) = self.groups.remove_entry(id) else {
             return false;
@@ -92,7 +92,7 @@ impl GroupTable {
         true
     }
 
-    /// Another node coordinates the group: its sessions begin anew.
+    /// Sets another node as coordinator, which restarts the group's sessions.
     pub(crate) fn move_to(&mut self, id: &Str, coordinator: Option<i32>, now: Instant) {
         let Some(group) = self.groups.get_mut(id) else {
             return;
@@ -106,7 +106,7 @@ impl GroupTable {
         }
     }
 
-    /// The member's time was over at `at_ms`.
+    /// Removes the member, whose session ended at `at_ms`.
     pub(crate) fn expire(&mut self, who: &Who, at_ms: f64) {
         self.sessions.end(who);
         let (group, member) = who;

@@ -1,5 +1,5 @@
-//! [`GroupView`]: what the coordinator tells the broker of a group, and what follows from it for
-//! those who commit, fetch and delete its offsets.
+//! [`GroupView`]: what the coordinator publishes of a group, and what follows from it for requests
+//! that commit, fetch and delete its offsets.
 //!
 //! The rules are those of `ClassicGroup` and `ConsumerGroup` in Kafka 4.3.
 
@@ -12,12 +12,12 @@ const DEAD: &str = "Dead";
 const STABLE: &str = "Stable";
 const PREPARING_REBALANCE: &str = "PreparingRebalance";
 const COMPLETING_REBALANCE: &str = "CompletingRebalance";
-/// The type of groups of consumers that speak the classic protocol.
+/// The protocol type of consumer groups that use the classic protocol.
 const CONSUMER_PROTOCOL: &str = "consumer";
-/// The first `OffsetCommit` that members of the consumer protocol may send (KIP-848).
+/// The first `OffsetCommit` version that members of the consumer protocol may send (KIP-848).
 const EPOCH_COMMIT_VERSION: i16 = 9;
 
-/// Which protocol a group's members speak.
+/// The protocol that a group's members use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupKind {
     Classic,
@@ -26,7 +26,7 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// Kafka's name, as `ListGroups` has it.
+    /// Returns Kafka's name, as in `ListGroups`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Classic => "classic",
@@ -41,7 +41,7 @@ impl GroupKind {
     }
 }
 
-/// A group as its coordinator has it.
+/// The state of a group, as its coordinator published it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupView {
     pub kind: GroupKind,
@@ -51,7 +51,7 @@ pub struct GroupView {
     pub state: Str,
     /// The generation, or the group epoch.
     pub epoch: i32,
-    /// What the members subscribe to.
+    /// The topics that the members subscribe to.
     pub topics: BTreeSet<Str>,
     pub members: BTreeMap<Str, MemberView>,
 }
@@ -60,19 +60,19 @@ pub struct GroupView {
 pub struct MemberView {
     pub instance_id: Option<Str>,
     pub session_timeout_ms: u32,
-    /// Of a classic member: the generation.
+    /// For a classic member: the generation.
     pub epoch: i32,
-    /// Of a member of KIP-848's protocol: at which epoch it got each of its partitions.
+    /// For a member of KIP-848's protocol: the epoch at which it got each of its partitions.
     pub assignment_epochs: BTreeMap<Str, BTreeMap<i32, i32>>,
-    /// What a heartbeat is answered with.
+    /// The answer to its heartbeat.
     pub heartbeat: ErrorCode,
     /// Whether the session's time runs.
     pub is_watched: bool,
 }
 
 impl MemberView {
-    /// Whether a commit with this epoch is good for all these partitions (KIP-1251): a member may
-    /// commit what it has had since then, though its epoch has grown.
+    /// Whether a commit with this epoch is valid for all these partitions (KIP-1251). A member may
+    /// still commit with an older epoch for partitions that it has owned since then.
     fn accepts(&self, epoch: i32, partitions: &[TopicPartition]) -> bool {
         let has_had = |(topic, partition): &TopicPartition| {
             let epochs = self.assignment_epochs.get(topic);
@@ -86,12 +86,12 @@ impl MemberView {
 /// A topic's name, and a partition of it.
 pub(crate) type TopicPartition = (Str, i32);
 
-/// Who commits or fetches offsets, as the request has it.
+/// The member that commits or fetches offsets, as the request names it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Committer<'a> {
     pub(crate) member_id: &'a str,
     pub(crate) instance_id: Option<&'a str>,
-    /// The generation or member epoch; negative for those that are in no group.
+    /// The generation or member epoch. Negative for clients that are in no group.
     pub(crate) epoch: i32,
 }
 
@@ -101,14 +101,14 @@ impl Committer<'_> {
     }
 }
 
-/// How offsets are committed.
+/// The request that commits offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommitBy {
     OffsetCommit { version: i16 },
     Transaction,
 }
 
-/// From when on offsets are kept for as long as the broker's option says.
+/// The time from which the retention of offsets is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RetainedSince {
     Commit,
@@ -124,7 +124,7 @@ impl GroupView {
         self.state == DEAD
     }
 
-    /// Whether a classic member's commit shows that it lives.
+    /// Whether a classic member's commit counts as a heartbeat.
     pub(crate) fn counts_commits_as_heartbeats(&self) -> bool {
         let settled = self.state == STABLE || self.state == PREPARING_REBALANCE;
         self.kind == GroupKind::Classic && settled
@@ -138,7 +138,7 @@ impl GroupView {
         self.consumes() && self.topics.contains(topic)
     }
 
-    /// The member that the request names.
+    /// Returns the member that the request names.
     fn member(&self, who: &Committer<'_>) -> Result<&MemberView, ErrorCode> {
         if let Some(instance) = who.instance_id
             && self.kind == GroupKind::Classic
@@ -156,7 +156,7 @@ impl GroupView {
         member.ok_or(ErrorCode::UNKNOWN_MEMBER_ID)
     }
 
-    /// What a classic member's heartbeat is answered with, if it is one's.
+    /// Returns the answer to a classic member's heartbeat. Fails if it is not from a member.
     pub(crate) fn check_heartbeat(&self, who: &Committer<'_>) -> Result<ErrorCode, ErrorCode> {
         if self.is_dead() {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
@@ -171,7 +171,7 @@ impl GroupView {
         Ok(member.heartbeat)
     }
 
-    /// As in Kafka, one bad partition makes the whole commit bad.
+    /// Checks a commit. As in Kafka, one refused partition makes the complete commit fail.
     pub(crate) fn check_commit(
         &self,
         who: &Committer<'_>,
@@ -188,7 +188,7 @@ impl GroupView {
         if self.is_dead() {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
-        // Administrators, and consumers that assign their partitions themselves.
+        // From administrators, and from consumers that assign their own partitions.
         if who.epoch < 0 && self.is_empty() {
             return Ok(());
         }
@@ -200,7 +200,8 @@ impl GroupView {
         } else if by != CommitBy::Transaction {
             return Err(ErrorCode::UNKNOWN_MEMBER_ID);
         }
-        // It has the new generation from JoinGroup, and will have its partitions from SyncGroup.
+        // The member has the new generation from JoinGroup, but gets its partitions only with
+        // SyncGroup.
         if by != CommitBy::Transaction && self.state == COMPLETING_REBALANCE {
             return Err(ErrorCode::REBALANCE_IN_PROGRESS);
         }
@@ -216,7 +217,7 @@ impl GroupView {
         if who.epoch < 0 && self.members.is_empty() {
             return Ok(());
         }
-        // Older transactional producers do not say for whom they commit.
+        // Older transactional producers do not name the member that they commit for.
         if by == CommitBy::Transaction && who.is_anonymous() {
             return Ok(());
         }
@@ -231,7 +232,7 @@ impl GroupView {
         }
     }
 
-    /// `None` for the member id: who fetches does not say.
+    /// Checks a fetch of offsets. The member id is `None` if the request does not name one.
     pub(crate) fn check_fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), ErrorCode> {
         if self.kind == GroupKind::Classic || (member_id.is_none() && epoch < 0) {
             return Ok(());
@@ -248,7 +249,7 @@ impl GroupView {
         }
     }
 
-    /// Whether single offsets may be deleted; of a topic that is subscribed to none may.
+    /// Checks that single offsets may be deleted. Those of a subscribed topic must stay.
     pub(crate) fn check_offset_delete(&self) -> Result<(), ErrorCode> {
         if self.is_dead() {
             return Err(ErrorCode::GROUP_ID_NOT_FOUND);
@@ -271,7 +272,8 @@ impl GroupView {
         }
     }
 
-    /// `None`: for now its offsets do not grow old. Those of subscribed topics never do.
+    /// Returns the time from which retention is counted, or `None` if offsets do not expire for
+    /// now. Offsets of subscribed topics never expire.
     pub(crate) fn retained_since(&self) -> Option<RetainedSince> {
         if self.kind == GroupKind::Consumer || self.protocol_type.is_empty() {
             return Some(RetainedSince::Commit);

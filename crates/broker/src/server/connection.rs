@@ -7,7 +7,7 @@
 //! their order however long one of them waits. Meanwhile the next frame is read, so that the broker
 //! notices a client that disconnects.
 
-#![allow(clippy::disallowed_methods)] // the clocks are read here, so that they need not be elsewhere
+#![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};

@@ -1,6 +1,6 @@
 //! [`GroupService`]: how a group coordinator in another thread talks to a running broker.
 
-#![allow(clippy::disallowed_methods)] // the clocks are read here, so that they need not be elsewhere
+#![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 
 use std::task::{Poll, Waker};
 use std::time::Instant;

@@ -1,16 +1,16 @@
-//! [`StoredBatch`]: a batch as its producer sent it, with the place it got in the log.
+//! [`StoredBatch`]: a batch as its producer sent it, with its position in the log.
 //!
 //! ```text
 //! | base offset 8 | length 4 | leader epoch 4 |  magic, crc, attributes, records ...  |
-//! '------- prefix: made anew from the fields ------'------- shared with the frame ---------'
+//! '------ prefix: built from the fields -----------'------- shared with the frame ---------'
 //! ```
-//! Base offset and leader epoch lie outside the checksum, so an append changes nothing else.
+//! Base offset and leader epoch are outside of the checksum, so an append changes nothing else.
 
 use bytes::Bytes;
 use thalweg_records::BatchHeader;
 use thalweg_records::batch_header::BATCH_LOG_OVERHEAD;
 
-/// What stands in front of the bytes that are shared.
+/// The length of the bytes before those that are shared.
 pub(crate) const PREFIX_LEN: usize = 16;
 
 #[derive(Debug, Clone)]
@@ -19,9 +19,9 @@ pub(crate) struct StoredBatch {
     pub(crate) last_offset_delta: i32,
     pub(crate) leader_epoch: i32,
     pub(crate) max_timestamp: i64,
-    /// The greatest timestamp of this batch and those before it in its segment.
+    /// The highest timestamp of this batch and of those before it in its segment.
     pub(crate) max_timestamp_so_far: i64,
-    /// The whole batch; its first 16 bytes are the producer's and not to be used.
+    /// The complete batch. Its first 16 bytes are the producer's and must not be used.
     data: Bytes,
 }
 
@@ -55,17 +55,17 @@ impl StoredBatch {
         prefix
     }
 
-    /// All after the prefix, without sharing.
+    /// Returns everything after the prefix, as a slice.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.data[PREFIX_LEN..]
     }
 
-    /// All after the prefix, shared.
+    /// Returns everything after the prefix, shared.
     pub(crate) fn shared_rest(&self) -> Bytes {
         self.data.slice(PREFIX_LEN..)
     }
 
-    /// The batch in one piece, copied.
+    /// Returns the batch in one piece, as a copy.
     pub(crate) fn to_bytes(&self) -> Bytes {
         let mut whole = Vec::with_capacity(self.len());
         whole.extend_from_slice(&self.prefix());

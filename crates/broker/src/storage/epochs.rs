@@ -1,16 +1,16 @@
-//! Which leader epoch began at which offset (KIP-101): Kafka's `LeaderEpochFileCache`.
+//! The offset at which each leader epoch began (KIP-101), like Kafka's `LeaderEpochFileCache`.
 
-/// What an offset of an epoch's end looks like when nothing is known.
+/// The epoch and end offset that mean "unknown".
 pub(crate) const UNDEFINED: (i32, i64) = (-1, -1);
 
 #[derive(Debug, Default)]
 pub(crate) struct EpochCache {
-    /// Rising in both.
+    /// Sorted by epoch, and by start offset.
     entries: Vec<(i32, i64)>,
 }
 
 impl EpochCache {
-    /// `epoch` begins at `start_offset`. An epoch in which nothing was written leaves no trace.
+    /// Starts `epoch` at `start_offset`. An epoch without records leaves no entry.
     pub(crate) fn assign(&mut self, epoch: i32, start_offset: i64) {
         if self.entries.last().is_some_and(|last| last.0 >= epoch) {
             return;
@@ -25,7 +25,7 @@ impl EpochCache {
         self.entries.push((epoch, start_offset));
     }
 
-    /// The records before `offset` are gone.
+    /// Drops the epochs of records before `offset`.
     pub(crate) fn truncate_from_start(&mut self, offset: i64) {
         let keep = self.entries.partition_point(|entry| entry.1 <= offset);
         if let Some(first) = keep.checked_sub(1) {
@@ -34,7 +34,8 @@ impl EpochCache {
         }
     }
 
-    /// The largest epoch not above `requested`, and where it ends: `LeaderEpochFileCache.endOffsetFor`.
+    /// Returns the highest epoch that is not above `requested`, with its end offset, as
+    /// `LeaderEpochFileCache.endOffsetFor`.
     pub(crate) fn end_offset_for(&self, requested: i32, log_end_offset: i64) -> (i32, i64) {
         if requested < 0 {
             return UNDEFINED;
@@ -49,7 +50,7 @@ impl EpochCache {
         }
     }
 
-    /// The epoch in which the record at `offset` was written.
+    /// Returns the epoch in which the record at `offset` was written.
     pub(crate) fn epoch_of(&self, offset: i64) -> i32 {
         let after = self.entries.partition_point(|entry| entry.1 <= offset);
         after

@@ -13,7 +13,7 @@ use crate::options::TopicOptions;
 #[derive(Debug)]
 #[allow(clippy::struct_field_names)] // `log_start_offset` is Kafka's word
 pub(crate) struct Log {
-    /// In order of offset, never empty; the last one is appended to.
+    /// Sorted by offset, and never empty. Appends go to the last one.
     segments: VecDeque<Segment>,
     log_start_offset: i64,
     next_offset: i64,
@@ -25,9 +25,9 @@ pub(crate) struct Log {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadLimit {
     pub(crate) bytes_max: usize,
-    /// The first batch is returned whatever its size (KIP-74).
+    /// Return the first batch whatever its size (KIP-74).
     pub(crate) at_least_one: bool,
-    /// Nothing from this offset on: the high watermark or the last stable offset.
+    /// Return nothing from this offset on: the high watermark or the last stable offset.
     pub(crate) end_offset: i64,
 }
 
@@ -39,7 +39,7 @@ impl ReadLimit {
     };
 }
 
-/// Some batches of a log, one after the other.
+/// A run of batches in a log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LogSlice<'a> {
     log: &'a Log,
@@ -64,7 +64,8 @@ impl Log {
         self.log_start_offset
     }
 
-    /// The offset that the next record gets; also the high watermark, as nothing is replicated.
+    /// Returns the offset of the next record. It is also the high watermark, as nothing is
+    /// replicated.
     pub(crate) fn end_offset(&self) -> i64 {
         self.next_offset
     }
@@ -79,7 +80,7 @@ impl Log {
             .expect("a log always has a segment")
     }
 
-    /// Appends a checked batch of a frame of `frame_bytes` and gives its base offset.
+    /// Appends a checked batch from a frame of `frame_bytes`, and returns its base offset.
     pub(crate) fn append(
         &mut self,
         header: &BatchHeader,
@@ -104,7 +105,7 @@ impl Log {
         base_offset
     }
 
-    /// Batches from the one that holds `offset` on, within the limit.
+    /// Returns batches from the one that contains `offset` on, within the limit.
     pub(crate) fn read(&self, offset: i64, limit: ReadLimit) -> LogSlice<'_> {
         let segment = self.segment_of(offset);
         let batch = self.segments[segment].position(offset);
@@ -137,8 +138,8 @@ impl Log {
             .saturating_sub(1)
     }
 
-    /// Batches from the first whose segment has a timestamp of at least `timestamp`, and which
-    /// has one itself: among their records is the first that is not older.
+    /// Returns batches from the first one with a timestamp of at least `timestamp`, skipping
+    /// segments without such a timestamp. It contains the first record that is not older.
     pub(crate) fn batches_since(&self, timestamp: i64) -> impl Iterator<Item = &StoredBatch> {
         self.segments
             .iter()
@@ -152,7 +153,7 @@ impl Log {
             .filter(move |batch| batch.max_timestamp >= timestamp)
     }
 
-    /// The greatest timestamp in the log.
+    /// Returns the highest timestamp in the log.
     pub(crate) fn max_timestamp(&self) -> i64 {
         self.segments
             .iter()
@@ -161,8 +162,8 @@ impl Log {
             .unwrap_or(-1)
     }
 
-    /// Forgets what lies before `offset` (`DeleteRecords`); whole segments before it are dropped.
-    /// Returns the bytes that were set free.
+    /// Deletes what is before `offset` (`DeleteRecords`), and drops segments that are completely
+    /// before it. Returns the number of freed bytes.
     pub(crate) fn delete_before(&mut self, offset: i64) -> u64 {
         self.log_start_offset = self.log_start_offset.max(offset.min(self.next_offset));
         self.epochs.truncate_from_start(self.log_start_offset);
@@ -176,8 +177,8 @@ impl Log {
         freed
     }
 
-    /// Drops the segments that `retention.ms` and `retention.bytes` no longer hold, the active
-    /// one too, as Kafka's log manager does. Returns the bytes that were set free.
+    /// Drops the segments that `retention.ms` and `retention.bytes` no longer keep, even the active
+    /// one, as Kafka's log manager does. Returns the number of freed bytes.
     pub(crate) fn retain(&mut self, options: &TopicOptions, now_ms: i64) -> u64 {
         if !options.cleanup_policy.delete {
             return 0;
@@ -221,7 +222,7 @@ impl Log {
         cut.iter().map(StoredBatch::to_bytes).collect()
     }
 
-    /// All batches in wire form, copied.
+    /// Returns copies of all batches in wire form.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Bytes> {
         let stored = self.segments.iter().flat_map(|segment| &segment.batches);
         stored.map(StoredBatch::to_bytes)
@@ -241,7 +242,7 @@ impl Log {
 
 impl<'a> LogSlice<'a> {
     pub(crate) fn iter(self) -> impl Iterator<Item = &'a StoredBatch> {
-        // Not `skip` over all: a segment may hold millions of batches.
+        // Not `skip` on all batches: a segment may hold millions of them.
         let first = &self.log.segments[self.segment].batches[self.batch..];
         let later = self.log.segments.range(self.segment + 1..);
         first

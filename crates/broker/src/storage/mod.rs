@@ -1,12 +1,12 @@
-//! What a partition keeps: batches in wire form, and what is known about them.
+//! The data of a partition: batches in wire form, and what is known about them.
 //!
 //! ```text
 //! Produce -> validate -> producers (duplicate? in order?) -> Log::append -> Segment -> StoredBatch
 //! marker  -> producers (whose transaction ends?) -> Log::append; TransactionIndex
-//! Fetch   <- Log::read <- Segment <- StoredBatch (shared bytes, 16 patched ones in front)
+//! Fetch   <- Log::read <- Segment <- StoredBatch (16 patched bytes, then shared ones)
 //! ```
-//! All in memory. Compaction is not done: a compacted topic keeps every record, as a Kafka does
-//! whose cleaner has not come by yet.
+//! Everything is in memory. There is no compaction: a compacted topic keeps every record, like a
+//! Kafka broker whose cleaner has not run yet.
 
 mod batch;
 pub(crate) mod epochs;

@@ -1,13 +1,13 @@
-//! What idempotent producers wrote to a partition: Kafka's `ProducerStateManager` and
+//! The state of idempotent producers on a partition, like Kafka's `ProducerStateManager` and
 //! `ProducerAppendInfo`.
 //!
 //! ```text
 //! batch (producer id, epoch, first sequence) --check--> Append | Duplicate(offset) | error
 //! marker (producer id, epoch) --check_marker--> ends the open transaction, or error
 //! ```
-//! The last five batches of each producer are remembered, so that a batch that is sent again
-//! after a lost answer is found and not written twice. An unknown producer may begin with any
-//! sequence: its records may have been deleted.
+//! The last five batches of each producer are remembered, so that a batch that is sent again after
+//! a lost answer is found and not written twice. An unknown producer may start with any sequence,
+//! because its records may have been deleted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,10 +17,11 @@ use thalweg_records::control::EndTransactionMarker;
 
 use super::transaction_index::{Aborted, TransactionIndex};
 
-/// As many batches as a producer may have in flight (`max.in.flight.requests.per.connection`).
+/// The number of batches that a producer may have in flight
+/// (`max.in.flight.requests.per.connection`).
 const BATCHES_MAX: usize = 5;
 
-/// What to do with a batch that carries a sequence.
+/// What to do with a batch that has a sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sequenced {
     Append,
@@ -48,9 +49,9 @@ pub(crate) struct ProducerEntry {
     pub(crate) epoch: i16,
     batches: VecDeque<Written>,
     pub(crate) last_timestamp: i64,
-    /// Of the last marker; -1: there was none.
+    /// The coordinator epoch of the last marker, or -1 if there was none.
     pub(crate) coordinator_epoch: i32,
-    /// Where its open transaction begins on this partition.
+    /// The offset at which its open transaction begins on this partition.
     pub(crate) transaction_start: Option<i64>,
 }
 
@@ -61,7 +62,7 @@ pub(crate) struct ProducerStates {
 }
 
 impl ProducerStates {
-    /// What becomes of a batch with a producer id; changes nothing.
+    /// Decides what happens to a batch with a producer id. It changes nothing.
     pub(crate) fn check(&self, header: &BatchHeader) -> Sequenced {
         let Some(entry) = self.entries.get(&header.producer_id) else {
             return Sequenced::Append;
@@ -98,14 +99,14 @@ impl ProducerStates {
         }
     }
 
-    /// The broker restarts: Kafka's snapshot of producers holds the last batch of each.
+    /// Applies a broker restart: Kafka's snapshot contains only the last batch of each producer.
     pub(crate) fn restart(&mut self) {
         for entry in self.entries.values_mut() {
             entry.batches.drain(..entry.batches.len().saturating_sub(1));
         }
     }
 
-    /// Whether the producer has begun a transaction here that no marker has ended.
+    /// Whether the producer began a transaction here with this epoch that no marker has ended.
     pub(crate) fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
         let entry = self.entries.get(&producer_id);
         entry.is_some_and(|entry| entry.epoch == epoch && entry.transaction_start.is_some())
@@ -127,8 +128,8 @@ impl ProducerStates {
         self.entries.contains_key(&producer_id)
     }
 
-    /// What becomes of a marker; changes nothing. Since KIP-890 a marker has a newer epoch than
-    /// all batches of its transaction (`bumps_epoch`), so that a late one ends nothing.
+    /// Checks a marker. It changes nothing. Since KIP-890 a marker has a newer epoch than all
+    /// batches of its transaction (`bumps_epoch`), so that a late one ends nothing.
     pub(crate) fn check_marker(
         &self,
         marker: &EndTransactionMarker,
@@ -151,7 +152,7 @@ impl ProducerStates {
         Ok(())
     }
 
-    /// A marker was appended: it ends the producer's open transaction, if there is one.
+    /// Applies an appended marker: it ends the producer's open transaction, if there is one.
     pub(crate) fn marked(&mut self, marker: &EndTransactionMarker, offset: i64) {
         let entry = self
             .entries
@@ -165,7 +166,7 @@ impl ProducerStates {
         }
     }
 
-    /// Where the oldest open transaction begins.
+    /// Returns the offset at which the oldest open transaction begins.
     pub(crate) fn first_open_offset(&self) -> Option<i64> {
         self.transactions.first_open_offset()
     }
@@ -174,13 +175,13 @@ impl ProducerStates {
         self.transactions.aborted_between(start, end)
     }
 
-    /// The records before `start` are gone.
+    /// Drops aborted transactions before `start`, because those records are deleted.
     pub(crate) fn forget_before(&mut self, start: i64) {
         self.transactions.forget_before(start);
     }
 
-    /// Forgets producers that wrote nothing for `expiration_ms`, by their records' time, and have
-    /// no transaction open.
+    /// Forgets producers without an open transaction that wrote nothing for `expiration_ms`, by the
+    /// time of their records.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) {
         self.entries.retain(|_, entry| {
             entry.transaction_start.is_some() || now_ms - entry.last_timestamp < expiration_ms
@@ -279,7 +280,7 @@ fn refused(code: ErrorCode, message: String) -> Sequenced {
     Sequenced::Refused { code, message }
 }
 
-/// Sequences wrap from `i32::MAX` to 0.
+/// Returns the next sequence. Sequences wrap from `i32::MAX` to 0.
 fn next_sequence(last: i32) -> i32 {
     last.checked_add(1).unwrap_or(0)
 }

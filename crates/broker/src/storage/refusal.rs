@@ -1,8 +1,8 @@
-//! [`Refusal`]: why a batch is not appended, and which of its records are at fault.
+//! [`Refusal`]: why a batch is not appended, and which of its records are wrong.
 
 use thalweg_protocol::ErrorCode;
 
-/// Refused records that an answer names. It says how many there are in all.
+/// The limit on refused records that an answer lists. It also gives their total number.
 const RECORD_ERRORS_MAX: usize = 100;
 
 /// Why a batch is not appended.
@@ -10,7 +10,7 @@ const RECORD_ERRORS_MAX: usize = 100;
 pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
-    /// Records that are at fault, by their place in the batch (KIP-467).
+    /// Wrong records, by their index in the batch (KIP-467).
     pub(crate) records: Vec<(i32, String)>,
 }
 
@@ -28,7 +28,7 @@ impl Refusal {
     }
 }
 
-/// Records that are at fault: the first ones by name, all others only counted.
+/// Collects wrong records: lists the first ones and only counts the others.
 #[derive(Default)]
 pub(super) struct RefusedRecords {
     count: usize,

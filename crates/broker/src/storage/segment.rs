@@ -1,12 +1,12 @@
-//! [`Segment`]: a run of batches that retention removes as a whole, as Kafka's log files.
+//! [`Segment`]: a run of batches that retention removes together, like Kafka's log files.
 
 use bytes::{Bytes, BytesMut};
 
 use super::batch::StoredBatch;
 use crate::options::TopicOptions;
 
-/// Small batches are copied together: a one-record batch would otherwise keep a whole frame and
-/// an allocation of its own.
+/// Smaller batches are copied together. Otherwise a batch of one record would keep a complete frame
+/// alive, or need its own allocation.
 const SMALL_BATCH_BYTES: usize = 2048;
 const ARENA_BYTES_MIN: usize = 1024;
 const ARENA_BYTES_MAX: usize = 128 * 1024;
@@ -16,7 +16,7 @@ pub(crate) struct Segment {
     pub(crate) base_offset: i64,
     pub(crate) batches: Vec<StoredBatch>,
     pub(crate) size_bytes: u64,
-    /// Of the first batch: what the time of rolling is counted from.
+    /// The first batch's timestamp, from which the roll time is counted.
     first_timestamp: i64,
     pub(crate) max_timestamp: i64,
     arena: BytesMut,
@@ -38,7 +38,7 @@ impl Segment {
         self.batches.is_empty()
     }
 
-    /// Kafka's `LogSegment.shouldRoll`, by the timestamps of the records and not by the clock.
+    /// Kafka's `LogSegment.shouldRoll`: it uses the timestamps of records, not the clock.
     pub(crate) fn should_roll(&self, bytes: usize, timestamp: i64, options: &TopicOptions) -> bool {
         if self.is_empty() {
             return false;
@@ -59,11 +59,12 @@ impl Segment {
         self.batches.push(batch);
     }
 
-    /// `data`, or a copy of it if keeping it would keep much more than it is worth.
+    /// Returns `data`, or a copy if keeping `data` would hold much more memory than it needs.
     pub(crate) fn settle(&mut self, data: Bytes, frame_bytes: usize) -> Bytes {
         if data.len() <= SMALL_BATCH_BYTES {
             if self.arena.capacity() - self.arena.len() < data.len() {
-                // It grows with the segment: one record in each of many partitions takes little.
+                // It grows with the segment, so that one record in each of many partitions takes
+                // little.
                 let wanted = self.size_bytes.min(ARENA_BYTES_MAX as u64) as usize;
                 let bytes = wanted.max(ARENA_BYTES_MIN).max(data.len());
                 self.arena = BytesMut::with_capacity(bytes);
@@ -77,7 +78,7 @@ impl Segment {
         data
     }
 
-    /// Keeps what comes before the first batch that is cut, and returns the rest.
+    /// Keeps the batches before the first one that is cut, and returns the others.
     pub(crate) fn truncate(&mut self, is_cut: impl Fn(&StoredBatch) -> bool) -> Vec<StoredBatch> {
         let at = self.batches.partition_point(|batch| !is_cut(batch));
         if at == self.batches.len() {
@@ -91,7 +92,7 @@ impl Segment {
         gone
     }
 
-    /// The index of the first batch that ends at or after `offset`.
+    /// Returns the index of the first batch that ends at or after `offset`.
     pub(crate) fn position(&self, offset: i64) -> usize {
         self.batches
             .partition_point(|batch| batch.last_offset() < offset)

@@ -1,4 +1,4 @@
-//! Looking up offsets by time (ListOffsets): inside a batch the records must be opened.
+//! Looks up offsets by time (ListOffsets). Within a batch the records must be decoded.
 
 use thalweg_records::{DecodedBatch, Decompressor, RecordsError, batches};
 
@@ -15,9 +15,9 @@ pub(crate) struct Found {
 
 #[derive(Debug)]
 pub(crate) enum LookupError {
-    /// A stored batch cannot be read.
+    /// A stored batch cannot be decoded.
     Records,
-    /// Earlier lookups decompressed all that they may together.
+    /// Earlier lookups used up the limit on decompressed bytes.
     BytesUsedUp,
 }
 
@@ -27,13 +27,13 @@ impl From<RecordsError> for LookupError {
     }
 }
 
-/// Opens batches as long as what comes out is not too much.
+/// Decodes batches up to a limit on decompressed bytes.
 pub(crate) struct Opener<'a> {
     pub(crate) decompressor: &'a mut Decompressor,
     pub(crate) bytes_left: &'a mut usize,
 }
 
-/// The first record that is not older than `timestamp`.
+/// Finds the first record that is not older than `timestamp`.
 pub(crate) fn first_since(
     log: &Log,
     timestamp: i64,
@@ -42,7 +42,7 @@ pub(crate) fn first_since(
     find(log, timestamp, opener, |at| at >= timestamp)
 }
 
-/// The first record with the greatest timestamp of all (KIP-734).
+/// Finds the first record with the highest timestamp of all (KIP-734).
 pub(crate) fn with_max_timestamp(
     log: &Log,
     opener: &mut Opener<'_>,
@@ -52,7 +52,7 @@ pub(crate) fn with_max_timestamp(
     if found.is_some() || greatest < 0 {
         return Ok(found);
     }
-    // DeleteRecords has removed that record, and keeps the rest of its segment.
+    // DeleteRecords has removed that record, but keeps the rest of its segment.
     let greatest = greatest_kept(log, opener)?;
     first_at(log, greatest, opener)
 }
@@ -68,7 +68,8 @@ fn first_at(
     find(log, timestamp, opener, |at| at == timestamp)
 }
 
-/// The greatest timestamp of the records from the log's start offset on; -1 if there is none.
+/// Returns the highest timestamp of the records from the log's start offset on, or -1 if there are
+/// none.
 fn greatest_kept(log: &Log, opener: &mut Opener<'_>) -> Result<i64, LookupError> {
     let start = log.start_offset();
     let mut greatest = -1;

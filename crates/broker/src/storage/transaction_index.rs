@@ -1,4 +1,4 @@
-//! [`TransactionIndex`]: the transactions of one partition: Kafka's `ongoingTxns` and its
+//! [`TransactionIndex`]: the transactions of one partition, like Kafka's `ongoingTxns` and its
 //! `TransactionIndex` of aborted ones.
 //!
 //! ```text
@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) struct Aborted {
     pub(crate) producer_id: i64,
     pub(crate) first_offset: i64,
-    /// Of the marker.
+    /// The offset of the marker.
     last_offset: i64,
-    /// Once the marker was there: whatever was aborted later begins here or after it.
+    /// The last stable offset after the marker. Later aborted transactions begin here or after it.
     last_stable_offset: i64,
 }
 
-/// An aborted transaction takes less than its marker in the log does, so the log's limits hold
-/// for this too.
+/// The open and aborted transactions of a partition. An aborted transaction takes less memory than
+/// its marker does in the log, so the log's limits bound these too.
 #[derive(Debug, Default)]
 pub(crate) struct TransactionIndex {
     /// Producer ids by the first offset of their open transaction.
@@ -35,7 +35,7 @@ impl TransactionIndex {
         self.open.insert(first_offset, producer_id);
     }
 
-    /// The transaction that began at `first_offset` ends with the marker at `marker_offset`.
+    /// Ends the transaction that began at `first_offset` with the marker at `marker_offset`.
     pub(crate) fn end(&mut self, first_offset: i64, marker_offset: i64, commit: bool) {
         let Some(producer_id) = self.open.remove(&first_offset) else {
             return;
@@ -55,7 +55,8 @@ impl TransactionIndex {
         self.open.keys().next().copied()
     }
 
-    /// Those that a reader of the offsets from `start` up to `end` must leave out.
+    /// Returns the aborted transactions that a reader of the offsets from `start` up to `end` must
+    /// skip.
     pub(crate) fn aborted_between(&self, start: i64, end: i64) -> impl Iterator<Item = &Aborted> {
         let from = self
             .aborted
@@ -69,7 +70,7 @@ impl TransactionIndex {
             .filter(move |aborted| aborted.first_offset < end)
     }
 
-    /// The records before `start` are gone.
+    /// Drops aborted transactions before `start`, because those records are deleted.
     pub(crate) fn forget_before(&mut self, start: i64) {
         while self
             .aborted

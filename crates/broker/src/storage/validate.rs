@@ -1,11 +1,12 @@
-//! What Produce accepts: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog` and `LogValidator`.
+//! What Produce accepts, like Kafka's `ProduceRequest.validateRecords`, `UnifiedLog` and
+//! `LogValidator`.
 //!
 //! ```text
-//! records of one partition -> exactly one whole v2 batch -> size -> checksum -> header's counts
-//!   -> every record opened (well-formed, offsets, keys, timestamps) -> codec and time type of the
-//!   topic -> Accepted { header, data }
+//! records of one partition -> exactly one complete v2 batch -> size -> checksum -> header's counts
+//!   -> every record decoded (well-formed, offsets, keys, timestamps) -> codec and timestamp type
+//!   of the topic -> Accepted { header, data }
 //! ```
-//! The bytes stay the producer's own, unless the topic wants another codec or `LogAppendTime`.
+//! The producer's bytes are kept, unless the topic needs another codec or `LogAppendTime`.
 
 use bytes::Bytes;
 use thalweg_protocol::ErrorCode;
@@ -19,19 +20,19 @@ pub(crate) use super::refusal::Refusal;
 use super::refusal::RefusedRecords;
 use crate::options::TopicOptions;
 
-/// No batch may decompress to more: a bomb would take the process with it.
+/// The limit on a batch's decompressed size. A decompression bomb would end the process.
 pub(crate) const DECODED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// What the batches of one request may decompress to together: this for each byte of it, and what
-/// one batch may.
+/// The batches of one request may together decompress to this many bytes for each byte of the
+/// request, plus the limit of one batch.
 const DECODED_BYTES_PER_FRAME_BYTE: usize = 100;
 
-/// How much the batches of a request of `frame_bytes` may decompress to together.
+/// Returns the limit on decompressed bytes for the batches of a request of `frame_bytes`.
 pub(crate) fn decoded_bytes_max(frame_bytes: usize) -> usize {
     DECODED_BYTES_MAX + frame_bytes.saturating_mul(DECODED_BYTES_PER_FRAME_BYTE)
 }
 
-/// Contexts of the codecs, kept from batch to batch.
+/// The contexts of the codecs, reused for all batches.
 #[derive(Default)]
 pub(crate) struct Codecs {
     pub(crate) compressor: Compressor,
@@ -43,11 +44,11 @@ pub(crate) struct Codecs {
 pub(crate) struct Accepted {
     pub(crate) header: BatchHeader,
     pub(crate) data: Bytes,
-    /// When the broker appends, if the topic's timestamps are that; else -1.
+    /// The broker's append time if the topic uses it for timestamps, otherwise -1.
     pub(crate) log_append_time_ms: i64,
 }
 
-/// Checks the records that a request has for one partition.
+/// Checks the records that a request contains for one partition.
 pub(crate) fn validate(
     records: Option<Bytes>,
     topic: &TopicOptions,
@@ -65,7 +66,7 @@ pub(crate) fn validate(
         .map_err(|error| Refusal::invalid(error.to_string()))?;
     let bytes_max = DECODED_BYTES_MAX.min(*decoded_bytes_left);
     let decoded = raw.decode(&mut codecs.decompressor, bytes_max);
-    // A batch that is refused cost as much.
+    // A refused batch costs as much.
     let decoded_bytes = decoded.as_ref().map_or(bytes_max, |d| d.records.len());
     *decoded_bytes_left -= decoded_bytes.min(*decoded_bytes_left);
     let decoded = decoded.map_err(|error| Refusal::invalid(error.to_string()))?;
@@ -171,7 +172,7 @@ fn check_header(header: &BatchHeader) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Walks the records and returns their greatest timestamp.
+/// Checks all records and returns their highest timestamp.
 fn check_records(
     decoded: &DecodedBatch,
     topic: &TopicOptions,
@@ -281,7 +282,7 @@ fn recompress(
     Ok(rewrite(header, &section, max_timestamp))
 }
 
-/// The time of appending, where the topic's timestamps are that.
+/// Sets the append time, if the topic uses it for timestamps.
 fn stamp(accepted: Accepted, topic: &TopicOptions, now_ms: i64) -> Accepted {
     if topic.message_timestamp_type != TimestampType::LogAppendTime {
         return accepted;
