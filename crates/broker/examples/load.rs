@@ -1,5 +1,7 @@
-//! How fast a broker takes and gives records, measured from bare sockets with batches that are
-//! encoded once: `load HOST:PORT [MiB] [batch bytes]`. The broker's share, without a client's.
+//! Measures how fast a broker appends and returns records: `load HOST:PORT [MiB] [batch bytes]`.
+//!
+//! It uses plain sockets and batches that are encoded once, so it measures the broker without a
+//! client.
 #![allow(clippy::disallowed_methods, clippy::print_stdout)]
 
 use std::io::{Read, Write};

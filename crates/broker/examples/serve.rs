@@ -11,7 +11,7 @@ fn main() {
         Ok(broker) => {
             println!("{}", broker.bootstrap_servers());
             let mut rest = Vec::new();
-            // Its end is all that counts.
+            // Only its end matters.
             let _ = std::io::stdin().read_to_end(&mut rest);
             broker.close();
         }

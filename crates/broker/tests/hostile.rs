@@ -1,10 +1,10 @@
-//! One hostile frame costs the broker bounded memory and time, whichever API it is for.
+//! One hostile frame costs the broker only bounded memory and time, whatever its API.
 //!
 //! ```text
-//! hostile/     for each API the frames of a size that cost most: repeated names, great counts,
+//! hostile/     for each API the most expensive frames for their size: repeated names, huge counts,
 //!              names of 30 KB, batches that decompress to a lot
-//! here         each at 256 KiB and at 1 MiB: what it allocates, at most and in all, the size of
-//!              the answer, the time
+//! here         each at 256 KiB and at 1 MiB: measures the peak and the total of allocated bytes,
+//!              the size of the answer, and the time
 //! ```
 
 #![allow(clippy::disallowed_methods)] // measures time
@@ -32,11 +32,11 @@ use thalweg_protocol::ApiKey;
 use thalweg_protocol::dynamic::Value;
 use world::World;
 
-/// Counts what this thread allocates.
+/// Counts the allocations of this thread.
 struct Counting;
 
 thread_local! {
-    /// Allocated in all, allocated now, and the most that was.
+    /// Bytes allocated in total, allocated now, and the peak.
     static COUNTS: Cell<(usize, isize, isize)> = const { Cell::new((0, 0, 0)) };
 }
 
@@ -48,7 +48,7 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: everything is handed on to the system's allocator; counting allocates nothing.
+// SAFETY: everything is passed to the system's allocator. Counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -72,12 +72,12 @@ static ALLOCATOR: Counting = Counting;
 
 const SMALL_FRAME_BYTES: usize = 256 << 10;
 const FRAME_BYTES: usize = 1 << 20;
-/// What four times the bytes may allocate in all, as a multiple; vectors grow in powers of two.
+/// The growth of the total that is allowed for four times the bytes. Vectors grow in powers of two.
 const GROWTH_MAX: usize = 6;
-/// A byte of a frame may stand for a struct, decoded and answered: see `protocol/tests/allocation.rs`.
+/// A byte of a frame may become a decoded and answered struct: see `protocol/tests/allocation.rs`.
 const PEAK_PER_FRAME_BYTE: usize = 256;
 const ANSWER_PER_FRAME_BYTE: usize = 64;
-/// What an answer may tell of the world of the test, however short the question.
+/// What an answer may say about the state of the test's broker, however short the request.
 const STATE_BYTES: usize = 4 << 20;
 /// All take less than a second on an idle machine. Quadratic work on 1 MiB takes minutes.
 const TIME_MAX: Duration = Duration::from_secs(10);
@@ -114,7 +114,7 @@ fn cost_of(attack: &Attack, frame_bytes: usize) -> Cost {
     }
 }
 
-/// What is wrong with the cost of an attack.
+/// Returns the limits that an attack exceeds.
 fn complaints(attack: &Attack) -> Vec<String> {
     let small = cost_of(attack, SMALL_FRAME_BYTES);
     let large = cost_of(attack, FRAME_BYTES);
@@ -152,7 +152,7 @@ fn assert_bounded(attacks: &[Attack]) {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-// Several tests, as they run side by side.
+// Several tests, so that they run in parallel.
 
 #[test]
 fn the_worst_frames_of_records_are_answered_within_bounds() {

@@ -1,4 +1,4 @@
-//! The broker over real sockets, asked with raw frames.
+//! Tests the broker over real sockets, with raw frames.
 
 #![allow(clippy::disallowed_methods)] // a client with sockets and a clock
 
@@ -64,7 +64,7 @@ impl Client {
         self.receive::<R>(version).1
     }
 
-    /// Whether the broker closed the connection.
+    /// Whether the broker has closed the connection.
     fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0]) {
             Ok(count) => count == 0,
@@ -445,7 +445,8 @@ fn a_client_that_goes_away_during_a_long_poll_is_let_go() {
         client.send(&fetch("t", 0, i32::MAX), 12, 1);
         client.send(&MetadataRequest::default(), 12, 2);
     }
-    // Whoever still waited would be woken and answered now; the broker must not mind.
+    // A request that still waited would be woken and answered now. That must not disturb the
+    // broker.
     let mut client = Client::new(&broker, 1);
     client.ask(&produce("t", -1, b"x"), 12);
     assert_eq!(end_offset(&broker, "t"), 1);
@@ -484,7 +485,8 @@ fn a_client_that_never_reads_its_answers_is_cut_off_and_frees_them() {
     for correlation_id in 0..asked {
         client.send(&fetch("t", 0, 0), 12, correlation_id);
     }
-    // Far more than the sockets' buffers take: the broker waits until the client reads, or is idle.
+    // Much more than the sockets' buffers take. The broker waits until the client reads, or counts
+    // as idle.
     thread::sleep(Duration::from_millis(1500));
     let mut answered = 0;
     while client.read_frame().is_ok() {

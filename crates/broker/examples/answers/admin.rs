@@ -1,4 +1,4 @@
-//! `DeleteRecords`, configurations, and the rest of the admin calls.
+//! `DeleteRecords`, configurations, and the other admin calls.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requests' bodies and batches that several sections need.
+//! Request bodies and batches that several sections need.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! One connection: asks, and shows the answers with ids and times as words.
+//! One connection: sends requests, and prints the answers with ids and times replaced by words.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -59,7 +59,7 @@ impl Client {
         Some(R::Response::decode(&mut reader, version).expect("is a response"))
     }
 
-    /// Asks and prints.
+    /// Sends a request and prints its answer.
     pub(crate) fn ask<R: Request>(
         &mut self,
         what: &str,
@@ -74,7 +74,7 @@ impl Client {
         response
     }
 
-    /// In every version that can carry the request.
+    /// Sends the request in every version that can encode it.
     pub(crate) fn ask_all<R: Request>(&mut self, what: &str, request: &R) {
         for version in R::KEY.valid_versions().expect("is known") {
             if request.encode(&mut Vec::new(), version).is_ok() {

@@ -216,7 +216,7 @@ pub(crate) fn show_fetch(
         .iter_mut()
         .flat_map(|topic| &mut topic.partitions)
     {
-        // Kafka cuts the last batch where the limit is, we before it.
+        // Kafka truncates the last batch at the limit. We leave it out.
         let batches = partition.records.take().map(|records| {
             let offsets: Vec<i64> = thalweg_records::batches(records)
                 .map(|batch| batch.expect("is good").base_offset())

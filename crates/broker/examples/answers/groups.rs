@@ -1,4 +1,4 @@
-//! `FindCoordinator`, offsets of groups, groups.
+//! `FindCoordinator`, committed offsets, and groups.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) fn ask(client: &mut Client) {
         coordinator_keys: keys.iter().map(|key| Str::from(*key)).collect(),
         ..Default::default()
     };
-    // The first question makes a real broker create __consumer_offsets.
+    // The first request makes a real broker create __consumer_offsets.
     for _ in 0..200 {
         let found = client.quietly(&find(&["g"], 0), 4).expect("answers");
         if found.coordinators[0].error_code == 0 {
@@ -60,7 +60,7 @@ pub(crate) fn ask(client: &mut Client) {
         }]),
         ..Default::default()
     };
-    // Loading may go on for a moment.
+    // The coordinator may still be loading for a moment.
     for _ in 0..200 {
         let found = client
             .quietly(&fetch_old("g", "grouped"), 5)

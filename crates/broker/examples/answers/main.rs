@@ -1,7 +1,7 @@
-//! Asks a broker many things and prints its answers, so that two brokers can be compared:
-//! `diff <(answers kafka:9092) <(answers embedded:9092)`. One node, fresh, with the id 1.
+//! Sends many requests to a broker and prints its answers, to compare two brokers: `diff <(answers
+//! kafka:9092) <(answers embedded:9092)`. Each must be a fresh broker of one node with the id 1.
 //!
-//! Ids and times are replaced by words; everything else is shown as it came.
+//! Ids and times are replaced by words. Everything else is printed as received.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,

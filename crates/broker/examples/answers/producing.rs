@@ -1,4 +1,4 @@
-//! Produce, good and bad.
+//! Valid and invalid Produce requests.
 
 use thalweg_protocol::Uuid;
 use thalweg_records::{BatchBuilder, BatchHeader, Headers};
@@ -78,7 +78,7 @@ pub(crate) fn ask(client: &mut Client) {
     for (what, records) in cases {
         let what = format!("produce {what}");
         if let Some(mut answer) = client.quietly(&produce_to("produce", id, 0, &records), 12) {
-            // Kafka's messages name the log; ours do not.
+            // Kafka's messages name the log, but ours do not.
             for partition in answer
                 .responses
                 .iter_mut()

@@ -1,4 +1,4 @@
-//! Produce by idempotent producers.
+//! Produce requests of idempotent producers.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) fn ask(client: &mut Client) {
         4,
     );
     let mut answer = client.quietly(&init, 4).expect("answers");
-    // A real broker's first block of ids takes a moment.
+    // A real broker needs a moment to get its first block of ids.
     for _ in 0..100 {
         if answer.error_code == 0 {
             break;

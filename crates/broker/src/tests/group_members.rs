@@ -1,4 +1,4 @@
-//! Heartbeats and sessions: what Rust does by itself out of what the coordinator published.
+//! Heartbeats and sessions: what Rust does by itself with the coordinator's published state.
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::consumer_group_heartbeat::{
@@ -78,7 +78,7 @@ fn a_member_is_expired_when_its_session_is_over_and_not_before() {
     assert_eq!(events.len(), 1);
     assert!((events[0].at_ms - 10_000.0).abs() < 1e-6, "{events:?}");
     assert!(matches!(&events[0].kind, GroupEventKind::Expired { member } if &**member == "silent"));
-    // It is none any more even before the coordinator has looked.
+    // It is no longer a member, even before the coordinator has handled the event.
     assert_eq!(bench.beat("silent", 1), ErrorCode::UNKNOWN_MEMBER_ID);
     assert_eq!(bench.beat("lively", 1), ErrorCode::NONE);
     bench.tick_after(SESSION);
@@ -118,7 +118,7 @@ fn members_that_are_not_watched_are_not_expired() {
     bench.publish(group.clone());
     bench.tick_after(SESSION * 5);
     assert!(bench.events().is_empty());
-    // From when it is watched again it has its whole time.
+    // Its full session time starts when it is watched again.
     group.members.get_mut("m").unwrap().is_watched = true;
     bench.publish(group.clone());
     bench.tick_after(ALMOST);
@@ -137,7 +137,7 @@ fn what_the_coordinator_says_of_before_the_expiry_does_not_revive_a_member() {
     bench.publish_at("g", classic("Stable", 1, &["m", "new"]), before_ms);
     assert_eq!(bench.beat("m", 1), ErrorCode::UNKNOWN_MEMBER_ID);
     assert_eq!(bench.beat("new", 1), ErrorCode::NONE);
-    // What it says knowing of the expiry does.
+    // A view that was published after the expiry counts.
     bench.publish_at("g", classic("Stable", 1, &["m", "new"]), at_ms);
     assert_eq!(bench.beat("m", 1), ErrorCode::NONE);
 }
@@ -155,7 +155,7 @@ fn a_session_does_not_run_while_the_coordinator_takes_its_time() {
     let GroupEventKind::Request(request) = &requests[0].kind else {
         panic!("{requests:?}")
     };
-    // The coordinator knows of the arrival only, and says so late.
+    // The coordinator knows only of the arrival, and publishes that late.
     let group = classic("CompletingRebalance", 2, &["m", "n"]);
     bench.publish_at("g", group, requests[0].at_ms);
     let refused = bench
@@ -182,7 +182,7 @@ fn sessions_begin_anew_when_the_coordinator_is_another_node() {
         .unwrap();
     bench.tick_after(ALMOST);
     assert!(bench.events().is_empty());
-    // The same again is no move.
+    // Moving it to the same node again has no effect.
     bench
         .core
         .move_coordinator("g", 3 - node, bench.now)

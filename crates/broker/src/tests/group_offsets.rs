@@ -1,4 +1,5 @@
-//! Offsets of groups with members: who may commit, fetch and delete them, how long they are kept.
+//! Offsets of groups with members: who may commit, fetch and delete them, and how long they are
+//! kept.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,7 @@ fn commit_in(bench: &mut Bench, request: &OffsetCommitRequest, version: i16) -> 
     ErrorCode(answer.topics[0].partitions[0].error_code)
 }
 
-/// What is committed for partition 0.
+/// Returns the committed offset of partition 0.
 fn committed(bench: &mut Bench) -> i64 {
     let offsets = &bench.core.offsets;
     let found = offsets.of_topic(&"g".into(), &"t".into());
@@ -163,7 +164,7 @@ fn members_commit_with_an_older_epoch_what_they_have_had_since_then() {
         assert_eq!(commit(&mut bench, "m", epoch), code, "{epoch}");
         assert_eq!(transactional(&mut bench, epoch), of_transaction, "{epoch}");
     }
-    // One partition that came later makes the whole commit stale.
+    // One partition that was assigned later makes the complete commit stale.
     let mut both = commit_by("m", 8);
     let mut later = both.topics[0].partitions[0].clone();
     later.partition_index = 1;
@@ -352,7 +353,7 @@ fn groups_are_listed_with_the_state_and_kind_that_the_coordinator_published() {
     assert_eq!(listed(&mut bench, &["Empty"], &["classic"]), all[2..]);
 }
 
-/// Until when the offsets of `g` are kept: minutes from now.
+/// Returns how many minutes from now the offsets of `g` are kept.
 fn minutes_kept(bench: &mut Bench) -> u32 {
     for minute in 0..100 {
         if committed(bench) == -1 {
@@ -396,7 +397,7 @@ fn offsets_of_a_classic_group_are_kept_since_its_last_member_went() {
     assert_eq!(committed(&mut bench), 7);
     bench.publish(classic("Empty", 2, &[]));
     bench.tick_after(MINUTE * 10);
-    // Said again it is no later.
+    // Publishing the same state again does not extend the time.
     bench.publish(classic("Empty", 2, &[]));
     bench.events();
     assert_eq!(minutes_kept(&mut bench), 20);

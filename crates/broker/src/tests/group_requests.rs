@@ -1,4 +1,4 @@
-//! Requests on their way to the coordinator, and its answers on their way back.
+//! Requests to the coordinator, and its answers.
 
 use std::task::Poll;
 
@@ -247,7 +247,7 @@ fn faults_apply_to_what_is_handed_over() {
     assert_eq!(answer.not_before, Some(bench.now + delay));
 }
 
-/// In every version: a fault's error, and the coordinator's failure to answer.
+/// Checks in every version a fault's error, and an error of the coordinator.
 fn walk<R: Request>(request: &R, bench: &mut Bench) {
     for version in R::KEY.valid_versions().unwrap() {
         if request.encode(&mut Vec::new(), version).is_err() {
@@ -313,7 +313,7 @@ fn every_group_api_answers_in_every_version() {
     );
 }
 
-/// Names of groups, one coordinated by each of two nodes.
+/// Returns two group names, one coordinated by each of two nodes.
 fn one_of_each(bench: &mut Bench) -> [Str; 2] {
     let mut of = |node| {
         let mut names = (0..100).map(|index| format!("group-{index}"));
@@ -356,7 +356,7 @@ fn descriptions_are_drafted_and_nodes_and_rights_are_added() {
     );
     let refused = ErrorCode(row(&other).unwrap().error_code);
     assert_eq!(refused, ErrorCode::NOT_COORDINATOR);
-    // If all are another's there is nothing to ask the coordinator.
+    // If the node coordinates none of the groups, the coordinator is not asked.
     let elsewhere = bench.ask_node(
         2,
         &DescribeGroupsRequest {

@@ -1,4 +1,4 @@
-//! A group's coordinator for tests, by hand: views out, events in.
+//! A group coordinator for tests, controlled by hand: it publishes views and takes events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Poll;
@@ -12,7 +12,7 @@ use crate::{GroupEvent, GroupEventKind, GroupKind, GroupRequest, GroupView, Memb
 
 pub(super) const SESSION: Duration = Duration::from_secs(10);
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
-/// A session but for a moment.
+/// A moment less than a session.
 pub(super) const ALMOST: Duration = Duration::from_millis(9_999);
 
 /// A bench with one node whose groups are served.
@@ -28,7 +28,7 @@ pub(super) fn served_by(nodes: u16, options: &[(&str, &str)]) -> Bench {
     bench
 }
 
-/// A group in this state with watched members of its epoch.
+/// A group in this state, whose watched members have its epoch.
 pub(super) fn view(kind: GroupKind, state: &str, epoch: i32, members: &[&str]) -> GroupView {
     let member = |id: &&str| {
         let member = MemberView {
@@ -59,7 +59,7 @@ pub(super) fn consumers(state: &str, epoch: i32, members: &[&str]) -> GroupView 
     view(GroupKind::Consumer, state, epoch, members)
 }
 
-/// A member who has a `group.instance.id`.
+/// Gives a member a `group.instance.id`.
 pub(super) fn make_static(view: &mut GroupView, member: &str, instance: &str) {
     let member = view.members.get_mut(member).unwrap();
     member.instance_id = Some(instance.into());
@@ -80,7 +80,7 @@ impl Bench {
         self.core.publish_group(group, view, at_ms, now, now_ms);
     }
 
-    /// What happened to groups since; news of topics aside.
+    /// Takes the new events of groups, without events about topics.
     pub(super) fn events(&mut self) -> Vec<GroupEvent> {
         let mut events = self.all_events();
         events.retain(|event| !matches!(event.kind, GroupEventKind::Topics));
@@ -95,7 +95,7 @@ impl Bench {
         }
     }
 
-    /// The only event, which is a request.
+    /// Takes the only event, which must be a request.
     pub(super) fn request(&mut self) -> GroupRequest {
         let mut events = self.events();
         assert_eq!(events.len(), 1, "{events:?}");
@@ -111,7 +111,7 @@ impl Bench {
         self.core.tick(self.now, self.now_ms);
     }
 
-    /// The members that were found expired since, with their groups.
+    /// Takes the newly expired members, with their groups.
     pub(super) fn expired(&mut self) -> Vec<(String, String)> {
         let events = self.events().into_iter();
         let expired = events.filter_map(|event| match event.kind {
@@ -121,7 +121,7 @@ impl Bench {
         expired.collect()
     }
 
-    /// The groups that the coordinator was told to forget since.
+    /// Takes the newly deleted groups.
     pub(super) fn deleted(&mut self) -> Vec<String> {
         let events = self.events().into_iter();
         let deleted = events.filter(|event| matches!(event.kind, GroupEventKind::Deleted));

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::transactional::{Writer, init, init_request};
 use super::*;
 
-/// A frame with a good header and any body.
+/// A frame with a correct header and any body.
 fn frame_of(key: i16, version: i16, body: &[u8]) -> Bytes {
     let mut frame = Vec::new();
     frame.extend_from_slice(&key.to_be_bytes());
@@ -65,7 +65,7 @@ proptest! {
     }
 }
 
-/// The requests of transactions, as a client in the middle of one sends them.
+/// Requests of transactions, as a client sends them during one.
 fn transactional_frames(writer: &Writer) -> Vec<(i16, i16, Vec<u8>)> {
     fn frame<R: Request>(request: &R, version: i16) -> (i16, i16, Vec<u8>) {
         let mut body = Vec::new();
@@ -97,7 +97,7 @@ proptest! {
             let (key, version, mut body) = frames[which].clone();
             let at = at % body.len();
             body[at] ^= with;
-            // The request's header of flexible versions has tags of its own.
+            // In flexible versions the request header has its own tags.
             let is_flexible = (key, version) == (0, 9) || (key, version) == (22, 3);
             if is_flexible {
                 body.insert(0, 0);
@@ -108,7 +108,8 @@ proptest! {
         }
         bench.pass(Duration::from_secs(24 * 3600));
         bench.core.tick(bench.now, bench.now_ms);
-        // Whatever was open has timed out: nothing is held back, every batch can be read.
+        // Every open transaction has timed out, so nothing is held back and every batch can be
+        // read.
         let all = bench.fetch("t", 0, 0);
         prop_assert_eq!(all.last_stable_offset, all.high_watermark);
         prop_assert_eq!(base_offsets(&all).len() as i64, all.high_watermark);

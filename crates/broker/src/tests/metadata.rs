@@ -33,7 +33,7 @@ fn a_topic_is_created_only_if_both_sides_allow_it() {
     let created = bench.ask(&of(&["t"], true), 12);
     assert_eq!(topic_codes(&created), [ErrorCode::NONE]);
     assert_eq!(created.topics[0].partitions.len(), 3);
-    // Version 3 cannot say no.
+    // Version 3 cannot disallow it.
     assert_eq!(
         topic_codes(&bench.ask(&of(&["u"], true), 3)),
         [ErrorCode::NONE]

@@ -41,10 +41,10 @@ use crate::options::BrokerOptions;
 use crate::topology::NewTopic;
 use crate::{Answer, Connection, Core, NodeAddress, Outcome, Wait};
 
-/// When the tests take place.
+/// The time at which the tests take place.
 pub(super) const NOW_MS: i64 = 1_750_000_000_000;
 
-/// A broker and a clock that stands until it is moved.
+/// A broker, and a clock that stands still until it is moved.
 pub(super) struct Bench {
     pub(super) core: Core,
     pub(super) now: Instant,
@@ -123,7 +123,7 @@ impl Bench {
         self.core.handle(&connection, frame, self.now, self.now_ms)
     }
 
-    /// The answer of a node, which must come at once.
+    /// Returns the answer of a node, which must come at once.
     pub(super) fn ask_node<R: Request>(
         &mut self,
         node: i32,
@@ -133,18 +133,18 @@ impl Bench {
         decode::<R>(self.handle(node, request, version), version)
     }
 
-    /// The answer of node 1.
+    /// Returns the answer of node 1.
     pub(super) fn ask<R: Request>(&mut self, request: &R, version: i16) -> R::Response {
         self.ask_node(1, request, version)
     }
 
-    /// What becomes of a waiting request now.
+    /// Polls a waiting request.
     pub(super) fn poll(&mut self, wait: &mut Wait) -> Option<Outcome> {
         let waker = Waker::from(Arc::clone(&self.woken));
         self.core.poll_wait(wait, &waker, self.now)
     }
 
-    /// Whether a waker was woken since the last look.
+    /// Whether a waker was woken since the last call.
     pub(super) fn was_woken(&self) -> bool {
         self.woken.0.swap(0, Ordering::Relaxed) > 0
     }
@@ -161,7 +161,7 @@ impl Bench {
         answer.responses.remove(0).partition_responses.remove(0)
     }
 
-    /// What a Fetch that does not wait has for one partition.
+    /// Fetches one partition without waiting.
     pub(super) fn fetch(&mut self, topic: &str, partition: i32, offset: i64) -> PartitionData {
         let node = self.leader(topic, partition);
         let mut answer = self.ask_node(node, &fetch_request(topic, &[(partition, offset)]), 12);
@@ -239,7 +239,7 @@ pub(super) fn produce_request(topic: &str, index: i32, records: Vec<u8>) -> Prod
     }
 }
 
-/// Partitions and offsets of one topic, by name, without waiting.
+/// Fetches these partitions of a topic, given by name, from these offsets, without waiting.
 pub(super) fn fetch_request(topic: &str, partitions: &[(i32, i64)]) -> FetchRequest {
     let partition = |(partition, fetch_offset): &(i32, i64)| FetchPartition {
         partition: *partition,
@@ -260,7 +260,7 @@ pub(super) fn fetch_request(topic: &str, partitions: &[(i32, i64)]) -> FetchRequ
     }
 }
 
-/// The base offsets of the batches in an answer, their checksums looked at.
+/// Returns the base offsets of the batches in an answer, and checks their checksums.
 pub(super) fn base_offsets(partition: &PartitionData) -> Vec<i64> {
     let records = partition.records.clone().unwrap_or_default();
     thalweg_records::batches(records)

@@ -54,7 +54,7 @@ fn a_batch_sent_again_is_written_once_and_answered_with_its_first_offset() {
 
 #[test]
 fn a_restart_leaves_the_last_batch_of_each_producer() {
-    // As Kafka's: its snapshot holds no more.
+    // As in Kafka, whose snapshot contains only that batch.
     let mut bench = Bench::new(1);
     bench.create("t", 1, &[]);
     let send = |bench: &mut Bench, first| {
@@ -105,7 +105,7 @@ fn the_wrong_node_names_the_leader_and_its_address() {
         (node.node_id, node.host.as_str(), node.port),
         (3, "broker", 9094)
     );
-    // Before version 10 there is no place for it.
+    // Before version 10 there is no field for it.
     bench.ask(&produce_request("t", 0, batch(&[NOW_MS])), 9);
 }
 
@@ -279,7 +279,7 @@ fn a_producer_may_not_claim_the_brokers_append_time() {
             .as_deref();
         assert!(reason.unwrap().contains("should not set timestamp type"));
     }
-    // As Kafka does: where times are the producer's, only their range counts.
+    // As in Kafka: if the producer sets timestamps, only their range counts.
     assert_eq!(bench.produce("t", 0, claimed(NOW_MS)).error_code, 0);
     let far = bench.produce("t", 0, claimed(NOW_MS + 7_200_000));
     assert_eq!(code(&far), ErrorCode::INVALID_TIMESTAMP);

@@ -29,7 +29,7 @@ impl Client {
         client
     }
 
-    /// The next request of the session.
+    /// Sends the next request of the session.
     fn ask(&mut self, changed: &[(i32, i64)], forgotten: &[i32]) -> FetchResponse {
         let request = self.request(changed, forgotten);
         self.epoch += 1;
@@ -60,7 +60,7 @@ impl Client {
     }
 }
 
-/// The partitions that an answer names, in its order.
+/// Returns the partitions in an answer, in its order.
 fn named(answer: &FetchResponse) -> Vec<i32> {
     let partitions = answer.responses.iter().flat_map(|topic| &topic.partitions);
     partitions
@@ -74,7 +74,7 @@ fn only_partitions_with_news_are_named() {
     assert!(named(&client.ask(&[], &[])).is_empty());
     client.bench.produce("t", 1, batch(&[NOW_MS]));
     assert_eq!(named(&client.ask(&[], &[])), [1]);
-    // Not moved on, so the records are news again.
+    // The fetch offset has not moved, so the same records are returned again.
     assert_eq!(named(&client.ask(&[], &[])), [1]);
     assert!(named(&client.ask(&[(1, 1)], &[])).is_empty());
 }

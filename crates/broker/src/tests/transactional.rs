@@ -1,4 +1,4 @@
-//! A transactional producer for tests, request by request.
+//! A transactional producer for tests, controlled request by request.
 
 use thalweg_protocol::ErrorCode;
 use thalweg_protocol::messages::add_offsets_to_txn::AddOffsetsToTxnRequest;
@@ -20,7 +20,7 @@ use thalweg_protocol::messages::txn_offset_commit::{
 use super::*;
 use crate::coordinator::CoordinatorKind;
 
-/// A transactional id, and what its producer goes by.
+/// A transactional id, with its producer's id and epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Writer {
     pub(super) transactional_id: String,
@@ -28,7 +28,7 @@ pub(super) struct Writer {
     pub(super) epoch: i16,
 }
 
-/// The node that coordinates a transactional id.
+/// Returns the node that coordinates a transactional id.
 pub(super) fn coordinator(bench: &Bench, id: &str) -> i32 {
     let node = bench.core.coordinator(CoordinatorKind::Transaction, id);
     node.expect("a node lives").id
@@ -44,7 +44,7 @@ pub(super) fn init_request(id: &str, expected: Option<(i64, i16)>) -> InitProduc
     }
 }
 
-/// `InitProducerId`, or its error.
+/// Sends `InitProducerId`. Returns the producer or the error.
 pub(super) fn try_init(
     bench: &mut Bench,
     id: &str,
@@ -79,7 +79,7 @@ impl Writer {
         }
     }
 
-    /// A batch of one record.
+    /// Returns a batch of one record.
     pub(super) fn batch(&self, sequence: i32) -> Vec<u8> {
         let header = BatchHeader {
             producer_id: self.id,
@@ -102,7 +102,7 @@ impl Writer {
         }
     }
 
-    /// Produces one record in a version.
+    /// Produces one record in this version.
     pub(super) fn produce_in(
         &self,
         bench: &mut Bench,
@@ -118,7 +118,7 @@ impl Writer {
         Ok(partition.base_offset)
     }
 
-    /// Produces one record as since KIP-890.
+    /// Produces one record in a version with KIP-890.
     pub(super) fn produce(
         &self,
         bench: &mut Bench,
@@ -149,7 +149,7 @@ impl Writer {
         code(topic.results_by_partition[0].partition_error_code)
     }
 
-    /// `EndTxn` in a version; the producer of the next transaction.
+    /// Sends `EndTxn` in this version. Returns the producer of the next transaction.
     pub(super) fn end_in(
         &self,
         bench: &mut Bench,
@@ -251,7 +251,7 @@ pub(super) fn describe(bench: &mut Bench, id: &str) -> TransactionState {
     answer.transaction_states.remove(0)
 }
 
-/// What a group committed of partition 0, or why that is not told.
+/// Returns a group's committed offset of partition 0, or the error.
 pub(super) fn committed_offset(
     bench: &mut Bench,
     group: &str,
@@ -285,7 +285,7 @@ pub(super) fn committed_offset(
     Ok(partition.committed_offset)
 }
 
-/// What a Fetch with `read_committed` has for partition 0 of a topic.
+/// Fetches partition 0 of a topic with `read_committed`.
 pub(super) fn fetch_committed(bench: &mut Bench, topic: &str, offset: i64) -> PartitionData {
     let node = bench.leader(topic, 0);
     let request = FetchRequest {
@@ -296,7 +296,7 @@ pub(super) fn fetch_committed(bench: &mut Bench, topic: &str, offset: i64) -> Pa
     answer.responses.remove(0).partitions.remove(0)
 }
 
-/// Producer ids and first offsets of the aborted transactions that a Fetch tells of.
+/// Returns producer ids and first offsets of the aborted transactions in a Fetch answer.
 pub(super) fn aborted(partition: &PartitionData) -> Vec<(i64, i64)> {
     let aborted = partition.aborted_transactions.iter().flatten();
     aborted

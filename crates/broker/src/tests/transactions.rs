@@ -1,4 +1,4 @@
-//! Transactions by request and answer. The codes are a real Kafka 4.3's, see
+//! Transactions by requests and answers. The codes are those of a real Kafka 4.3, see
 //! `tests/integration/test_transaction_requests.py`.
 
 use thalweg_protocol::ErrorCode;
@@ -37,7 +37,7 @@ fn last_stable_offset(bench: &mut Bench, topic: &str) -> i64 {
     answer.topics[0].partitions[0].offset
 }
 
-/// The control records of partition 0.
+/// Returns the control records of partition 0.
 fn markers(bench: &mut Bench, topic: &str) -> Vec<(i64, i16, ControlRecord)> {
     let records = bench.fetch(topic, 0, 0).records.unwrap_or_default();
     let mut found = Vec::new();
@@ -145,7 +145,7 @@ fn a_producer_that_recovers_names_its_epoch_and_may_ask_twice() {
     }
     let half = try_init(&mut bench, "x", Some((id, -1)));
     assert_eq!(half, Err(ErrorCode::INVALID_REQUEST));
-    // Of an id that is not known any more (it expired) anything is believed.
+    // For an id that is no longer known (it expired), any producer id and epoch are accepted.
     assert_eq!(try_init(&mut bench, "new", Some((id, 7))).unwrap().epoch, 0);
 }
 
@@ -210,7 +210,7 @@ fn an_end_whose_answer_was_lost_is_answered_again_and_never_turned_around() {
     assert_eq!(writer.abort(&mut bench), INVALID_STATE);
     assert_eq!(markers(&mut bench, "t").len(), 1);
     next.produce(&mut bench, "t", 0).unwrap();
-    // It comes too late: the next transaction is not for it to end.
+    // It is too late, and must not end the next transaction.
     assert_eq!(writer.commit(&mut bench), FENCED);
     assert_eq!(writer.abort(&mut bench), FENCED);
     let last = next.abort(&mut bench).unwrap();
@@ -229,7 +229,7 @@ fn an_empty_transaction_can_be_aborted_but_not_committed() {
     assert_eq!(writer.abort(&mut bench), Ok(next.clone()));
     assert_eq!(next.commit(&mut bench), INVALID_STATE);
     assert_eq!(next.abort(&mut bench).unwrap().epoch, 2);
-    // Before KIP-890 neither was possible.
+    // Before KIP-890, neither was possible.
     let old = init(&mut bench, "y");
     assert_eq!(old.end_in(&mut bench, 4, true), INVALID_STATE);
     assert_eq!(old.end_in(&mut bench, 4, false), INVALID_STATE);
@@ -256,7 +256,7 @@ fn with_version_1_partitions_are_added_first_and_the_epoch_stays() {
     writer.end_in(&mut bench, 4, true).unwrap();
     assert_eq!(writer.end_in(&mut bench, 4, false), INVALID_STATE);
     assert_eq!(markers(&mut bench, "t")[0].1, writer.epoch);
-    // Sequences go on, the partition has to be added anew.
+    // Sequences continue, but the partition must be added again.
     let late = writer.produce_in(&mut bench, 11, ("t", 0), 1);
     assert_eq!(late, Err(ErrorCode::TRANSACTION_ABORTABLE));
     writer.add(&mut bench, "t").unwrap();
@@ -309,7 +309,7 @@ fn an_exhausted_epoch_is_replaced_by_init_too() {
     let (id, epoch) = (writer.id, writer.epoch);
     let next = try_init(&mut bench, "x", Some((id, epoch))).unwrap();
     assert_eq!((next.id != id, next.epoch), (true, 0));
-    // The same again, as the answer was lost; but nobody with an older epoch.
+    // The same request may come again after a lost answer, but not one with an older epoch.
     assert_eq!(try_init(&mut bench, "x", Some((id, epoch))), Ok(next));
     assert_eq!(try_init(&mut bench, "x", Some((id, 5))), FENCED);
 }
@@ -371,7 +371,7 @@ fn a_reader_of_committed_records_is_woken_by_the_marker() {
     };
     let mut waiting = wait(bench.handle(1, &request, 12));
     assert!(bench.poll(&mut waiting).is_none());
-    // More of the same transaction wakes nobody for good.
+    // Another record of the same transaction does not end the wait.
     writer.produce(&mut bench, "t", 1).unwrap();
     assert!(bench.poll(&mut waiting).is_none());
     bench.was_woken();
@@ -391,9 +391,10 @@ fn batches_outside_of_the_transaction_are_refused_while_it_is_open() {
     let nameless = bench.produce("t", 0, writer.batch(1));
     let refused = ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED;
     assert_eq!(ErrorCode(nameless.error_code), refused);
-    // What was sent twice is written once.
+    // A batch that was sent twice is written once.
     assert_eq!(writer.produce(&mut bench, "t", 0), Ok(0));
-    // With version 2 a transaction begins with sequence 0 wherever nothing is known.
+    // With version 2, a transaction starts with sequence 0 on a partition that does not know the
+    // producer.
     let gap = writer.produce_in(&mut bench, 12, ("t", 1), 5);
     assert_eq!(gap, Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER));
 }
@@ -490,7 +491,7 @@ fn a_deleted_topic_holds_no_transaction_up() {
     bench.core.delete_topic(id);
     let next = writer.commit(&mut bench).unwrap();
     assert_eq!(last_stable_offset(&mut bench, "t"), 2);
-    // Made anew it knows nothing of the producer.
+    // The recreated topic does not know the producer.
     bench.create("gone", 1, &[]);
     assert_eq!(next.produce(&mut bench, "gone", 0), Ok(0));
     next.abort(&mut bench).unwrap();
@@ -536,7 +537,7 @@ fn many_producers_at_once_do_not_disturb_each_other() {
     assert_eq!(count_committed(&mut bench), committed);
 }
 
-/// What a client makes of a topic by markers and aborted transactions.
+/// Counts committed records like a client, by markers and aborted transactions.
 fn count_committed(bench: &mut Bench) -> i64 {
     let fetched = fetch_committed(bench, "t", 0);
     let mut left = aborted(&fetched);

@@ -1,4 +1,4 @@
-//! Transactions in time, over nodes, under faults, and by an administrator.
+//! Transactions with timeouts, several nodes, faults, and administrators.
 
 use thalweg_protocol::messages::describe_producers::{
     DescribeProducersRequest, ProducerState, TopicRequest,
@@ -56,7 +56,7 @@ fn a_transaction_is_rolled_back_at_its_timeout_and_its_producer_fenced() {
     assert_eq!(writer.produce(&mut bench, "t", 1), late);
     assert_eq!(writer.add(&mut bench, "t"), Err(ErrorCode::PRODUCER_FENCED));
     assert_eq!(writer.commit(&mut bench), Err(ErrorCode::INVALID_TXN_STATE));
-    // The producer may abort and go on: it learns of the epoch that it is at now.
+    // The producer may abort and continue. The answer has its current epoch.
     assert_eq!(writer.abort(&mut bench), Ok(writer.at(1)));
     let (id, epoch) = (writer.id, writer.epoch);
     assert_eq!(
@@ -200,7 +200,7 @@ fn markers_that_failed_are_written_soon_after() {
     writer.produce(&mut bench, "t", 0).unwrap();
     let fail = FaultAction::Fail(ErrorCode::NOT_LEADER_OR_FOLLOWER);
     fault(&mut bench, ApiKey::WRITE_TXN_MARKERS, fail);
-    // The one that comes must wait until the rest of the one before is rolled back.
+    // A new producer must wait until the previous transaction is completely rolled back.
     let wait = Err(ErrorCode::CONCURRENT_TRANSACTIONS);
     assert_eq!(try_init(&mut bench, "x", None), wait);
     assert_eq!(state(&mut bench, "x"), "PrepareAbort");
@@ -283,7 +283,7 @@ fn transactions_survive_the_moves_of_coordinators_and_leaders() {
         base_offsets(&fetch_committed(&mut bench, "t", 0)),
         [0, 1, 2]
     );
-    // Each move has made the coordinator's epoch grow, which partitions remember.
+    // Each move has increased the coordinator epoch, which partitions remember.
     next.produce(&mut bench, "t", 0).unwrap();
     next.commit(&mut bench).unwrap();
     assert!(producers(&mut bench)[0].coordinator_epoch >= 2);
@@ -366,7 +366,7 @@ fn an_administrator_ends_a_transaction_that_hangs() {
     );
     let late = mark(&mut bench, &writer, -1, "t");
     assert_eq!(late, ErrorCode::TRANSACTION_COORDINATOR_FENCED);
-    // The coordinator's own end finds nothing open there and ends all the same.
+    // The coordinator finds nothing open there, and its commit still succeeds.
     assert!(writer.commit(&mut bench).is_ok());
 }
 

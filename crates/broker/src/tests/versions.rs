@@ -70,7 +70,8 @@ fn software_without_a_proper_name_is_refused() {
     }
 }
 
-/// Asks in every version, with and without an injected error: each answer must be readable.
+/// Sends the request in every version, with and without an injected error. Each answer must be
+/// readable.
 fn walk<R: Request>(request: &R, bench: &mut Bench) {
     for version in R::KEY.valid_versions().unwrap() {
         if request.encode(&mut Vec::new(), version).is_err() {
@@ -268,7 +269,7 @@ fn the_transaction_version_is_announced_as_it_is_set() {
             .collect();
         assert_eq!(finalized, if level == 0 { vec![] } else { vec![level] });
         assert!(answer.finalized_features_epoch >= 0);
-        // Version 3 cannot say that a feature may be off.
+        // Version 3 cannot describe a feature that may be off.
         assert!(bench.ask(&software(), 3).supported_features.is_empty());
     }
 }

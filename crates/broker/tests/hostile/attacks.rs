@@ -1,4 +1,4 @@
-//! For each API the frames that cost most for their size.
+//! For each API, the most expensive frames for their size.
 
 use bytes::Bytes;
 use thalweg_protocol::ApiKey;
@@ -7,18 +7,18 @@ use thalweg_protocol::dynamic::Value;
 use crate::world::{fields, request, text};
 use crate::{groups, records, topics};
 
-/// A request that can be made as large as one likes.
+/// A request that can be made as large as needed.
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) key: ApiKey,
     version: i16,
     make: Box<dyn Fn(usize) -> Value>,
-    /// What it may take besides, by a limit of the broker that is no multiple of the frame.
+    /// The additional memory that a limit of the broker allows, which does not grow with the frame.
     pub(crate) peak_bytes: usize,
 }
 
 impl Attack {
-    /// The request with as many elements as fit into the frame.
+    /// Returns the request with the most elements that fit into the frame.
     pub(crate) fn frame(&self, bytes: usize) -> Bytes {
         let encoded = |count| request(self.key, self.version, &(self.make)(count));
         let few = encoded(100).len();
@@ -57,7 +57,7 @@ pub(crate) fn attack(
     }
 }
 
-/// As long as a string can be.
+/// A string of almost the maximum length.
 pub(crate) fn long() -> Value {
     text(&"n".repeat(32_000))
 }

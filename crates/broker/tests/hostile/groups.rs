@@ -1,4 +1,4 @@
-//! Frames about groups, their offsets and transactions, and those that cannot be large.
+//! Frames about groups, their offsets and transactions, and frames that cannot be large.
 
 use bytes::Bytes;
 use thalweg_protocol::ApiKey;

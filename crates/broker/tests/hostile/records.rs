@@ -1,4 +1,4 @@
-//! Frames of records, and about what logs hold.
+//! Frames with records, and frames about the contents of logs.
 
 use bytes::Bytes;
 use thalweg_protocol::ApiKey;
@@ -8,7 +8,7 @@ use thalweg_records::{BatchBuilder, Compression, Compressor, Headers};
 use crate::attacks::{Attack, attack, long, one, topic};
 use crate::world::{NOW_MS, PARTITIONS, fields, int, list, produce, producer_batch, text};
 
-/// A batch of records that are a day too early.
+/// A batch of records whose timestamps are a day in the future.
 fn untimely(count: usize) -> Bytes {
     let mut builder = BatchBuilder::new(0);
     for _ in 0..count {
@@ -17,7 +17,7 @@ fn untimely(count: usize) -> Bytes {
     builder.finish().into()
 }
 
-/// The same, compressed: a million records.
+/// A compressed batch of a million such records.
 fn compressed_untimely() -> Bytes {
     let mut builder = BatchBuilder::new(0);
     for _ in 0..1_000_000 {

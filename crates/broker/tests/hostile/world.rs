@@ -1,4 +1,4 @@
-//! The broker that is attacked: some of everything, so that a frame can ask for much.
+//! The broker that is attacked. It contains some of everything, so that a frame can request much.
 
 use std::time::Instant;
 
@@ -10,9 +10,9 @@ use thalweg_protocol::{ApiKey, Reader, frame};
 use thalweg_records::{BatchBuilder, BatchHeader, Headers};
 
 pub(crate) const NOW_MS: i64 = 1_750_000_000_000;
-/// Partitions of the topic `big`.
+/// The number of partitions of the topic `big`.
 pub(crate) const PARTITIONS: usize = 1000;
-/// Topics `t0`, ..., groups `g0`, ... and transactional ids `x0`, ...
+/// The number of topics `t0`, ..., groups `g0`, ... and transactional ids `x0`, ...
 pub(crate) const NAMES: usize = 200;
 
 pub(crate) struct World {
@@ -150,7 +150,7 @@ impl World {
         }
     }
 
-    /// The producer of `x0` has the id 0, and many partitions and offsets in its transaction.
+    /// Makes transactions. That of `x0` has the producer id 0, and many partitions and offsets.
     fn fill_transactions(&mut self) {
         for index in 0..NAMES {
             let body = fields([
@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// A request for partitions of `big`.
+/// A Produce request for partitions of `big`.
 pub(crate) fn produce(partitions: Value) -> Value {
     let topic = |partitions: Value| fields([("Name", text("big")), ("PartitionData", partitions)]);
     fields([
