@@ -134,7 +134,7 @@ impl FaultRegistry {
     }
 
     /// Returns the fault for this request, and uses it up once. `topics` is called only if a fault
-    /// names a topic, because it goes through the whole request.
+    /// names a topic, because it goes through the request.
     pub(crate) fn take(
         &mut self,
         api: ApiKey,

@@ -46,7 +46,7 @@ impl ApiVersions {
         all.finalized_features = response
             .finalized_features
             .iter()
-            // The features live as long as the connection, so they must not keep the whole answer
+            // The features live as long as the connection, so they must not keep the answer
             // alive.
             .map(|f| {
                 let name = f.name.detached();

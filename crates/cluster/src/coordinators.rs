@@ -166,7 +166,7 @@ impl Coordinators {
         if told.error != ErrorCode::NONE {
             entry.state = Coordinator::Failed {
                 error: told.error,
-                // Detached, because the slice would keep the whole answer in memory.
+                // Detached, because the slice would keep the answer in memory.
                 message: told.message.as_ref().map(Str::detached),
             };
             return None;

@@ -89,7 +89,7 @@ pub trait Role: Send + 'static {
         let _ = now;
     }
 
-    /// Fails all that is left, now, with a reason that lies in the client and not in a broker.
+    /// Fails all that is left, now, for a reason in the client itself and not in a broker.
     ///
     /// Called after a panic, perhaps of this role itself, so its state may be inconsistent.
     fn fail(&mut self, reason: &str, now: Instant) {

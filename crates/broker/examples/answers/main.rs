@@ -1,7 +1,8 @@
-//! Sends many requests to a broker and prints its answers, to compare two brokers: `diff <(answers
-//! kafka:9092) <(answers embedded:9092)`. Each must be a fresh broker of one node with the id 1.
+//! Sends many requests to a broker and prints its answers, to compare two brokers:
+//! `diff <(answers kafka:9092) <(answers embedded:9092)`.
 //!
-//! Ids and times are replaced by words. Everything else is printed as received.
+//! Each must be a fresh broker of one node with the id 1. Ids and times are replaced by words.
+//! Everything else is printed as received.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! Looks up offsets by time (ListOffsets). Within a batch the records must be decoded.
+//! Looks up offsets by time (`ListOffsets`). Within a batch the records must be decoded.
 
 use thalweg_records::{DecodedBatch, Decompressor, RecordsError, batches};
 

@@ -54,7 +54,7 @@ pub(crate) enum Reaction {
 
 type Script = Arc<dyn Fn(&Got) -> Reaction + Send + Sync>;
 
-/// Node 1 at "broker:9092", in a network of its own.
+/// Node 1 at "broker:9092", in its own network.
 #[derive(Clone)]
 pub(crate) struct Broker {
     pub(crate) network: MemoryNetwork,

@@ -237,8 +237,8 @@ async fn a_role_is_polled_at_its_deadline() {
     assert_eq!(bench.diary(), ["tick"]);
 }
 
-/// Runs in real time, because virtual time stands still during a turn. Without the rule, a thread
-/// that had to wait for a CPU core during a turn delayed a retry by up to a minute.
+/// Runs in real time, because virtual time stands still during a turn. This was a bug: a thread
+/// that had to wait for a CPU core during a turn left a retry undone for up to a minute.
 #[tokio::test]
 async fn what_falls_due_during_a_turn_is_done_after_it() {
     let broker = Broker::usual();
