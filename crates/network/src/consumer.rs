@@ -148,8 +148,8 @@ impl ConsumerClient {
         self.client.view()
     }
 
-    /// Closes the connections. Buffered records are dropped. The coordinator's side commits
-    /// offsets.
+    /// Closes the connections and drops buffered records. It commits no offsets: the coordinator's
+    /// driver does that.
     pub fn close(
         &self,
         deadline: Instant,

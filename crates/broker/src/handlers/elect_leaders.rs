@@ -47,7 +47,7 @@ pub(crate) fn handle(
                 error_message: (code != ErrorCode::NONE).then(|| Str::from_static(code.message())),
             }
         });
-        // For a request for all partitions, Kafka reports only those that it elected.
+        // If the request is for all partitions, Kafka omits those that need no election.
         let told =
             partitions.filter(|p| !is_for_all || p.error_code != ErrorCode::ELECTION_NOT_NEEDED.0);
         let partition_result = told.collect();

@@ -138,8 +138,8 @@ impl Log {
             .saturating_sub(1)
     }
 
-    /// Returns batches from the first one with a timestamp of at least `timestamp`, skipping
-    /// segments without such a timestamp. It contains the first record that is not older.
+    /// Returns the batches with a timestamp of at least `timestamp`, in order. Their records
+    /// include the first one that is not older.
     pub(crate) fn batches_since(&self, timestamp: i64) -> impl Iterator<Item = &StoredBatch> {
         self.segments
             .iter()
