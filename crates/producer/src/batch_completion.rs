@@ -1,17 +1,18 @@
-//! What becomes of a batch, told once to everyone who asked.
+//! Reports the outcome of a batch, once, to everyone who asked for it.
 //!
 //! ```text
 //!   append ──▶ (Arc<BatchCompletion>, index) ──▶ a future of the application
 //!                        ▲
 //!   answer, expiry, close: finish(piece) ──▶ all pieces known: wake, call back
 //! ```
-//! A batch that was split (KIP-126) is finished piece by piece; it counts as done with the last of
-//! them. A future that was dropped costs nothing: nobody knows of it here.
+//! A batch that was split (KIP-126) is finished piece by piece and is done with its last piece. A
+//! dropped future costs nothing, as nothing here refers to it.
 //!
-//! A batch lingers for records that are still to come. Once somebody waits for one of those it has,
-//! it is sent without: whoever waits says so by `hasten`.
+//! An open batch lingers for more records. Whoever waits for one of its records calls `hasten`, and
+//! the batch is sent without further linger.
 //!
-//! Deliberately not here: any idea of what a callback is. It is a number that the listener knows.
+//! This module does not know what a callback is. It passes on a number that the listener
+//! understands.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -24,34 +25,37 @@ use crate::accumulator::Accumulator;
 use crate::error::ProducerError;
 use crate::sync::lock;
 
-/// Where an acknowledged record went.
+/// The position of an acknowledged record in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acknowledged {
-    /// -1 if the broker did not say (acks=0, or a duplicate of a batch that it no longer knows).
+    /// -1 if the broker did not report it (acks=0, or a duplicate of a batch that it no longer
+    /// knows).
     pub offset: i64,
-    /// The broker's time, where the topic's timestamps are its own.
+    /// The broker's append time, if the topic uses broker timestamps.
     pub log_append_time_ms: Option<i64>,
 }
 
-/// A callback asked for: the record's index in the batch, and the listener's own number.
+/// A requested callback: the record's index in the batch, and a token that the listener
+/// understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Callback {
     pub index: u32,
     pub token: u64,
 }
 
-/// Hears of completed batches that have callbacks. Called on the I/O thread and under a lock of the
-/// completion: it must only hand on.
+/// Receives completed batches that have callbacks. It is called on the I/O thread under a lock of
+/// the completion, so it must only hand the callbacks over to another thread.
 pub trait CompletionListener: Send + Sync {
     fn completed(&self, completion: &Arc<BatchCompletion>, callbacks: Vec<Callback>);
 
-    /// This process was forked from the one that made the producer: nobody completes a batch here.
+    /// Returns whether this process was forked from the one that created the producer. Nothing
+    /// completes a batch in such a process.
     fn is_inherited(&self) -> bool {
         false
     }
 }
 
-/// The outcome of consecutive records of a batch: of all of them, unless the batch was split.
+/// The outcome of consecutive records of a batch. Unless the batch was split, one piece covers all.
 #[derive(Debug, Clone)]
 pub struct Piece {
     pub first_index: u32,
@@ -59,7 +63,7 @@ pub struct Piece {
     pub result: Result<Written, Failure>,
 }
 
-/// A batch in the log.
+/// A batch that the broker acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// -1 if unknown.
@@ -67,11 +71,12 @@ pub struct Written {
     pub log_append_time_ms: Option<i64>,
 }
 
-/// A batch that is not in the log, as far as one knows.
+/// A batch that failed. It may be in the log nevertheless if its error is `possibly_written`.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub error: ProducerError,
-    /// KIP-467: the records (relative to the piece) that caused it, with the broker's words.
+    /// KIP-467: the records that caused it, as indexes within the piece, with the broker's
+    /// messages.
     pub invalid_records: Vec<(u32, Option<Str>)>,
 }
 
@@ -84,17 +89,17 @@ impl From<ProducerError> for Failure {
     }
 }
 
-/// Shared by a batch and all futures of its records.
+/// The outcome of a batch. The batch and all futures of its records share it.
 pub struct BatchCompletion {
     topic: Str,
     partition: i32,
-    /// Its number among the incomplete batches of the producer.
+    /// The batch's number among the producer's incomplete batches.
     pub(crate) id: u64,
-    /// Set when the batch is closed, 0 before.
+    /// Number of records. Set when the batch is closed, 0 before.
     records: AtomicU32,
-    /// It does not linger: somebody waits for it, or nothing of this producer does.
+    /// Set if the batch does not linger: somebody waits for it, or the producer's linger is 0.
     hastened: AtomicBool,
-    /// Where it lies until it is closed. Futures may outlive their producer.
+    /// Holds the batch until it is closed. Weak, as futures may outlive their producer.
     accumulator: Weak<Accumulator>,
     result: OnceLock<Box<[Piece]>>,
     pending: Mutex<Pending>,
@@ -153,18 +158,19 @@ impl BatchCompletion {
         self.result.get().is_some()
     }
 
-    /// Not done, and never to be: the batch is another process's. Who waits would wait for ever, and
-    /// the locks in here may be held by threads that are not in this process.
+    /// Returns whether the batch belongs to another process and will never be done in this one. Do
+    /// not wait for it: that would never end, and threads of the other process may have held its
+    /// locks.
     pub fn is_orphaned(&self) -> bool {
         !self.is_done() && self.listener.as_ref().is_some_and(|it| it.is_inherited())
     }
 
-    /// The outcomes of all records in ascending order, once the batch is done.
+    /// Returns the outcomes of all records in ascending order, once the batch is done.
     pub fn pieces(&self) -> Option<&[Piece]> {
         self.result.get().map(|pieces| &**pieces)
     }
 
-    /// The outcome of one record, once the batch is done.
+    /// Returns the outcome of one record, once the batch is done.
     pub fn outcome(&self, index: u32) -> Option<Result<Acknowledged, ProducerError>> {
         let pieces = self.result.get()?;
         let at = pieces.partition_point(|piece| piece.first_index + piece.records <= index);
@@ -216,16 +222,16 @@ impl BatchCompletion {
         })
     }
 
-    /// A call of `hasten` may send the batch earlier.
+    /// Returns whether a call of `hasten` could send the batch earlier.
     #[inline]
     pub fn is_lingering(&self) -> bool {
         !self.is_hastened() && self.records.load(Ordering::Relaxed) == 0
     }
 
-    /// Somebody waits for a record of the batch: the batch is sent without lingering.
+    /// Sends the batch without further linger, because somebody waits for one of its records.
     pub fn hasten(&self) {
-        // Set before the sender is told, so that it finds the batch ready. Later calls leave the
-        // telling to the first.
+        // Set before the sender is notified, so that the sender finds the batch ready. Later calls
+        // return early: the first one has notified the sender.
         if !self.is_lingering() || self.hastened.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -239,7 +245,7 @@ impl BatchCompletion {
         self.hastened.load(Ordering::Relaxed)
     }
 
-    /// `waker` is woken when the batch is done; false if it is done already.
+    /// Registers `waker` to be woken when the batch is done. Returns false if it is done already.
     pub fn register(&self, waker: &Waker) -> bool {
         let mut pending = lock(&self.pending);
         // Checked under the lock: `finish` takes the wakers under it, after the result is set.
@@ -265,8 +271,8 @@ impl BatchCompletion {
         poll_fn(|context| self.poll_done(context.waker())).await;
     }
 
-    /// The listener hears of `token` when the batch is done; false if it is done already (then it
-    /// never will).
+    /// Has the listener called with `token` when the batch is done. Returns false if the batch is
+    /// done already: the listener is then never called with it.
     pub fn add_callback(&self, index: u32, token: u64) -> bool {
         let mut pending = lock(&self.pending);
         if self.is_done() {
@@ -276,12 +282,12 @@ impl BatchCompletion {
         true
     }
 
-    /// The batch is closed: it has this many records.
+    /// Sets the number of records, when the batch is closed.
     pub(crate) fn seal(&self, records: u32) {
         self.records.store(records, Ordering::Release);
     }
 
-    /// Takes the outcome of some records. True if those were the last ones.
+    /// Stores the outcome of some records. Returns true if no record is left without one.
     pub(crate) fn finish(self: &Arc<Self>, piece: Piece) -> bool {
         let records = self.records.load(Ordering::Acquire);
         let mut pending = lock(&self.pending);
@@ -298,7 +304,8 @@ impl BatchCompletion {
         true
     }
 
-    /// Fails all records that have no outcome yet. Whoever was to tell theirs is gone.
+    /// Fails all records that have no outcome yet, because nothing is left that could report
+    /// theirs.
     pub(crate) fn fail_rest(self: &Arc<Self>, error: &ProducerError) {
         let mut pending = lock(&self.pending);
         if self.is_done() {
@@ -328,7 +335,7 @@ impl BatchCompletion {
         self.settle(pending);
     }
 
-    /// All records have their outcome: tells everyone who has asked.
+    /// Sets the result once all records have their outcome, and informs everyone who asked for it.
     fn settle(self: &Arc<Self>, mut pending: MutexGuard<'_, Pending>) {
         let mut pieces = std::mem::take(&mut pending.pieces);
         pieces.sort_by_key(|piece| piece.first_index);
@@ -336,8 +343,8 @@ impl BatchCompletion {
         assert!(first, "a batch is done once");
         let wakers = std::mem::take(&mut pending.wakers);
         let callbacks = std::mem::take(&mut pending.callbacks);
-        // Still under the lock: whoever adds a callback and learns that the batch is done may count
-        // on the earlier ones being on their way.
+        // Still under the lock: whoever calls `add_callback` and learns that the batch is done may
+        // rely on the earlier callbacks being handed over already.
         if let Some(listener) = self.listener.as_ref().filter(|_| !callbacks.is_empty()) {
             listener.completed(self, callbacks);
         }

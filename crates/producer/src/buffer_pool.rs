@@ -1,4 +1,4 @@
-//! The memory of all records that are not acknowledged yet, with one cap for all of it.
+//! Holds the memory of all records that are not acknowledged yet, below one common limit.
 //!
 //! ```text
 //!   try_acquire_of ──▶ Reservation of Chunks ──▶ an open batch ──▶ Bytes segments of requests
@@ -6,15 +6,16 @@
 //!        ▼                                                            ▼
 //!   BufferWait (first come, first served) ◀── feed ◀──────────── release
 //! ```
-//! Chunks have two sizes: the first ones of a batch are small, so that ten thousand partitions with
-//! a record each do not hold ten thousand large ones. Both are kept and used again; what is left of
-//! the cap belongs to neither until somebody asks. A large record takes many chunks, gathered piece
-//! by piece while it is first in the queue, so small ones cannot starve it.
+//! Chunks have two sizes. A batch starts with small ones, so ten thousand partitions with one
+//! record each do not hold ten thousand large chunks. The pool reuses free chunks of both sizes.
+//! The rest of its memory has no size until somebody asks for it. A large record takes many chunks.
+//! Its wait collects them one by one while it is first in the queue, so small records cannot starve
+//! it.
 //!
-//! A [`Chunk`] returns by being dropped, and only so: a request in flight holds it as `Bytes`, hence
-//! it cannot be used again while a socket may still read it (KAFKA-19012).
+//! A [`Chunk`] returns to the pool only when it is dropped. A request in flight holds its chunks as
+//! `Bytes`, so no chunk is reused while a socket may still read it (KAFKA-19012).
 //!
-//! Deliberately not here: blocking. A wait is polled with a waker, and who waits sets the limit.
+//! The pool never blocks. A caller polls its wait with a waker and decides itself how long to wait.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -31,29 +32,30 @@ const SMALL_CHUNK_BYTES_MAX: usize = 1024;
 const LARGE_CHUNK_BYTES_MAX: usize = 16 * 1024;
 const CHUNK_BYTES_MIN: usize = 256;
 
-/// Memory for records, first come, first served.
+/// The memory for records, granted first come, first served.
 #[derive(Debug)]
 pub struct BufferPool {
     total: usize,
     reserved: usize,
     small: usize,
     large: usize,
-    /// Waits in the queue: read without the lock by everyone who asks "is memory short?".
+    /// Number of waits in the queue. Atomic, so that callers see without the lock if memory is
+    /// short.
     waiting: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Bytes in nobody's hands and in no buffer.
+    /// Bytes that are neither granted nor in a free buffer.
     unallocated: usize,
     /// Bytes in chunks, and in pieces gathered for waits.
     granted: usize,
     free_small: Vec<Box<[u8]>>,
     free_large: Vec<Box<[u8]>>,
-    /// Waits that lack memory, in the order of their tickets.
+    /// Waits that still lack memory, in the order of their tickets.
     queue: BTreeMap<u64, Waiter>,
-    /// Waits that have all they asked for and were not polled since.
+    /// Waits that have all their memory but were not polled since.
     ready: BTreeMap<u64, Vec<Piece>>,
     next_ticket: u64,
     closed: bool,
@@ -61,13 +63,13 @@ struct Inner {
 
 #[derive(Debug)]
 struct Waiter {
-    /// Sizes still wanted; the last comes first.
+    /// Sizes still to be granted, the next one last.
     wanted: Vec<usize>,
     gathered: Vec<Piece>,
     waker: Option<Waker>,
 }
 
-/// Memory of `size` bytes that the pool has given out: a used buffer, or the right to a new one.
+/// Memory of `size` bytes that the pool granted: a used buffer, or the right to allocate a new one.
 #[derive(Debug)]
 struct Piece {
     size: usize,
@@ -84,8 +86,8 @@ impl Piece {
 }
 
 impl BufferPool {
-    /// `total` bytes, of which `reserved` are spoken for already (the codec threads' outputs).
-    /// Chunks are never larger than a batch.
+    /// Creates a pool of `total` bytes, of which `reserved` are not granted: the codec threads'
+    /// output uses them. Chunks are never larger than a batch.
     pub fn new(total: usize, batch_size: usize, reserved: usize) -> Arc<Self> {
         let reserved = reserved.min(total);
         let available = total - reserved;
@@ -105,7 +107,7 @@ impl BufferPool {
         })
     }
 
-    /// The largest request that can ever be granted.
+    /// Returns the size of the largest request that the pool can ever grant.
     pub fn request_bytes_max(&self) -> usize {
         self.total - self.reserved
     }
@@ -122,23 +124,23 @@ impl BufferPool {
         self.large
     }
 
-    /// Bytes that nobody holds.
+    /// Returns the number of free bytes.
     pub fn available_bytes(&self) -> usize {
         self.free_bytes(&lock(&self.inner))
     }
 
-    /// Somebody waits for memory: whatever can be sent should be.
+    /// Returns whether somebody waits for memory. If so, send everything that can be sent.
     #[inline]
     pub fn is_exhausted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Waits in the queue.
+    /// Returns the number of waits in the queue.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// One chunk of the size of a class, without waiting.
+    /// Takes one chunk of exactly one of the two sizes, without waiting.
     #[inline]
     pub(crate) fn try_chunk(self: &Arc<Self>, size: usize) -> Option<Chunk> {
         self.try_chunk_of(size, 0)
@@ -155,12 +157,12 @@ impl BufferPool {
             self.check(&inner);
             piece
         };
-        // A new buffer is allocated here, outside of the lock.
+        // A new buffer is allocated here, outside the lock.
         Some(piece.into_chunk(self))
     }
 
-    /// Room for `len` bytes, unless it lacks or others wait for theirs, and only while at least
-    /// `free_min` bytes are free, these among them.
+    /// Takes room for `len` bytes without waiting. Returns `None` if memory is short, if others
+    /// wait for it, or if fewer than `free_min` bytes (including these) are free.
     pub fn try_acquire_of(self: &Arc<Self>, len: usize, free_min: usize) -> Option<Reservation> {
         if len <= self.large {
             let size = if len <= self.small {
@@ -200,7 +202,7 @@ impl BufferPool {
         )
     }
 
-    /// Queues for room for `len` bytes, which must not be more than [`Self::request_bytes_max`].
+    /// Queues for room for `len` bytes, which must not exceed [`Self::request_bytes_max`].
     pub fn wait(self: &Arc<Self>, len: usize) -> BufferWait {
         assert!(
             len <= self.request_bytes_max(),
@@ -211,7 +213,7 @@ impl BufferPool {
         let ticket = inner.next_ticket;
         inner.next_ticket += 1;
         if inner.closed {
-            // In no queue: its first poll says that the producer is closed.
+            // The wait is not queued. Its first poll reports that the producer is closed.
             drop(inner);
             return BufferWait {
                 pool: Arc::clone(self),
@@ -237,7 +239,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes a chunk's memory back. Only [`Chunk`]'s drop calls this.
+    /// Takes a chunk's memory back. Only the `Drop` of [`Chunk`] calls this.
     pub(crate) fn release(&self, bytes: Box<[u8]>) {
         let mut inner = lock(&self.inner);
         let unused = self.put_back(
@@ -258,7 +260,7 @@ impl BufferPool {
         wake_all(woken);
     }
 
-    /// Ends all waits: the producer closes.
+    /// Ends all waits with an error, because the producer closes.
     pub fn close(&self) {
         let mut inner = lock(&self.inner);
         inner.closed = true;
@@ -276,8 +278,8 @@ impl BufferPool {
         wake_all(woken);
     }
 
-    /// How a request is cut: whole large chunks and one for the rest. The rest comes first, as
-    /// pieces are taken from the end.
+    /// Splits a request into large chunks and one chunk for the remainder. The remainder comes
+    /// first, as the pool grants sizes from the end.
     fn sizes(&self, len: usize) -> Vec<usize> {
         let (whole, rest) = (len / self.large, len % self.large);
         let rounded = match rest {
@@ -285,7 +287,7 @@ impl BufferPool {
             rest if rest <= self.small => self.small,
             _ => self.large,
         };
-        // Rounding up must not ask for more than there can ever be.
+        // Rounding up must not ask for more than the pool can ever grant.
         let fits = whole * self.large + rounded <= self.request_bytes_max();
         let rest = if fits { rounded } else { rest };
         let mut sizes = Vec::with_capacity(whole + 1);
@@ -311,7 +313,7 @@ impl BufferPool {
         Some(Piece { size, used })
     }
 
-    /// Gives up free buffers of the other size until `size` bytes belong to none.
+    /// Frees unused buffers until at least `size` bytes are unallocated.
     #[inline]
     fn make_room(&self, inner: &mut Inner, size: usize) -> Option<()> {
         if inner.unallocated >= size {
@@ -329,7 +331,7 @@ impl BufferPool {
         Some(())
     }
 
-    /// Gives back a buffer that is of no use to the pool, to be freed outside of the lock.
+    /// Takes a piece back. Returns a buffer that the pool cannot reuse: free it outside the lock.
     #[inline]
     fn put_back(&self, inner: &mut Inner, piece: Piece) -> Option<Box<[u8]>> {
         inner.granted = inner
@@ -352,8 +354,8 @@ impl BufferPool {
         }
     }
 
-    /// Gives free memory to the first in the queue until it has enough or nothing is left, then to
-    /// the next.
+    /// Grants free memory to the first wait in the queue until it has enough or no memory is left,
+    /// then to the next.
     fn feed(&self, inner: &mut Inner) -> Vec<Waker> {
         let mut woken = Vec::new();
         while let Some((ticket, mut waiter)) = inner.queue.pop_first() {
@@ -382,7 +384,7 @@ impl BufferPool {
             + inner.free_large.len() * self.large
     }
 
-    /// Memory used = granted + free at every moment.
+    /// Asserts the invariant of the pool: granted + free + reserved = total.
     #[inline]
     fn check(&self, inner: &Inner) {
         assert_eq!(
@@ -401,7 +403,7 @@ impl BufferPool {
         for piece in gathered {
             self.put_back(&mut inner, piece);
         }
-        // What it held, and its place in front, go to those behind it.
+        // Its memory, and its place in the queue, pass to the waits after it.
         let woken = self.feed(&mut inner);
         self.check(&inner);
         drop(inner);
@@ -415,7 +417,7 @@ fn wake_all(wakers: Vec<Waker>) {
     }
 }
 
-/// A place in the queue for memory. Dropping it gives the place up, and what was gathered with it.
+/// A place in the queue for memory. Dropping it returns the place and the memory collected for it.
 #[derive(Debug)]
 pub struct BufferWait {
     pool: Arc<BufferPool>,
@@ -424,8 +426,8 @@ pub struct BufferWait {
 }
 
 impl BufferWait {
-    /// The memory once it is there; an error if the producer was closed. `waker` is woken when
-    /// another poll will find either.
+    /// Returns the memory once it is granted, or an error if the producer was closed. Wakes `waker`
+    /// when another poll will find either.
     pub fn poll_reservation(&mut self, waker: &Waker) -> Poll<Result<Reservation, ProducerError>> {
         let pieces = {
             let mut inner = lock(&self.pool.inner);
@@ -442,7 +444,7 @@ impl BufferWait {
             inner.ready.remove(&self.ticket)
         };
         self.finished = true;
-        // Neither waiting nor ready: `close` emptied the queue.
+        // The wait is in neither map, so `close` has emptied the queue.
         let Some(pieces) = pieces else {
             return Poll::Ready(Err(ProducerError::Closed));
         };

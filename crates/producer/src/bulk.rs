@@ -1,14 +1,14 @@
-//! Whole columns at once: partitioned, encoded and queued with one short lock a run of records.
+//! Appends whole columns: rows are grouped by partition, and each run of rows takes one short lock.
 //!
 //! ```text
 //!   RecordSource ── window of rows, grouped by partition ──▶ open batches
 //!        step() ──▶ Done | BufferExhausted(wait) | UnknownPartition | Closed
 //!                        └─ step_reserved(memory)     └─ step() again, or refuse_row
 //! ```
-//! Rows of one partition keep their order. Which row went where is kept as ranges, a few words for
-//! thousands of rows.
+//! Rows of one partition keep their order. The place of each row is kept as ranges, so thousands of
+//! rows need only a few words.
 //!
-//! Deliberately not here: waiting, and any knowledge of how columns are laid out.
+//! This module never waits, and does not know how columns are laid out in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,42 +22,42 @@ use crate::error::ProducerError;
 use crate::record::Record;
 use crate::topic::TopicEntry;
 
-/// Rows that are grouped by partition together: enough for runs, few enough that no partition
-/// fills the buffer alone.
+/// Number of rows that are grouped by partition together. Large enough for long runs, and small
+/// enough that one partition does not fill the buffer alone.
 const WINDOW_ROWS: usize = 16 * 1024;
 
-/// Records in rows.
+/// Provides records by row number.
 pub trait RecordSource {
     fn rows(&self) -> usize;
 
-    /// The record of a row below [`Self::rows`]. Rows may be asked for more than once.
+    /// Returns the record of a row below [`Self::rows`]. May be called more than once for a row.
     fn record(&mut self, row: usize) -> Record<'_>;
 
-    /// No row has a key or a partition of its own, so that they need not be looked at for it.
+    /// Returns whether no row has a key or an explicit partition. If so, rows need no grouping.
     fn is_keyless(&self) -> bool {
         false
     }
 }
 
-/// Where a step ended.
+/// Why a step ended.
 #[derive(Debug)]
 pub enum BulkStep {
     /// Every row is in a batch or refused.
     Done,
-    /// Wait for the memory, then `step_reserved`; or give up with `refuse_rest`.
+    /// Memory is missing. Wait for it, then call `step_reserved`, or give up with `refuse_rest`.
     BufferExhausted(BufferWait),
-    /// This row asks for a partition that the topic does not have (yet): wait for metadata, then
-    /// `step`; or go on without it by `refuse_row`.
+    /// The topic does not have this row's partition (yet). Wait for metadata, then call `step`, or
+    /// skip the row with `refuse_row`.
     UnknownPartition {
         row: usize,
         partition: Option<i32>,
         partitions: u32,
     },
-    /// The producer is closed: `refuse_rest`.
+    /// The producer is closed. Call `refuse_rest`.
     Closed(ProducerError),
 }
 
-/// Rows that follow one another in the order of appending and lie together in one batch.
+/// Rows that were appended one after the other and are consecutive in one batch.
 #[derive(Debug, Clone)]
 struct Run {
     first_position: u32,
@@ -66,17 +66,18 @@ struct Run {
     first_index: u32,
 }
 
-/// Where each row went.
+/// Where each row was appended.
 #[derive(Debug, Default)]
 pub struct AppendedRows {
-    /// Row by position, where rows were not appended in their own order.
+    /// The row at each position in the order of appending. `None` if that is the order of the rows.
     order: Option<Vec<u32>>,
     runs: Vec<Run>,
     refused: Vec<(usize, ProducerError)>,
 }
 
 impl AppendedRows {
-    /// Each appended row with its batch and its place there, in the order of appending.
+    /// Iterates over the appended rows in the order of appending, each with its batch and index
+    /// there.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Arc<BatchCompletion>, u32)> {
         self.runs.iter().flat_map(move |run| {
             (0..run.rows).map(move |at| {
@@ -86,12 +87,12 @@ impl AppendedRows {
         })
     }
 
-    /// The batches, each at least once.
+    /// Iterates over the batches. A batch may appear more than once.
     pub fn completions(&self) -> impl DoubleEndedIterator<Item = &Arc<BatchCompletion>> {
         self.runs.iter().map(|run| &run.completion)
     }
 
-    /// Rows that are in no batch.
+    /// Returns the rows that are in no batch, with their errors.
     pub fn refused(&self) -> &[(usize, ProducerError)] {
         &self.refused
     }
@@ -102,7 +103,7 @@ impl AppendedRows {
             .map_or(position, |order| order[position] as usize)
     }
 
-    /// A record was appended: part of the last run if it lies right behind it.
+    /// Notes an appended record. Extends the last run if the record directly follows it.
     fn push(&mut self, position: usize, completion: &Arc<BatchCompletion>, index: u32) {
         if let Some(last) = self.runs.last_mut()
             && Arc::ptr_eq(&last.completion, completion)
@@ -123,17 +124,17 @@ impl AppendedRows {
     }
 }
 
-/// What the rows that are appended together have in common.
+/// What rows have in common that are appended together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
-    /// Whatever partition is sticky at the moment.
+    /// Rows of the sticky partition, whichever that is at the moment.
     Sticky,
     Partition(i32),
-    /// Each row on its own: round robin, or the topic is not known yet.
+    /// Each row by itself: the partitioner is round robin, or the topic is not known yet.
     Single,
 }
 
-/// An append of many rows that is under way.
+/// An append of many rows in progress.
 #[derive(Debug)]
 pub struct BulkAppend<S> {
     source: S,
@@ -141,12 +142,12 @@ pub struct BulkAppend<S> {
     rows: AppendedRows,
     /// The next position to append.
     at: usize,
-    /// The groups of the window at hand: the position behind each, and its partition.
+    /// The remaining groups of the current window: the end position of each, and the group.
     groups: VecDeque<(usize, Group)>,
 }
 
 impl<S: RecordSource> BulkAppend<S> {
-    /// `source` must have fewer than 2^32 rows.
+    /// Creates the append. `source` must have fewer than 2^32 rows.
     pub fn new(topic: Arc<TopicEntry>, source: S) -> Self {
         assert!(
             u32::try_from(source.rows()).is_ok(),
@@ -165,12 +166,12 @@ impl<S: RecordSource> BulkAppend<S> {
         }
     }
 
-    /// Appends until all is done or something is to be waited for.
+    /// Appends rows until all are done or until the caller has to wait for something.
     pub fn step(&mut self, accumulator: &Accumulator, now: impl Fn() -> Instant) -> BulkStep {
         self.run(accumulator, None, now)
     }
 
-    /// Goes on with the memory that a `BufferWait` brought.
+    /// Continues with the memory that a `BufferWait` granted.
     pub fn step_reserved(
         &mut self,
         accumulator: &Accumulator,
@@ -180,16 +181,16 @@ impl<S: RecordSource> BulkAppend<S> {
         self.run(accumulator, Some(reservation), now)
     }
 
-    /// Goes on without the row at which the last step ended.
+    /// Refuses the row at which the last step ended, and skips it.
     pub fn refuse_row(&mut self, error: ProducerError) {
         self.rows.refused.push((self.rows.row_at(self.at), error));
         self.at += 1;
     }
 
-    /// Gives up: every row that is in no batch yet has this error.
+    /// Gives up: refuses every row that is in no batch yet with this error.
     pub fn refuse_rest(&mut self, error: &ProducerError) {
         let positions = self.at..self.source.rows();
-        // Behind the groups made so far each position is its own row.
+        // Positions after the groups made so far were not reordered: each is its own row number.
         let behind = self.rows.order.as_ref().map_or(usize::MAX, Vec::len);
         for position in positions {
             let row = if position < behind {
@@ -202,7 +203,7 @@ impl<S: RecordSource> BulkAppend<S> {
         self.at = self.source.rows();
     }
 
-    /// Where the rows went, when all is done.
+    /// Returns where the rows were appended. Call this after the last step.
     pub fn finish(self) -> AppendedRows {
         debug_assert_eq!(self.at, self.source.rows(), "every row has an outcome");
         self.rows
@@ -256,7 +257,7 @@ impl<S: RecordSource> BulkAppend<S> {
         BulkStep::Done
     }
 
-    /// The group that the current position is in, and where it ends.
+    /// Returns the group of the current position, and the position where the group ends.
     fn group(&mut self, accumulator: &Accumulator) -> (usize, Group) {
         while self.groups.front().is_some_and(|&(end, _)| end <= self.at) {
             self.groups.pop_front();
@@ -270,7 +271,7 @@ impl<S: RecordSource> BulkAppend<S> {
             .expect("a window holds at least the current row")
     }
 
-    /// Appends the rows of a group that follow into the same batch, as long as it takes them.
+    /// Appends the following rows of the group to the same batch, for as long as it accepts them.
     fn follow(
         &mut self,
         accumulator: &Accumulator,
@@ -298,7 +299,7 @@ impl<S: RecordSource> BulkAppend<S> {
         }
     }
 
-    /// Puts the next rows into an order in which those of one partition follow one another.
+    /// Reorders the next window of rows so that rows of the same partition are consecutive.
     fn group_window(&mut self, accumulator: &Accumulator) {
         let end = (self.at + WINDOW_ROWS).min(self.source.rows());
         let mut keyed: Vec<(Group, u32)> = Vec::with_capacity(end - self.at);
@@ -306,7 +307,7 @@ impl<S: RecordSource> BulkAppend<S> {
             let record = self.source.record(row);
             keyed.push((accumulator.group_of(&self.topic, &record), row as u32));
         }
-        // By the row number within a group: a partition's rows keep their order.
+        // The row number breaks ties, so rows of one partition keep their order.
         keyed.sort_unstable();
         let order = self.rows.order.get_or_insert_default();
         for group in keyed.chunk_by(|a, b| a.0 == b.0) {

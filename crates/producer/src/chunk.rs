@@ -1,4 +1,4 @@
-//! A piece of the pool's memory, and a rope of them that records are written into.
+//! A piece of the pool's memory, and a rope of such pieces that records are written into.
 //!
 //! ```text
 //!   Rope:  [Chunk full][Chunk full]...[Chunk being filled][spare][spare]
@@ -12,11 +12,12 @@ use thalweg_records::RecordSink;
 
 use crate::buffer_pool::BufferPool;
 
-/// Memory out of the pool. It returns there when it is dropped: as part of an open batch, or with
-/// the last of the `Bytes` that share it.
+/// Memory from the pool. It returns to the pool when it is dropped: as part of an open batch, or
+/// with the last of the `Bytes` that share it.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Zeroed once, when it is allocated; what a former user left behind is overwritten.
+    /// Zeroed once, when it is allocated. A reused chunk still holds old bytes, which are
+    /// overwritten.
     bytes: Box<[u8]>,
     written: usize,
     pool: Arc<BufferPool>,
@@ -35,7 +36,7 @@ impl Chunk {
         self.bytes.len()
     }
 
-    /// Bytes that still fit.
+    /// Returns the number of bytes that still fit.
     #[inline]
     fn room(&self) -> usize {
         self.bytes.len() - self.written
@@ -45,7 +46,7 @@ impl Chunk {
         self.written = 0;
     }
 
-    /// Appends what fits and gives back what does not.
+    /// Appends as many bytes as fit, and returns those that do not.
     #[inline]
     pub(crate) fn fill<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         let (now, later) = bytes.split_at(self.room().min(bytes.len()));
@@ -54,7 +55,7 @@ impl Chunk {
         later
     }
 
-    /// The bytes as a segment. The chunk returns to the pool with the segment's last clone.
+    /// Turns the bytes into a segment. The chunk returns to the pool with the segment's last clone.
     pub(crate) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }
@@ -72,7 +73,7 @@ impl Drop for Chunk {
     }
 }
 
-/// What the pool granted for one request: usually one chunk.
+/// The memory that the pool granted for one request: usually one chunk.
 #[derive(Debug, Default)]
 pub struct Reservation {
     first: Option<Chunk>,
@@ -80,7 +81,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Bytes granted.
+    /// Returns the number of granted bytes.
     pub fn len(&self) -> usize {
         self.first.iter().chain(&self.more).map(Chunk::size).sum()
     }
@@ -114,13 +115,13 @@ impl FromIterator<Chunk> for Reservation {
 pub(crate) struct Rope {
     full: Vec<Chunk>,
     current: Chunk,
-    /// Taken and not written to yet: the next one first at the end.
+    /// Chunks that are not written to yet, the next one last.
     spare: Vec<Chunk>,
     len: usize,
 }
 
 impl Rope {
-    /// `reservation` must not be empty.
+    /// Creates a rope. `reservation` must not be empty.
     pub(crate) fn new(reservation: Reservation) -> Self {
         let current = reservation
             .first
@@ -135,25 +136,26 @@ impl Rope {
         }
     }
 
-    /// Bytes written.
+    /// Returns the number of bytes written.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes that fit into the chunk being filled.
+    /// Returns the number of bytes that fit into the chunk being filled.
     #[inline]
     pub(crate) fn room_in_chunk(&self) -> usize {
         self.current.room()
     }
 
-    /// Adds memory so that `len` more bytes fit, without waiting: who waits here, holding chunks,
-    /// could wait for its own. False leaves the rope as it was.
+    /// Adds memory so that `len` more bytes fit. Returns false if the pool has too little.
+    ///
+    /// It does not wait: a batch that waited while it holds chunks could wait for its own memory.
     pub(crate) fn grow(&mut self, pool: &Arc<BufferPool>, len: usize) -> bool {
         let mut room = self.current.room() + self.spare.iter().map(Chunk::size).sum::<usize>();
         let small = pool.small_chunk_bytes();
         while room < len {
-            // A batch grows by small chunks until it has proved to be more than a few records.
+            // A batch grows by small chunks until it holds more than a few records.
             let few = self.len < 4 * small && len - room <= small;
             let size = if few { small } else { pool.large_chunk_bytes() };
             let Some(chunk) = pool.try_chunk(size) else {
@@ -166,7 +168,7 @@ impl Rope {
         true
     }
 
-    /// The chunks that were written to; others go back to the pool.
+    /// Returns the chunks that were written to. The others go back to the pool.
     pub(crate) fn into_chunks(self) -> Vec<Chunk> {
         let Self {
             mut full, current, ..

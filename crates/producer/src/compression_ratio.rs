@@ -1,21 +1,22 @@
-//! How well a topic's batches compressed lately: `batch_size` bounds what goes over the wire, so an
-//! open batch may hold that much more. Java's `CompressionRatioEstimator`, with its constants.
+//! Estimates how well a topic's batches compress. `batch_size` limits the compressed size, so an
+//! open batch may hold more uncompressed bytes. This is Java's `CompressionRatioEstimator`, with
+//! its constants.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use thalweg_records::Compression;
 
-/// A ratio above the estimate moves it up at least this much.
+/// A ratio above the estimate raises the estimate by at least this much.
 const DETERIORATE_STEP: f32 = 0.05;
-/// One below moves it down by this much only: too small a batch costs less than one too large.
+/// A ratio below the estimate lowers it by at most this much: a batch that is too small costs less
+/// than one that is too large.
 const IMPROVING_STEP: f32 = 0.005;
-/// Room for what the estimate is off.
+/// Safety margin for the error of the estimate.
 const SAFETY: f32 = 1.05;
-/// However well records compress, a batch holds no more than this many times its wire size in
-/// memory.
+/// However well records compress, a batch holds at most this many times its compressed size.
 const RAW_FACTOR_MAX: usize = 16;
 
-/// An estimate for one topic and codec; it starts at 1 (incompressible).
+/// The estimate for one topic and codec. It starts at 1 (incompressible).
 #[derive(Debug)]
 pub(crate) struct CompressionRatio(AtomicU32);
 
@@ -30,7 +31,7 @@ impl CompressionRatio {
         f32::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// A batch came out with this ratio. Only the sender calls this.
+    /// Updates the estimate with the ratio of one batch. Only the sender calls this.
     pub(crate) fn observe(&self, observed: f32) {
         let estimate = self.get();
         let next = if observed > estimate {
@@ -43,12 +44,12 @@ impl CompressionRatio {
         self.0.store(next.to_bits(), Ordering::Relaxed);
     }
 
-    /// A batch was too large for the broker: start again from the worst.
+    /// Resets the estimate to the worst case, because a batch was too large for the broker.
     pub(crate) fn reset(&self, observed: f32) {
         self.0.store(observed.max(1.0).to_bits(), Ordering::Relaxed);
     }
 
-    /// Bytes of records that a batch of at most `wire` bytes may hold uncompressed.
+    /// Returns how many uncompressed bytes of records a batch of at most `wire` bytes may hold.
     pub(crate) fn raw_limit(&self, codec: Compression, wire: usize) -> usize {
         if codec == Compression::None {
             return wire;

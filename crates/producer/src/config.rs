@@ -1,7 +1,7 @@
-//! The producer's options, by Kafka's names, with the defaults of Kafka 4.3.
+//! The producer's options, under Kafka's names, with the defaults of Kafka 4.3.
 //!
-//! A plain struct: names, types and contradictions are checked where options are read (the
-//! binding's table). What is left to this crate is what the core itself relies on.
+//! This is a plain struct. The binding checks names, types and contradictions where it reads the
+//! options. This crate checks only what the core itself relies on.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use thalweg_records::Compression;
 
 use crate::partitioner::Partitioner;
 
-/// How many acknowledgements the leader waits for before it answers.
+/// Which acknowledgement the producer waits for before a record counts as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Acks {
-    /// No answer at all: a record is done when it was handed to the socket.
+    /// None: a record is done when the socket has accepted it.
     None,
-    /// The leader's own log.
+    /// The leader has written the record to its own log.
     Leader,
-    /// All in-sync replicas.
+    /// All in-sync replicas have the record.
     #[default]
     All,
 }
 
 impl Acks {
-    /// The number in a Produce request.
+    /// Returns the value of the `acks` field of a Produce request.
     pub const fn id(self) -> i16 {
         match self {
             Self::None => 0,
@@ -41,33 +41,33 @@ const REQUEST_BYTES_MAX: usize = i32::MAX as usize - 64 * 1024 * 1024;
 pub struct ProducerConfig {
     pub acks: Acks,
     pub enable_idempotence: bool,
-    /// Bounds the compressed size of a batch; one record may be larger than that.
+    /// Limit of a batch's compressed size. A single record may be larger.
     pub batch_size: usize,
     pub linger: Duration,
-    /// Cap on all memory of records that are not acknowledged yet.
+    /// Limit of the memory of all records that are not acknowledged yet.
     pub buffer_memory: usize,
     pub max_request_size: usize,
     pub max_in_flight_requests_per_connection: usize,
     pub delivery_timeout: Duration,
     pub request_timeout: Duration,
-    /// Tries after the first; `delivery_timeout` is the limit that counts.
+    /// Attempts after the first one. Usually `delivery_timeout` is reached first.
     pub retries: u32,
     pub retry_backoff: Duration,
     pub retry_backoff_max: Duration,
     pub compression: Compression,
     pub compression_level: Option<i32>,
-    /// Threads that run the compression jobs: each holds one output buffer.
+    /// Threads that run the compression jobs. Each one holds one output buffer.
     pub codec_threads: usize,
     pub partitioner: Partitioner,
     pub partitioner_ignore_keys: bool,
-    /// Keyless records prefer partitions with short queues (KIP-794).
+    /// If set, keyless records prefer partitions with short queues (KIP-794).
     pub partitioner_adaptive_partitioning: bool,
-    /// Partitions whose broker takes nothing for this long get no keyless records; zero: never.
+    /// Partitions whose broker accepts nothing for this long get no keyless records. Zero: never.
     pub partitioner_availability_timeout: Duration,
     pub transactional_id: Option<String>,
     pub transaction_timeout: Duration,
     pub metrics: MetricsConfig,
-    /// Jitter and the choice of sticky partitions come from this.
+    /// Seed of the backoff jitter and of the choice of sticky partitions.
     pub seed: u64,
 }
 
@@ -109,8 +109,8 @@ impl Default for ProducerConfig {
 }
 
 impl ProducerConfig {
-    /// One batch of a partition at a time: with a single request in flight a later batch must not
-    /// overtake one that is retried.
+    /// Returns whether each partition has at most one batch in flight: with a single request in
+    /// flight, a later batch must not overtake one that is retried.
     pub(crate) fn guarantees_order_by_muting(&self) -> bool {
         self.max_in_flight_requests_per_connection == 1
     }

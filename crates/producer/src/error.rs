@@ -1,4 +1,4 @@
-//! What can become of a record that was not written, or of which nobody knows.
+//! Why a record was not written, or why nobody knows whether it was.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use thalweg_protocol::{ErrorCode, Str};
 use thiserror::Error;
 
-/// Why a record failed. Shared by all records of a batch, so cloning is cheap.
+/// Why a record failed. All records of a batch share it, so cloning is cheap.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProducerError {
     /// The broker refused the batch.
@@ -18,7 +18,7 @@ pub enum ProducerError {
         message: Str,
         possibly_written: bool,
     },
-    /// KIP-467: the broker refused the batch because of this very record.
+    /// KIP-467: the broker refused the batch because of this record.
     #[error("{topic}-{partition}: {code}: record {index} of the batch: {message}")]
     InvalidRecord {
         topic: Str,
@@ -42,10 +42,10 @@ pub enum ProducerError {
         partition: i32,
         timeout: Duration,
         possibly_written: bool,
-        /// Why the last try failed, if there was one.
+        /// The error of the last attempt, if there was one.
         cause: Option<Arc<str>>,
     },
-    /// The connection broke and no retry was left.
+    /// The connection broke and no attempt was left, or the request could not be sent.
     #[error("{topic}-{partition}: {reason}{}", outcome(*possibly_written))]
     Network {
         topic: Str,
@@ -53,8 +53,8 @@ pub enum ProducerError {
         reason: Arc<str>,
         possibly_written: bool,
     },
-    /// The broker has a gap where earlier records of this producer should be; this batch may have
-    /// been written before under its old sequence, so it cannot be sent under a new one.
+    /// The log lacks earlier records of this producer. This batch may have been written under its
+    /// old sequence, so it cannot be sent under a new one.
     #[error(
         "{topic}-{partition}: out of order sequence after a loss of earlier records (possibly written)"
     )]
@@ -69,22 +69,22 @@ pub enum ProducerError {
     BufferExhausted,
     #[error("the producer was closed")]
     Closed,
-    /// `close` ran out of time; `records` were not acknowledged, in all batches together.
+    /// `close` timed out. `records` counts all records of the producer that were not acknowledged.
     #[error("the producer was closed with {records} records not acknowledged{}", outcome(*possibly_written))]
     ClosedBeforeDelivery {
         records: u64,
         possibly_written: bool,
     },
-    /// The producer cannot go on: no batch will be sent any more.
+    /// The producer failed permanently: it sends no more batches.
     #[error("the producer failed: {0}")]
     Fatal(Arc<str>),
-    /// A bug ended the client that was to send it.
+    /// A bug ended the client that should have sent the record.
     #[error("{reason}{}", outcome(*possibly_written))]
     ClientFailed {
         reason: Arc<str>,
         possibly_written: bool,
     },
-    /// The call, or the record, is not for the state that the producer is in.
+    /// The producer's state does not allow the call or the record.
     #[error("{0}")]
     IllegalState(Arc<str>),
     /// KIP-654: `abort_transaction` dropped the record before it was sent.
@@ -93,10 +93,11 @@ pub enum ProducerError {
     /// The open transaction can only be aborted.
     #[error("{0}; the way on is abort_transaction()")]
     TransactionAbortable(Arc<TransactionFailure>),
-    /// The transactional producer cannot go on.
+    /// The transactional producer failed permanently.
     #[error("{0}; the producer can only be closed")]
     TransactionFatal(Arc<TransactionFailure>),
-    /// A batch could not be compressed or taken apart: a bug of a codec, not of the record.
+    /// A batch could not be compressed or split. This is a bug of a codec, not an error of the
+    /// record.
     #[error("{topic}-{partition}: {reason}")]
     Codec {
         topic: Str,
@@ -105,36 +106,36 @@ pub enum ProducerError {
     },
 }
 
-/// What went wrong with a transaction.
+/// Why a transaction failed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{during}: {reason}")]
 pub struct TransactionFailure {
     pub kind: FailureKind,
-    /// The request or the record that failed.
+    /// The request that failed, or a fixed text if a record failed.
     pub during: Arc<str>,
-    /// [`ErrorCode::NONE`] if no broker said anything.
+    /// [`ErrorCode::NONE`] if the error is not from a broker.
     pub code: ErrorCode,
     pub reason: Arc<str>,
-    /// The record's own error, if it was a record.
+    /// The record's own error, if a record failed.
     pub record: Option<Box<ProducerError>>,
 }
 
-/// What applications tell apart.
+/// The kinds of failure that applications need to distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// A newer producer with the same transactional id took over.
+    /// A newer producer with the same transactional id has taken over.
     Fenced,
-    /// The transactional id is not ours to use.
+    /// The producer has no right to use the transactional id.
     NotAuthorized,
-    /// The broker itself said that the transaction is to be aborted (KIP-890, KIP-1050).
+    /// The broker asked for the abort (KIP-890, KIP-1050).
     ToldToAbort,
-    /// The group has moved on, so the offsets cannot be committed.
+    /// The group has rebalanced without this consumer, so the offsets cannot be committed.
     CommitFailed,
     Other,
 }
 
 impl FailureKind {
-    /// What an error code in a coordinator's answer says.
+    /// Returns the kind of failure that an error code in a coordinator's response means.
     pub(crate) fn of(code: ErrorCode) -> Self {
         match code {
             ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_EPOCH => Self::Fenced,
@@ -150,7 +151,7 @@ impl FailureKind {
 }
 
 impl TransactionFailure {
-    /// A coordinator's error code.
+    /// Creates the failure for an error code in a coordinator's response.
     pub(crate) fn told(during: &str, code: ErrorCode, message: &str) -> Self {
         Self {
             kind: FailureKind::of(code),
@@ -161,7 +162,7 @@ impl TransactionFailure {
         }
     }
 
-    /// No broker said it.
+    /// Creates a failure that no broker reported.
     pub(crate) fn local(during: &str, reason: &str) -> Self {
         Self {
             kind: FailureKind::Other,
@@ -172,11 +173,11 @@ impl TransactionFailure {
         }
     }
 
-    /// A record of the transaction failed.
+    /// Creates the failure for a record of the transaction that failed.
     pub(crate) fn of_record(error: &ProducerError) -> Self {
         let code = error.code().unwrap_or(ErrorCode::NONE);
-        // An old epoch is a sure sign of a newer producer to a coordinator only: to a partition it
-        // is what a transaction that ran out of time looks like as well (KIP-588).
+        // An old epoch proves a newer producer only if the coordinator reports it. A partition
+        // reports it for a transaction that timed out as well (KIP-588).
         let kind = match FailureKind::of(code) {
             FailureKind::Fenced if code == ErrorCode::INVALID_PRODUCER_EPOCH => FailureKind::Other,
             FailureKind::CommitFailed => FailureKind::Other,
@@ -205,7 +206,7 @@ fn because(cause: Option<&str>) -> String {
 }
 
 impl ProducerError {
-    /// The record may be in the log although nobody acknowledged it.
+    /// Returns whether the record may be in the log although no broker acknowledged it.
     pub fn possibly_written(&self) -> bool {
         match self {
             Self::Broker {
@@ -228,7 +229,7 @@ impl ProducerError {
         }
     }
 
-    /// The broker's error code, where a broker said one.
+    /// Returns the broker's error code, if the error comes from a broker.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
             Self::Broker { code, .. }

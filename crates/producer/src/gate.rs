@@ -1,9 +1,10 @@
-//! Whether records are taken at the moment: one relaxed load on the way of each record.
+//! Decides whether the producer accepts records. Each append checks it with one relaxed load.
 //!
-//! Shut by `close`, by a failure for good, and by a transactional producer outside of a transaction.
-//! Asked under a partition's lock. Whoever closes takes each lock once afterwards, and so misses no
-//! append that had passed. Whoever ends a transaction does not: a record that slips through then was
-//! sent while it ended, and the sender, which finds no transaction for it, fails it.
+//! The gate is shut by `close`, by a permanent failure, and by a transactional producer outside a
+//! transaction. Appends check it under a partition's lock. A closing thread takes each of these
+//! locks once after it shut the gate, so it misses no append that passed the check. A thread that
+//! ends a transaction does not: a record that passes the gate at that moment was sent while the
+//! transaction ended. If the sender then has no transaction for it, the sender fails it.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +21,9 @@ pub(crate) struct Gate {
 
 #[derive(Debug, Default)]
 struct Why {
-    /// The producer cannot go on.
+    /// Set if the producer has failed permanently.
     failed: Option<ProducerError>,
-    /// There is no transaction, or none that takes records.
+    /// Set if there is no transaction, or if the transaction accepts no records.
     held: Option<ProducerError>,
 }
 
@@ -32,7 +33,7 @@ impl Gate {
         self.shut.load(Ordering::Relaxed)
     }
 
-    /// Shut for good.
+    /// Returns whether the gate is shut permanently.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -42,14 +43,14 @@ impl Gate {
         self.settle(|_| {});
     }
 
-    /// Says why nothing can be sent any more. The first reason stays.
+    /// Stores why nothing can be sent any more. Only the first reason is kept.
     pub(crate) fn fail(&self, error: ProducerError) {
         self.settle(|why| {
             why.failed.get_or_insert(error);
         });
     }
 
-    /// Takes no records until `release`, for this reason.
+    /// Refuses records with this error until `release`.
     pub(crate) fn hold(&self, error: ProducerError) {
         self.settle(|why| why.held = Some(error));
     }
@@ -65,7 +66,7 @@ impl Gate {
         self.shut.store(shut, Ordering::Release);
     }
 
-    /// What a record is refused with.
+    /// Returns the error for a refused record.
     #[cold]
     pub(crate) fn refusal(&self) -> ProducerError {
         let why = lock(&self.why);

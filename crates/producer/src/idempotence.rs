@@ -1,5 +1,6 @@
-//! The idempotent producer (KIP-98, KIP-360): each partition's batches carry a producer id, an epoch
-//! and consecutive sequences, so a broker can tell a retry from news and refuses what skips a batch.
+//! Numbers the batches of an idempotent producer (KIP-98, KIP-360). Each partition's batches carry
+//! a producer id, an epoch and consecutive sequences, so a broker recognizes a retry and refuses a
+//! batch that skips sequences.
 //!
 //! ```text
 //!            a batch left with its outcome unknown          it was written after all
@@ -9,21 +10,24 @@
 //!                       │ nothing in flight: epoch + 1, sequences from 0
 //!                       └──────────────▶ Whole
 //! ```
-//! A broker that knows nothing of a producer takes any sequence from it. So the first batch under an
-//! id and epoch, and the first after a long rest (brokers forget), goes alone: were it refused while
-//! others follow it, the second would be taken for the first.
+//! A broker that does not know a producer accepts any sequence from it. So the first batch under an
+//! id and epoch is sent alone, and so is the first one after a long pause (brokers forget
+//! producers). If that batch were refused while others follow it, the broker would accept the
+//! second one as the first.
 //!
-//! Each partition counts its epochs by itself: a broker's state is per partition, so a gap in one
-//! concerns no other. A batch is given a new number only if it is certainly not in the log: each of
-//! its tries was refused, or it lies behind a gap, which the broker lets nothing pass. Whether one
-//! that may be there is there, `sender/search.rs` finds out. If nobody can tell any more, because the
-//! broker has forgotten the producer, the batch fails with an error that says so.
+//! Each partition counts its epochs separately. A broker keeps its state per partition, so a gap in
+//! one partition does not affect the others. A batch gets a new sequence only if it is certainly
+//! not in the log: either all its attempts were refused, or it comes after a gap, which the broker
+//! lets no batch pass. `sender/search.rs` finds out whether a doubtful batch is in the log. If that
+//! is impossible because the broker has forgotten the producer, the batch fails with an error that
+//! says so.
 //!
-//! Another leader may know less of the producer than the one before. So it is first given what the
-//! old leader left unanswered, and its first new batch goes alone.
+//! A new leader may know less about the producer than the old one. So it first gets the batches
+//! that the old leader left unanswered, and then its first new batch alone.
 //!
-//! A transactional producer gets its epochs from the coordinator, one for all partitions. There a gap
-//! costs the transaction: it is aborted, and the next epoch starts every partition again from 0.
+//! A transactional producer gets its epochs from the coordinator, one for all partitions. There a
+//! gap ends the transaction: it is aborted, and every partition starts again from 0 under the next
+//! epoch.
 
 use std::time::{Duration, Instant};
 
@@ -33,59 +37,59 @@ use thalweg_protocol::planted::{Bug, is_planted};
 
 use crate::sender::batch::Order;
 
-/// A producer as brokers know it.
+/// The identity of a producer as brokers know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProducerIdAndEpoch {
     pub(crate) id: i64,
     pub(crate) epoch: i16,
 }
 
-/// The number of a batch: that of its first record, and whose.
+/// The sequence of a batch: that of its first record, and the producer that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sequence {
     pub(crate) producer: ProducerIdAndEpoch,
     pub(crate) base: i32,
-    /// Batches numbered before this one under the same epoch.
+    /// Number of batches numbered before this one under the same epoch.
     pub(crate) number: u64,
 }
 
-/// Sequences wrap from `i32::MAX` to 0.
+/// Adds to a sequence. Sequences wrap from `i32::MAX` to 0.
 pub(crate) fn increment(sequence: i32, by: u32) -> i32 {
     sequence.wrapping_add(by.cast_signed()) & i32::MAX
 }
 
-/// How many batches of a producer a broker remembers for each partition.
+/// Number of batches that a broker remembers for each producer and partition.
 const BATCHES_REMEMBERED: u64 = 5;
-/// After so long without an acknowledgement a broker may have forgotten the producer.
+/// Time without an acknowledgement after which a broker may have forgotten the producer.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Continuity {
     #[default]
     Whole,
-    /// A batch was given up of which nobody knows whether it is in the log.
+    /// A batch was given up, and nobody knows whether it is in the log.
     Unresolved,
-    /// The log lacks a sequence that was given out.
+    /// A sequence that was assigned is missing in the log.
     Gap,
 }
 
-/// The numbering of one partition.
+/// The sequence numbers of one partition.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
     producer: Option<ProducerIdAndEpoch>,
     next: i32,
-    /// Batches numbered under this epoch.
+    /// Number of batches numbered under this epoch.
     numbered: u64,
-    /// The newest batch that was acknowledged.
+    /// The newest acknowledged batch.
     acknowledged_order: Option<Order>,
-    /// The sequence after it.
+    /// The sequence after the newest acknowledged batch.
     acknowledged: i32,
     acknowledged_at: Option<Instant>,
-    /// Where it ends in the log, if the broker said so.
+    /// The offset after the newest acknowledged batch, if the broker reported one.
     acknowledged_end: Option<i64>,
-    /// The oldest batch that was acknowledged after the log was cut.
+    /// The oldest batch that was acknowledged after the log was truncated.
     cut_at: Option<Order>,
-    /// The newest batch that was given up with its outcome unknown.
+    /// The newest batch that was given up with an unknown outcome.
     lost: Option<Order>,
     continuity: Continuity,
 }
@@ -99,7 +103,8 @@ impl Sequences {
         self.continuity
     }
 
-    /// Numbers a batch. `current` is taken if this partition has no producer yet.
+    /// Assigns the next sequence to a batch. `current` becomes the partition's producer if it has
+    /// none.
     pub(crate) fn assign(&mut self, current: ProducerIdAndEpoch, records: u32) -> Sequence {
         debug_assert_eq!(
             self.continuity,
@@ -117,12 +122,14 @@ impl Sequences {
         }
     }
 
-    /// Starts again from 0 under an epoch that a coordinator gave out; false if this is it already.
+    /// Starts again from 0 under an epoch that a coordinator assigned. Returns false if this epoch
+    /// is already in use.
     pub(crate) fn adopt(&mut self, producer: ProducerIdAndEpoch) -> bool {
         if self.producer == Some(producer) && self.numbered > 0 {
             return false;
         }
-        // A broker that knows the id from an earlier epoch takes nothing but 0 as its first.
+        // A broker that knows the id from an earlier epoch accepts only 0 as the first sequence, so
+        // the first batch need not be sent alone.
         let same_id = self.producer.is_some_and(|old| old.id == producer.id);
         *self = Self {
             producer: Some(producer),
@@ -132,40 +139,44 @@ impl Sequences {
         true
     }
 
-    /// One more batch can be numbered without the broker forgetting this one meanwhile: it could
-    /// not tell a late retry of it from a gap.
+    /// Returns whether one more batch can be numbered while the broker still remembers `oldest`.
+    /// Without that, the broker could not distinguish a late retry of it from a gap.
     pub(crate) fn is_remembered_with_one_more(&self, oldest: Sequence) -> bool {
         self.numbered - oldest.number < BATCHES_REMEMBERED
     }
 
-    /// Numbers were given out under this epoch.
+    /// Returns whether a batch was numbered under this epoch.
     pub(crate) fn has_numbered(&self) -> bool {
         self.numbered > 0
     }
 
-    /// A batch behind this one was acknowledged, so this one is in the log as well: unless all its
-    /// tries were refused, or the log was cut between the two.
+    /// Returns whether a later batch was acknowledged, which proves that this one is in the log
+    /// too. The exceptions: all attempts of this batch were refused, or the log was truncated
+    /// between the two.
     pub(crate) fn is_proven(&self, order: Order) -> bool {
         self.acknowledged_order.is_some_and(|newest| order < newest) && !self.is_cut_off(order)
     }
 
-    /// An unclean election has cut the log, and a batch behind this one was the first in what is left.
-    /// Nobody can tell whether this one was written before.
+    /// Returns whether an unclean election truncated the log so that a later batch is the first one
+    /// in the rest. Nobody can then tell whether this batch was written before.
     pub(crate) fn is_cut_off(&self, order: Order) -> bool {
         let is_cut_off = self.cut_at.is_some_and(|first| order < first);
         is_cut_off && !is_planted(Bug::UnansweredTaken)
     }
 
-    /// The broker knows this producer, so it will refuse what skips a batch.
+    /// Returns whether the broker knows this producer, so that it refuses a batch that skips
+    /// sequences.
     pub(crate) fn is_known_to_broker(&self, now: Instant) -> bool {
         self.acknowledged_at
             .is_some_and(|at| now.duration_since(at) < FORGOTTEN_AFTER)
     }
 
-    /// The batch is in the log, at this offset if the broker said so, and so are all before it under
-    /// the same epoch. But where it lies before the end of what was acknowledged, or leaves no room for
-    /// what is between, another log has taken the place of that one: a leader that lost the producer with
-    /// its log takes any batch as the first.
+    /// Notes that a batch is in the log, at `base_offset` if the broker reported it.
+    ///
+    /// This proves all earlier batches of the same epoch. There is one exception: if the offset is
+    /// before the end of the batches acknowledged earlier, or leaves too little room for those in
+    /// between, another log has replaced the old one. A leader that lost the producer with its log
+    /// accepts any batch as the first.
     pub(crate) fn acknowledge(
         &mut self,
         sequence: Sequence,
@@ -194,17 +205,17 @@ impl Sequences {
         }
     }
 
-    /// Another broker leads: it may know less than the one before.
+    /// Forgets the last acknowledgement: a new leader may know less than the old one.
     pub(crate) fn meet_broker(&mut self) {
         self.acknowledged_at = None;
     }
 
-    /// A batch behind this one was given up, and is possibly the last one in the log.
+    /// Returns whether a later batch was given up that is possibly the last one in the log.
     pub(crate) fn has_lost_behind(&self, order: Order) -> bool {
         self.lost.is_some_and(|lost| lost > order)
     }
 
-    /// A numbered batch was given up; its outcome is unknown.
+    /// Notes that a numbered batch was given up with an unknown outcome.
     pub(crate) fn lose(&mut self, order: Order) {
         self.lost = self.lost.max(Some(order));
         if self.continuity == Continuity::Whole {
@@ -212,12 +223,13 @@ impl Sequences {
         }
     }
 
-    /// A numbered batch is certainly not in the log.
+    /// Notes that a numbered batch is certainly not in the log.
     pub(crate) fn break_off(&mut self) {
         self.continuity = Continuity::Gap;
     }
 
-    /// No batch is in flight or waits for a retry: what was acknowledged tells how things stand.
+    /// Decides whether there is a gap. Call this when no batch is in flight or waits for a retry:
+    /// the acknowledgements are then final.
     pub(crate) fn resolve(&mut self) {
         if self.continuity == Continuity::Unresolved {
             let whole = self.acknowledged == self.next;
@@ -229,8 +241,8 @@ impl Sequences {
         }
     }
 
-    /// Starts again from 0 under the next epoch. Returns the producer that has no epoch left, if so:
-    /// then a new id is needed.
+    /// Starts again from 0 under the next epoch. If the producer has no epoch left, returns it: a
+    /// new producer id is then needed.
     pub(crate) fn bump(&mut self) -> Option<ProducerIdAndEpoch> {
         let old = self.producer.take();
         let next = old.and_then(|p| {
@@ -247,11 +259,12 @@ impl Sequences {
     }
 }
 
-/// The broker said no, and so the batch of this very try is not in its log.
+/// Returns whether an error proves that this attempt did not write the batch.
 ///
-/// Codes of leadership need the base offset beside them: a leader that is deposed while it waits for
-/// its followers has appended, and says where (Kafka's `DelayedProduce` changes only the code); one
-/// that refuses before says -1. All other errors leave it open.
+/// Leadership errors prove it only with the base offset -1. A leader that is deposed while it waits
+/// for its followers has already appended the batch: Kafka's `DelayedProduce` changes only the
+/// error code and keeps the base offset. A broker that refuses the batch before that reports -1.
+/// Every error that is not listed here proves nothing.
 pub(crate) fn means_not_written(code: ErrorCode, base_offset: i64) -> bool {
     let of_leadership = matches!(
         code,
@@ -287,12 +300,12 @@ pub(crate) fn means_not_written(code: ErrorCode, base_offset: i64) -> bool {
         )
 }
 
-/// The producer id of the whole producer: asked for once, before the first batch.
+/// The producer id of the whole producer. The sender requests it once, before the first batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProducerIdState {
-    /// Not idempotent.
+    /// The producer is not idempotent.
     Disabled,
-    /// To be asked for, not before the backoff is over.
+    /// The id has to be requested, but not before the backoff is over.
     Wanted {
         failures: u32,
         not_before: Option<Instant>,
@@ -302,7 +315,7 @@ pub(crate) enum ProducerIdState {
         id: RequestId,
     },
     Known(ProducerIdAndEpoch),
-    /// The coordinator of the transactional id says it, once asked.
+    /// The coordinator of the transactional id assigns the id. `None` until it has.
     OfCoordinator(Option<ProducerIdAndEpoch>),
 }
 
@@ -325,7 +338,7 @@ impl ProducerIdState {
         }
     }
 
-    /// The coordinator has named another.
+    /// Stores the id that the coordinator assigned.
     pub(crate) fn set(&mut self, producer: ProducerIdAndEpoch) {
         *self = Self::OfCoordinator(Some(producer));
     }
@@ -334,8 +347,8 @@ impl ProducerIdState {
         self != Self::Disabled
     }
 
-    /// A partition has used up this producer's epochs: unless another id is known already, one is
-    /// wanted.
+    /// Notes that a partition has used all epochs of this producer. Requests a new id, unless a
+    /// newer one is known already.
     pub(crate) fn exhausted(&mut self, producer: ProducerIdAndEpoch) {
         if self.known().is_some_and(|known| known.id == producer.id) {
             *self = Self::new(true);
@@ -347,7 +360,7 @@ impl ProducerIdState {
 mod tests {
     use super::*;
 
-    /// Tests start their virtual time somewhere.
+    /// The instant at which the tests' virtual time starts.
     #[expect(clippy::disallowed_methods, reason = "see above")]
     fn start() -> Instant {
         Instant::now()
@@ -421,7 +434,8 @@ mod tests {
         assert_eq!(sequences.continuity(), Continuity::Whole);
     }
 
-    /// The first batch is at 10, two records follow, then one: not before 15, in the same log.
+    /// The first batch is at offset 10 with three records. Then follow a batch of two and one of
+    /// one, so in the same log the last one cannot be before 15.
     #[test]
     fn an_acknowledgement_from_a_log_that_was_cut_proves_nothing() {
         for (at, is_cut) in [(0, true), (14, true), (15, false), (40, false)] {

@@ -1,4 +1,4 @@
-//! All batches that are not done, for those who wait for all of them: flush and close.
+//! All batches that are not done, for calls that wait for all of them: flush and close.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,7 +24,7 @@ struct Inner {
 }
 
 impl Incomplete {
-    /// Enters a new batch; `make` gets its number.
+    /// Adds a new batch. `make` receives its number.
     pub(crate) fn add(&self, make: impl FnOnce(u64) -> BatchCompletion) -> Arc<BatchCompletion> {
         let mut inner = lock(&self.inner);
         let id = inner.next_id;
@@ -34,12 +34,12 @@ impl Incomplete {
         completion
     }
 
-    /// A batch is done. Afterwards its futures alone keep the completion.
+    /// Removes a batch that is done. From then on only its futures keep the completion alive.
     pub(crate) fn remove(&self, completion: &BatchCompletion) {
         lock(&self.inner).batches.remove(&completion.id);
     }
 
-    /// The batches that are not done, for whoever ends them all.
+    /// Takes all batches that are not done, for a caller that fails all of them.
     pub(crate) fn take_all(&self) -> Vec<Arc<BatchCompletion>> {
         let batches = std::mem::take(&mut lock(&self.inner).batches);
         batches.into_values().collect()
@@ -54,7 +54,7 @@ impl Incomplete {
     }
 
     pub(crate) fn flush(self: &Arc<Self>) -> FlushTicket {
-        // Counted before the batches are listed: the sender may look at any moment.
+        // Counted before the batches are listed, as the sender may check at any moment.
         self.flushes.fetch_add(1, Ordering::SeqCst);
         let waiting_for = lock(&self.inner).batches.values().cloned().collect();
         FlushTicket {
@@ -64,9 +64,11 @@ impl Incomplete {
     }
 }
 
-/// Done when every record that was appended before it was made is done, well or not.
+/// Completes when every record that was appended before the call of `flush` is done, written or
+/// failed.
 ///
-/// While it exists the sender sends without lingering: drop it when nobody waits any more.
+/// While the ticket exists, the sender does not let batches linger. Drop it when nobody waits any
+/// more.
 #[derive(Debug)]
 pub struct FlushTicket {
     waiting_for: Vec<Arc<BatchCompletion>>,
@@ -75,7 +77,7 @@ pub struct FlushTicket {
 
 impl FlushTicket {
     pub fn poll_done(&mut self, waker: &Waker) -> Poll<()> {
-        // Any order will do, as all must be done; the last first, as it is cheap to take away.
+        // All batches must be done, so any order will do. Removing the last one is the cheapest.
         while let Some(last) = self.waiting_for.last() {
             if last.poll_done(waker).is_pending() {
                 return Poll::Pending;
@@ -85,7 +87,7 @@ impl FlushTicket {
         Poll::Ready(())
     }
 
-    /// Batches not yet seen to be done.
+    /// Returns the number of batches that are not done yet.
     pub fn remaining(&self) -> usize {
         self.waiting_for
             .iter()

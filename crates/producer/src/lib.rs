@@ -1,4 +1,4 @@
-//! The producer's core: records in, batches out, every outcome told once. No I/O, no clock.
+//! The core of the producer: takes records, sends batches, and reports each outcome once.
 //!
 //! ```text
 //!   application threads                    the I/O thread
@@ -9,11 +9,11 @@
 //!        ▼                                      ▼        │
 //!   BatchCompletion ◀────────── one outcome ── batches in flight
 //! ```
-//! [`Accumulator`] and [`BufferPool`] are shared (a mutex for each partition, the pool's own);
-//! [`Sender`] belongs to the I/O thread. They meet in a queue of ready partitions, in the metadata
-//! snapshot, and in completions.
+//! All threads share [`Accumulator`] (one mutex for each partition) and [`BufferPool`] (its own
+//! mutex). [`Sender`] belongs to the I/O thread. The two sides meet in a queue of ready partitions,
+//! in the metadata snapshot, and in the completions.
 //!
-//! What it deliberately does not do: block, read a clock, open a socket, or know Python.
+//! This crate does not block, read a clock, do I/O, or know Python.
 #![forbid(unsafe_code)]
 
 mod accumulator;

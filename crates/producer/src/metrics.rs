@@ -4,8 +4,8 @@
 //!   the sender, once a request or answer ──┐
 //!   an append that waited or gave up ──────┴─▶ one lock ──▶ snapshot(now)
 //! ```
-//! An append that goes through touches nothing here: what is told of single records is counted along
-//! with the batch that holds them. Whoever takes snapshots has a clock.
+//! A successful append does not touch the metrics. What they say about single records is counted
+//! when the batch is sent. The caller of `snapshot` provides the time.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -16,11 +16,11 @@ use thalweg_protocol::Str;
 
 use crate::sync::lock;
 
-/// Calls of the application whose time is summed up.
+/// Calls of the application whose total time is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timed {
     Flush,
-    /// An append that waited for metadata.
+    /// Waiting for metadata in an append.
     MetadataWait,
     TxnInit,
     TxnBegin,
@@ -41,14 +41,14 @@ impl Timed {
     ];
 }
 
-/// What the metrics of one batch of a request are made of.
+/// What the metrics need to know about one batch of a request.
 #[derive(Debug)]
 pub(crate) struct SentBatch<'a> {
     pub(crate) topic: &'a Str,
     pub(crate) records: u32,
-    /// On the wire, header included.
+    /// Size on the wire, including the header.
     pub(crate) bytes: usize,
-    /// Of the records section, before and after compression.
+    /// Size of the records section, before and after compression.
     pub(crate) raw_bytes: usize,
     pub(crate) section_bytes: usize,
     pub(crate) record_bytes_max: usize,
@@ -56,7 +56,7 @@ pub(crate) struct SentBatch<'a> {
     pub(crate) is_retry: bool,
 }
 
-/// The pool's state, asked for when a snapshot is taken.
+/// The state of the pool when a snapshot is taken.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buffer {
     pub(crate) total_bytes: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Buffer {
     pub(crate) waiting: usize,
 }
 
-/// What one producer did so far.
+/// Counts what one producer has done.
 #[derive(Debug)]
 pub struct ProducerMetrics(Mutex<State>);
 
@@ -74,7 +74,7 @@ struct State {
     requests_in_flight: u64,
     batch_size: Sampled,
     record_size: Sampled,
-    /// Milliseconds, as all times but those of `waited`.
+    /// In milliseconds, like all times except `waited`.
     queue_time: Sampled,
     request_latency: Sampled,
     throttle_time: Sampled,
@@ -130,7 +130,7 @@ impl ProducerMetrics {
         lock(&self.0)
     }
 
-    /// A request is on its way, with these batches.
+    /// Counts a request that is being sent, with its batches.
     pub(crate) fn sent<'a>(&self, batches: impl Iterator<Item = SentBatch<'a>>, now: Instant) {
         let mut state = self.state();
         state.requests_in_flight += 1;
@@ -142,7 +142,7 @@ impl ProducerMetrics {
         state.records_per_request.record(records as f64, now);
     }
 
-    /// A request has its outcome, or will never have one.
+    /// Counts a request that has its outcome, or will never have one.
     pub(crate) fn request_done(&self) {
         let mut state = self.state();
         state.requests_in_flight = state.requests_in_flight.saturating_sub(1);
@@ -167,7 +167,7 @@ impl ProducerMetrics {
         self.state().splits.record(1.0, now);
     }
 
-    /// An append waited for memory; `exhausted`: in vain.
+    /// Counts an append that waited for memory. `exhausted` if it got none.
     pub fn waited_for_memory(&self, began: Instant, now: Instant, exhausted: bool) {
         let waited = now.saturating_duration_since(began);
         let mut state = self.state();
@@ -177,12 +177,12 @@ impl ProducerMetrics {
         }
     }
 
-    /// A call of the application took this long.
+    /// Adds the duration of one call of the application.
     pub fn took(&self, what: Timed, time: Duration) {
         *self.state().times.entry(what).or_default() += time;
     }
 
-    /// Records that failed so far.
+    /// Returns the number of records that failed so far.
     pub fn record_errors(&self) -> u64 {
         self.state().errors.total() as u64
     }

@@ -1,10 +1,10 @@
-//! The hash that Kafka's clients choose partitions by: Java's `Utils.murmur2`.
+//! The hash by which Kafka's clients choose partitions: Java's `Utils.murmur2`.
 
 const SEED: u32 = 0x9747_b28c;
 const M: u32 = 0x5bd1_e995;
 const R: u32 = 24;
 
-/// 32-bit murmur2, bit for bit as in Java.
+/// Returns the 32-bit murmur2 hash, bit for bit as Java does.
 pub fn murmur2(data: &[u8]) -> i32 {
     let mut hash = SEED ^ data.len() as u32;
     let (words, tail) = data.as_chunks::<4>();
@@ -24,7 +24,7 @@ pub fn murmur2(data: &[u8]) -> i32 {
     (hash ^ (hash >> 15)).cast_signed()
 }
 
-/// Java's `Utils.toPositive`: masks the sign, which is not the absolute value.
+/// Clears the sign bit like Java's `Utils.toPositive`. The result is not the absolute value.
 pub fn to_positive(hash: i32) -> i32 {
     hash & i32::MAX
 }

@@ -1,7 +1,7 @@
-//! The batch of a partition that still takes records.
+//! The batch of a partition that still accepts records.
 //!
-//! A record is encoded once, in wire form, straight into the batch's rope; its deltas are relative
-//! to the first record's timestamp. What the header needs besides is counted along the way.
+//! A record is encoded once, in its wire form, directly into the batch's rope. Its timestamp delta
+//! is relative to the first record's timestamp. What the header needs is counted with each record.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,20 +16,20 @@ use crate::record::Record;
 #[derive(Debug)]
 pub(crate) struct OpenBatch {
     pub(crate) rope: Rope,
-    /// Bytes of records that it takes; the first record may be larger.
+    /// Limit of the bytes of records. The first record may be larger.
     bytes_max: usize,
     pub(crate) records: u32,
-    /// The bound of the longest one.
+    /// The upper bound of the longest record's length.
     pub(crate) record_bytes_max: usize,
     pub(crate) base_timestamp: i64,
     pub(crate) max_timestamp: i64,
     pub(crate) completion: Arc<BatchCompletion>,
-    /// When the first record came: linger and delivery timeout count from here.
+    /// When the first record was appended. Linger and delivery timeout start here.
     pub(crate) created: Instant,
 }
 
 impl OpenBatch {
-    /// `reservation` must hold the record that is to come first.
+    /// Creates a batch. `reservation` must have room for the first record.
     pub(crate) fn new(
         reservation: Reservation,
         bytes_max: usize,
@@ -49,8 +49,10 @@ impl OpenBatch {
         }
     }
 
-    /// Appends if the batch has room for the record, or is empty, and memory can be had without
-    /// waiting. Gives the record's index; `None`: this batch takes no more.
+    /// Appends a record and returns its index.
+    ///
+    /// Returns `None` if the batch accepts no more: the record does not fit (and is not the first
+    /// one), or the pool has no memory to grow at once.
     #[inline]
     pub(crate) fn try_append(
         &mut self,
@@ -58,7 +60,7 @@ impl OpenBatch {
         pool: &Arc<BufferPool>,
     ) -> Option<u32> {
         let index = self.records;
-        // Java's cap as well: the offset delta is an i32.
+        // Java has the same limit: the offset delta is an i32.
         if index >= i32::MAX as u32 {
             return None;
         }
@@ -66,7 +68,7 @@ impl OpenBatch {
         let fields = record.fields(index as i32, timestamp_delta);
         let bound = record.len_bound();
         if self.rope.len() + bound > self.bytes_max || self.rope.room_in_chunk() < bound {
-            // Close to one of the limits: now the exact length counts.
+            // Close to one of the limits, so compute the exact length.
             let len = wire::encoded_len(&fields);
             if index > 0 && self.rope.len() + len > self.bytes_max {
                 return None;
@@ -82,13 +84,13 @@ impl OpenBatch {
         Some(index)
     }
 
-    /// Not even the shortest record would fit.
+    /// Returns whether not even the shortest record would fit.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.rope.len() + wire::RECORD_LEN_MIN > self.bytes_max
     }
 
-    /// Bytes that this batch takes before it is full.
+    /// Returns how many bytes of records the batch accepts.
     pub(crate) fn bytes_max(&self) -> usize {
         self.bytes_max
     }

@@ -3,8 +3,8 @@
 //! ```text
 //!   sender ◀── front [closed][closed]...[open] back ◀── append
 //! ```
-//! Under its lock happens an append or a move of a batch, nothing else. Batches that were sent and
-//! come back for another try do not return here: the sender keeps them, in front of these.
+//! The queue's lock is held only to append a record or to move a batch. Batches that are retried do
+//! not return to this queue. The sender keeps them and sends them before these.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,33 +17,34 @@ use crate::record::Record;
 pub(crate) struct PartitionQueue {
     closed: VecDeque<OpenBatch>,
     open: Option<OpenBatch>,
-    /// The sender knows that something is here, and when it lingers no longer.
+    /// Set if the sender knows that the queue has a batch, and when the batch's linger ends.
     pub(crate) listed: bool,
-    /// The sender knows that a batch is full.
+    /// Set if the sender knows that a batch is full.
     pub(crate) full_listed: bool,
-    /// Bytes since this became the topic's sticky partition, in which generation.
+    /// Bytes appended since this became the topic's sticky partition, and the generation they
+    /// belong to.
     pub(crate) sticky_bytes: usize,
     pub(crate) sticky_generation: u32,
 }
 
-/// What the sender finds at the front.
+/// The state of the batch at the front, for the sender.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Front {
     pub(crate) created: std::time::Instant,
-    /// Estimated bytes of records.
+    /// Bytes of records so far, uncompressed.
     pub(crate) bytes: usize,
-    /// It takes no more records.
+    /// Set if the batch accepts no more records.
     pub(crate) closed: bool,
-    /// It does not linger.
+    /// Set if the batch does not linger.
     pub(crate) hastened: bool,
 }
 
 /// The result of [`PartitionQueue::try_append`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TryAppend {
-    /// The index in the open batch.
+    /// The record's index in the open batch.
     Appended(u32),
-    /// There is no open batch, or no longer: it was full.
+    /// There was no open batch, or it was full and is now closed.
     NoOpenBatch,
 }
 
@@ -64,13 +65,13 @@ impl PartitionQueue {
         self.open.as_ref()
     }
 
-    /// Adds a new batch at the back; the open one, if there is one, takes no more.
+    /// Adds a new batch at the back. An open one is closed first.
     pub(crate) fn push_open(&mut self, batch: OpenBatch) -> &mut OpenBatch {
         self.close_open();
         self.open.insert(batch)
     }
 
-    /// The open batch takes no more records.
+    /// Closes the open batch: it accepts no more records.
     pub(crate) fn close_open(&mut self) {
         self.closed.extend(self.open.take());
     }
@@ -88,7 +89,7 @@ impl PartitionQueue {
         self.closed.len() + usize::from(self.open.is_some())
     }
 
-    /// Records in all of its batches.
+    /// Returns the number of records in all batches of the queue.
     pub(crate) fn records(&self) -> u64 {
         self.closed
             .iter()
@@ -110,7 +111,7 @@ impl PartitionQueue {
         })
     }
 
-    /// Takes the front batch, open or not.
+    /// Takes the batch at the front, open or not.
     pub(crate) fn pop(&mut self) -> Option<OpenBatch> {
         let batch = self.closed.pop_front().or_else(|| self.open.take());
         self.unlist();
@@ -125,13 +126,14 @@ impl PartitionQueue {
         all
     }
 
-    /// What the sender knew of is gone: a batch that is opened before it looks again is news.
+    /// Resets what the sender knows after batches were taken. The next new batch is then reported
+    /// to it.
     fn unlist(&mut self) {
         self.listed &= !self.is_empty();
         self.full_listed &= self.has_closed();
     }
 
-    /// Counts bytes for the sticky partition; gives the sum in this generation.
+    /// Counts bytes for the sticky partition, and returns the sum in this generation.
     #[inline]
     pub(crate) fn count_sticky(&mut self, generation: u32, bytes: usize) -> usize {
         if self.sticky_generation != generation {

@@ -1,27 +1,28 @@
-//! The partitions of a topic, dense by index, found without a lock or a hash.
+//! The partitions of a topic by index. Lookups need neither a lock nor a hash.
 //!
-//! Slots lie in segments that double in size, so none ever moves while others read. A partition is
-//! made when the first record goes there: one that is merely known costs a slot of a few bytes.
+//! Slots are in segments that double in size, so no slot moves while other threads read. A
+//! partition's entry is created with its first record: until then the partition costs only a slot
+//! of a few bytes.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::partition_queue::PartitionQueue;
 
-/// Slots of the first segment, as a power of two.
+/// The size of the first segment, as a power of two.
 const FIRST_BITS: u32 = 4;
-/// Enough for any partition index below 2^31.
+/// Enough for all partition indexes below 2^31.
 const SEGMENTS: usize = 28;
 
 type Segment = Box<[OnceLock<Box<PartitionEntry>>]>;
 
-/// One partition that records were appended to.
+/// A partition that records were appended to.
 #[derive(Debug)]
 pub(crate) struct PartitionEntry {
     pub(crate) queue: Mutex<PartitionQueue>,
-    /// Batches not sent yet or to be sent again: the load of KIP-794.
+    /// Number of batches to be sent or sent again: the load of KIP-794.
     depth: AtomicU32,
-    /// Its place in the sender's list. Only the sender uses it.
+    /// The index in the sender's list of slots. Only the sender uses it.
     slot: AtomicU32,
 }
 
@@ -81,7 +82,7 @@ fn locate(index: u32) -> (usize, usize) {
 }
 
 impl PartitionTable {
-    /// The partition, if it was used before.
+    /// Returns the partition, if it was used before.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&PartitionEntry> {
         let (segment, offset) = locate(index);
@@ -90,7 +91,7 @@ impl PartitionTable {
             .map(|entry| &**entry)
     }
 
-    /// The partition, made now if need be.
+    /// Returns the partition, and creates it if necessary.
     #[inline]
     pub(crate) fn get_or_create(&self, index: u32) -> &PartitionEntry {
         match self.get(index) {
@@ -99,7 +100,7 @@ impl PartitionTable {
         }
     }
 
-    /// The indices of all partitions that were used, ascending.
+    /// Returns the indexes of all partitions that were used, in ascending order.
     pub(crate) fn existing(&self) -> Vec<u32> {
         let mut found = Vec::new();
         for (number, segment) in self.segments.iter().enumerate() {

@@ -1,26 +1,28 @@
-//! Which partition a record goes to, when it does not say.
+//! Chooses the partition of a record that does not name one.
 //!
-//! Keyed: a hash of the key, as the client did that wrote the topic before (Java's murmur2, or the
-//! CRC-32 of librdkafka). Keyless: sticky, see [`crate::sticky`]; or one after the other.
+//! A record with a key goes by a hash of the key, the same hash that other clients use for the
+//! topic: Java's murmur2, or librdkafka's CRC-32. A record without a key goes to the sticky
+//! partition, see [`crate::topic`]. Round robin ignores the key.
 
 pub use crate::murmur2::{murmur2, to_positive};
 
 /// How partitions are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Partitioner {
-    /// Java's: murmur2 of the key; sticky without one (KIP-794).
+    /// Java's default: murmur2 of the key, or the sticky partition if there is no key (KIP-794).
     #[default]
     BuiltIn,
-    /// One after the other, keys or not.
+    /// The partitions in turn, whether the records have keys or not.
     RoundRobin,
-    /// librdkafka's `consistent_random`: CRC-32 of the key; sticky without one or if it is empty.
+    /// librdkafka's `consistent_random`: CRC-32 of the key. Without a key, or with an empty one,
+    /// the sticky partition.
     ConsistentRandom,
 }
 
-/// What a partitioner makes of a record.
+/// How the partition of one record is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// A number for a modulo.
+    /// A hash, to be taken modulo the number of partitions.
     Hash(u32),
     Sticky,
     Next,
@@ -29,7 +31,7 @@ pub(crate) enum Choice {
 impl Partitioner {
     #[inline(always)]
     pub(crate) fn choose(self, key: Option<&[u8]>, ignore_keys: bool) -> Choice {
-        // The usual case without a key stays in line, hashing does not.
+        // The common case without a key is inlined, hashing is not.
         match key {
             None if self != Self::RoundRobin => Choice::Sticky,
             key => self.choose_by_key(key.filter(|_| !ignore_keys)),
@@ -47,7 +49,7 @@ impl Partitioner {
     }
 }
 
-/// The partition that Java's default partitioner gives a key.
+/// Returns the partition that Java's default partitioner chooses for a key.
 pub fn partition_for_key(key: &[u8], partitions: u32) -> u32 {
     to_positive(murmur2(key)).cast_unsigned() % partitions
 }
@@ -74,7 +76,7 @@ const fn crc32_table() -> [u32; 256] {
     table
 }
 
-/// CRC-32 (IEEE) of a key. Keys are short: a table will do.
+/// Returns the CRC-32 (IEEE) of a key. Keys are short, so a table is fast enough.
 pub fn crc32(data: &[u8]) -> u32 {
     !data.iter().fold(!0, |crc, &byte| {
         CRC32_TABLE[((crc ^ u32::from(byte)) & 0xff) as usize] ^ (crc >> 8)

@@ -1,4 +1,4 @@
-//! A small random source of one's own, so that a seed reproduces a run.
+//! A small random number generator of this crate, so that a seed reproduces a run.
 
 /// Sebastiano Vigna's splitmix64.
 #[derive(Debug, Clone)]
@@ -17,7 +17,7 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// In `0..bound`; `bound` must not be 0.
+    /// Returns a number in `0..bound`. `bound` must not be 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }

@@ -1,4 +1,4 @@
-//! Partitions that got something to send, on their way from appending threads to the sender.
+//! Passes partitions that have something to send from appending threads to the sender.
 //!
 //! ```text
 //!   append: first record, or a batch full ──push──▶ arrivals ──take──▶ Sender::poll
@@ -6,11 +6,13 @@
 //!                  └─ wake? only if due before the ────┘ arm(next deadline)
 //!                     moment at which the sender looks anyway
 //! ```
-//! A partition is here once at most for each of the two reasons, and once for each lingering batch
-//! that somebody waits for. So the cost follows the partitions with data, never all that are known.
+//! A partition is queued at most once for each of the two reasons, and once for each lingering
+//! batch that somebody waits for. So the cost depends on the partitions with data, not on all known
+//! ones.
 //!
-//! The lost wake-up: an append that pushes between the sender's last look and its sleep would wait
-//! for a sender that sleeps. Both sides go through one lock: `arm` refuses while there is news.
+//! The lost wake-up: if an append pushed between the sender's last look and its sleep, the sender
+//! would sleep although it has work. So both sides take one lock, and `arm` refuses while the queue
+//! is not empty.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -18,7 +20,7 @@ use std::time::Instant;
 use crate::sync::lock;
 use crate::topic::TopicEntry;
 
-/// A partition with news for the sender.
+/// A partition that the sender has to look at.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub(crate) topic: Arc<TopicEntry>,
@@ -27,9 +29,9 @@ pub(crate) struct Arrival {
 
 #[derive(Debug)]
 enum Armed {
-    /// The sender is at work, or was woken: it takes the arrivals before it sleeps.
+    /// The sender is working, or was woken. It takes the arrivals before it sleeps.
     Running,
-    /// The sender sleeps until then, or until somebody wakes it.
+    /// The sender sleeps until this time, or until somebody wakes it.
     Until(Option<Instant>),
 }
 
@@ -39,14 +41,14 @@ pub(crate) struct ReadyQueue(Mutex<Inner>);
 #[derive(Debug)]
 struct Inner {
     arrivals: Vec<Arrival>,
-    /// Something that concerns all partitions changed since the sender began its turn.
+    /// Something that concerns all partitions has changed since the sender began its turn.
     nudged: bool,
     armed: Armed,
 }
 
 impl Default for ReadyQueue {
     fn default() -> Self {
-        // Until its first poll nobody needs to be woken: that poll is sure to come.
+        // Nobody has to wake the sender for its first poll: that poll always happens.
         Self(Mutex::new(Inner {
             arrivals: Vec::new(),
             nudged: false,
@@ -56,22 +58,23 @@ impl Default for ReadyQueue {
 }
 
 impl ReadyQueue {
-    /// Enters a partition that must be looked at by `due`, or at once (`None`). True: wake the
-    /// sender.
+    /// Adds a partition that the sender must look at by `due`, or at once (`None`). If this returns
+    /// true, wake the sender.
     pub(crate) fn push(&self, arrival: Arrival, due: Option<Instant>) -> bool {
         let mut inner = lock(&self.0);
         inner.arrivals.push(arrival);
         inner.wake_before(due)
     }
 
-    /// Something changed that concerns everything (flush, close, memory short). True: wake.
+    /// Notes a change that concerns all partitions (flush, close, memory short). If this returns
+    /// true, wake the sender.
     pub(crate) fn nudge(&self) -> bool {
         let mut inner = lock(&self.0);
         inner.nudged = true;
         inner.wake_before(None)
     }
 
-    /// The sender begins to work: what has come until now.
+    /// Takes all arrivals, when the sender begins a turn.
     pub(crate) fn take(&self, into: &mut Vec<Arrival>) {
         let mut inner = lock(&self.0);
         inner.armed = Armed::Running;
@@ -79,7 +82,8 @@ impl ReadyQueue {
         std::mem::swap(&mut inner.arrivals, into);
     }
 
-    /// The sender goes to sleep. False: something came, look again.
+    /// Lets the sender sleep until a time. Returns false if something arrived: the sender then
+    /// looks again.
     pub(crate) fn arm(&self, until: Option<Instant>) -> bool {
         let mut inner = lock(&self.0);
         if inner.nudged || !inner.arrivals.is_empty() {
@@ -91,7 +95,8 @@ impl ReadyQueue {
 }
 
 impl Inner {
-    /// Notes that the sender is being woken, so that the next one need not; `None`: at once.
+    /// Decides whether to wake the sender, and notes it so that later callers need not. `due` is
+    /// `None` for at once.
     fn wake_before(&mut self, due: Option<Instant>) -> bool {
         let wake = match (&self.armed, due) {
             (Armed::Running, _) => false,

@@ -1,31 +1,31 @@
-//! A record as an application hands it over: slices, copied once into the open batch.
+//! A record from the application, as slices that are copied once, into the open batch.
 
 use thalweg_protocol::planted::{Bug, is_planted};
 use thalweg_records::{Headers, RecordFields, record};
 
-/// What one record adds at most besides its bytes: length, attributes, deltas, the lengths of key
-/// and value, the count of headers.
+/// The most bytes that a record needs besides its content: length, attributes, two deltas, the
+/// lengths of key and value, the number of headers.
 const OVERHEAD_MAX: usize = 5 + 1 + 10 + 5 + 5 + 5 + 5;
 const HEADER_OVERHEAD_MAX: usize = 10;
-/// Java's `MAX_RECORD_OVERHEAD` and batch overhead, by which it judges what is too large.
+/// Java's `MAX_RECORD_OVERHEAD` and batch overhead. Java uses them to check the size of records.
 const RECORD_OVERHEAD: usize = 21;
 const BATCH_OVERHEAD: usize = 61;
 
-/// One record to be appended.
+/// A record to append.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Record<'a> {
-    /// Else the partitioner chooses.
+    /// `None` lets the partitioner choose.
     pub partition: Option<i32>,
-    /// Milliseconds since the epoch.
+    /// Milliseconds since the Unix epoch.
     pub timestamp_ms: i64,
     pub key: Option<&'a [u8]>,
-    /// `None` is a tombstone.
+    /// `None` for a tombstone.
     pub value: Option<&'a [u8]>,
     pub headers: Headers<'a>,
 }
 
 impl<'a> Record<'a> {
-    /// No less than the encoded length, in a few ns.
+    /// Returns an upper bound of the encoded length. This takes only a few ns.
     #[inline]
     pub(crate) fn len_bound(&self) -> usize {
         let headers = match &self.headers {
@@ -39,7 +39,8 @@ impl<'a> Record<'a> {
         OVERHEAD_MAX + self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + headers
     }
 
-    /// The size that limits are compared with, as Java computes it: a batch of this record alone.
+    /// Returns the size that limits are compared with, computed as in Java: a batch of only this
+    /// record.
     pub fn size_in_batch(&self) -> usize {
         let total = record::encoded_len(&self.fields(0, 0));
         let attributes_and_deltas = 3;
@@ -62,7 +63,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Bytes of the length field of a record whose whole length is `total`.
+/// Returns the length of the length field in a record of `total` bytes.
 fn varint_len(total: usize) -> usize {
     let length_of = |body: usize| thalweg_records::varint::varint_len(body as i32);
     (1..=5)

@@ -1,4 +1,4 @@
-//! One record's way into an open batch.
+//! Appends one record to an open batch of its partition.
 //!
 //! ```text
 //!   append ── choose partition ── lock its queue ── into the open batch ──▶ (completion, index)
@@ -6,13 +6,15 @@
 //!                                     ▼
 //!                   unlock, get memory, lock, try again, else open a batch ──▶ wake the sender
 //! ```
-//! Everything is checked again after each lock: somebody else may have opened a batch, the sticky
-//! partition may have moved on, the producer may have been closed. An append that got past the check
-//! of the gate under a partition's lock is in a batch before whoever closes gets that lock, so a
-//! close misses none and the fast path needs no count of appends in progress.
+//! An append checks everything again after it takes a lock: meanwhile another thread may have
+//! opened a batch, switched the sticky partition, or closed the producer. A closing thread shuts
+//! the gate and then takes each partition's lock once. An append that saw the gate open under that
+//! lock has put its record into a batch by then. So a close misses no record, and the fast path
+//! needs no count of appends in progress.
 //!
-//! What cannot be appended now is refused, with the reason as a value; for memory that is a place
-//! in the queue.
+//! An append never waits for memory or metadata. If it cannot continue it returns an
+//! `AppendRefusal` with the reason. If memory is missing, the refusal holds a place in the pool's
+//! queue.
 
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Instant;
@@ -33,40 +35,41 @@ use crate::record::Record;
 use crate::sync::{lock, try_lock};
 use crate::topic::{Sticky, StickyRules, TopicEntry};
 
-/// One wait takes no more than this part of all memory, unless its record is larger.
+/// One wait reserves at most this fraction (1/8) of all memory, unless its record is larger.
 const WAIT_SHARE: usize = 8;
 
-/// A record that is in a batch.
+/// A record that is now in a batch.
 #[derive(Debug)]
 pub struct Appended {
     pub completion: Arc<BatchCompletion>,
-    /// The record's place in the batch.
+    /// The record's index within the batch.
     pub index: u32,
 }
 
-/// A record that is not in a batch. The caller still has it.
+/// Why a record was not appended. The caller still owns the record.
 #[derive(Debug)]
 pub enum AppendRefusal {
-    /// Wait for the memory (as long as `max_block_ms` allows), then `append_reserved`.
+    /// Memory is missing. Wait for it (at most `max_block_ms`), then call `append_reserved`.
     BufferExhausted(BufferWait),
-    /// It could never be sent.
+    /// The record exceeds a limit, so it can never be sent.
     TooLarge {
         size: usize,
         limit: usize,
         option: &'static str,
     },
-    /// The topic has only this many partitions (0: it is not known yet): wait for metadata.
+    /// The topic has only this many partitions (0 if the topic is not known yet). Wait for
+    /// metadata.
     UnknownPartition { partitions: u32 },
-    /// The partition's lock is taken: only from the `try_` functions. Release what others may need,
-    /// then `append`.
+    /// Another thread holds the partition's lock. Only the `try_` functions return this. Release
+    /// whatever the other thread may need, then call `append`.
     Contended,
-    /// A new batch would be opened: only from the `open_batch` functions.
+    /// The record needs a new batch. Only the `open_batch` functions return this.
     NewBatch,
-    /// The producer is closed, failed for good, or has no transaction to take it.
+    /// The producer is closed, has failed permanently, or has no transaction that accepts records.
     Closed(ProducerError),
 }
 
-/// What a caller of `append` can put up with.
+/// How an append reacts to a taken lock and to a missing open batch.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mode {
     try_lock: bool,
@@ -74,7 +77,8 @@ struct Mode {
 }
 
 impl Accumulator {
-    /// Appends a record, or says why not. `now` is asked for only if a batch is opened.
+    /// Appends a record, or returns why it could not. Calls `now` only when it opens a batch or
+    /// reports a full one to the sender.
     #[inline]
     pub fn append(
         &self,
@@ -85,8 +89,8 @@ impl Accumulator {
         self.append_with(topic, record, now, None, Mode::default())
     }
 
-    /// As `append`, but refuses as `Contended` rather than wait for a lock: for callers that hold
-    /// something which the lock's holder might need.
+    /// Appends like `append`, but returns `Contended` instead of waiting for a lock. For callers
+    /// that hold something that the thread with the lock might need.
     #[inline]
     pub fn try_append(
         &self,
@@ -106,7 +110,7 @@ impl Accumulator {
         )
     }
 
-    /// As `append`, with the memory that a `BufferWait` brought.
+    /// Appends like `append`, with the memory that a `BufferWait` granted.
     pub fn append_reserved(
         &self,
         topic: &Arc<TopicEntry>,
@@ -117,8 +121,8 @@ impl Accumulator {
         self.append_with(topic, record, now, Some(reservation), Mode::default())
     }
 
-    /// As `append`, but refuses as `NewBatch` rather than open one: a custom partitioner with
-    /// `on_new_batch` then chooses again (KIP-480).
+    /// Appends like `append`, but returns `NewBatch` instead of opening a batch. A custom
+    /// partitioner with `on_new_batch` then chooses a partition again (KIP-480).
     pub fn append_to_open_batch(
         &self,
         topic: &Arc<TopicEntry>,
@@ -137,7 +141,7 @@ impl Accumulator {
         )
     }
 
-    /// As `append_to_open_batch`, and refuses as `Contended` like `try_append`.
+    /// Appends like `append_to_open_batch`, and returns `Contended` like `try_append`.
     pub fn try_append_to_open_batch(
         &self,
         topic: &Arc<TopicEntry>,
@@ -156,7 +160,7 @@ impl Accumulator {
         )
     }
 
-    /// For bulk appends, which go on with the same reservation.
+    /// Appends with an optional reservation: a bulk append continues with the memory it waited for.
     pub(crate) fn append_owned(
         &self,
         topic: &Arc<TopicEntry>,
@@ -176,7 +180,7 @@ impl Accumulator {
         reservation: Option<Reservation>,
         mode: Mode,
     ) -> Result<Appended, AppendRefusal> {
-        // Refusals are made in cold functions: the way through is checked by yes or no.
+        // Cold functions build the refusals. The fast path only branches on whether there is one.
         if !self.surely_fits(record) {
             self.check_size(record)?;
         }
@@ -186,8 +190,8 @@ impl Accumulator {
         self.append_at(place, record, now, reservation, mode)
     }
 
-    /// Appends at `place`, which was chosen without a lock, or, if the sticky partition has moved on
-    /// since, where it is now (KIP-794's second look).
+    /// Appends at `place`, which was chosen without a lock. If the sticky partition has changed
+    /// since then, chooses again and appends there (the second check of KIP-794).
     #[inline(always)]
     fn append_at(
         &self,
@@ -233,13 +237,13 @@ impl Accumulator {
         }
     }
 
-    /// The record is well below every limit.
+    /// Returns whether the record is certainly below every size limit.
     #[inline]
     pub(crate) fn surely_fits(&self, record: &Record<'_>) -> bool {
         record.len_bound() + BATCH_HEADER_LEN <= self.record_bytes_sure
     }
 
-    /// Fails what could never be sent, whatever else is queued.
+    /// Refuses a record that exceeds a limit, so that it could not be sent even alone.
     #[cold]
     pub(crate) fn check_size(&self, record: &Record<'_>) -> Result<(), AppendRefusal> {
         let size = record.size_in_batch();
@@ -262,8 +266,8 @@ impl Accumulator {
         AppendRefusal::Closed(self.gate.refusal())
     }
 
-    /// The record's partition, and whether it is so only as the sticky one; `None` if the topic does
-    /// not have it.
+    /// Chooses the record's partition, and remembers whether it was chosen as the sticky one.
+    /// Returns `None` if the topic does not have the partition.
     #[inline(always)]
     fn choose_place<'a>(
         &self,
@@ -297,7 +301,7 @@ impl Accumulator {
         })
     }
 
-    /// Looks whether newer metadata has the partition.
+    /// Applies the latest metadata. Returns the partition count if the topic now has the partition.
     #[cold]
     fn refresh_for(&self, topic: &TopicEntry, partition: Option<i32>) -> Option<u32> {
         self.refresh(topic);
@@ -314,7 +318,7 @@ impl Accumulator {
         })
     }
 
-    /// The end of a successful append, still under the lock.
+    /// Finishes a successful append while the partition's lock is still held.
     #[inline]
     fn appended(
         &self,
@@ -328,7 +332,7 @@ impl Accumulator {
         let bytes_max = open.bytes_max();
         if let Some(seen) = place.sticky {
             let bytes = queue.count_sticky(seen.generation(), record.len_bound());
-            // More than twice the batch without a moment at which all batches were full.
+            // Twice a batch was appended, and at no moment in between were all batches full.
             if bytes >= bytes_max.saturating_mul(2) {
                 self.switch_if_due(place, record, queue);
             }
@@ -336,8 +340,8 @@ impl Accumulator {
         Appended { completion, index }
     }
 
-    /// Moves the sticky partition on if it had its share: a batch's worth, if all its batches are
-    /// full so that the record may as well go elsewhere; twice that if not. True if it moved.
+    /// Switches the sticky partition if it has received its share, and returns whether it did. The
+    /// share is one batch if no batch is open (the record needs a new one anyway), otherwise two.
     #[cold]
     fn switch_if_due(
         &self,
@@ -348,7 +352,7 @@ impl Accumulator {
         let Some(seen) = place.sticky else {
             return false;
         };
-        // What an open batch takes raw, where it is compressed later.
+        // The uncompressed bytes that an open batch accepts when it is compressed later.
         let share = place
             .topic
             .ratio
@@ -365,7 +369,7 @@ impl Accumulator {
         due
     }
 
-    /// Memory for a new batch with this record, without a lock held.
+    /// Reserves memory for a new batch with this record. The caller holds no lock.
     #[cold]
     fn reserve(
         &self,
@@ -373,8 +377,8 @@ impl Accumulator {
         record: &Record<'_>,
     ) -> Result<Reservation, AppendRefusal> {
         let len = record.len_bound().min(self.pool.request_bytes_max());
-        // A batch that is opened with the last memory cannot grow, and would be sent with a few
-        // records: there must be room for a whole one, or else it is waited for.
+        // A batch opened with the last free memory could not grow, and would be sent with only a
+        // few records. So this waits unless the pool has room for a whole batch.
         let raw = topic.ratio.raw_limit(self.compression, self.batch_size);
         let whole = len.max(raw.min(self.pool.request_bytes_max() / WAIT_SHARE));
         if let Some(reservation) = self.pool.try_acquire_of(len, whole) {
@@ -384,12 +388,12 @@ impl Accumulator {
             return Err(self.refuse_closed());
         }
         let wait = self.pool.wait(whole);
-        // Whatever can be sent should be sent now.
+        // Have the sender send everything that it can now: that frees memory.
         self.nudge();
         Err(AppendRefusal::BufferExhausted(wait))
     }
 
-    /// Opens a batch with its first record.
+    /// Opens a batch with this record as its first.
     #[cold]
     fn open_batch(
         &self,
@@ -417,7 +421,7 @@ impl Accumulator {
         let full = queue.has_closed() && !queue.full_listed;
         if !queue.listed || full {
             queue.full_listed |= full;
-            // While others wait for memory nothing lingers.
+            // Batches do not linger while other appends wait for memory.
             let at_once = full || self.pool.is_exhausted();
             let due = if at_once { now } else { now + self.linger };
             self.list(place, queue, due);
@@ -433,7 +437,7 @@ impl Accumulator {
         self.incomplete.add(new)
     }
 
-    /// The open batch was found full, if there was one: tells the sender, once.
+    /// Reports a full batch of the partition to the sender, once for each batch that fills up.
     #[cold]
     fn list_full(
         &self,
@@ -447,7 +451,7 @@ impl Accumulator {
         }
     }
 
-    /// Tells the sender of the partition, and wakes it if it would come too late.
+    /// Reports the partition to the sender, and wakes the sender if it would look too late.
     fn list(&self, place: &Place<'_>, mut queue: MutexGuard<'_, PartitionQueue>, due: Instant) {
         queue.listed = true;
         let topic = Arc::clone(place.topic);
@@ -466,7 +470,7 @@ fn unknown_partition(topic: &TopicEntry) -> AppendRefusal {
     AppendRefusal::UnknownPartition { partitions }
 }
 
-/// Where a record is to go.
+/// The partition that a record goes to.
 #[derive(Debug)]
 struct Place<'a> {
     topic: &'a Arc<TopicEntry>,
@@ -476,7 +480,8 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// It was the sticky partition when it was chosen, and is no longer. Asked under its lock.
+    /// Returns whether the partition was sticky when it was chosen and no longer is. Call this with
+    /// the partition's lock held.
     #[inline]
     fn has_moved_on(&self) -> bool {
         self.sticky.is_some_and(|seen| !self.topic.is_sticky(seen))

@@ -1,4 +1,4 @@
-//! Appending on into one open batch with its lock held: what makes whole columns cheap.
+//! Appends a run of records to one open batch under a single lock, which makes whole columns cheap.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -13,8 +13,8 @@ use crate::sync::lock;
 use crate::topic::{Sticky, TopicEntry};
 
 impl Accumulator {
-    /// Holds the lock of a batch's partition, for the records of a group that follow the last one
-    /// appended. `None` if the batch takes no more of them.
+    /// Locks a batch's partition, to append the records of a group that follow the last appended
+    /// one. Returns `None` if the batch accepts no more of them.
     pub(crate) fn follow<'a>(
         &'a self,
         topic: &'a TopicEntry,
@@ -28,7 +28,7 @@ impl Accumulator {
         }
         let sticky = match group {
             Group::Partition(_) => None,
-            // It cannot move on while its lock is held.
+            // The sticky partition cannot change while its lock is held.
             Group::Sticky => Some(
                 topic
                     .sticky()
@@ -43,7 +43,7 @@ impl Accumulator {
         })
     }
 
-    /// What rows are grouped by.
+    /// Returns the group that a row belongs to: rows of one group are appended together.
     pub(crate) fn group_of(&self, topic: &TopicEntry, record: &Record<'_>) -> Group {
         if let Some(partition) = record.partition {
             return Group::Partition(partition);
@@ -59,7 +59,7 @@ impl Accumulator {
     }
 }
 
-/// Appends to one open batch, the lock held.
+/// Appends records to one open batch and holds the partition's lock meanwhile.
 #[derive(Debug)]
 pub(crate) struct Follower<'a> {
     accumulator: &'a Accumulator,
@@ -68,8 +68,9 @@ pub(crate) struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    /// The record's index in the batch; `None` if it does not fit: the batch is closed then, and the
-    /// next append lists it and opens another.
+    /// Appends a record and returns its index in the batch. Returns `None` if it does not fit: the
+    /// batch is then closed, and the next ordinary append reports it to the sender and opens
+    /// another.
     #[inline]
     pub(crate) fn try_append(&mut self, record: &Record<'_>) -> Option<u32> {
         if !self.accumulator.surely_fits(record) {

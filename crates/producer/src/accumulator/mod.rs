@@ -1,4 +1,4 @@
-//! Kafka's `RecordAccumulator`: where application threads leave records and the sender finds them.
+//! Kafka's `RecordAccumulator`: application threads put records here and the sender takes them.
 //!
 //! ```text
 //!   application threads                                        the sender
@@ -6,10 +6,10 @@
 //!          │ first record, full batch                                ▲
 //!          └────────────────────▶ ready queue ───────────────────────┘
 //! ```
-//! Everything here is shared. Topics are entries that callers keep; each partition has a queue with
-//! a mutex of its own.
+//! All threads share the accumulator. Each topic is an entry that callers keep, and each partition
+//! has a queue with its own mutex.
 //!
-//! Deliberately not here: waiting, and what becomes of batches: see `sender`.
+//! This module neither waits nor decides what happens to a batch: see `sender` for that.
 
 mod append;
 mod follower;
@@ -39,18 +39,19 @@ use crate::ready_queue::{Arrival, ReadyQueue};
 use crate::sync::lock;
 use crate::topic::TopicEntry;
 
-/// Of the buffer memory at most this part is set aside for the codec threads' outputs.
+/// At most this fraction (1/4) of the buffer memory is reserved for the output of the codec
+/// threads.
 const CODEC_SHARE_MAX: usize = 4;
 
-/// Where the records of one producer wait to be sent. Shared by all threads.
+/// Holds the records of one producer until they are sent. All threads share it.
 pub struct Accumulator {
-    /// What its batches know it by.
+    /// Given to batches, so that they can report back without keeping the accumulator alive.
     this: Weak<Self>,
     batch_size: usize,
     linger: Duration,
     compression: Compression,
     max_request_size: usize,
-    /// A record with a bound below this is within all limits.
+    /// A record whose size bound is below this is within all limits.
     record_bytes_sure: usize,
     partitioner: Partitioner,
     ignore_keys: bool,
@@ -58,14 +59,15 @@ pub struct Accumulator {
     seed: u64,
     pool: Arc<BufferPool>,
     topics: RwLock<IndexMap<Str, Arc<TopicEntry>>>,
-    /// Topics that were ever listed.
+    /// Number of topic entries ever created, including freed ones.
     topics_made: AtomicUsize,
-    /// Brokers that keyless records avoid.
+    /// Brokers whose partitions get no keyless records.
     unavailable: Mutex<BTreeSet<NodeId>>,
     pub(crate) ready: ReadyQueue,
     pub(crate) incomplete: Arc<Incomplete>,
     pub(crate) gate: Gate,
-    /// Only within transactions: a record that is in no batch, which only its future tells.
+    /// Why a record of the transaction was refused after `send` returned, so that only its future
+    /// knows.
     refused: Mutex<Option<Arc<str>>>,
     transactional: bool,
     notifier: Arc<Notifier>,
@@ -83,9 +85,10 @@ impl std::fmt::Debug for Accumulator {
     }
 }
 
-/// What is set aside for the outputs of codec threads, a batch each. How many there are must not
-/// decide which records are taken: what leaves too little for the largest record is not set aside,
-/// but for one thread's.
+/// Returns the memory to reserve for codec output, one batch for each codec thread.
+///
+/// The number of threads must not decide which records are accepted. So beyond one thread's output,
+/// this reserves only what leaves room for the largest record.
 fn codec_outputs(config: &ProducerConfig) -> usize {
     if config.compression == Compression::None {
         return 0;
@@ -99,8 +102,8 @@ fn codec_outputs(config: &ProducerConfig) -> usize {
 }
 
 impl Accumulator {
-    /// `notifier` wakes the actor that drives the sender; `listener` hears of completed batches
-    /// that have callbacks.
+    /// Creates the accumulator. `notifier` wakes the actor that drives the sender. `listener` is
+    /// called for completed batches that have callbacks.
     pub fn new(
         config: &ProducerConfig,
         metadata: Arc<SharedMetadata>,
@@ -139,8 +142,10 @@ impl Accumulator {
         })
     }
 
-    /// The entry of a topic, made at first use. Every append wants it, so keep it, but weakly if it
-    /// may not be used again: an entry that somebody holds is never freed.
+    /// Returns the entry of a topic, and creates it at first use.
+    ///
+    /// Keep the entry, as every append needs it. Keep only a weak reference if you may not use it
+    /// again: an entry that somebody holds is never freed.
     pub fn topic(&self, name: &str) -> Arc<TopicEntry> {
         let known = self
             .topics
@@ -164,8 +169,10 @@ impl Accumulator {
         entry
     }
 
-    /// Frees the entry of a topic, unless somebody else holds it: then it is given back. While the
-    /// list is locked nobody gets it by name, and who has a weak reference gets it or does not.
+    /// Frees the entry of a topic. If somebody else holds it, keeps it and returns it as the error.
+    ///
+    /// While the list is locked nobody can get the entry by name. An upgrade of a weak reference
+    /// either happened before, and the entry stays, or fails.
     pub(crate) fn free(&self, topic: Arc<TopicEntry>) -> Result<(), Arc<TopicEntry>> {
         let mut topics = self.topics.write().unwrap_or_else(PoisonError::into_inner);
         let name = topic.name().clone();
@@ -179,14 +186,14 @@ impl Accumulator {
         topic.update(&self.metadata.snapshot());
     }
 
-    /// Has the sender look at everything.
+    /// Wakes the sender to look at all partitions.
     pub(crate) fn nudge(&self) {
         if self.ready.nudge() {
             self.notifier.notify();
         }
     }
 
-    /// Has the sender look at a partition.
+    /// Wakes the sender to look at one partition.
     pub(crate) fn look_at(&self, topic: &str, partition: i32) {
         let topics = self.topics.read().unwrap_or_else(PoisonError::into_inner);
         let Some(topic) = topics.get(topic).cloned() else {
@@ -198,23 +205,25 @@ impl Accumulator {
         }
     }
 
-    /// Done when all that was appended before is done; until it is dropped nothing lingers.
+    /// Returns a ticket that completes when everything appended before is done. Nothing lingers
+    /// until the ticket is dropped.
     pub fn flush(&self) -> FlushTicket {
         let ticket = self.incomplete.flush();
         self.nudge();
         ticket
     }
 
-    /// Takes no more records; waits for memory end. What is appended stays and is sent.
+    /// Closes the accumulator: it accepts no more records, and waits for memory end with an error.
+    /// The records that were appended before are still sent.
     pub fn close(&self) {
         self.gate.close();
         self.pool.close();
         self.nudge();
-        // Those that wait for a topic wait for metadata, of which none need come any more.
+        // Appends that wait for a topic wait for metadata, which may never arrive now.
         self.metadata.wake();
     }
 
-    /// Closes because nothing can be sent any more.
+    /// Closes with an error because nothing can be sent any more.
     pub(crate) fn fail(&self, error: ProducerError) {
         self.gate.fail(error);
         self.close();
@@ -224,7 +233,7 @@ impl Accumulator {
         self.gate.is_closed()
     }
 
-    /// Why no record is taken at the moment, if so.
+    /// Returns the reason if no record is accepted at the moment.
     pub fn check_open(&self) -> Result<(), ProducerError> {
         if self.gate.is_shut() {
             return Err(self.gate.refusal());
@@ -232,8 +241,9 @@ impl Accumulator {
         Ok(())
     }
 
-    /// A record could not be appended, and only its future says so: were that overlooked, a
-    /// transaction would be committed without it. So it can only be aborted from here on.
+    /// Notes that a record could not be appended and that only its future reports it. If the
+    /// application overlooked that, it would commit a transaction without the record. So the
+    /// transaction can only be aborted now.
     pub fn note_refused(&self, reason: &str) {
         if self.transactional {
             lock(&self.refused).get_or_insert_with(|| Arc::from(reason));
@@ -241,12 +251,12 @@ impl Accumulator {
         }
     }
 
-    /// What was refused since the last call.
+    /// Takes the first refusal noted since the last call.
     pub(crate) fn take_refused(&self) -> Option<Arc<str>> {
         lock(&self.refused).take()
     }
 
-    /// Batches not done yet.
+    /// Returns the number of batches that are not done yet.
     pub fn incomplete_batches(&self) -> usize {
         self.incomplete.len()
     }
@@ -259,9 +269,9 @@ impl Accumulator {
         &self.metrics
     }
 
-    /// All metrics by Kafka's names.
+    /// Returns all metrics under Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
-        // What is set aside for the codec threads counts as available, as they rest most of the time.
+        // Memory reserved for codec threads counts as available: it is unused most of the time.
         let pool = &self.pool;
         let reserved = pool.total_bytes() - pool.request_bytes_max();
         let buffer = Buffer {
@@ -276,7 +286,7 @@ impl Accumulator {
         self.linger
     }
 
-    /// All topics that are not freed.
+    /// Returns all topic entries that are not freed.
     pub(crate) fn topics(&self) -> Vec<Arc<TopicEntry>> {
         self.topics
             .read()

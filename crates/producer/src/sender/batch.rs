@@ -1,4 +1,4 @@
-//! A batch that takes no more records, until its outcome is known: Kafka's `ProducerBatch`.
+//! A closed batch until its outcome is known: Kafka's `ProducerBatch`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::idempotence::Sequence;
 use crate::open_batch::OpenBatch;
 use crate::sender::outlets::Outlet;
 
-/// The place of a batch in its partition: by age, pieces of a split one by their first record.
+/// The order of batches in a partition: by age, and pieces of a split batch by their first record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order {
     pub(crate) batch: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Before or at every batch.
+    /// The least order: no batch comes before it.
     pub(crate) const FIRST: Self = Self {
         batch: 0,
         first_index: 0,
@@ -36,41 +36,43 @@ pub(crate) struct ProducerBatch {
     pub(crate) base_timestamp: i64,
     pub(crate) max_timestamp: i64,
     pub(crate) created: Instant,
-    /// The records section. Requests share these bytes: no chunk returns while one is written.
+    /// The records section. Requests share these bytes, so no chunk returns while one is being
+    /// written.
     pub(crate) segments: Vec<Bytes>,
     /// Bytes of the records section before compression, and of its longest record.
     pub(crate) raw_bytes: usize,
     pub(crate) record_bytes_max: usize,
     pub(crate) codec: Compression,
     pub(crate) sequence: Option<Sequence>,
-    /// Part of a transaction.
+    /// Set if the batch is part of a transaction.
     pub(crate) transactional: bool,
-    /// Tries so far.
+    /// Number of attempts so far.
     pub(crate) attempts: u32,
     pub(crate) retry_at: Option<Instant>,
-    /// A try ended without a word whether it is in the log.
+    /// Set if an attempt ended without proof that the batch is not in the log.
     pub(crate) maybe_written: bool,
-    /// It was too large for the broker: a codec thread splits it.
+    /// Set while a codec thread splits the batch, which was too large for the broker.
     pub(crate) is_being_split: bool,
-    /// A piece of a batch that was possibly written as a whole: a broker that has it would not know
-    /// the piece for a duplicate.
+    /// Set for a piece of a batch that was possibly written whole. A broker that has the whole
+    /// batch would not recognize the piece as a duplicate.
     pub(crate) split_in_doubt: bool,
-    /// In a search for what the leader has: the leader refused this one.
+    /// Set if the leader refused this batch during the search for what it has.
     pub(crate) ruled_out: bool,
-    /// Its outcome was told already; only the order of the partition still needs it.
+    /// Set if the outcome was already reported. Only the order of the partition still needs the
+    /// batch.
     pub(crate) abandoned: bool,
     /// Connection, leader epoch and topic id of the last try. No id if any try named the topic: such
     /// a request may reach a topic that was created again.
     pub(crate) sent_to: Option<Outlet>,
     pub(crate) sent_epoch: i32,
     pub(crate) sent_topic_id: Uuid,
-    /// Why the last try failed.
+    /// Why the last attempt failed.
     pub(crate) last_error: Option<Arc<str>>,
     header: Option<(Option<Sequence>, Bytes)>,
 }
 
 impl ProducerBatch {
-    /// Everything but the bytes, and the chunks that hold them.
+    /// Closes an open batch. Returns it without its bytes, and the chunks that hold them.
     pub(crate) fn close(open: OpenBatch) -> (Self, Vec<Chunk>) {
         open.completion.seal(open.records);
         let batch = Self {
@@ -111,7 +113,7 @@ impl ProducerBatch {
         batch
     }
 
-    /// A part of this batch, from the record `first` (counted within this batch) on.
+    /// Returns a part of this batch, starting at the record `first` (counted within this batch).
     pub(crate) fn piece(&self, first: u32, records: u32) -> Self {
         let sequence = self.sequence.map(|sequence| Sequence {
             base: crate::idempotence::increment(sequence.base, first),
@@ -135,7 +137,7 @@ impl ProducerBatch {
         }
     }
 
-    /// Bytes on the wire, header included.
+    /// Returns the size on the wire, including the header.
     pub(crate) fn wire_len(&self) -> usize {
         BATCH_HEADER_LEN + self.section_len()
     }
@@ -163,7 +165,8 @@ impl ProducerBatch {
         header
     }
 
-    /// The finished header with its checksum: computed once, and again only for another number.
+    /// Returns the complete header with its checksum. It is computed again only if the sequence
+    /// changed.
     pub(crate) fn finish(&mut self) -> Bytes {
         if let Some((sequence, header)) = &self.header
             && *sequence == self.sequence

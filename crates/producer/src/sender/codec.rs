@@ -1,12 +1,13 @@
-//! Compression of closed batches, on the threads that the network keeps for such work; splitting one
-//! that was too large (`split.rs`) is a job of these threads as well.
+//! Compresses closed batches on the codec threads, and splits batches that were too large
+//! (`split.rs`).
 //!
-//! A compression takes a batch's chunks along, compresses them into its thread's own buffer (set aside in
-//! `buffer_memory` at the start) and copies the result back into the same chunks; those that are
-//! free then return to the pool. So the sender never waits for memory, and the pool's cap holds.
+//! A compression job takes the batch's chunks, compresses them into its thread's own buffer
+//! (reserved in `buffer_memory` from the start) and copies the result back into the same chunks.
+//! Chunks that are then empty return to the pool. So the sender never waits for memory, and the
+//! pool's limit holds.
 //!
-//! A compressor that panics costs its own batch: the job returns why, and the sender fails the batch.
-//! The batch has no sequence number yet, so the numbering of its partition has no gap.
+//! If a compressor panics, only its batch fails: the job returns the reason and the sender fails
+//! the batch. The batch has no sequence yet, so its partition gets no gap.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -31,7 +32,7 @@ thread_local! {
     static WORKER: RefCell<Worker> = RefCell::default();
 }
 
-/// One closed batch to be compressed.
+/// A closed batch to compress.
 #[derive(Debug)]
 pub(crate) struct CompressJob {
     pub(crate) slot: usize,
@@ -39,30 +40,30 @@ pub(crate) struct CompressJob {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) codec: Compression,
     pub(crate) level: Option<i32>,
-    /// What a thread may keep of its output buffer from one job to the next.
+    /// How large an output buffer a thread may keep for the next job.
     pub(crate) output_bytes_kept: usize,
 }
 
-/// What a codec thread made of a batch.
+/// The result of compressing a batch.
 #[derive(Debug)]
 pub(crate) struct CompressedBatch {
     pub(crate) slot: usize,
     pub(crate) order: Order,
-    /// Or why the batch cannot be sent.
+    /// The compressed records, or why the batch cannot be sent.
     pub(crate) section: Result<Section, Arc<str>>,
 }
 
-/// A batch's records, compressed or (where that did not make them smaller) as they were.
+/// The records of a batch: compressed, or unchanged if compression did not make them smaller.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) codec: Compression,
     pub(crate) raw_bytes: usize,
-    /// What the codec made of it, used or not.
+    /// The size after compression, whether the compressed form is used or not.
     pub(crate) compressed_bytes: usize,
 }
 
-/// Work of a sender for the codec threads.
+/// A job of a sender for the codec threads.
 #[derive(Debug)]
 pub struct CodecJob(pub(crate) Work);
 
@@ -72,7 +73,7 @@ pub(crate) enum Work {
     Split(SplitJob),
 }
 
-/// What a codec thread made of a [`CodecJob`].
+/// The result of a [`CodecJob`].
 #[derive(Debug)]
 pub struct CodecDone(pub(crate) Done);
 
@@ -99,7 +100,8 @@ impl Job for CodecJob {
 }
 
 impl CodecJob {
-    /// Runs a compression with a function in place of the codec: true if it has compressed the input.
+    /// Runs a job with a function instead of the codec. The function returns whether it compressed
+    /// the input.
     pub fn run_with(
         self,
         compress: impl FnOnce(&mut Compressor, &[&[u8]], &mut Vec<u8>) -> bool,
@@ -111,7 +113,7 @@ impl CodecJob {
     }
 }
 
-/// Splits a batch. Like a compression, it may panic at the cost of its own batch alone.
+/// Splits a batch. If that panics, only this batch fails.
 fn split(job: SplitJob) -> SplitBatch {
     let (slot, order) = (job.slot, job.order);
     WORKER.with_borrow_mut(|worker| {
@@ -129,7 +131,8 @@ fn split(job: SplitJob) -> SplitBatch {
 }
 
 impl CompressJob {
-    /// Runs the job with a function in place of the codec: true if it has compressed the input.
+    /// Runs the job with a function instead of the codec. The function returns whether it
+    /// compressed the input.
     fn run_with(
         self,
         compress: impl FnOnce(&mut Compressor, &[&[u8]], &mut Vec<u8>) -> bool,
@@ -138,7 +141,7 @@ impl CompressJob {
         let section = WORKER.with_borrow_mut(|worker| {
             let run = AssertUnwindSafe(|| self.section(worker, compress));
             catch_unwind(run).map_err(|panic| {
-                // Its contexts may be in any state.
+                // After a panic the compressor's contexts may be in any state.
                 *worker = Worker::default();
                 let words = words(&*panic);
                 Arc::from(format!(
@@ -163,8 +166,8 @@ impl CompressJob {
         worker.output.clear();
         let compressed = compress(&mut worker.compressor, &input, &mut worker.output);
         let compressed_bytes = worker.output.len();
-        // The level was checked with the options, so an error is a codec's own: the records are
-        // whole and can go out as they are, as they do if they do not get smaller.
+        // The level was checked with the options, so an error is the codec's own. The records are
+        // intact and can be sent uncompressed, as when they do not get smaller.
         let smaller = compressed && compressed_bytes < raw_bytes;
         if smaller {
             refill(&mut self.chunks, &worker.output);
@@ -189,7 +192,7 @@ impl CompressJob {
     }
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let owned = panic.downcast_ref::<String>().map(String::as_str);
     owned
@@ -197,7 +200,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("no message")
 }
 
-/// Writes fewer bytes than before over the chunks' content, and gives back those left empty.
+/// Overwrites the chunks with fewer bytes than they held, and drops the chunks that stay empty.
 fn refill(chunks: &mut Vec<Chunk>, bytes: &[u8]) {
     let mut rest = bytes;
     chunks.retain_mut(|chunk| {

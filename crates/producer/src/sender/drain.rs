@@ -1,5 +1,5 @@
-//! From ready partitions to requests: for each node that takes one, a batch of each partition in
-//! turn until the request is full.
+//! Makes requests from ready partitions. Each node that accepts a request gets one batch of each
+//! partition, in rotating order, until the request is full.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -56,8 +56,8 @@ impl Sender {
         }
     }
 
-    /// One batch of each partition in the outlet's ring, from where the last request ended, as many as
-    /// fit. A first batch that is too large by itself goes alone.
+    /// Collects one batch of each partition in the outlet's ring, as many as fit, starting where
+    /// the last request ended. If the first batch alone exceeds the limit, it is sent alone.
     fn collect(&mut self, outlet: Outlet, all: bool, now: Instant) -> Vec<Drained> {
         let mut drained: Vec<Drained> = Vec::new();
         let mut bytes = 0;
@@ -75,7 +75,7 @@ impl Sender {
             }
             let may_go = match standing {
                 Standing::Urgent => true,
-                // The sticky partition fills up fast: to take it along would cut its batch short.
+                // The sticky partition fills up quickly. Taking it now would send a partial batch.
                 Standing::Lingering(_) => all || !slot.is_sticky(),
                 _ => false,
             };
@@ -89,7 +89,7 @@ impl Sender {
                     partition: slot.partition,
                     batch,
                 });
-                // It enters the ring again, if at all, once the batch is in flight.
+                // If it enters the ring again, then only once this batch is in flight.
             } else {
                 self.reconsider(index, now);
             }
@@ -97,7 +97,8 @@ impl Sender {
         drained
     }
 
-    /// The partition's next batch, numbered; `None` if it must be compressed first.
+    /// Takes the partition's next batch and numbers it. Returns `None` if there is none, or if a
+    /// codec thread has to compress it first.
     fn take(&mut self, index: usize) -> Option<ProducerBatch> {
         let compresses = self.compresses();
         let slot = &mut self.slots[index];
@@ -193,7 +194,7 @@ impl Sender {
         }
     }
 
-    /// Not one of these can ever be sent to this broker.
+    /// Fails batches that can never be sent to this broker.
     fn refuse(&mut self, drained: Vec<Drained>, reason: &str, now: Instant) {
         for Drained {
             slot: index, batch, ..
@@ -223,7 +224,7 @@ impl Sender {
         self.accumulator.metrics().sent(batches, now);
     }
 
-    /// A codec thread is done with a batch.
+    /// Takes a batch back from a codec thread.
     pub(super) fn compressed(&mut self, done: CompressedBatch, now: Instant) {
         let slot = &mut self.slots[done.slot];
         let Some(at) = slot
@@ -231,7 +232,8 @@ impl Sender {
             .iter()
             .position(|p| p.batch.order == done.order)
         else {
-            // It grew too old, or the producer was closed: its chunks return here.
+            // The batch expired or the producer was closed. Dropping the chunks returns them to the
+            // pool.
             return;
         };
         match done.section {

@@ -1,4 +1,4 @@
-//! The end of a sender: everything that is not done fails, once, and nothing more is taken.
+//! Ends a sender: everything that is not done fails once, and the sender accepts nothing more.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::sender::batch::ProducerBatch;
 use crate::sync::lock;
 
 impl Sender {
-    /// Fails everything that is not done, with one error, and takes no more.
+    /// Closes the accumulator and fails every batch that is not done with the error of `error`.
     fn fail_all(&mut self, error: impl Fn(&ProducerBatch) -> ProducerError) {
         self.accumulator.close();
         let topics = self.accumulator.topics();
         for topic in &topics {
-            // Takes each lock once, so that appends that had passed the check for `closed` are seen.
+            // Taking each lock once makes sure that appends which had passed the gate are seen.
             topic.for_each_partition(|entry| {
                 let left: Vec<OpenBatch> = {
                     let mut queue = lock(&entry.queue);
@@ -48,7 +48,7 @@ impl Sender {
         }
     }
 
-    /// The producer cannot go on.
+    /// Fails the producer permanently.
     pub(super) fn fail_for_good(&mut self, reason: &str) {
         self.fail_with(&ProducerError::Fatal(Arc::from(reason)));
     }
@@ -58,15 +58,16 @@ impl Sender {
         self.fail_all(|_| error.clone());
     }
 
-    /// The sender has panicked, perhaps amid a change of its own state. What it held in its hands then
-    /// is in none of its queues, so the batches that are not done have the last word.
+    /// Fails everything after the sender panicked, perhaps in the middle of a change of its state.
+    /// The batch in its hands may then be in none of its queues, so the list of incomplete batches
+    /// decides.
     pub(super) fn fail_after_panic(&mut self, reason: &str) {
         let reason: Arc<str> = Arc::from(reason);
         let failed = |possibly_written| ProducerError::ClientFailed {
             reason: Arc::clone(&reason),
             possibly_written,
         };
-        // Refuses new records with it, and ends the waits for memory.
+        // Refuses new records with this error, and ends the waits for memory.
         self.accumulator.fail(failed(false));
         let _ = catch_unwind(AssertUnwindSafe(|| {
             if let Some(manager) = &mut self.transactions {
@@ -81,7 +82,7 @@ impl Sender {
         }
     }
 
-    /// Records that are not done yet.
+    /// Returns the number of records that are not done yet.
     fn unfinished_records(&self) -> u64 {
         let mut records = 0;
         for topic in self.accumulator.topics() {
@@ -98,7 +99,7 @@ impl Sender {
         records
     }
 
-    /// Closed before all was delivered.
+    /// Fails everything that was not delivered before the producer closed.
     pub(super) fn fail_undelivered(&mut self) {
         let records = self.unfinished_records();
         self.fail_all(|batch| {

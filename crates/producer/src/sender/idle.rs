@@ -1,12 +1,13 @@
-//! Frees topics that are out of use: their entries, partition queues and slots.
+//! Frees topics that are no longer used: their entries, partition queues and slots.
 //!
-//! A producer that sends to ever new topics would otherwise keep all of them. A topic goes after two
-//! looks, `metadata_max_idle` apart, between which nothing was sent to it. Only the numbering of its
-//! partitions stays: a broker refuses what does not follow the last sequence that it knows.
+//! Without this, a producer that sends to ever new topics would keep all of them. A topic is freed
+//! if two checks, `metadata_max_idle` apart, find that nothing was sent to it in between. Only the
+//! sequences of its partitions are kept: a broker refuses a batch that does not follow the last
+//! sequence it knows.
 //!
-//! A topic must never have two entries, as each has queues of its own. So an entry is freed only while
-//! nobody else holds it: the slots give up theirs, and [`Accumulator::free`] checks and frees in one
-//! step. If an append holds it, everything stays as it was.
+//! A topic must never have two entries, as each has its own queues. So an entry is freed only while
+//! nobody else holds it: the slots release theirs, and [`Accumulator::free`] checks and frees in
+//! one step. If an append holds the entry, everything stays as it was.
 //!
 //! [`Accumulator::free`]: crate::accumulator::Accumulator::free
 
@@ -22,7 +23,7 @@ use crate::sender::Sender;
 use crate::sender::slot::Slot;
 use crate::topic::TopicEntry;
 
-/// The numbering of a partition without a slot.
+/// The sequences of a partition that has no slot.
 #[derive(Debug)]
 struct Numbering {
     topic_id: Uuid,
@@ -32,14 +33,15 @@ struct Numbering {
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     looked_at: Option<Instant>,
-    /// Slots to be used again.
+    /// Indexes of slots that can be reused.
     vacant: Vec<usize>,
-    /// Of freed topics, by partition.
+    /// The sequences of freed topics, by topic and partition.
     numberings: BTreeMap<Str, BTreeMap<i32, Numbering>>,
 }
 
 impl Idle {
-    /// A slot with the numbering that the partition had, and its place if an old one is free.
+    /// Creates a slot with the partition's earlier sequences, if any. Also returns the index of a
+    /// vacant slot to reuse, if there is one.
     pub(super) fn slot(&mut self, topic: Arc<TopicEntry>, partition: i32) -> (Slot, Option<usize>) {
         let mut kept = None;
         if let Some(partitions) = self.numberings.get_mut(topic.name()) {
@@ -66,7 +68,7 @@ impl Idle {
 }
 
 impl Sender {
-    /// The slot of a partition, made at its first arrival.
+    /// Returns the slot of a partition, and creates it at the first arrival.
     pub(super) fn slot_of(&mut self, arrival: &Arrival) -> usize {
         let entry = arrival.topic.partition(arrival.partition);
         if let Some(index) = entry.slot() {
@@ -85,8 +87,8 @@ impl Sender {
         index
     }
 
-    /// Looks for idle topics from time to time. Sets no deadline: a producer that does nothing else
-    /// is woken by the refresh of its metadata.
+    /// Checks for idle topics after each `max_idle`. It sets no deadline of its own: the refresh of
+    /// the metadata wakes even a producer that does nothing else.
     pub(super) fn free_idle_topics(&mut self, max_idle: Duration, now: Instant) {
         if !self.idle.is_due(max_idle, now) {
             return;

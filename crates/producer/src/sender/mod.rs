@@ -1,4 +1,4 @@
-//! Kafka's `Sender`: takes batches from the accumulator and sees each to its outcome.
+//! Kafka's `Sender`: takes batches from the accumulator and sees each one to its outcome.
 //!
 //! ```text
 //!   one turn (poll):  metadata ─▶ arrivals and timers: ready, expired ─▶ unknown leaders asked for
@@ -8,11 +8,11 @@
 //!                                                  ▲           │ retriable
 //!                                                  └─ retry ◀──┘ (split: codec job, renumbered)
 //! ```
-//! What is too old is failed before the drain, not after it, so that it is not sent as well.
-//! A turn costs what changed: arrivals, timers, answers. Partitions without data cost nothing.
+//! Batches that are too old fail before the drain, so that they are not sent as well. The cost of a
+//! turn depends on what changed: arrivals, timers, responses. Partitions without data cost nothing.
 //!
-//! Owned by the I/O thread. Deliberately not here: sockets, threads, clocks (`now` is an argument),
-//! and connections: which node takes a request is the cluster's to say.
+//! The I/O thread owns the sender. It has no sockets, threads or clock (`now` is an argument) and
+//! no connections: the cluster decides which node accepts a request.
 
 pub(crate) mod batch;
 mod codec;
@@ -58,14 +58,14 @@ use crate::sync::lock;
 use crate::topic::TopicEntry;
 use crate::transactions::TransactionManager;
 
-/// Full batches of a partition that are compressed ahead of their turn.
+/// How many full batches of a partition are compressed ahead of time.
 const PREPARED_MAX: usize = 2;
-/// Keeps the backoff's jitter apart from other uses of the seed.
+/// Separates the jitter of the backoff from other uses of the seed.
 const SEED_OF_BACKOFF: u64 = 0x9e37;
-/// How often queue lengths are told to the partitioner.
+/// How often the queue lengths are passed to the partitioner.
 const LOAD_INTERVAL: Duration = Duration::from_millis(25);
 
-/// The I/O thread's half of a producer.
+/// The part of a producer that runs on the I/O thread.
 #[derive(Debug)]
 pub struct Sender {
     config: ProducerConfig,
@@ -73,7 +73,7 @@ pub struct Sender {
     outcomes: Outcomes,
     slots: Vec<Slot>,
     idle: Idle,
-    /// What vacant slots have for a topic.
+    /// The topic of vacant slots.
     no_topic: Arc<TopicEntry>,
     /// Slots with batches that are not done.
     active: BTreeSet<usize>,
@@ -87,13 +87,13 @@ pub struct Sender {
     backoff: Backoff,
     metadata_version: u64,
     arrivals: Vec<Arrival>,
-    /// A partition with data has no leader.
+    /// Set if a partition with data has no leader.
     leader_unknown: bool,
     unavailable: BTreeSet<NodeId>,
     loads_due: Option<Instant>,
-    /// Topics of which the partitioner was told a load.
+    /// Topics whose load was passed to the partitioner.
     loaded: BTreeMap<usize, Arc<TopicEntry>>,
-    /// Something arrived while the last turn ended.
+    /// Set if something arrived while the last turn ended.
     again: bool,
     closing: bool,
     looks: u64,
@@ -145,7 +145,8 @@ impl Sender {
         &self.accumulator
     }
 
-    /// How often a partition was looked at so far: what a turn costs, without a clock.
+    /// Returns how often a partition was looked at so far. It measures the cost of turns without a
+    /// clock.
     pub fn looks(&self) -> u64 {
         self.looks
     }
@@ -165,7 +166,7 @@ impl Sender {
         }
     }
 
-    /// The connection that a partition is to use.
+    /// Returns the connection that a partition should use.
     fn outlet(&self, index: usize) -> Option<Outlet> {
         let slot = &self.slots[index];
         Some(self.outlets.of(slot.leader?, slot.half))
@@ -181,7 +182,8 @@ impl Sender {
         self.config.compression != Compression::None
     }
 
-    /// Nothing lingers: somebody waits for memory, for a flush, or for the end.
+    /// Returns whether nothing lingers: somebody waits for memory, for a flush, or for the end of a
+    /// transaction or of the producer.
     fn is_everything_urgent(&self) -> bool {
         self.closing
             || self.accumulator.is_closed()
@@ -193,7 +195,8 @@ impl Sender {
                 .is_some_and(TransactionManager::is_completing)
     }
 
-    /// Takes newer metadata: leaders and ids of partitions with data, partition counts of topics.
+    /// Applies newer metadata: leaders and topic ids of active partitions, partition counts of
+    /// topics.
     fn take_metadata(&mut self, cluster: &Cluster, now: Instant) {
         let metadata = cluster.metadata();
         if metadata.version == self.metadata_version {
@@ -209,7 +212,7 @@ impl Sender {
         }
     }
 
-    /// Some partition has no leader: its topic may be unknown (again), or its leader gone.
+    /// Requests metadata if a partition has no leader: its topic is unknown, or its leader is gone.
     fn ask_for_leaders(&mut self, cluster: &mut Cluster, now: Instant) {
         if !std::mem::take(&mut self.leader_unknown) {
             return;
@@ -217,14 +220,14 @@ impl Sender {
         for &index in &self.active {
             let slot = &self.slots[index];
             if slot.leader.is_none() {
-                // A name that is no topic name never got this far.
+                // The only error is an invalid topic name, and appends refuse those.
                 let _ = cluster.add_topic(slot.topic.name(), now);
             }
         }
         cluster.request_update();
     }
 
-    /// What the snapshot says of a partition. Missing is no news: the numbering stays.
+    /// Applies the snapshot to a partition. If the topic is missing there, its sequences stay.
     fn look_up_leader(&mut self, index: usize, cluster: &Cluster) {
         let slot = &mut self.slots[index];
         let metadata = cluster.metadata();
@@ -251,7 +254,7 @@ impl Sender {
         for arrival in arrivals.drain(..) {
             arrival.topic.note_used();
             let index = self.slot_of(&arrival);
-            // Also keeps the topic in the metadata as one that is in use.
+            // This also marks the topic as used, so that the metadata keeps it.
             let _ = cluster.add_topic(self.slots[index].topic.name(), now);
             if self.active.insert(index) {
                 self.look_up_leader(index, cluster);
@@ -261,8 +264,8 @@ impl Sender {
         self.arrivals = arrivals;
     }
 
-    /// Looks at one partition afresh: fails what is too old, mends its numbering, and puts it where
-    /// it belongs: into its leader's ring, to the timers, or to rest.
+    /// Looks at one partition again: fails batches that are too old, repairs its sequences, and
+    /// puts it into its leader's ring, into the timers, or into neither.
     fn reconsider(&mut self, index: usize, now: Instant) {
         let slot = &mut self.slots[index];
         self.outcomes
@@ -307,7 +310,7 @@ impl Sender {
         }
     }
 
-    /// Has full batches compressed before their turn comes, a few for each partition.
+    /// Has full batches compressed before their turn, a few for each partition.
     fn prepare_full(&mut self, index: usize) {
         while self.slots[index].prepared.len() < PREPARED_MAX {
             let open = {
@@ -341,7 +344,7 @@ impl Sender {
         });
     }
 
-    /// Tells topics how long their longest queue is (KIP-794).
+    /// Tells each topic the length of its longest queue (KIP-794).
     fn publish_loads(&mut self, now: Instant) {
         if !self.config.partitioner_adaptive_partitioning
             || self.loads_due.is_some_and(|at| now < at)
@@ -370,7 +373,7 @@ impl Sender {
         }
     }
 
-    /// The next time at which something is due, arrivals aside.
+    /// Returns when something is due next, arrivals aside.
     fn due(&self) -> Option<Instant> {
         let producer_id = match self.producer_id {
             ProducerIdState::Wanted { not_before, .. } => not_before,
@@ -406,7 +409,7 @@ impl Role for Sender {
         self.ask_for_leaders(cluster, now);
         self.publish_loads(now);
         self.free_idle_topics(cluster.config().metadata_max_idle, now);
-        // What the drain has failed, the transaction has not heard of yet.
+        // The drain may have failed batches that the transaction does not know of yet.
         let transaction = self.transactions.as_ref();
         let unheard = transaction.is_some_and(TransactionManager::takes_batches)
             && self.outcomes.has_failed();
@@ -456,7 +459,7 @@ impl Role for Sender {
         if let Some(manager) = &mut self.transactions {
             manager.close(now);
         }
-        // Appends that had passed the check for `closed` are in a batch once their lock was taken.
+        // An append that had passed the gate is in a batch once this has taken its lock.
         for topic in self.accumulator.topics() {
             topic.for_each_partition(|entry| drop(lock(&entry.queue)));
         }

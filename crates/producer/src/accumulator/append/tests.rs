@@ -1,5 +1,5 @@
-//! What other threads do between the choice of the sticky partition and its lock (KIP-794): their
-//! appends come between the two steps of one append.
+//! What other threads may do between the choice of the sticky partition and taking its lock
+//! (KIP-794): these tests run the other threads' appends between the two steps of one append.
 
 use thalweg_cluster::{Notifier, SharedMetadata};
 
@@ -15,7 +15,7 @@ const RECORD: Record<'static> = Record {
     headers: thalweg_records::Headers::NONE,
 };
 
-/// Tests start their virtual time somewhere.
+/// The instant at which the tests' virtual time starts.
 #[expect(clippy::disallowed_methods, reason = "see above")]
 fn start() -> Instant {
     Instant::now()
@@ -31,7 +31,8 @@ fn accumulator() -> Arc<Accumulator> {
     Accumulator::new(&config, metadata, notifier, None)
 }
 
-/// Other threads append until another partition is sticky: what they appended last, there.
+/// Appends as other threads would, until another partition is sticky. Returns the first record
+/// there.
 fn move_on(
     accumulator: &Accumulator,
     topic: &Arc<TopicEntry>,
@@ -119,7 +120,7 @@ fn a_given_partition_is_not_left_whatever_is_sticky() {
     assert_eq!(appended.completion.partition(), sticky.partition);
 }
 
-/// As between a look of the sender and its end: nothing else would have it look again.
+/// The batch is opened after the sender emptied the queue. Only this arrival makes it look again.
 #[test]
 fn a_batch_that_is_opened_once_the_queue_was_emptied_is_news() {
     let (accumulator, now) = (accumulator(), start());
