@@ -1,10 +1,10 @@
-//! Splitting a batch that is too large for the broker (KIP-126): in order, in pieces of about half,
-//! each with the part of the sequences that its records had.
+//! Splits a batch that is too large for the broker (KIP-126) into pieces of about half its size.
+//! The pieces keep the order of the records, and each one keeps the sequences of its records.
 //!
-//! The records are decoded and encoded again, as their deltas are relative to their batch, and
-//! compressed again: a job for the codec threads, like the first compression. Until it is done the
-//! batch keeps its place among the retries and blocks those behind it. The pieces live in memory of
-//! their own, the size of the batch that they replace.
+//! Deltas are relative to the batch, so the records are decoded and encoded again, and compressed
+//! again. A codec thread does this, as for the first compression. Until it is done, the batch keeps
+//! its position among the retries and blocks the later ones. The pieces use memory outside the
+//! pool, about as much as the batch that they replace.
 
 use bytes::Bytes;
 use thalweg_records::{
@@ -13,16 +13,17 @@ use thalweg_records::{
 
 use crate::sender::batch::{Order, ProducerBatch};
 
-/// No batch of ours decompresses to more: its raw bytes were bounded when it was filled.
+/// No batch of this producer decompresses to more: its raw bytes were limited when it was filled.
 const RAW_BYTES_MAX: usize = 1 << 30;
 
-/// One batch to be split into pieces of at most about `bytes_max` uncompressed, at least two of them.
+/// A batch to be split into at least two pieces of at most about `bytes_max` uncompressed bytes
+/// each.
 #[derive(Debug)]
 pub(crate) struct SplitJob {
     pub(crate) slot: usize,
     pub(crate) order: Order,
     header: BatchHeader,
-    /// The records section, compressed by `packed_by`.
+    /// The records section, compressed with `packed_by`.
     segments: Vec<Bytes>,
     packed_by: Compression,
     records: u32,
@@ -31,7 +32,7 @@ pub(crate) struct SplitJob {
     level: Option<i32>,
 }
 
-/// The pieces of a batch, in order. An error says that our own batch cannot be read back.
+/// The pieces of a batch, in order. An error means that the producer cannot read its own batch.
 #[derive(Debug)]
 pub(crate) struct SplitBatch {
     pub(crate) slot: usize,
@@ -111,7 +112,7 @@ impl SplitJob {
     }
 }
 
-/// A piece being filled; offsets and timestamps relative to its own first record.
+/// A piece being filled. Offsets and timestamps are relative to its first record.
 #[derive(Debug)]
 pub(crate) struct Piece {
     first: u32,
@@ -119,13 +120,13 @@ pub(crate) struct Piece {
     base_timestamp: i64,
     max_timestamp: i64,
     bytes: Vec<u8>,
-    /// Length of `bytes` before they were compressed by `codec`.
+    /// Length of `bytes` before compression with `codec`.
     raw_bytes: usize,
     codec: Compression,
 }
 
 impl Piece {
-    /// Its batch, where `of` is the one that was split.
+    /// Turns the piece into a batch. `of` is the batch that was split.
     pub(crate) fn into_batch(self, of: &ProducerBatch) -> ProducerBatch {
         let mut batch = of.piece(self.first, self.records);
         batch.base_timestamp = self.base_timestamp;
@@ -150,7 +151,7 @@ impl Piece {
 }
 
 struct Pieces {
-    /// Of all pieces together.
+    /// Number of records of all pieces together.
     records: u32,
     done: Vec<Piece>,
     current: Option<Piece>,
@@ -158,14 +159,14 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// `fields` carries the absolute timestamp.
+    /// Adds a record. `fields` carries the absolute timestamp instead of a delta.
     fn push(&mut self, fields: &RecordFields<'_>) {
         let timestamp = fields.timestamp_delta;
         let len = record::encoded_len(&RecordFields {
             timestamp_delta: 0,
             ..*fields
         });
-        // By count as well: smaller deltas alone could make all of them fit into one piece.
+        // Also limited by count: with smaller deltas, all records might fit into one piece.
         let half = self.records.div_ceil(2);
         let full = |piece: &Piece| piece.bytes.len() + len > self.target || piece.records >= half;
         if self.current.as_ref().is_some_and(full) {

@@ -1,15 +1,15 @@
-//! Locking of the parts that threads share.
+//! Locks for the parts that threads share.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, also after a panic elsewhere: every holder leaves its data whole between statements, and
-/// an application thread that panicked must not take the I/O thread with it.
+/// Locks a mutex, even a poisoned one. Every holder keeps its data consistent between statements,
+/// and a panic of an application thread must not spread to the I/O thread.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks if nobody holds it.
+/// Locks a mutex if nobody holds it.
 #[inline]
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {

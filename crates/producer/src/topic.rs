@@ -1,12 +1,13 @@
-//! What the appending side knows of a topic: its partitions, and which of them is sticky.
+//! What appends need to know of a topic: its partitions, and which of them is the sticky one.
 //!
-//! Looked up once by name; who sends keeps the `Arc`. The built-in partitioner of KIP-794 lives
-//! here: all keyless records go to one partition until a batch's worth of bytes went there, then to
-//! another, chosen at random but less often the longer its queue is.
+//! An entry is looked up once by name, and senders keep the `Arc`. It contains the built-in
+//! partitioner of KIP-794: all keyless records go to one partition until a batch's worth of bytes
+//! went there, then to another one. That one is chosen at random, less likely the longer its queue
+//! is.
 //!
-//! Sticky partition and its generation are one word, so that an append can peek at it, lock that
-//! partition, and check that it is still the one. It is changed only under the lock of the partition
-//! that is sticky, so nobody who passed the check is overtaken.
+//! The sticky partition and its generation share one word. So an append can read it, lock that
+//! partition, and check that it is still sticky. The word changes only under the lock of the
+//! current sticky partition, so it cannot change between that check and the append.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -20,22 +21,23 @@ use crate::partition_table::{PartitionEntry, PartitionTable};
 use crate::random::SplitMix;
 use crate::sync::lock;
 
-/// Draws of a partition before its load no longer counts: with more, almost all queues are long.
+/// Draws of a partition before its load no longer counts. So many rejections mean that almost all
+/// queues are long.
 const DRAWS_MAX: usize = 16;
 
 /// A topic that records are appended to.
 #[derive(Debug)]
 pub struct TopicEntry {
     name: Str,
-    /// Its place among the topics of the producer.
+    /// Its number among the topics of the producer.
     index: usize,
-    /// Something was sent to it, or it was asked for by name, since the last look.
+    /// Set if it was sent to or looked up by name since the last check for idle topics.
     used: AtomicBool,
     table: PartitionTable,
     partitions: AtomicU32,
     sticky: AtomicU64,
     round_robin: AtomicU32,
-    /// The longest queue among its partitions, as last seen.
+    /// The longest queue among its partitions, when last checked.
     depth_max: AtomicU32,
     pub(crate) ratio: CompressionRatio,
     state: Mutex<State>,
@@ -43,10 +45,10 @@ pub struct TopicEntry {
 
 #[derive(Debug)]
 struct State {
-    /// Of the metadata that was taken last.
+    /// Version of the metadata that was applied last.
     version: u64,
     id: Uuid,
-    /// Partitions with a leader, and that leader.
+    /// The partitions that have a leader, each with its leader.
     available: Arc<[(i32, NodeId)]>,
     random: SplitMix,
 }
@@ -57,7 +59,7 @@ pub(crate) struct Sticky(u64);
 
 impl Sticky {
     fn new(generation: u32, partition: i32) -> Self {
-        // Partition 0 of generation 0 must differ from "none yet".
+        // Adds 1, as partition 0 of generation 0 must differ from "none yet".
         Self(u64::from(generation) << 32 | (u64::from(partition.cast_unsigned()) + 1))
     }
 
@@ -75,9 +77,9 @@ impl Sticky {
 /// How the next sticky partition is chosen.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StickyRules<'a> {
-    /// Long queues make a partition less likely.
+    /// If set, a long queue makes a partition less likely.
     pub(crate) adaptive: bool,
-    /// Brokers that took nothing for too long.
+    /// Brokers that have accepted nothing for too long.
     pub(crate) unavailable: &'a BTreeSet<NodeId>,
 }
 
@@ -102,12 +104,12 @@ impl TopicEntry {
         }
     }
 
-    /// No topic.
+    /// Creates a placeholder that is not a topic.
     pub(crate) fn nameless() -> Self {
         Self::new(Str::default(), usize::MAX, 0)
     }
 
-    /// As if metadata had told of so many partitions, none of which has a leader.
+    /// Creates a topic with this many partitions, none of which has a leader.
     #[cfg(test)]
     pub(crate) fn with_partitions(count: u32) -> Self {
         let topic = Self::new(Str::from("t"), 0, 1);
@@ -124,30 +126,30 @@ impl TopicEntry {
     }
 
     pub(crate) fn note_used(&self) {
-        // Only written if it changes: many threads look.
+        // Written only if it changes, as many threads read it.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether it was used since the last call.
+    /// Returns whether the topic was used since the last call.
     pub(crate) fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
 
-    /// Partitions known; 0 until the first metadata of the topic.
+    /// Returns the number of known partitions. 0 until the first metadata of the topic.
     #[inline]
     pub fn partition_count(&self) -> u32 {
         self.partitions.load(Ordering::Acquire)
     }
 
-    /// The topic's id as last told; zero if unknown.
+    /// Returns the topic's latest known id. Zero if unknown.
     pub fn id(&self) -> Uuid {
         lock(&self.state).id
     }
 
-    /// Takes what the cluster tells now. A topic that is missing there stays as it was: a broker that
-    /// restarts tells less than it should.
+    /// Applies newer metadata. A topic that is missing there stays as it was: a broker that is
+    /// starting may not know all topics yet.
     pub(crate) fn update(&self, metadata: &Metadata) {
         let Some(topic) = metadata.topic(&self.name) else {
             return;
@@ -172,19 +174,19 @@ impl TopicEntry {
             .store(count.cast_unsigned(), Ordering::Release);
     }
 
-    /// The partition; `index` must be below [`Self::partition_count`].
+    /// Returns a partition. `index` must be below [`Self::partition_count`].
     #[inline]
     pub(crate) fn partition(&self, index: i32) -> &PartitionEntry {
         let index = index.cast_unsigned();
         self.table.get(index).unwrap_or_else(|| {
-            // Under the lock, so that who closes finds every partition that an append could use:
-            // one made later is made by a thread that sees `closed`.
+            // Under the lock, so that a closing thread finds every partition that an append could
+            // use. A partition created later is created by a thread that sees `closed`.
             let _state = lock(&self.state);
             self.table.get_or_create(index)
         })
     }
 
-    /// All partitions that were used.
+    /// Calls `f` for all partitions that were used.
     pub(crate) fn for_each_partition(&self, mut f: impl FnMut(&PartitionEntry)) {
         let partitions = {
             let _state = lock(&self.state);
@@ -206,13 +208,13 @@ impl TopicEntry {
         (word != 0).then_some(Sticky(word))
     }
 
-    /// Is this still the sticky partition? Asked under its lock.
+    /// Returns whether this is still the sticky partition. Call this with its lock held.
     #[inline]
     pub(crate) fn is_sticky(&self, seen: Sticky) -> bool {
         self.sticky.load(Ordering::Relaxed) == seen.0
     }
 
-    /// The first sticky partition; two threads that come at once agree on one.
+    /// Chooses the first sticky partition. Two threads that do so at the same time agree on one.
     pub(crate) fn first_sticky(&self, rules: StickyRules<'_>) -> Sticky {
         let chosen = Sticky::new(0, self.choose(rules));
         match self
@@ -224,7 +226,7 @@ impl TopicEntry {
         }
     }
 
-    /// Moves on to another partition. Only under the lock of the partition that is sticky now.
+    /// Switches to another partition. Call this with the lock of the current sticky partition held.
     pub(crate) fn switch_sticky(&self, from: Sticky, rules: StickyRules<'_>) {
         let next = Sticky::new(from.generation().wrapping_add(1), self.choose(rules));
         let moved =
@@ -233,7 +235,7 @@ impl TopicEntry {
         debug_assert!(moved.is_ok(), "the lock of the sticky partition is held");
     }
 
-    /// A partition among those with a leader; if none has one, among all.
+    /// Chooses a partition among those with a leader, or among all if none has one.
     fn choose(&self, rules: StickyRules<'_>) -> i32 {
         let mut state = lock(&self.state);
         let State {
@@ -249,7 +251,8 @@ impl TopicEntry {
                 Some(partition) if rules.adaptive => partition.depth().min(depth_max),
                 _ => 0,
             };
-            // Accepted in proportion to Java's weight: longest queue + 1 - its own.
+            // Accepted with a probability proportional to Java's weight: longest queue + 1 - its
+            // own.
             let by_load = random.below(depth_max as usize + 1) >= depth as usize;
             if by_load && !rules.unavailable.contains(&drawn.1) {
                 break;
@@ -259,7 +262,7 @@ impl TopicEntry {
         drawn.0
     }
 
-    /// The next partition in turn, among those with a leader if there are any.
+    /// Returns the next partition in turn, among those with a leader if there are any.
     pub(crate) fn next_in_turn(&self) -> i32 {
         let turn = self.round_robin.fetch_add(1, Ordering::Relaxed) as usize;
         let available = Arc::clone(&lock(&self.state).available);
@@ -269,7 +272,7 @@ impl TopicEntry {
         }
     }
 
-    /// A queue has grown.
+    /// Notes the length of a queue that has grown.
     pub(crate) fn raise_depth_max(&self, depth: usize) {
         self.depth_max
             .fetch_max(u32::try_from(depth).unwrap_or(u32::MAX), Ordering::Relaxed);

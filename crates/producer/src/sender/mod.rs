@@ -220,7 +220,7 @@ impl Sender {
         for &index in &self.active {
             let slot = &self.slots[index];
             if slot.leader.is_none() {
-                // The only error is an invalid topic name, and appends refuse those.
+                // The only error is an invalid topic name, and no append succeeds for one.
                 let _ = cluster.add_topic(slot.topic.name(), now);
             }
         }

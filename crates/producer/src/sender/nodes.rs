@@ -1,7 +1,7 @@
-//! The partitions that may be sent now, by outlet: a ring for each, so that none starves.
+//! The partitions that may be sent now: one ring for each outlet, so that no partition starves.
 //!
-//! A partition stands in at most one ring. One that leaves it is not searched for: its entry is
-//! passed over when its turn comes, because the stamps differ.
+//! A partition is in at most one ring. Leaving a ring does not search for the entry: it stays, and
+//! is skipped when its turn comes because its stamp is out of date.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::sender::slot::{RingPlace, Slot};
 #[derive(Debug, Default)]
 pub(crate) struct NodeQueue {
     ring: VecDeque<(usize, u64)>,
-    /// Partitions in the ring, stale entries not counted.
+    /// Number of partitions in the ring, without stale entries.
     members: usize,
     urgent: usize,
-    /// Since when partitions wait for the node to take requests.
+    /// Since when partitions have waited for the node to accept requests.
     pub(crate) unready_since: Option<Instant>,
-    /// Why there is no connection to it.
+    /// Why there is no connection to the node.
     pub(crate) error: Option<Arc<ConnectionError>>,
 }
 
@@ -33,7 +33,8 @@ impl NodeQueue {
         self.urgent > 0
     }
 
-    /// Entries, stale ones among them: as many turns look at everyone once.
+    /// Returns the number of entries, stale ones included: this many turns visit every partition
+    /// once.
     pub(crate) fn turns(&self) -> usize {
         self.ring.len()
     }
@@ -46,7 +47,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Makes the partition stand where it belongs: in the ring of an outlet, or in none.
+    /// Moves a partition to the ring of an outlet, or out of all rings.
     pub(crate) fn place(&mut self, index: usize, slot: &mut Slot, wanted: Option<(Outlet, bool)>) {
         match (slot.ring, wanted) {
             (Some(place), Some((outlet, urgent))) if place.outlet == outlet => {
@@ -93,7 +94,7 @@ impl Nodes {
         }
     }
 
-    /// The next partition whose turn it is; it leaves the ring.
+    /// Takes the next partition out of the ring.
     pub(crate) fn pop(&mut self, outlet: Outlet, slots: &mut [Slot]) -> Option<usize> {
         let ring = &mut self.queues.get_mut(&outlet)?.ring;
         while let Some((index, stamp)) = ring.pop_front() {
@@ -106,12 +107,12 @@ impl Nodes {
         None
     }
 
-    /// All partitions of a ring; they leave it.
+    /// Takes all partitions out of a ring.
     pub(crate) fn empty(&mut self, outlet: Outlet, slots: &mut [Slot]) -> Vec<usize> {
         std::iter::from_fn(|| self.pop(outlet, slots)).collect()
     }
 
-    /// Gives a partition its turn back.
+    /// Puts a partition back at the front of the ring.
     pub(crate) fn unpop(&mut self, index: usize, slot: &mut Slot, outlet: Outlet, urgent: bool) {
         self.enter(index, slot, Some((outlet, urgent)));
         let queue = self.queues.entry(outlet).or_default();
@@ -120,7 +121,7 @@ impl Nodes {
         }
     }
 
-    /// Outlets in whose rings something waits.
+    /// Returns the outlets that have partitions in their rings.
     pub(crate) fn waiting(&self) -> Vec<Outlet> {
         self.queues
             .iter()

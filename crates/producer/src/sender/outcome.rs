@@ -1,4 +1,4 @@
-//! How batches end, other than by an answer: too old, or cut off by a gap in the numbering.
+//! Ends batches other than by a response: they are too old, or come after a gap in the sequences.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::sender::batch::ProducerBatch;
 use crate::sender::slot::Slot;
 use crate::sync::lock;
 
-/// Tells outcomes, and counts them.
+/// Reports the outcomes of batches, and counts them.
 #[derive(Debug)]
 pub(crate) struct Outcomes {
     accumulator: Arc<Accumulator>,
     delivery_timeout: Duration,
-    /// The first failure that nobody has asked for yet.
+    /// The first failure that `take_failed` has not returned yet.
     failed: Option<ProducerError>,
-    /// The sender's present; None before its first turn.
+    /// The time of the sender's current turn. `None` before its first turn.
     now: Option<Instant>,
 }
 
@@ -37,7 +37,7 @@ impl Outcomes {
         }
     }
 
-    /// What is told from here on is told at this time.
+    /// Sets the time for the outcomes that follow.
     pub(crate) fn at(&mut self, now: Instant) {
         self.now = Some(now);
     }
@@ -52,7 +52,8 @@ impl Outcomes {
         self.drop_batch(batch, failure);
     }
 
-    /// Fails a batch that the application itself, or an earlier failure, has made worthless.
+    /// Fails a batch that became worthless by an abort or an earlier failure. Unlike `fail`, it
+    /// does not count as a new failure for the transaction.
     pub(crate) fn drop_batch(&self, batch: &ProducerBatch, failure: impl Into<Failure>) {
         if let Some(now) = self.now {
             let metrics = self.accumulator.metrics();
@@ -61,18 +62,18 @@ impl Outcomes {
         self.tell(batch, Err(failure.into()));
     }
 
-    /// Whether [`Self::take_failed`] would give one.
+    /// Returns whether [`Self::take_failed`] would return an error.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// The first failure since the last call: what a transaction cannot survive.
+    /// Takes the first failure since the last call. It is a failure that ends a transaction.
     pub(crate) fn take_failed(&mut self) -> Option<ProducerError> {
         self.failed.take()
     }
 
-    /// Fails what waits for a retry behind a gap: nothing there can be written under its number,
-    /// and a transaction gives no other.
+    /// Fails the retries after a gap. They cannot be written under their sequences, and a
+    /// transaction does not give them new ones.
     pub(crate) fn cut_off(&mut self, slot: &mut Slot) {
         let (before, behind) = std::mem::take(&mut slot.retry)
             .into_iter()
@@ -101,8 +102,8 @@ impl Outcomes {
         }
     }
 
-    /// Fails what was appended longer ago than `delivery_timeout`: in flight or not. `unreachable` is
-    /// why the leader cannot be reached, if so.
+    /// Fails batches that were appended longer ago than `delivery_timeout`, in flight or not.
+    /// `unreachable` is the error of the connection to the leader, if there is one.
     pub(crate) fn expire(
         &mut self,
         slot: &mut Slot,
@@ -116,8 +117,8 @@ impl Outcomes {
             .iter_mut()
             .filter(|batch| !batch.abandoned && is_over(batch.created))
         {
-            // It stays in its place until its request is over: what follows it must not be sent as
-            // if it were not there.
+            // It stays in flight until its request is over, so that later batches are not sent as
+            // if it were gone.
             batch.abandoned = true;
             let error = self.too_old(batch, true, unreachable);
             self.fail(batch, error);
@@ -171,8 +172,7 @@ impl Outcomes {
         }
     }
 
-    /// The leader has acknowledged a batch behind these: they are written, at an offset that it did
-    /// not say.
+    /// Reports batches as written at an unknown offset: the leader has acknowledged a later batch.
     pub(crate) fn succeed_unseen(&self, batches: &[ProducerBatch]) {
         for batch in batches {
             let unknown = Written {
@@ -183,8 +183,8 @@ impl Outcomes {
         }
     }
 
-    /// The leader has acknowledged a batch behind these. They are written, unless the log was cut in
-    /// between: then nobody knows.
+    /// Ends batches before one that the leader has acknowledged. They are written, unless the log
+    /// was truncated in between: then nobody knows, and they fail.
     pub(crate) fn settle_unseen(&mut self, slot: &mut Slot, batches: &[ProducerBatch]) {
         for batch in batches {
             if slot.sequences.is_cut_off(batch.order) {
@@ -197,11 +197,11 @@ impl Outcomes {
         }
     }
 
-    /// Nothing of the partition is in flight: closes a gap in its numbering by a new epoch, once all
-    /// that is older than the gap has found its end.
+    /// Closes a gap in the partition's sequences with a new epoch. Nothing of the partition is in
+    /// flight. If batches before the gap are still unfinished, it does nothing.
     ///
-    /// What waits for a retry gets new numbers, but for batches that may be in the log under their
-    /// old ones: sent again they could be there twice.
+    /// The retries get new sequences, except batches that may be in the log under their old ones:
+    /// sent again, they could be in the log twice. Those fail.
     pub(crate) fn mend(&mut self, slot: &mut Slot, producer_id: &mut ProducerIdState) {
         if slot.retry.is_empty() {
             slot.sequences.resolve();
@@ -211,7 +211,7 @@ impl Outcomes {
             return;
         }
         for mut batch in std::mem::take(&mut slot.retry) {
-            // A log that was deleted with its topic cannot have it any more.
+            // A deleted topic's log is gone, so a batch sent to it cannot be in the new log.
             let same_log =
                 batch.sent_topic_id == slot.topic_id || batch.sent_topic_id == Uuid::ZERO;
             if batch.sequence.is_some() && batch.maybe_written && same_log {

@@ -1,17 +1,17 @@
-//! How many connections produce to a broker: two, where one does not keep it busy.
+//! Decides how many connections produce to a broker: two, if one does not keep it busy.
 //!
-//! A broker works on one request of a connection at a time, and a way over the world holds what fits
-//! into `max_in_flight_requests_per_connection`. Where more than that has waited for a while, a
-//! second connection takes half of the partitions, until the broker has answered everything.
+//! A broker works on one request of a connection at a time. On a long network path, a connection
+//! holds at most `max_in_flight_requests_per_connection` requests. If more has waited for a while,
+//! a second connection takes half of the partitions until the broker has answered everything.
 //!
 //! ```text
 //!   One ── busy for a while ──▶ Opening ── connected ──▶ Two ── all answered ──▶ One
 //!    ▲                             │ refused              │ lost
 //!    └───── a minute later ─────── Alone ◀────────────────┘
 //! ```
-//! A partition changes over while nothing of it is in flight by the other connection: its order never
-//! hangs on two, and neither does the limit of five batches that an idempotent producer keeps to.
-//! So while a second one is being opened everything goes on by the first.
+//! A partition changes the connection only while nothing of it is in flight on the other one. So
+//! neither its order nor the limit of five batches for an idempotent producer spans two
+//! connections. While the second connection is being opened, everything continues on the first.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -25,19 +25,19 @@ use crate::sender::request::InFlightRequest;
 /// A connection that produces to a broker.
 pub(crate) type Outlet = (NodeId, Purpose);
 
-/// For a burst that is over sooner nothing is opened.
+/// A burst shorter than this opens no second connection.
 const BUSY_FOR: Duration = Duration::from_millis(20);
-/// A broker that refuses the second connection, by a limit of its own, is not asked again before.
+/// How long to wait before asking again a broker that refused the second connection.
 const ALONE_FOR: Duration = Duration::from_secs(60);
-/// Of ten thousand partitions with data some tell enough.
+/// Limit of the partitions to look at: a sample of ten thousand is enough.
 const LOOKED_AT_MAX: usize = 64;
 
-/// Which half of a broker's partitions one belongs to.
+/// The half of a broker's partitions that a partition belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Half {
     #[default]
     First,
-    /// By the second connection, where there is one.
+    /// On the second connection, if there is one.
     Second,
 }
 
@@ -46,7 +46,7 @@ enum State {
     #[default]
     One,
     BusySince(Instant),
-    /// Asked for, or still to be.
+    /// The connection is wanted. `asked`: the cluster was asked to open it.
     Opening {
         asked: bool,
     },
@@ -57,7 +57,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Node {
     state: State,
-    /// Partitions are dealt out in turn.
+    /// The half of the next partition. The halves alternate.
     next: Half,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Outlets {
 }
 
 impl Outlets {
-    /// The half of a partition that the node leads from now on.
+    /// Assigns a half to a partition that the node leads from now on.
     pub(crate) fn deal(&mut self, node: NodeId) -> Half {
         let next = &mut self.by_node.entry(node).or_default().next;
         let other = match *next {
@@ -77,7 +77,7 @@ impl Outlets {
         std::mem::replace(next, other)
     }
 
-    /// Which connection a partition is to use.
+    /// Returns the connection that a partition should use.
     pub(crate) fn of(&self, node: NodeId, half: Half) -> Outlet {
         let purpose = match half {
             Half::Second if self.are_two(node) => Purpose::SecondProduce,
@@ -100,7 +100,8 @@ impl Outlets {
         self.by_node.entry(node).or_default().state = state;
     }
 
-    /// With each answer: whether its connection was full, and batches of both halves waited.
+    /// Notes, with each response, whether its connection was full while batches of both halves
+    /// waited.
     pub(crate) fn note(&mut self, node: NodeId, is_busy: bool, now: Instant) {
         match (self.state(node), is_busy) {
             (State::One, true) => self.set(node, State::BusySince(now)),
@@ -113,7 +114,7 @@ impl Outlets {
         }
     }
 
-    /// Nodes with a second connection, or where one is being opened.
+    /// Returns the nodes that have a second connection, or whose second connection is being opened.
     pub(crate) fn with_second(&self) -> Vec<NodeId> {
         self.by_node
             .iter()
@@ -122,7 +123,8 @@ impl Outlets {
             .collect()
     }
 
-    /// It is asked for from now on: whether it was before.
+    /// Notes that the second connection is being asked for. Returns whether it was asked for
+    /// before.
     pub(crate) fn ask(&mut self, node: NodeId) -> bool {
         let before = self.state(node);
         self.set(node, State::Opening { asked: true });
@@ -133,17 +135,18 @@ impl Outlets {
         self.set(node, State::Two);
     }
 
-    /// The second one cannot be had.
+    /// Notes that there is no second connection, because it was refused or lost.
     pub(crate) fn refused(&mut self, node: NodeId, now: Instant) {
         self.set(node, State::AloneUntil(now + ALONE_FOR));
     }
 
-    /// Whether there is anything for [`Self::rest`] to end.
+    /// Returns whether [`Self::rest`] could change anything.
     pub(crate) fn may_rest(&self, node: NodeId) -> bool {
         !matches!(self.state(node), State::One | State::AloneUntil(_))
     }
 
-    /// The node has answered everything, and nothing waits for it: whether it had a second one.
+    /// Notes that the node has answered everything and nothing waits for it. Returns whether it had
+    /// a second connection.
     pub(crate) fn rest(&mut self, node: NodeId) -> bool {
         let were_two = self.are_two(node);
         if self.may_rest(node) {
@@ -154,8 +157,8 @@ impl Outlets {
 }
 
 impl Sender {
-    /// Opens the second connections that are wanted, and does without those that are refused or
-    /// lost. What was in flight by a lost one has failed before.
+    /// Opens the second connections that are wanted, and continues without those that were refused
+    /// or lost. The requests in flight on a lost connection have already failed.
     pub(super) fn tend_second_connections(&mut self, cluster: &mut Cluster, now: Instant) {
         for node in self.outlets.with_second() {
             let purpose = Purpose::SecondProduce;
@@ -169,29 +172,30 @@ impl Sender {
                 self.outlets.refused(node, now);
                 self.place_anew((node, purpose), now);
             } else {
-                // Asks for it.
+                // This asks the cluster to open the connection.
                 cluster.is_ready(node, purpose, now);
             }
         }
     }
 
-    /// The partitions of a ring go to where they belong by now.
+    /// Takes the partitions out of a ring and puts each where it belongs now.
     fn place_anew(&mut self, outlet: Outlet, now: Instant) {
         for index in self.nodes.empty(outlet, &mut self.slots) {
             self.reconsider(index, now);
         }
     }
 
-    /// Whether the answered request had made its connection full, while batches of both halves of the
-    /// partitions waited: whether a second connection would help.
+    /// Returns whether a second connection would help: the answered request's connection was full
+    /// while batches of both halves of the partitions waited.
     pub(super) fn is_busy(&self, request: &InFlightRequest, cluster: &Cluster) -> bool {
         if self.config.acks == Acks::None {
-            // Written is all that is known of a request, which is no order between connections.
+            // The only outcome is that a request was written to the socket. Two sockets have no
+            // order.
             return false;
         }
         let (node, purpose) = request.outlet;
         let limit = self.config.max_in_flight_requests_per_connection;
-        // The one that was answered is not among them any more.
+        // The answered request is no longer counted.
         if cluster.in_flight(node, purpose) + 1 < limit {
             return false;
         }
@@ -204,7 +208,8 @@ impl Sender {
                 Half::First => &mut first,
                 Half::Second => &mut second,
             };
-            // All of one topic may belong to one half.
+            // One more batch of this half proves nothing: all partitions of a topic may be in one
+            // half.
             if *waits {
                 continue;
             }
@@ -217,7 +222,7 @@ impl Sender {
         first && second
     }
 
-    /// After an answer.
+    /// Updates the state of a node's connections after a response.
     pub(super) fn note_load(&mut self, node: NodeId, is_busy: bool, now: Instant) {
         self.outlets.note(node, is_busy, now);
         if !self.outlets.may_rest(node) {
@@ -237,7 +242,7 @@ impl Sender {
 mod tests {
     use super::*;
 
-    /// Tests start their virtual time somewhere.
+    /// The instant at which the tests' virtual time starts.
     #[expect(clippy::disallowed_methods, reason = "see above")]
     fn start() -> Instant {
         Instant::now()

@@ -1,4 +1,4 @@
-//! Asking for a producer id (`InitProducerId`): once, as soon as any broker takes a request.
+//! Requests a producer id (`InitProducerId`) once, as soon as any broker accepts requests.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ impl Sender {
         if not_before.is_some_and(|at| now < at) {
             return;
         }
-        // What it waits for from here on, a connection, has deadlines of its own.
+        // From here on it waits for a connection, which has its own deadlines.
         self.producer_id = ProducerIdState::Wanted {
             failures,
             not_before: None,

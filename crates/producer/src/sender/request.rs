@@ -1,7 +1,7 @@
-//! From drained batches to a Produce request, and back from its answer to the batches.
+//! Turns drained batches into a Produce request, and matches the response to the batches.
 //!
-//! The request shares the batches' own bytes; what was asked is kept in the request's order, so that
-//! an answer, which repeats that order, is matched without a search.
+//! The request shares the batches' own bytes. The batches of a request are kept in its order. A
+//! response repeats that order, so matching it needs no search.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::topic::TopicEntry;
 /// From this version on topics go by id.
 pub(crate) const TOPIC_IDS_FROM: i16 = 13;
 
-/// A batch on its way into a request.
+/// A batch that is about to be sent.
 #[derive(Debug)]
 pub(crate) struct Drained {
     pub(crate) slot: usize,
@@ -30,12 +30,12 @@ pub(crate) struct Drained {
     pub(crate) batch: ProducerBatch,
 }
 
-/// One batch of a request that is in flight.
+/// One batch of a request in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sent {
     pub(crate) slot: usize,
     pub(crate) order: Order,
-    /// Which try of the batch this is.
+    /// Which attempt of the batch this is.
     pub(crate) attempt: u32,
     partition: i32,
 }
@@ -48,7 +48,7 @@ struct SentTopic {
     batches: Vec<Sent>,
 }
 
-/// A Produce request that is in flight.
+/// A Produce request in flight.
 #[derive(Debug)]
 pub(crate) struct InFlightRequest {
     pub(crate) outlet: Outlet,
@@ -56,8 +56,8 @@ pub(crate) struct InFlightRequest {
     topics: Vec<SentTopic>,
 }
 
-/// The version to use: one that goes by ids only if all ids are known (they are not where a proxy
-/// caps Metadata below the version that tells them).
+/// Returns the version to use. A version with topic ids is used only if all ids are known. They are
+/// not if a proxy limits Metadata to a version without ids.
 pub(crate) fn usable_version(negotiated: i16, drained: &[Drained]) -> i16 {
     let lacks_id = drained.iter().any(|one| one.topic_id == Uuid::ZERO);
     if lacks_id {
@@ -67,12 +67,12 @@ pub(crate) fn usable_version(negotiated: i16, drained: &[Drained]) -> i16 {
     }
 }
 
-/// Topics together, partitions in ascending order.
+/// Sorts by topic and then by partition.
 pub(crate) fn sort(drained: &mut [Drained]) {
     drained.sort_by_key(|one| (one.topic.index(), one.partition));
 }
 
-/// The request for batches that are sorted.
+/// Encodes the request. The batches must be sorted.
 pub(crate) fn encode(
     drained: &mut [Drained],
     transactional_id: Option<Str>,
@@ -112,7 +112,7 @@ fn partition_batches(drained: &mut Drained) -> PartitionBatches {
 }
 
 impl InFlightRequest {
-    /// Of batches that are sorted.
+    /// Creates the entry for a request. The batches must be sorted.
     pub(crate) fn new(outlet: Outlet, sent_at: Instant, drained: &[Drained]) -> Self {
         let topics = drained
             .chunk_by(|a, b| a.topic.index() == b.topic.index())
@@ -142,8 +142,8 @@ impl InFlightRequest {
             .flat_map(|topic| topic.batches.iter().copied())
     }
 
-    /// Each batch with its part of the answer; `None` where the broker said nothing of it. What the
-    /// answer says of other partitions is passed over.
+    /// Returns each batch with its part of the response, or `None` if the response lacks its
+    /// partition. Partitions that were not in the request are ignored.
     pub(crate) fn matched<'a>(
         &self,
         answer: &'a ProduceResponse,

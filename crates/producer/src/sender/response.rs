@@ -1,16 +1,16 @@
-//! What an answer, or its absence, makes of the batches of a request.
+//! Handles the response to a request, or its absence, for each batch of the request.
 //!
-//! | answer | what happens |
+//! | response | what happens |
 //! |---|---|
-//! | none, `DUPLICATE_SEQUENCE_NUMBER` | written |
-//! | too large, several records | split, both halves tried again |
-//! | out of order | waits for those before it; if it is the oldest, it is not written: there is a gap |
-//! | out of order, and possibly written | written if one behind it is; else the leader is searched |
-//! | unknown producer | if it is the oldest there is a gap; possibly written, it fails |
-//! | out of order, in a transaction | if it is the oldest batch it fails, and the transaction with it |
-//! | retriable | tried again after a backoff, at once if there is a new leader |
-//! | no answer | as retriable, but it may have been written |
-//! | anything else | failed; what follows starts a new epoch |
+//! | no error, `DUPLICATE_SEQUENCE_NUMBER` | written |
+//! | too large, several records | split, and the pieces are sent |
+//! | out of order | waits for earlier batches; the oldest is not written: there is a gap |
+//! | out of order, and possibly written | written if a later one is, else the leader is searched |
+//! | unknown producer | if it is the oldest, there is a gap; if possibly written, it fails |
+//! | out of order, in a transaction | if it is the oldest, it fails, and the transaction with it |
+//! | retriable | sent again after a backoff, at once if there is a new leader |
+//! | no response | like retriable, but the batch may have been written |
+//! | anything else | failed; later batches start a new epoch |
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,18 +34,19 @@ use crate::sender::request::{InFlightRequest, Sent};
 use crate::sender::slot::Slot;
 use crate::split::{SplitBatch, SplitJob};
 
-/// Under the second protocol a broker adds the partition itself and may find the markers of the last
-/// transaction still being written, which is over soon.
+/// Under version 2 of the protocol the broker itself adds the partition to the transaction. It may
+/// find that the markers of the last transaction are still being written, which takes only a
+/// moment.
 const CONCURRENT_TRANSACTIONS_BACKOFF: Duration = Duration::from_millis(20);
 
-/// Why a try failed.
+/// Why an attempt failed.
 #[derive(Debug)]
 struct Trouble {
-    /// [`ErrorCode::NONE`] if no broker said anything.
+    /// [`ErrorCode::NONE`] if the error is not from a broker.
     code: ErrorCode,
     reason: Arc<str>,
     retriable: bool,
-    /// The batch may be in the log.
+    /// Set if the batch may be in the log.
     maybe_written: bool,
     invalid_records: Vec<(u32, Option<Str>)>,
 }
@@ -95,7 +96,7 @@ impl Sender {
                 refused.push((sent.slot, told));
             }
         }
-        // A leader named in the answer is as good as fresh metadata (KIP-951).
+        // A leader named in the response is as good as new metadata (KIP-951).
         let news = self.learn_leaders(&refused, &answer, cluster);
         if news < refused.len() {
             cluster.request_update();
@@ -106,7 +107,7 @@ impl Sender {
         }
     }
 
-    /// acks=0: the request's last byte was handed to the socket.
+    /// Completes the batches of a request with acks=0: the socket has accepted its last byte.
     fn handed_over(&mut self, request: &InFlightRequest, now: Instant) {
         for sent in request.batches() {
             if let Some(batch) = self.slots[sent.slot].take_in_flight(sent) {
@@ -160,7 +161,7 @@ impl Sender {
         self.reconsider(sent.slot, now);
     }
 
-    /// Hands all leaders that an answer names to the cluster at once. Returns how many were news.
+    /// Passes all leaders that a response names to the cluster. Returns how many were new.
     fn learn_leaders(
         &self,
         refused: &[(usize, &PartitionProduceResponse)],
@@ -187,7 +188,7 @@ impl Sender {
         cluster.update_leaders(&hints, &endpoints.collect::<Vec<_>>())
     }
 
-    /// One batch of a request failed.
+    /// Handles the failure of one batch of a request.
     fn failed(&mut self, sent: Sent, trouble: Trouble, now: Instant) {
         let slot = &mut self.slots[sent.slot];
         let Some(mut batch) = slot.take_in_flight(sent) else {
@@ -205,7 +206,7 @@ impl Sender {
         }
         let is_proven = batch.maybe_written && slot.sequences.is_proven(sent.order);
         if refused_for_place && is_proven && !batch.abandoned {
-            // The broker took one behind it, and remembers only that one since it was restarted.
+            // The broker has a later batch, and since a restart it remembers only that one.
             self.outcomes.succeed_unseen(std::slice::from_ref(&batch));
         } else if refused_for_place && slot.sequences.is_cut_off(sent.order) && !batch.abandoned {
             self.outcomes
@@ -243,18 +244,18 @@ impl Sender {
         let lost_place = batch.sequence.is_some() && (out_of_order || unknown_producer);
         let slot = &mut self.slots[index];
         if batch.transactional && lost_place && slot.is_oldest(batch.order) {
-            // Something of this transaction is not where it should be: it can only be aborted.
+            // A batch of this transaction is missing before this one, so it can only be aborted.
             return false;
         }
         if lost_place && slot.is_searching() {
             batch.ruled_out = true;
         } else if lost_place && slot.is_oldest(batch.order) {
-            // Nothing before it is open any more, so the log does not end where it should. Should an
-            // earlier try still arrive, the next epoch fences it.
+            // No earlier batch is open, so the log lacks one. If an earlier attempt of this batch
+            // still arrives, the next epoch fences it.
             if !batch.maybe_written || is_planted(Bug::Renumbered) {
                 slot.break_off(batch.order);
             } else if unknown_producer || !slot.start_search(batch) {
-                // Nobody can tell any more whether it is written.
+                // Nobody can find out whether it is written.
                 slot.sequences.break_off();
             }
         }
@@ -263,7 +264,7 @@ impl Sender {
 
     fn retry(&mut self, index: usize, mut batch: ProducerBatch, trouble: &Trouble, now: Instant) {
         let out_of_order = trouble.code == ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER;
-        // A batch refused for its place waits for those before it, not for time.
+        // An out-of-order batch waits for the batches before it, not for a backoff.
         let waits = !(out_of_order && batch.sequence.is_some());
         let attempts = batch.attempts.saturating_sub(1);
         let backoff = if trouble.code == ErrorCode::CONCURRENT_TRANSACTIONS {
@@ -275,8 +276,8 @@ impl Sender {
         self.slots[index].put_back(batch);
     }
 
-    /// KIP-126: has the batch split on a codec thread. Until that is done it keeps its place, and
-    /// nothing of the partition passes it.
+    /// Has a codec thread split the batch (KIP-126). Until then it keeps its position, and no batch
+    /// of the partition overtakes it.
     fn split(&mut self, index: usize, mut batch: ProducerBatch) {
         let slot = &mut self.slots[index];
         slot.topic.ratio.reset(1.0);
@@ -288,12 +289,12 @@ impl Sender {
         slot.put_back(batch);
     }
 
-    /// Puts the pieces into the place of their batch, each with its part of the sequences.
+    /// Replaces a batch by its pieces. Each piece keeps its part of the sequences.
     pub(super) fn was_split(&mut self, done: SplitBatch, now: Instant) {
         let slot = &mut self.slots[done.slot];
         let is_it = |b: &ProducerBatch| b.is_being_split && b.order == done.order;
         let Some(at) = slot.retry.iter().position(is_it) else {
-            // It grew too old, or the producer was closed.
+            // The batch expired or the producer was closed.
             return;
         };
         let batch = slot.retry.remove(at).expect("its place was just found");
@@ -330,8 +331,8 @@ fn is_too_large(code: ErrorCode) -> bool {
 }
 
 impl Slot {
-    /// A batch leaves for good without being in the log for certain: what that means for the
-    /// numbering of those behind it.
+    /// Removes a batch that was not acknowledged. If it is certainly not in the log, there is a gap
+    /// before the later batches. Otherwise its outcome is unknown.
     pub(super) fn give_up(&mut self, batch: &ProducerBatch) {
         match batch.sequence {
             None => {}
@@ -366,7 +367,7 @@ impl ProducerBatch {
 }
 
 impl Trouble {
-    /// The broker may or may not have taken the request.
+    /// Creates the trouble for a request that got no answer: the broker may have processed it.
     fn unanswered(reason: &str) -> Self {
         Self {
             code: ErrorCode::NONE,
@@ -377,7 +378,7 @@ impl Trouble {
         }
     }
 
-    /// The same for another batch of the request.
+    /// Copies this for another batch of the request.
     fn again(&self) -> Self {
         Self {
             reason: Arc::clone(&self.reason),
@@ -407,7 +408,7 @@ impl From<&PartitionProduceResponse> for Trouble {
         let invalid = |error: &thalweg_protocol::messages::produce::BatchIndexAndErrorMessage| {
             let index = u32::try_from(error.batch_index).ok()?;
             let message = error.batch_index_error_message.as_ref();
-            // The application keeps it with its future, and must not keep the whole answer.
+            // Detached, as the application's future keeps it and must not keep the whole response.
             Some((index, message.map(Str::detached)))
         };
         Self {

@@ -1,35 +1,35 @@
-//! Which batches a leader has, when it refuses the oldest one as out of order although that one may
-//! be written.
+//! Finds out which batches a leader has, after it refused the oldest one as out of order although
+//! that batch may be written.
 //!
-//! A broker remembers a producer's last five batches and acknowledges a duplicate of each. After a
-//! restart Kafka remembers only the last one. So when five batches were written, their answers were
-//! lost and the broker restarted, it refuses the first four although they are in the log. Under new
-//! numbers they would be there twice.
+//! A broker remembers a producer's last five batches and acknowledges a duplicate of any of them.
+//! After a restart, Kafka remembers only the last one. Suppose five batches were written, their
+//! responses were lost, and the broker restarted. It then refuses the first four although they are
+//! in the log. If they got new sequences, they would be in the log twice.
 //!
 //! ```text
 //!                   the oldest is refused            acknowledged: all before it are written,
-//!   oldest first ───────────────────▶ latest first ─────────────▶ oldest first, with what is behind it
+//!   oldest first ───────────────────▶ latest first ─────────────▶ oldest first, later ones too
 //!        ▲                                │    │
 //!        │ no answer, another leader      │    └─ all are refused: none is written, next epoch
 //!        └────────────────────────────────┘
 //! ```
-//! A leader that refuses a batch as out of order remembers the producer, and its log ends with the
-//! last batch that it remembers. So an acknowledged batch proves all before it: it is a duplicate, or
-//! the leader has just taken it behind the one before it. And if it refuses each of them, its log
-//! ends before the oldest.
+//! A leader that refuses a batch as out of order remembers the producer, and the producer's last
+//! batch in its log is the one that it remembers. So an acknowledged batch proves all batches
+//! before it: it is a duplicate, or the leader has just accepted it after the one before it. If the
+//! leader refuses every batch, its log ends before the oldest.
 
 use crate::sender::batch::{Order, ProducerBatch};
 use crate::sender::slot::Slot;
 
 impl Slot {
-    /// The leader was asked by offering the latest batches first, and is not done.
+    /// Returns whether a search is in progress: the latest batches are offered first.
     pub(super) fn is_searching(&self) -> bool {
         self.searching
     }
 
-    /// Offers the batches behind this one, the latest first. False if the answers would prove
-    /// nothing: a batch that may be the last one in the log can't be offered any more, or was split,
-    /// and the leader would not recognise its pieces.
+    /// Starts offering the later batches, the latest first. Returns false if the answers would
+    /// prove nothing. That is so if a batch that may be the last one in the log can no longer be
+    /// offered, or if one was split: the leader would not recognize its pieces.
     pub(super) fn start_search(&mut self, oldest: &mut ProducerBatch) -> bool {
         let is_in_pieces = oldest.split_in_doubt || self.retry.iter().any(|b| b.split_in_doubt);
         if is_in_pieces || self.sequences.has_lost_behind(oldest.order) {
@@ -40,26 +40,27 @@ impl Slot {
         true
     }
 
-    /// The place of the batch to offer next, among those that wait for a retry.
+    /// Returns the index of the batch to offer next, among the retries.
     pub(super) fn candidate(&self) -> Option<usize> {
         self.retry
             .iter()
             .rposition(|batch| batch.sequence.is_some() && batch.maybe_written && !batch.ruled_out)
     }
 
-    /// The leader has this batch. Returns those before it, which it has as well.
+    /// Ends the search: the leader has this batch. Returns the batches before it, which it has as
+    /// well.
     pub(super) fn found(&mut self, order: Order) -> Vec<ProducerBatch> {
         let at = self.retry.partition_point(|batch| batch.order < order);
         let written = self.retry.drain(..at).collect();
         for batch in &mut self.retry {
-            // The leader refused it for its place while its log ended before it.
+            // The leader refused it as out of order while its log ended before it.
             batch.maybe_written &= !batch.ruled_out;
         }
         self.cancel_search();
         written
     }
 
-    /// The leader's answers have told nothing; the next one is asked from the start.
+    /// Stops a search without a result. The next one starts from the beginning.
     pub(super) fn cancel_search(&mut self) {
         if std::mem::take(&mut self.searching) {
             for batch in self.in_flight.iter_mut().chain(&mut self.retry) {
@@ -68,7 +69,7 @@ impl Slot {
         }
     }
 
-    /// Ends the search once the leader has refused all: then none is in its log.
+    /// Ends the search if the leader has refused all batches: none of them is in its log.
     pub(super) fn conclude_search(&mut self) {
         if !self.searching || !self.in_flight.is_empty() || self.candidate().is_some() {
             return;

@@ -1,9 +1,9 @@
-//! One partition as the sender sees it: the batches it has taken and not seen to their end.
+//! One partition as the sender sees it: the batches that it has taken and that are not done.
 //!
 //! ```text
 //!   in flight ◀── retry (by age) ◀── prepared (being compressed) ◀── the accumulator's queue
 //! ```
-//! From left to right batches get younger; what may go out next is decided here, on one screen.
+//! Batches get younger from left to right. The functions below decide what may be sent next.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ use crate::sender::timers::REASONS;
 use crate::sync::lock;
 use crate::topic::TopicEntry;
 
-/// A closed batch on its way to be compressed, and back.
+/// A closed batch that is being compressed, or was compressed and not sent yet.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) batch: ProducerBatch,
     pub(crate) is_ready: bool,
 }
 
-/// The place of a partition among those of its leader.
+/// The position of a partition in the ring of its outlet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RingPlace {
     pub(crate) outlet: Outlet,
@@ -38,42 +38,42 @@ pub(crate) struct RingPlace {
     pub(crate) urgent: bool,
 }
 
-/// What the sender's rules come down to for one look.
+/// The sender's rules for one look at a partition.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules {
     pub(crate) now: Instant,
     pub(crate) linger: Duration,
-    /// One batch of a partition at a time.
+    /// At most one batch of a partition is in flight.
     pub(crate) mute: bool,
     pub(crate) idempotent: bool,
-    /// Batches can be numbered.
+    /// A producer id is known, so batches can be numbered.
     pub(crate) has_producer_id: bool,
-    /// The partition is not in the transaction (yet): nothing new may be sent to it.
+    /// The partition is not in the transaction (yet), so no new batch may be sent to it.
     pub(crate) held_back: bool,
-    /// Something is in flight by another connection to the leader than the one to use from now on.
+    /// Batches are in flight to the leader on a connection other than the one to use from now on.
     pub(crate) changes_over: bool,
 }
 
-/// What a partition wants now.
+/// Whether a partition has something to send now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Nothing to send.
+    /// There is nothing to send.
     Idle,
-    /// Something else must happen first: an answer, a codec job, a producer id.
+    /// Something else must happen first: a response, a codec job, a producer id.
     Blocked,
-    /// A retry waits its backoff.
+    /// A retry waits for the end of its backoff.
     BackingOff(Instant),
-    /// May be sent along, and wants to be at this time.
+    /// A batch may be sent with others, and must be sent at this time.
     Lingering(Instant),
-    /// Wants to be sent.
+    /// A batch must be sent now.
     Urgent,
 }
 
 impl Front {
     fn standing(&self, rules: &Rules) -> Standing {
         let due = self.created + rules.linger;
-        // A batch of a producer without linger is hastened from the start: the appender's clock may
-        // be ahead of this turn's by a little.
+        // If the producer's linger is 0, a batch is hastened from the start: its creation time may
+        // be slightly later than the time of this turn.
         if self.closed || self.hastened || due <= rules.now {
             Standing::Urgent
         } else {
@@ -88,16 +88,16 @@ pub(crate) struct Slot {
     pub(crate) partition: i32,
     pub(crate) leader: Option<NodeId>,
     pub(crate) leader_epoch: i32,
-    /// Of its leader's partitions.
+    /// Which half of its leader's partitions it belongs to.
     pub(crate) half: Half,
     pub(crate) topic_id: Uuid,
     pub(crate) prepared: VecDeque<Prepared>,
     pub(crate) retry: VecDeque<ProducerBatch>,
     pub(crate) in_flight: VecDeque<ProducerBatch>,
     pub(crate) sequences: Sequences,
-    /// See `search.rs`.
+    /// A search for what the leader has is in progress, see `search.rs`.
     pub(crate) searching: bool,
-    /// Where the gap is, if there is one: the log has no batch from here on.
+    /// The position of the gap, if there is one: the log has no batch from here on.
     pub(crate) broken_at: Option<Order>,
     pub(crate) ring: Option<RingPlace>,
     pub(crate) timers: [Option<Instant>; REASONS],
@@ -127,7 +127,8 @@ impl Slot {
         self.topic.partition(self.partition)
     }
 
-    /// Another id is another topic of the same name, with empty logs: numbers start again.
+    /// Stores the topic's id. A different id means a new topic of the same name with empty logs, so
+    /// the sequences start again.
     pub(crate) fn learn_topic_id(&mut self, id: Uuid) {
         let is_another = self.topic_id != Uuid::ZERO && id != Uuid::ZERO && self.topic_id != id;
         if is_another && self.sequences.producer().is_some() {
@@ -172,14 +173,14 @@ impl Slot {
         self.broken_at.is_some_and(|at| order >= at)
     }
 
-    /// Keyless records go here at the moment.
+    /// Returns whether keyless records go to this partition at the moment.
     pub(crate) fn is_sticky(&self) -> bool {
         self.topic
             .sticky()
             .is_some_and(|sticky| sticky.partition() == self.partition)
     }
 
-    /// What may go out next, if anything.
+    /// Decides whether anything may be sent next.
     pub(crate) fn standing(&self, rules: &Rules) -> Standing {
         let mute = rules.mute && !is_planted(Bug::NotMuted);
         if rules.changes_over || mute && !self.in_flight.is_empty() {
@@ -207,10 +208,10 @@ impl Slot {
             return Standing::Blocked;
         }
         if rules.idempotent {
-            // Only the oldest batch is tried again: what was sent behind it will be refused as out
-            // of order until it is in the log.
+            // Only the oldest batch is sent again. The broker would refuse later ones as out of
+            // order until it is in the log.
             let older_in_flight = self.in_flight.iter().any(|batch| batch.order < first.order);
-            // What is older than a gap goes on under its number; the rest waits for the next epoch.
+            // Batches before a gap keep their sequences. The others wait for the next epoch.
             if older_in_flight || self.is_behind_gap(first.order) {
                 return Standing::Blocked;
             }
@@ -219,7 +220,7 @@ impl Slot {
             }
         }
         match first.retry_at {
-            // A new leader knows nothing of the old one's trouble (KIP-951).
+            // The error of the old leader does not delay the attempt at a new one (KIP-951).
             Some(at) if at > rules.now && self.leader_epoch <= first.sent_epoch => {
                 Standing::BackingOff(at)
             }
@@ -243,7 +244,7 @@ impl Slot {
         }
     }
 
-    /// A batch that was never numbered may follow those that were.
+    /// Returns whether a new batch may get a sequence while numbered ones are not done.
     fn can_number(&self, rules: &Rules) -> bool {
         let oldest = self
             .in_flight
@@ -260,7 +261,7 @@ impl Slot {
             && (rules.has_producer_id || self.sequences.producer().is_some())
     }
 
-    /// Something was sent to the same node by another connection, and is not answered.
+    /// Returns whether batches are in flight to the same node on another connection.
     pub(crate) fn is_in_flight_beside(&self, outlet: Outlet) -> bool {
         self.in_flight
             .iter()
@@ -268,12 +269,12 @@ impl Slot {
             .any(|to| to.0 == outlet.0 && to != outlet)
     }
 
-    /// Anything that is not on its way.
+    /// Returns whether there are batches that are not in flight.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.retry.is_empty() || !self.prepared.is_empty() || !lock(&self.entry().queue).is_empty()
     }
 
-    /// Bytes that the next batch will take in a request, as far as one can tell.
+    /// Returns an estimate of the bytes that the next batch needs in a request.
     pub(crate) fn next_len(&self) -> usize {
         if let Some(at) = self.next_retry() {
             return self.retry[at].wire_len();
@@ -285,7 +286,7 @@ impl Slot {
         front.map_or(0, |front| thalweg_records::BATCH_HEADER_LEN + front.bytes)
     }
 
-    /// Puts a batch back for another try, in its place by age.
+    /// Puts a batch back to be sent again, in the order of age.
     pub(crate) fn put_back(&mut self, batch: ProducerBatch) {
         let at = self
             .retry
@@ -293,7 +294,7 @@ impl Slot {
         self.retry.insert(at, batch);
     }
 
-    /// Which of those that wait for a retry goes first.
+    /// Returns the index of the retry that is sent first.
     pub(crate) fn next_retry(&self) -> Option<usize> {
         if self.is_searching() {
             self.candidate()
@@ -302,15 +303,16 @@ impl Slot {
         }
     }
 
-    /// The batch of this very try; `None` if its outcome matters no more.
+    /// Takes the batch of exactly this attempt. Returns `None` if its outcome no longer matters.
     pub(crate) fn take_in_flight(&mut self, sent: Sent) -> Option<ProducerBatch> {
         let is_it = |b: &ProducerBatch| b.order == sent.order && b.attempts == sent.attempt;
         let at = self.in_flight.iter().position(is_it)?;
         self.in_flight.remove(at)
     }
 
-    /// Another node leads now. What the old leader has not answered yet is offered to the new one,
-    /// before anything else: one that knows it says so, and one that does not must get it first.
+    /// Switches to a new leader. It is first offered the batches that the old leader left
+    /// unanswered. If it knows them it says so, and if it does not it must get them before any new
+    /// batch.
     pub(crate) fn follow_leader(&mut self, leader: NodeId) {
         self.leader = Some(leader);
         if is_planted(Bug::UnansweredTaken) {
@@ -334,7 +336,7 @@ impl Slot {
         }
     }
 
-    /// No older batch of the partition is on its way or waits for a retry.
+    /// Returns whether no older batch of the partition is in flight or waits for a retry.
     pub(crate) fn is_oldest(&self, order: Order) -> bool {
         self.in_flight
             .iter()
@@ -342,7 +344,7 @@ impl Slot {
             .all(|other| other.order > order)
     }
 
-    /// When the oldest batch was created whose outcome is not told yet.
+    /// Returns when the oldest batch without an outcome was created.
     pub(crate) fn oldest_created(&self) -> Option<Instant> {
         let in_flight = self
             .in_flight
@@ -359,9 +361,9 @@ impl Slot {
             .min()
     }
 
-    /// Tells the appending side what the sender knows: after this an append lists the partition
-    /// again if the queue was empty, and a full batch if there was none. True if nothing is left here
-    /// at all, neither queued nor on its way.
+    /// Tells the appending side what the sender has seen. From now on an append reports the
+    /// partition again if its queue was empty, and a full batch if there was none. Returns true if
+    /// the partition has no batches at all, neither queued nor in flight.
     pub(crate) fn publish(&self) -> bool {
         let entry = self.entry();
         let mut queue = lock(&entry.queue);

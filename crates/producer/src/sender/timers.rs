@@ -1,8 +1,8 @@
-//! When each partition wants to be looked at again.
+//! Remembers when each partition must be looked at again.
 //!
-//! A partition has one time for each of the two reasons, so the heap holds a few entries for each
-//! partition with data, however many batches pass. An entry that comes up too early costs a look,
-//! which sets the next; one that was overtaken by an earlier one is passed over.
+//! A partition has one time for each of two reasons. So the heap holds a few entries for each
+//! partition with data, however many batches pass. An entry that is due too early costs one look,
+//! which sets the next time. An entry that was replaced by an earlier one is skipped.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use crate::sender::slot::Slot;
 
-/// Why a partition wants to be looked at.
+/// Why a partition must be looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// Lingering or a backoff is over: soon.
+    /// Its linger or a backoff ends, which is soon.
     Due,
-    /// The oldest batch's delivery timeout: late, and later with each batch that is done.
+    /// Its oldest batch expires, which is late, and later with each batch that is done.
     Expiry,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Looks at the partition at `at`, or earlier.
+    /// Has the partition looked at no later than `at`.
     pub(crate) fn set(&mut self, index: usize, slot: &mut Slot, reason: Reason, at: Instant) {
         let known = &mut slot.timers[reason as usize];
         if known.is_none_or(|known| at < known) {
@@ -36,7 +36,7 @@ impl Timers {
         }
     }
 
-    /// The next partition whose time has come.
+    /// Takes the next partition that is due.
     pub(crate) fn pop(&mut self, slots: &mut [Slot], now: Instant) -> Option<usize> {
         while let Some(&Reverse((at, reason, index))) = self.heap.peek() {
             if at > now {
@@ -52,7 +52,7 @@ impl Timers {
         None
     }
 
-    /// The earliest time, at which there may be nothing to do.
+    /// Returns the earliest time in the heap. There may be nothing to do then.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.heap.peek().map(|&Reverse((at, ..))| at)
     }
@@ -68,7 +68,7 @@ mod tests {
 
     use crate::topic::TopicEntry;
 
-    /// Tests start their virtual time somewhere.
+    /// The instant at which the tests' virtual time starts.
     #[expect(clippy::disallowed_methods, reason = "see above")]
     fn start() -> Instant {
         Instant::now()

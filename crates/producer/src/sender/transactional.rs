@@ -1,7 +1,7 @@
-//! The sender of a transactional producer: the calls of the application, and batches that must be
-//! in the transaction, or out of the way, before it goes on.
+//! The transactional part of the sender: it passes the application's calls to the transaction
+//! manager, and keeps batches in step with the transaction.
 //!
-//! Deliberately not here: what coordinators are asked, and the states: see `transactions`.
+//! The requests to coordinators and the states are in `transactions`.
 
 use std::time::Instant;
 
@@ -14,22 +14,23 @@ use crate::sender::batch::ProducerBatch;
 use crate::sync::lock;
 use crate::transactions::{GroupMetadata, GroupOffsets, TransactionManager, TransactionTicket};
 
-/// Calls of the application. Each error says what is wrong now; a ticket tells how the call ends.
+/// Calls of the application. An error means that the call is not possible now. A ticket reports the
+/// outcome of the call.
 impl Sender {
-    /// Gets the producer id and epoch, which fences older producers of the same transactional id
-    /// and ends what they left open.
+    /// Requests the producer id and epoch. This fences older producers with the same transactional
+    /// id and ends the transactions they left open.
     pub fn init_transactions(&mut self) -> Result<TransactionTicket, ProducerError> {
         self.manager()?.init()
     }
 
     pub fn begin_transaction(&mut self) -> Result<(), ProducerError> {
-        // What was refused while no transaction was open concerns none.
+        // Records refused while no transaction was open do not affect the new one.
         self.take_failures();
         self.manager()?.begin()
     }
 
-    /// Undoes a begin of which its caller did not learn: at once, unless records of others have
-    /// joined since.
+    /// Undoes a begin whose caller did not see it succeed. The abort ends at once, unless other
+    /// records have joined the transaction since.
     pub fn take_back_begin(&mut self, cluster: &mut Cluster, now: Instant) {
         if let Ok(ticket) = self.abort_transaction() {
             ticket.dismiss();
@@ -62,7 +63,7 @@ impl Sender {
 }
 
 impl Sender {
-    /// One turn of the transaction.
+    /// Runs one turn of the transaction.
     pub(super) fn poll_transactions(&mut self, cluster: &mut Cluster, now: Instant) {
         self.take_failures();
         self.drop_unsent(now);
@@ -74,8 +75,8 @@ impl Sender {
         self.follow_manager(now);
     }
 
-    /// Takes over what the manager has come to: another epoch, partitions that may be sent to, or
-    /// the end.
+    /// Applies changes of the manager: a new epoch, partitions that may be sent to, or a fatal
+    /// error.
     pub(super) fn follow_manager(&mut self, now: Instant) {
         let Some(manager) = &mut self.transactions else {
             return;
@@ -94,7 +95,7 @@ impl Sender {
         }
     }
 
-    /// Tells the manager of records that failed, or could not be appended.
+    /// Tells the manager about records that failed or could not be appended.
     fn take_failures(&mut self) {
         let failed = self.outcomes.take_failed();
         let refused = self.accumulator.take_refused();
@@ -109,7 +110,7 @@ impl Sender {
         }
     }
 
-    /// Fails what was never sent where no transaction takes it any more.
+    /// Fails batches that were never sent, if no transaction accepts them any more.
     fn drop_unsent(&mut self, now: Instant) {
         let Some(manager) = &self.transactions else {
             return;
@@ -133,8 +134,8 @@ impl Sender {
         }
     }
 
-    /// The partition of a transactional producer, looked at: another epoch starts its numbers
-    /// again, and what lies behind a gap can never be written.
+    /// Looks at one partition of a transactional producer. A new epoch restarts its sequences, and
+    /// batches after a gap fail, as they can never be written.
     pub(super) fn keep_in_transaction(&mut self, index: usize) {
         let Some(manager) = &mut self.transactions else {
             return;

@@ -1,4 +1,4 @@
-//! What the coordinators answered, or that they did not.
+//! Handles the coordinators' responses, or their absence.
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +22,12 @@ use super::{Standing, Started, TransactionManager};
 use crate::error::{FailureKind, ProducerError, TransactionFailure};
 use crate::idempotence::ProducerIdAndEpoch;
 
-/// The markers of the last transaction are being written: over soon (as Kafka's client has it).
+/// Backoff while the markers of the last transaction are being written, which takes only a moment.
+/// The value is that of Kafka's client.
 const FIRST_ADDITION_BACKOFF: Duration = Duration::from_millis(20);
 
 impl TransactionManager {
-    /// An answer, or its absence, to the request under way.
+    /// Handles the response, or its absence, to the request in flight.
     pub(crate) fn answered(
         &mut self,
         result: Result<ResponseBody, RequestError>,
@@ -38,8 +39,8 @@ impl TransactionManager {
         };
         let body = match result {
             Ok(body) => body,
-            // Whether it was carried out nobody knows. A lost connection has the coordinator looked
-            // up again by the cluster itself.
+            // Nobody knows whether it was processed. If the connection was lost, the cluster itself
+            // looks the coordinator up again.
             Err(error) if error.is_retriable() => return self.retry_after_backoff(now),
             Err(error) => {
                 let failure = TransactionFailure::local(asked.api().name(), &error.to_string());
@@ -72,7 +73,7 @@ impl TransactionManager {
         }
     }
 
-    /// Does what an error code asks for; true if it was none.
+    /// Does what an error code requires. Returns true if there was no error.
     fn obey(&mut self, asked: Asked, code: ErrorCode, cluster: &mut Cluster, now: Instant) -> bool {
         let decided = verdict(asked.api(), code);
         self.carry_out(decided, asked, code, cluster, now)
@@ -98,7 +99,8 @@ impl TransactionManager {
                 self.retry_after_backoff(now);
             }
             Verdict::Abortable if self.state == State::AbortingTransaction => {
-                // Of a request from before the abort: what it wanted is dropped as it is.
+                // This answers a request from before the abort, whose offsets or partitions no
+                // longer matter.
                 if matches!(asked, Asked::EndTxn { .. }) {
                     self.fail_by(asked, code);
                 }
@@ -148,7 +150,8 @@ impl TransactionManager {
             .iter()
             .flat_map(|topic| &topic.results_by_partition)
             .map(|partition| ErrorCode(partition.partition_error_code));
-        // All are added or none: the gravest word decides, and is told.
+        // The coordinator adds all partitions or none, so the gravest error decides and is
+        // reported.
         let graver = |code: &ErrorCode| {
             let decided = verdict(Asked::AddPartitions.api(), *code);
             (decided, *code != ErrorCode::OPERATION_NOT_ATTEMPTED)
@@ -184,7 +187,7 @@ impl TransactionManager {
         cluster: &mut Cluster,
         now: Instant,
     ) {
-        // None if the transaction was given up meanwhile.
+        // `None` if the transaction was given up meanwhile.
         let Some(front) = self.offsets.front_mut() else {
             return;
         };
@@ -197,7 +200,7 @@ impl TransactionManager {
         }
     }
 
-    /// Whether the transaction is aborted because a partition called the epoch old.
+    /// Returns whether the transaction is being aborted because a partition reported an old epoch.
     fn was_told_old(&self) -> bool {
         matches!(
             &self.error,
@@ -214,7 +217,7 @@ impl TransactionManager {
         now: Instant,
     ) {
         let code = ErrorCode(answer.error_code);
-        // Nobody knew whether there was a transaction to abort: there was none.
+        // It was unknown whether the coordinator had a transaction to abort. It had none.
         let nothing_to_abort = !commit
             && code == ErrorCode::INVALID_TXN_STATE
             && self.started == Started::Maybe
@@ -239,8 +242,11 @@ impl TransactionManager {
     }
 }
 
-/// A partition called the epoch old, and the coordinator has no transaction of it to abort. So it was
-/// not ended by its timeout, as the abort of such a one is taken (KIP-890): its id has a newer owner.
+/// Returns the failure for a producer that a newer one has replaced.
+///
+/// A partition reported an old epoch, and the coordinator has no transaction to abort. So the
+/// transaction did not end by its timeout, as the coordinator accepts the abort of such a
+/// transaction (KIP-890). A newer producer must own the transactional id.
 fn superseded() -> TransactionFailure {
     let code = ErrorCode::INVALID_TXN_STATE;
     let reason = "the producer's epoch is old and no transaction of it is open: a newer producer \
@@ -251,7 +257,7 @@ fn superseded() -> TransactionFailure {
     }
 }
 
-/// `None` for bytes that make no sense: as good as no answer.
+/// Decodes a response. Returns `None` if it is unreadable, which counts as no response.
 fn decode<R: Request>(body: ResponseBody) -> Option<R::Response> {
     body.decode::<R>().ok()
 }

@@ -5,18 +5,20 @@
 //!                             │ AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit
 //!                             └ a record or request fails ─▶ ABORTABLE_ERROR ─ abort ─▶ as above
 //! ```
-//! Owned by the sender; `now` is an argument. One request is under way at a time, and which is next
-//! follows from the state alone (`next_step`): there is no queue that could disagree with it.
+//! The sender owns the manager, and `now` is an argument. One request is in flight at a time. The
+//! next one follows from the state alone (`next_step`), so there is no queue that could contradict
+//! it.
 //!
-//! The level of the finalized feature `transaction.version` decides how brokers are spoken to. It is
-//! looked at when a transaction ends, so it stays the same from a begin to its end. Under version 1
-//! a partition is added to the transaction before its first batch leaves. Under version 2 brokers
-//! add it themselves, and each end of a transaction brings the next epoch (or id).
+//! The level of the finalized feature `transaction.version` decides which protocol version the
+//! producer uses. It is read when a transaction ends, so it does not change during a transaction.
+//! Under version 1, a partition is added to the transaction before its first batch is sent. Under
+//! version 2, brokers add it themselves, and each end of a transaction starts the next epoch (or a
+//! new id).
 //!
-//! What became of an `EndTxn` without an answer is never guessed: the same request is sent again
-//! until somebody knows, however long the application waits.
+//! The producer never guesses the outcome of an `EndTxn` without a response. It repeats the same
+//! request until the coordinator answers, however long the application waits.
 //!
-//! Deliberately not here: batches (the sender's), looking coordinators up (the cluster's).
+//! The sender handles the batches, and the cluster looks up coordinators.
 
 mod answers;
 mod offsets;
@@ -44,10 +46,10 @@ use offsets::OffsetsCommit;
 use requests::Asked;
 use state::{Call, State};
 
-/// Keeps this backoff's jitter apart from other uses of the seed.
+/// Separates the jitter of this backoff from other uses of the seed.
 const SEED_OF_BACKOFF: u64 = 0x7a11;
 
-/// Where a partition stands under version 1.
+/// Whether a partition is in the transaction, under version 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Wanted,
@@ -62,7 +64,7 @@ struct Member {
     standing: Standing,
 }
 
-/// Does the coordinator have an open transaction of ours?
+/// Whether the coordinator has an open transaction of this producer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Started {
     No,
@@ -87,22 +89,23 @@ pub(crate) struct TransactionManager {
     state: State,
     version: TransactionVersion,
     producer: Option<ProducerIdAndEpoch>,
-    /// Of `AbortableError` and `FatalError`.
+    /// The error of the states `AbortableError` and `FatalError`.
     error: Option<ProducerError>,
     pending: Option<Pending>,
-    /// By the sender's number of the partition.
+    /// By the index of the partition's slot in the sender.
     members: BTreeMap<usize, Member>,
     offsets: VecDeque<OffsetsCommit>,
     started: Started,
-    /// An `EndTxn` was sent: nothing joins the transaction any more, whatever became of it.
+    /// Set once an `EndTxn` was sent: nothing may join the transaction any more, even if it was
+    /// lost.
     ending: bool,
-    /// KIP-360: the numbering may have gaps, so the next transaction needs another epoch.
+    /// KIP-360: the sequences may have gaps, so the next transaction needs another epoch.
     bump: bool,
     in_flight: Option<(RequestId, Asked)>,
     changed: bool,
     failures: u32,
     not_before: Option<Instant>,
-    /// When a producer that closes waits no longer for the end of its transaction.
+    /// When a closing producer stops waiting for the end of its transaction.
     give_up_at: Option<Instant>,
     backoff: Backoff,
 }
@@ -187,7 +190,8 @@ impl TransactionManager {
         Ok(ticket)
     }
 
-    /// Starts an operation, or takes up the one that a call before this did not see the end of.
+    /// Starts an operation, or returns the ticket of the same call made before, if its caller did
+    /// not see the outcome.
     fn start(&mut self, call: Call, next: State) -> Result<TransactionTicket, ProducerError> {
         if self.is_resumed(call)
             && let Some(pending) = &self.pending
@@ -211,7 +215,7 @@ impl TransactionManager {
             .is_some_and(|pending| pending.call == call && !pending.ticket.was_seen())
     }
 
-    /// Whether a call is one for this state.
+    /// Checks whether the state allows a call.
     fn check(&mut self, call: Call) -> Result<(), ProducerError> {
         if let Some(pending) = self.pending.take_if(|pending| !pending.ticket.was_seen()) {
             let text = format!(
@@ -229,7 +233,7 @@ impl TransactionManager {
         Err(self.refusal(call))
     }
 
-    /// What a call gets that is not for this state.
+    /// Returns the error for a call that the state does not allow.
     fn refusal(&self, call: Call) -> ProducerError {
         if let Some(error) = &self.error {
             return error.clone();
@@ -248,9 +252,9 @@ impl TransactionManager {
     }
 }
 
-/// For the sender.
+/// Functions for the sender.
 impl TransactionManager {
-    /// The id and epoch for batches, once the coordinator has named them.
+    /// Returns the id and epoch for batches, once the coordinator has assigned them.
     pub(crate) fn producer(&self) -> Option<ProducerIdAndEpoch> {
         self.producer
     }
@@ -263,12 +267,12 @@ impl TransactionManager {
         &self.id
     }
 
-    /// Everything that was appended is wanted now.
+    /// Returns whether everything that was appended must be sent now.
     pub(crate) fn is_completing(&self) -> bool {
         self.state.is_completing()
     }
 
-    /// Batches that were never sent belong to the transaction.
+    /// Returns whether batches that were never sent belong to the transaction.
     pub(crate) fn takes_batches(&self) -> bool {
         match self.state {
             State::InTransaction => true,
@@ -277,7 +281,7 @@ impl TransactionManager {
         }
     }
 
-    /// Why a batch that was never sent is dropped, where none is taken.
+    /// Returns the error for a batch that was never sent, when the transaction accepts none.
     pub(crate) fn drops_with(&self, topic: &Str, partition: i32) -> ProducerError {
         if self.state == State::AbortingTransaction {
             let topic = topic.clone();
@@ -286,7 +290,7 @@ impl TransactionManager {
         self.refusal(Call::Send)
     }
 
-    /// A partition has records: it must become part of the transaction.
+    /// Notes that a partition has records, so that it must join the transaction.
     pub(crate) fn want(&mut self, index: usize, topic: &Str, partition: i32) {
         if self.version == TransactionVersion::V1 {
             self.members.entry(index).or_insert_with(|| Member {
@@ -297,12 +301,12 @@ impl TransactionManager {
         }
     }
 
-    /// The partition is in the transaction, or wants to be.
+    /// Returns whether the partition is in the transaction, or is to join it.
     pub(crate) fn has(&self, index: usize) -> bool {
         self.members.contains_key(&index)
     }
 
-    /// New batches of this partition may leave.
+    /// Returns whether new batches of this partition may be sent.
     pub(crate) fn lets_out(&self, index: usize) -> bool {
         let open = matches!(
             self.state,
@@ -312,14 +316,14 @@ impl TransactionManager {
         open && (self.version == TransactionVersion::V2 || member() == Some(Standing::Added))
     }
 
-    /// A batch leaves: from now on the coordinator may know of the transaction.
+    /// Notes that a batch is being sent: the coordinator may know of the transaction from now on.
     pub(crate) fn batch_leaves(&mut self) {
         if self.version == TransactionVersion::V2 {
             self.started = Started::Yes;
         }
     }
 
-    /// A record of the transaction is not in the log, or may not be.
+    /// Notes that a record of the transaction is not in the log, or may not be.
     pub(crate) fn record_failed(&mut self, error: &ProducerError) {
         if self.is_settled() || self.ending {
             return;
@@ -333,9 +337,9 @@ impl TransactionManager {
         }
     }
 
-    /// A record could not be appended, and only its future says so.
+    /// Notes that a record could not be appended, and that only its future reports it.
     pub(crate) fn record_refused(&mut self, reason: &str) {
-        // One that came too late for the transaction concerns it no more.
+        // A record that came too late for the transaction does not affect it.
         if self.state != State::InTransaction {
             return;
         }
@@ -343,21 +347,23 @@ impl TransactionManager {
         self.make_abortable(TransactionFailure::local(during, reason));
     }
 
-    /// The partitions should be looked at: another state, another epoch, or one was added.
+    /// Returns whether the partitions must be looked at: the state or epoch changed, or one was
+    /// added.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// The error for good, once there is one.
+    /// Returns the fatal error, if there is one.
     pub(crate) fn fatal(&self) -> Option<&ProducerError> {
         self.error
             .as_ref()
             .filter(|_| self.state == State::FatalError)
     }
 
-    /// The application closes: what is open is aborted, what is under way goes on.
+    /// Closes: aborts an open transaction, and lets an operation in progress continue.
     ///
-    /// Not for ever: what the coordinator does not end at our word it ends by itself in time.
+    /// It waits at most `transaction_timeout`: after that the coordinator ends the transaction by
+    /// itself.
     pub(crate) fn close(&mut self, now: Instant) {
         self.give_up_at
             .get_or_insert(now + self.transaction_timeout);
@@ -367,7 +373,7 @@ impl TransactionManager {
         }
     }
 
-    /// Nothing is left to end.
+    /// Returns whether no transaction is left to end.
     pub(crate) fn is_settled(&self) -> bool {
         !matches!(
             self.state,
@@ -378,7 +384,7 @@ impl TransactionManager {
         )
     }
 
-    /// The client ends: whoever waits must hear.
+    /// Ends all waits with this error, because the client ends.
     pub(crate) fn give_up(&mut self, error: &ProducerError) {
         self.settle(Err(error.clone()));
         self.drop_offsets(error);
@@ -389,7 +395,7 @@ impl TransactionManager {
         self.in_flight.as_ref().is_some_and(|(mine, _)| *mine == id)
     }
 
-    /// When a retry is due, or closing has taken too long.
+    /// Returns when a retry is due, or when closing has taken too long.
     pub(crate) fn due(&self) -> Option<Instant> {
         let retry = self.not_before.filter(|_| self.in_flight.is_none());
         let limit = self.give_up_at.filter(|_| !self.is_settled());
@@ -397,7 +403,7 @@ impl TransactionManager {
     }
 }
 
-/// Transitions.
+/// State transitions.
 impl TransactionManager {
     fn become_state(&mut self, next: State) {
         assert!(
@@ -410,7 +416,7 @@ impl TransactionManager {
         self.set_gate();
     }
 
-    /// Records are taken in one state only.
+    /// Opens the gate in `InTransaction`, and shuts it in every other state.
     fn set_gate(&self) {
         if self.state == State::InTransaction {
             self.accumulator.gate.release();
@@ -431,7 +437,7 @@ impl TransactionManager {
         }
     }
 
-    /// From here on the transaction can only be aborted; if it is being aborted that goes on.
+    /// Fails the transaction: it can only be aborted now. An abort in progress continues.
     fn make_abortable(&mut self, failure: TransactionFailure) {
         if !self.state.may_become(State::AbortableError) {
             return;
@@ -443,7 +449,7 @@ impl TransactionManager {
         self.drop_offsets(&error);
     }
 
-    /// From here on the producer can only be closed.
+    /// Fails the producer: it can only be closed now.
     fn fail(&mut self, failure: TransactionFailure) {
         if self.state == State::FatalError {
             return;
@@ -454,8 +460,8 @@ impl TransactionManager {
         self.give_up(&error);
     }
 
-    /// The transaction has ended. Another epoch is asked for if the numbering needs one, or if the
-    /// brokers have learned version 2 meanwhile.
+    /// Ends the transaction. Requests another epoch if the sequences need one, or if the brokers
+    /// have been upgraded to version 2 meanwhile.
     fn complete(&mut self, cluster: &Cluster) {
         self.members.clear();
         self.error = None;
@@ -484,7 +490,7 @@ impl TransactionManager {
     }
 }
 
-/// What the brokers have agreed on.
+/// Returns the version that the brokers have agreed on.
 fn finalized_version(cluster: &Cluster) -> TransactionVersion {
     if cluster.finalized_level("transaction.version") >= 2 {
         TransactionVersion::V2

@@ -1,4 +1,5 @@
-//! A group's offsets on their way into a transaction (`sendOffsetsToTransaction`, KIP-98, KIP-447).
+//! The offsets of a group that are committed in a transaction (`sendOffsetsToTransaction`, KIP-98,
+//! KIP-447).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use thalweg_protocol::{ApiKey, ErrorCode, Str};
 use crate::transactions::ticket::TransactionTicket;
 use crate::transactions::verdict::{Verdict, verdict};
 
-/// Who commits: a group, and the membership by which its coordinator fences old members (KIP-447).
+/// The group that commits, with the membership by which its coordinator fences old members
+/// (KIP-447).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupMetadata {
     pub group_id: Str,
@@ -21,7 +23,7 @@ pub struct GroupMetadata {
     pub group_instance_id: Option<Str>,
 }
 
-/// The next offset to read of a partition.
+/// The next offset to read in a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OffsetToCommit {
     pub offset: i64,
@@ -33,19 +35,20 @@ pub struct OffsetToCommit {
 /// Offsets by topic and partition.
 pub type GroupOffsets = BTreeMap<(Str, i32), OffsetToCommit>;
 
-/// One `send_offsets_to_transaction` that is not done yet.
+/// A call of `send_offsets_to_transaction` that is not done yet.
 #[derive(Debug)]
 pub(super) struct OffsetsCommit {
     pub(super) group: GroupMetadata,
-    /// What no answer has confirmed yet.
+    /// The offsets that no response has confirmed yet.
     pub(super) offsets: GroupOffsets,
-    /// The transaction knows of the group (`AddOffsetsToTxn`; not asked for under version 2).
+    /// Set once the group was added to the transaction (`AddOffsetsToTxn`, not sent under version
+    /// 2).
     pub(super) group_added: bool,
     pub(super) ticket: TransactionTicket,
 }
 
 impl OffsetsCommit {
-    /// The request for what is left.
+    /// Creates the request for the remaining offsets.
     pub(super) fn request(&self) -> TxnOffsetCommitRequest {
         let mut topics: Vec<TxnOffsetCommitRequestTopic> = Vec::new();
         for ((topic, partition), at) in &self.offsets {
@@ -63,8 +66,8 @@ impl OffsetsCommit {
                 }),
             }
         }
-        // A membership that the broker's version cannot carry (before 2.5) is an error: without it a
-        // member that the group has left behind would not be fenced.
+        // If the broker's version has no field for the membership (before 2.5), encoding fails.
+        // Without it, an old member would not be fenced.
         TxnOffsetCommitRequest {
             group_id: self.group.group_id.clone(),
             generation_id: self.group.generation_id,
@@ -75,7 +78,7 @@ impl OffsetsCommit {
         }
     }
 
-    /// Takes what was confirmed out; gives the gravest of what was said of the rest.
+    /// Removes the confirmed offsets. Returns the gravest error of the others.
     pub(super) fn take_answer(&mut self, answer: &TxnOffsetCommitResponse) -> (Verdict, ErrorCode) {
         let mut worst = (Verdict::Done, ErrorCode::NONE);
         for topic in &answer.topics {
@@ -91,7 +94,7 @@ impl OffsetsCommit {
             }
         }
         if worst.0 == Verdict::Done && !self.offsets.is_empty() {
-            // The answer left some out: whatever became of them, asking again does no harm.
+            // The response lacks some partitions. Sending their offsets again does no harm.
             worst = (Verdict::Retry, ErrorCode::NONE);
         }
         worst

@@ -1,4 +1,4 @@
-//! Which request is next, and sending it to its coordinator.
+//! Decides which request is next, and sends it to its coordinator.
 
 use std::time::Instant;
 
@@ -19,15 +19,16 @@ use super::{Standing, Started, TransactionManager};
 use crate::error::TransactionFailure;
 use crate::idempotence::ProducerIdAndEpoch;
 
-/// From this version on `InitProducerId` bumps the epoch of a producer that names itself (KIP-360).
+/// The version from which on `InitProducerId` can raise the epoch of an existing producer
+/// (KIP-360).
 const BUMPING_FROM: i16 = 3;
 
-/// What was asked.
+/// The kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
     InitProducerId,
     AddPartitions,
-    /// These two are about the first of the offsets that are not done.
+    /// These two are about the first call of `send_offsets` that is not done.
     AddOffsets,
     TxnOffsetCommit,
     EndTxn {
@@ -54,16 +55,17 @@ impl Asked {
     }
 }
 
-/// What is to happen next.
+/// What to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Ask(Asked),
-    /// No coordinator has heard of the transaction: it ends without a word.
+    /// The coordinator does not know of the transaction, so it ends without a request.
     Complete,
 }
 
 impl TransactionManager {
-    /// Does what is due. `at_rest`: every batch has its outcome and no request holds one.
+    /// Does what is due. `at_rest`: every batch has its outcome, and no Produce request is in
+    /// flight.
     pub(crate) fn poll(&mut self, at_rest: bool, cluster: &mut Cluster, now: Instant) {
         if !self.is_settled() && self.give_up_at.is_some_and(|at| now >= at) {
             let text = "the producer was closed and the transaction's coordinator did not answer";
@@ -94,7 +96,7 @@ impl TransactionManager {
         }
     }
 
-    /// Something that the transaction lacks.
+    /// Returns the request for something that is missing in the transaction.
     fn addition(&self) -> Option<Asked> {
         let lacks = |member: &super::Member| member.standing != Standing::Added;
         if self.members.values().any(lacks) {
@@ -115,7 +117,7 @@ impl TransactionManager {
         }
     }
 
-    /// Sends a request if its coordinator is known and takes it; else a later turn tries again.
+    /// Sends a request if its coordinator is known and ready. Otherwise a later turn tries again.
     fn ask(&mut self, asked: Asked, cluster: &mut Cluster, now: Instant) {
         let Some(node) = self.find_node(asked, cluster, now) else {
             return;
@@ -165,7 +167,7 @@ impl TransactionManager {
             Coordinator::Known(node) => Some(node),
             Coordinator::Unknown => None,
             Coordinator::Failed { error, message } => {
-                // Asked for again should the application try again.
+                // The cluster looks it up again if the application tries again.
                 cluster.invalidate_coordinator(kind, &key, now);
                 let message = message.as_deref().unwrap_or_else(|| error.message());
                 let failure = TransactionFailure::told("FindCoordinator", error, message);
@@ -179,7 +181,7 @@ impl TransactionManager {
         }
     }
 
-    /// From here on the coordinator may act on it.
+    /// Notes that a request is being sent: from now on the coordinator may act on it.
     fn about_to_send(&mut self, asked: Asked) {
         let opens = match asked {
             Asked::AddPartitions | Asked::AddOffsets => true,
@@ -255,7 +257,8 @@ impl TransactionManager {
         front.map_or_else(Str::default, |commit| commit.group.group_id.clone())
     }
 
-    /// All partitions that are not in yet, topic by topic.
+    /// Creates the request for all partitions that are not in the transaction yet, grouped by
+    /// topic.
     fn add_partitions(&self, producer: ProducerIdAndEpoch) -> AddPartitionsToTxnRequest {
         let mut wanted: Vec<(&Str, i32)> = self
             .members

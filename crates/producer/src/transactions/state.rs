@@ -1,4 +1,4 @@
-//! The states of a transactional producer: Kafka's `TransactionManager.State`, as one table.
+//! The states of a transactional producer as one table: Kafka's `TransactionManager.State`.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use State::{
     Initializing, Ready, Uninitialized,
 };
 
-/// Kafka's names.
+/// The states, under Kafka's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Uninitialized,
@@ -20,7 +20,7 @@ pub(crate) enum State {
     FatalError,
 }
 
-/// What the application can ask for.
+/// The calls of the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Init,
@@ -39,13 +39,14 @@ pub(crate) struct Row {
         expect(dead_code, reason = "for the documentation, by a test")
     )]
     pub(crate) meaning: &'static str,
-    /// Legal calls. While a call is under way it may also be made again: its outcome is the same.
+    /// Calls that this state allows. A call in progress may also be repeated, and has the same
+    /// outcome.
     pub(crate) calls: &'static [Call],
-    /// What may follow, besides `FatalError`, which may follow anything.
+    /// States that may follow. `FatalError` may follow every state and is not listed.
     pub(crate) next: &'static [State],
 }
 
-/// The diagram of docs/transactions.md is this table; a test compares them.
+/// All states. The diagram of docs/transactions.md shows this table, and a test compares them.
 pub(crate) const TABLE: [Row; 8] = [
     Row {
         state: Uninitialized,
@@ -109,7 +110,7 @@ impl State {
         next == FatalError || self.row().next.contains(&next)
     }
 
-    /// A transaction is on its way to its end.
+    /// Returns whether the transaction is being ended.
     pub(crate) fn is_completing(self) -> bool {
         matches!(self, CommittingTransaction | AbortingTransaction)
     }

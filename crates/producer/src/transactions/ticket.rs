@@ -15,19 +15,19 @@ struct Inner {
     wakers: Vec<Waker>,
 }
 
-/// Cheap to clone; all clones tell the same outcome.
+/// A future outcome. It is cheap to clone, and all clones report the same outcome.
 #[derive(Debug, Clone, Default)]
 pub struct TransactionTicket(Arc<Mutex<Inner>>);
 
 impl TransactionTicket {
-    /// One that has its outcome from the start.
+    /// Creates a ticket that already has its outcome.
     pub fn done(outcome: Outcome) -> Self {
         let ticket = Self::default();
         ticket.finish(outcome);
         ticket
     }
 
-    /// The first outcome stays.
+    /// Sets the outcome. Only the first one counts.
     pub(crate) fn finish(&self, outcome: Outcome) {
         let wakers = {
             let mut inner = lock(&self.0);
@@ -39,7 +39,8 @@ impl TransactionTicket {
         }
     }
 
-    /// The outcome if it is there, which then counts as seen; else `waker` is woken when it is.
+    /// Returns the outcome if it is known, and marks it as seen. Otherwise wakes `waker` once it
+    /// is.
     pub fn poll(&self, waker: &Waker) -> Option<Outcome> {
         let mut inner = lock(&self.0);
         if inner.outcome.is_none() && !inner.wakers.iter().any(|known| known.will_wake(waker)) {
@@ -49,12 +50,12 @@ impl TransactionTicket {
         inner.outcome.clone()
     }
 
-    /// Nobody will ask for the outcome.
+    /// Marks the outcome as seen, because nobody will ask for it.
     pub(crate) fn dismiss(&self) {
         lock(&self.0).seen = true;
     }
 
-    /// The application has learned the outcome, or does not want to.
+    /// Returns whether the application has seen the outcome, or does not want it.
     pub(crate) fn was_seen(&self) -> bool {
         lock(&self.0).seen
     }

@@ -1,24 +1,25 @@
-//! What an error code in a coordinator's answer means, as one table.
+//! What an error code in a coordinator's response means, as one table.
 
 use thalweg_protocol::{ApiKey, ErrorCode};
 
-/// What is to be done about an answer; the graver the later.
+/// What to do after a response, in ascending order of gravity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     Done,
-    /// The same request again, after the backoff.
+    /// Send the same request again after the backoff.
     Retry,
-    /// The same, with the coordinator looked up first.
+    /// Look up the coordinator, then send the same request again.
     FindCoordinator,
     /// The transaction can only be aborted.
     Abortable,
-    /// The producer cannot go on.
+    /// The producer has failed permanently.
     Fatal,
 }
 
-/// As Kafka's `TransactionManager` decides, but for two things: an `EndTxn` or `InitProducerId` that
-/// ends in `UNKNOWN_SERVER_ERROR` may have been carried out, and is asked again; and offsets that a
-/// group's coordinator refuses for what they are cost the transaction, not the producer.
+/// Returns what to do about an error code. It decides as Kafka's `TransactionManager`, with two
+/// exceptions. An `EndTxn` or `InitProducerId` that ends in `UNKNOWN_SERVER_ERROR` may have been
+/// processed, so it is sent again. If a group's coordinator refuses the content of offsets, that
+/// fails the transaction and not the producer.
 pub(crate) fn verdict(api: ApiKey, code: ErrorCode) -> Verdict {
     use ApiKey as A;
     use ErrorCode as E;
@@ -51,14 +52,14 @@ pub(crate) fn verdict(api: ApiKey, code: ErrorCode) -> Verdict {
             _,
         ) => Verdict::Fatal,
         (code, _) if code.is_retriable() => Verdict::Retry,
-        // Any other word about a partition: none of the request was added.
+        // Any other error of a partition: nothing of the request was added.
         (_, A::ADD_PARTITIONS_TO_TXN) => Verdict::Abortable,
         _ => Verdict::Fatal,
     }
 }
 
-/// A batch that failed with this takes the producer with it; any other makes the transaction one
-/// that can only be aborted.
+/// Returns whether a batch that failed with this error fails the producer. Any other error only
+/// makes the transaction abortable.
 pub(crate) fn is_fatal_for_batch(code: ErrorCode) -> bool {
     matches!(
         code,
