@@ -10,16 +10,17 @@ use crate::compression::Compression;
 /// What a record's timestamp means (KIP-32).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TimestampType {
-    /// Magic 0 knows no timestamps.
+    /// Messages of magic 0 have no timestamps.
     None,
-    /// Given by the producer.
+    /// The producer set the timestamp.
     CreateTime,
-    /// Given by the broker at append: the batch's greatest timestamp holds for all its records.
+    /// The broker set the timestamp at append: the batch's maximum timestamp applies to all
+    /// records.
     LogAppendTime,
 }
 
 impl TimestampType {
-    /// Kafka's id: -1, 0 or 1.
+    /// Returns Kafka's id: -1, 0 or 1.
     pub fn id(self) -> i8 {
         match self {
             Self::None => -1,
@@ -33,8 +34,8 @@ const COMPRESSION_MASK: i16 = 0x07;
 const TIMESTAMP_TYPE_BIT: i16 = 0x08;
 const TRANSACTIONAL_BIT: i16 = 0x10;
 const CONTROL_BIT: i16 = 0x20;
-/// KIP-534: the base timestamp field holds the time from which on tombstones may go. Deltas
-/// are then relative to it, so a reader needs to do nothing about it.
+/// KIP-534: the base timestamp field holds the time from which on tombstones may be deleted. The
+/// deltas are then relative to it, so readers need no special case.
 const DELETE_HORIZON_BIT: i16 = 0x40;
 
 /// The attribute bits of a batch, as on the wire.
@@ -42,12 +43,12 @@ const DELETE_HORIZON_BIT: i16 = 0x40;
 pub struct Attributes(pub i16);
 
 impl Attributes {
-    /// The bits of the codec, 0..=7 (5 to 7 are not assigned).
+    /// Returns the compression bits, 0..=7 (5 to 7 are not assigned).
     pub fn compression_id(self) -> u8 {
         (self.0 & COMPRESSION_MASK) as u8
     }
 
-    /// The codec, unless its id is not assigned.
+    /// Returns the codec, or `None` if its id is not assigned.
     pub fn compression(self) -> Option<Compression> {
         Compression::from_id(self.compression_id())
     }

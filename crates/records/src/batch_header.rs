@@ -1,11 +1,11 @@
-//! The 61 bytes before a batch's records.
+//! The header of a batch: the 61 bytes before its records.
 //!
 //! ```text
 //! at  0 base offset 8 | 8 batch length 4 | 12 partition leader epoch 4 | 16 magic 1 | 17 crc 4
 //!    21 attributes 2 | 23 last offset delta 4 | 27 base timestamp 8 | 35 max timestamp 8
 //!    43 producer id 8 | 51 producer epoch 2 | 53 base sequence 4 | 57 records count 4 | 61 records
 //! ```
-//! The checksum covers everything from the attributes on, so a broker may set base offset and
+//! The checksum covers everything from the attributes on. So a broker can set base offset and
 //! leader epoch (`set_base_offset_and_epoch`) without computing it again.
 
 use crate::attributes::Attributes;
@@ -14,15 +14,15 @@ use crate::error::RecordsError;
 
 /// Length of a v2 batch header.
 pub const BATCH_HEADER_LEN: usize = 61;
-/// Base offset and batch length: what the batch length does not count.
+/// Length of base offset and batch length, which the batch length does not include.
 pub const BATCH_LOG_OVERHEAD: usize = 12;
-/// Where the bytes that the checksum covers begin.
+/// Where the bytes covered by the checksum begin.
 pub const CRC_COVERS_FROM: usize = 21;
 pub const NO_PRODUCER_ID: i64 = -1;
 pub const NO_PRODUCER_EPOCH: i16 = -1;
 pub const NO_SEQUENCE: i32 = -1;
 pub const NO_PARTITION_LEADER_EPOCH: i32 = -1;
-/// Magic 0 messages carry no timestamp.
+/// The timestamp of magic 0 messages, which have none.
 pub const NO_TIMESTAMP: i64 = -1;
 
 const PARTITION_LEADER_EPOCH_AT: usize = 12;
@@ -37,18 +37,18 @@ const PRODUCER_EPOCH_AT: usize = 51;
 const BASE_SEQUENCE_AT: usize = 53;
 const RECORDS_COUNT_AT: usize = 57;
 
-/// A batch's header. For v0 and v1 messages it is made up of what they say.
+/// The header of a batch. For v0 and v1 messages it is built from the message's fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchHeader {
     pub base_offset: i64,
-    /// Bytes after the length field itself: 49 and the records.
+    /// Number of bytes after this field: 49 bytes of header, and the records.
     pub batch_length: i32,
     pub partition_leader_epoch: i32,
-    /// 2; 0 or 1 for batches that were converted from message sets.
+    /// 2, or 0 or 1 for batches that were converted from message sets.
     pub magic: i8,
     pub crc: u32,
     pub attributes: Attributes,
-    /// Offset of the last record that was ever in the batch: compaction may have removed it.
+    /// Offset of the last record the batch ever had. Compaction may have removed that record.
     pub last_offset_delta: i32,
     pub base_timestamp: i64,
     pub max_timestamp: i64,
@@ -79,18 +79,18 @@ impl Default for BatchHeader {
 }
 
 impl BatchHeader {
-    /// Last offset of the batch, whether or not that record still exists.
+    /// Returns the last offset of the batch, whether that record still exists or not.
     pub fn last_offset(&self) -> i64 {
         self.base_offset
             .wrapping_add(i64::from(self.last_offset_delta))
     }
 
-    /// The offset to read on from after this batch.
+    /// Returns the offset at which reading continues after this batch.
     pub fn next_offset(&self) -> i64 {
         self.last_offset().wrapping_add(1)
     }
 
-    /// Sequence of the last record; sequences wrap from `i32::MAX` to 0.
+    /// Returns the sequence of the last record. Sequences wrap from `i32::MAX` to 0.
     pub fn last_sequence(&self) -> i32 {
         if self.base_sequence == NO_SEQUENCE {
             return NO_SEQUENCE;
@@ -98,12 +98,12 @@ impl BatchHeader {
         self.base_sequence.wrapping_add(self.last_offset_delta) & i32::MAX
     }
 
-    /// Whole length on the wire.
+    /// Returns the whole length on the wire.
     pub fn total_len(&self) -> usize {
         BATCH_LOG_OVERHEAD + self.batch_length.max(0) as usize
     }
 
-    /// The header's bytes, with length and checksum as they stand in the fields.
+    /// Encodes the header, with length and checksum as they are in the fields.
     pub fn encode(&self) -> [u8; BATCH_HEADER_LEN] {
         let mut out = [0; BATCH_HEADER_LEN];
         put(&mut out, 0, self.base_offset.to_be_bytes());
@@ -138,8 +138,8 @@ impl BatchHeader {
         out
     }
 
-    /// Closes a batch: sets length and checksum for the records section, which lies in any
-    /// number of chunks (already compressed, if the attributes say so), and gives the header.
+    /// Closes a batch and returns its header: sets length and checksum for the records section. The
+    /// section may be in any number of chunks, and is already compressed if the attributes say so.
     pub fn finish<'a, I>(&mut self, records: I) -> [u8; BATCH_HEADER_LEN]
     where
         I: IntoIterator<Item = &'a [u8]>,
@@ -161,7 +161,7 @@ impl BatchHeader {
         out
     }
 
-    /// Reads a v2 header; the length field must at least cover it.
+    /// Parses a v2 header. The length field must cover at least the header.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordsError> {
         let Some(bytes) = bytes.first_chunk::<BATCH_HEADER_LEN>() else {
             return Err(RecordsError::Truncated {
@@ -208,15 +208,16 @@ impl BatchHeader {
     }
 }
 
-/// What a broker does at append: both fields lie outside of the checksum. For v2 batches.
+/// Sets the fields that a broker sets at append. Both are outside the checksum. For v2 batches
+/// only.
 pub fn set_base_offset_and_epoch(batch: &mut [u8], base_offset: i64, partition_leader_epoch: i32) {
     batch[..8].copy_from_slice(&base_offset.to_be_bytes());
     batch[PARTITION_LEADER_EPOCH_AT..MAGIC_AT]
         .copy_from_slice(&partition_leader_epoch.to_be_bytes());
 }
 
-/// What a broker does at append where `message.timestamp.type` is `LogAppendTime`: the bit, the
-/// greatest timestamp and a new checksum; the records stay as they are. For v2 batches.
+/// Sets what a broker sets at append if `message.timestamp.type` is `LogAppendTime`: the attribute
+/// bit, the maximum timestamp and a new checksum. The records do not change. For v2 batches only.
 pub fn set_log_append_time(batch: &mut [u8], now_ms: i64) {
     let bits: [u8; 2] = [batch[ATTRIBUTES_AT], batch[ATTRIBUTES_AT + 1]];
     let attributes = Attributes(i16::from_be_bytes(bits)).with_log_append_time(true);

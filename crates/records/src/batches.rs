@@ -1,12 +1,12 @@
-//! From the record bytes of a Fetch answer (or a log) to batches.
+//! Splits the record bytes of a Fetch response (or of a log) into batches.
 //!
 //! ```text
 //! Bytes -> BatchIter -> RawBatch (header parsed, bytes shared with the frame)
 //!                          |- validate_crc()
 //!                          '- decode(&mut Decompressor, limit) -> DecodedBatch
 //! ```
-//! A broker cuts its answer at a byte limit, so the last batch may be incomplete: the iteration
-//! then ends silently, and that batch is fetched again.
+//! A broker cuts its response at a byte limit, so the last batch may be incomplete. The iteration
+//! then ends without an error, and the consumer fetches that batch again.
 
 use bytes::Bytes;
 
@@ -18,26 +18,27 @@ use crate::decoded::DecodedBatch;
 use crate::error::RecordsError;
 use crate::legacy;
 
-/// Offset, length, crc or epoch, magic: what is at the same place in every version.
+/// Position of the magic byte. All versions have the same fields up to it: offset, length, CRC or
+/// epoch.
 const MAGIC_AT: usize = 16;
 
-/// What a control batch may decompress to. A marker takes some 20 bytes, and no broker compresses it,
-/// but a client opens control batches in place: they must not cost more than that.
+/// Limit of the decompressed size of a control batch. A marker takes some 20 bytes, and no broker
+/// compresses it. Clients decode control batches without a codec thread, so they must stay cheap.
 pub const CONTROL_BATCH_BYTES_MAX: usize = 16 << 10;
 
-/// Walks the batches of `data`.
+/// Iterates over the batches of `data`.
 pub fn batches(data: Bytes) -> BatchIter {
     BatchIter { data }
 }
 
-/// The batches of a Fetch answer, in order. After an error it ends.
+/// The batches of a Fetch response, in order. The iteration ends after an error.
 #[derive(Debug, Clone)]
 pub struct BatchIter {
     data: Bytes,
 }
 
 impl BatchIter {
-    /// Bytes that are not handed out yet; after the end, those of an incomplete last batch.
+    /// Returns the number of bytes not returned yet. At the end: those of an incomplete last batch.
     pub fn remaining(&self) -> usize {
         self.data.len()
     }
@@ -90,14 +91,14 @@ impl Iterator for BatchIter {
     }
 }
 
-/// A batch as it came: its header read, its records not looked at. For v0 and v1, each message
-/// of a message set (a compressed one holds many).
+/// A batch as received: the header is parsed, the records are not. For v0 and v1 it is one message
+/// of a message set (a compressed message contains many).
 #[derive(Debug, Clone)]
 pub struct RawBatch {
-    /// For a compressed v0/v1 message the base offset is known only after decoding: here it is
-    /// the last offset, and `last_offset_delta` and `records_count` say 0 and 1.
+    /// The base offset of a compressed v0/v1 message is known only after decoding. Until then it is
+    /// the last offset, `last_offset_delta` is 0 and `records_count` is 1.
     pub header: BatchHeader,
-    /// The whole batch, header included.
+    /// The whole batch, including the header.
     pub data: Bytes,
 }
 
@@ -110,7 +111,7 @@ impl RawBatch {
         self.header.last_offset()
     }
 
-    /// The offset to read on from after this batch, whatever is left of it.
+    /// Returns the offset at which reading continues after this batch, even if records are missing.
     pub fn next_offset(&self) -> i64 {
         self.header.next_offset()
     }
@@ -131,7 +132,7 @@ impl RawBatch {
         }
     }
 
-    /// The codec of the records section.
+    /// Returns the codec of the records section.
     pub fn compression(&self) -> Result<Compression, RecordsError> {
         self.header
             .attributes
@@ -143,12 +144,12 @@ impl RawBatch {
             })
     }
 
-    /// The records section of a v2 batch as it lies on the wire.
+    /// Returns the records section of a v2 batch as it is on the wire.
     pub fn section(&self) -> Bytes {
         self.data.slice(BATCH_HEADER_LEN.min(self.data.len())..)
     }
 
-    /// Compares the stored checksum with the bytes.
+    /// Compares the stored checksum with that of the bytes.
     pub fn validate_crc(&self) -> Result<(), RecordsError> {
         let computed = if self.header.magic == 2 {
             crc32c([&self.data[CRC_COVERS_FROM..]])
@@ -166,9 +167,10 @@ impl RawBatch {
         })
     }
 
-    /// Opens the records. Uncompressed ones stay slices of the frame; compressed ones come out
-    /// of the codec, at most `limit_bytes` of them, and of a control batch's at most
-    /// [`CONTROL_BATCH_BYTES_MAX`]. The checksum is not looked at.
+    /// Decodes the records, without checking the checksum.
+    ///
+    /// Uncompressed records stay slices of the frame. Compressed records may decompress to at most
+    /// `limit_bytes`, and in a control batch to at most [`CONTROL_BATCH_BYTES_MAX`].
     pub fn decode(
         &self,
         decompressor: &mut Decompressor,
@@ -185,7 +187,7 @@ impl RawBatch {
         let codec = self.compression()?;
         let records = match codec {
             Compression::None => self.section(),
-            // A batch without records may have lost its section: nothing to decompress then.
+            // A batch without records may have no section, so there is nothing to decompress.
             _ if self.data.len() == BATCH_HEADER_LEN => Bytes::new(),
             codec => decompressor
                 .decompress(codec, &self.data[BATCH_HEADER_LEN..], limit_bytes)

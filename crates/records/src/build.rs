@@ -1,5 +1,5 @@
-//! A whole batch in one buffer, for those who have no pool of chunks: the embedded broker's
-//! markers, tools and tests. The producer appends to chunks of its own instead.
+//! Builds a whole batch in one buffer, for code without a pool of chunks: the embedded broker's
+//! markers, tools and tests. The producer writes into its own chunks instead.
 
 use crate::attributes::Attributes;
 use crate::batch_header::{BATCH_HEADER_LEN, BatchHeader};
@@ -16,7 +16,7 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// A plain batch (no producer id) whose first record has `base_offset`.
+    /// Creates a batch without a producer id, whose first record has `base_offset`.
     pub fn new(base_offset: i64) -> Self {
         Self::with_header(BatchHeader {
             base_offset,
@@ -24,8 +24,8 @@ impl BatchBuilder {
         })
     }
 
-    /// A batch with the header's producer, attributes, epochs and timestamps; counts, length
-    /// and checksum follow from what is appended.
+    /// Creates a batch with the header's producer, attributes, epochs and timestamps. Counts,
+    /// length and checksum follow from the records.
     pub fn with_header(header: BatchHeader) -> Self {
         let header = BatchHeader {
             records_count: 0,
@@ -38,7 +38,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Appends at the next offset; the first record's timestamp becomes the base.
+    /// Appends a record at the next offset. The first record's timestamp becomes the base.
     pub fn append<'a>(
         &mut self,
         timestamp: i64,
@@ -60,30 +60,30 @@ impl BatchBuilder {
         });
     }
 
-    /// Appends a record with deltas of the caller's choice (holes, as compaction leaves them).
+    /// Appends a record with the caller's deltas, for example with gaps as compaction leaves them.
     pub fn append_fields(&mut self, fields: &RecordFields<'_>) {
         record::encode(fields, &mut self.records);
         self.header.records_count += 1;
         self.header.last_offset_delta = self.header.last_offset_delta.max(fields.offset_delta);
     }
 
-    /// Records so far.
+    /// Returns the number of records so far.
     pub fn records_count(&self) -> i32 {
         self.header.records_count
     }
 
-    /// The header as it stands; what is set here is kept by `finish`.
+    /// Returns the header. `finish` keeps what is set here.
     pub fn header_mut(&mut self) -> &mut BatchHeader {
         &mut self.header
     }
 
-    /// The batch on the wire, uncompressed.
+    /// Returns the batch in wire form, uncompressed.
     pub fn finish(mut self) -> Vec<u8> {
         self.set_codec(Compression::None);
         close(&mut self.header, &self.records)
     }
 
-    /// The batch on the wire, compressed.
+    /// Returns the batch in wire form, compressed.
     pub fn finish_compressed(
         mut self,
         compressor: &mut Compressor,

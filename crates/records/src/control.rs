@@ -1,4 +1,4 @@
-//! Control records: what a coordinator or the broker writes between the data.
+//! Control records: what a coordinator or the broker writes between the data records.
 //!
 //! ```text
 //! key    version i16 | type i16 (0 abort, 1 commit, 2 leader change, ...)
@@ -15,21 +15,21 @@ const COMMIT: i16 = 1;
 const KEY_LEN: usize = 4;
 const MARKER_LEN: usize = 6;
 
-/// What a control batch says.
+/// The content of a control batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ControlRecord {
-    /// The producer's open transaction is rolled back.
+    /// The producer's open transaction is aborted.
     Abort { coordinator_epoch: i32 },
-    /// The producer's open transaction is visible.
+    /// The producer's open transaction is committed.
     Commit { coordinator_epoch: i32 },
-    /// Raft's own (leader change, snapshot header and footer, voters): nothing for clients.
+    /// Raft's own records (leader change, snapshot header and footer, voters). Clients ignore them.
     Other { type_id: i16 },
 }
 
 impl ControlRecord {
-    /// Reads a control record. A marker without a value, or with a short one, is still that
-    /// marker: the epoch is then -1 (a client acts on the type alone, which must never be missed).
+    /// Parses a control record. A marker with a missing or short value is still that marker, with
+    /// epoch -1: a client needs only the type, and must never miss one.
     pub fn parse(key: &[u8], value: Option<&[u8]>) -> Option<Self> {
         let key = key.first_chunk::<KEY_LEN>()?;
         let version = i16::from_be_bytes([key[0], key[1]]);
@@ -49,7 +49,7 @@ impl ControlRecord {
         })
     }
 
-    /// Kafka's id of the type.
+    /// Returns Kafka's id of the type.
     pub fn type_id(&self) -> i16 {
         match self {
             Self::Abort { .. } => ABORT,
@@ -59,7 +59,7 @@ impl ControlRecord {
     }
 }
 
-/// The end of a transaction, as the log holds it.
+/// The marker at the end of a transaction in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndTransactionMarker {
     pub commit: bool,
@@ -69,7 +69,7 @@ pub struct EndTransactionMarker {
     pub timestamp: i64,
 }
 
-/// The whole batch of a marker, at `base_offset`.
+/// Returns the whole batch of a marker at `base_offset`.
 pub fn end_transaction_batch(
     marker: &EndTransactionMarker,
     base_offset: i64,

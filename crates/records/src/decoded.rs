@@ -1,4 +1,4 @@
-//! A batch whose records lie open: uncompressed as they came, or decompressed.
+//! A batch whose records can be read: uncompressed as received, or decompressed.
 
 use bytes::Bytes;
 
@@ -9,16 +9,16 @@ use crate::error::{RecordError, RecordsError};
 use crate::reader::{RecordIter, RecordPosition, RecordRef};
 use crate::record::RECORD_LEN_MIN;
 
-/// A batch ready to be read. Batches of v0 and v1 have the same form: their messages were
+/// A batch ready to be read. Batches of v0 and v1 have the same form, as their messages were
 /// rewritten as v2 records.
 #[derive(Debug, Clone)]
 pub struct DecodedBatch {
     pub header: BatchHeader,
-    /// The records section: a slice of the frame, or what came out of the codec.
+    /// The records section: a slice of the frame, or the output of the codec.
     pub records: Bytes,
 }
 
-/// Sums over a whole batch, for room to be made once.
+/// Sums over a whole batch, to allocate memory once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     pub records: usize,
@@ -29,8 +29,8 @@ pub struct Totals {
 }
 
 impl DecodedBatch {
-    /// Refuses a count of records that the section cannot hold, so that the count may be
-    /// trusted for an allocation.
+    /// Creates the batch. Refuses a record count that the section cannot hold, so that the count is
+    /// safe to use for an allocation.
     pub(crate) fn new(header: BatchHeader, records: Bytes) -> Result<Self, RecordsError> {
         let count = usize::try_from(header.records_count).unwrap_or(usize::MAX);
         if count > records.len() / RECORD_LEN_MIN {
@@ -43,27 +43,28 @@ impl DecodedBatch {
         Ok(Self { header, records })
     }
 
-    /// Offset of the batch's first record, present or not.
+    /// Returns the offset of the batch's first record, whether it still exists or not.
     pub fn base_offset(&self) -> i64 {
         self.header.base_offset
     }
 
-    /// Offset of the batch's last record, present or not.
+    /// Returns the offset of the batch's last record, whether it still exists or not.
     pub fn last_offset(&self) -> i64 {
         self.header.last_offset()
     }
 
-    /// The offset to read on from, also after holes and empty batches.
+    /// Returns the offset at which reading continues, even after gaps and empty batches.
     pub fn next_offset(&self) -> i64 {
         self.header.next_offset()
     }
 
-    /// Records declared; never more than the section can hold.
+    /// Returns the declared number of records, which is never more than the section can hold.
     pub fn len(&self) -> usize {
         self.header.records_count as usize
     }
 
-    /// No records: compaction keeps such batches for their offsets and sequences.
+    /// Returns whether the batch has no records. Compaction keeps such batches for their offsets
+    /// and sequences.
     pub fn is_empty(&self) -> bool {
         self.header.records_count == 0
     }
@@ -88,12 +89,12 @@ impl DecodedBatch {
         self.iter_at(RecordPosition::default())
     }
 
-    /// Goes on where an earlier iteration of this batch stood.
+    /// Continues an earlier iteration of this batch at its position.
     pub fn iter_at(&self, position: RecordPosition) -> RecordIter<'_> {
         RecordIter::new(&self.header, &self.records, position)
     }
 
-    /// Calls `f` with each record; the first malformed one ends it.
+    /// Calls `f` with each record, and stops at the first malformed one.
     #[inline]
     pub fn for_each<'a>(&'a self, mut f: impl FnMut(RecordRef<'a>)) -> Result<(), RecordError> {
         for record in self {
@@ -102,7 +103,7 @@ impl DecodedBatch {
         Ok(())
     }
 
-    /// Walks the whole batch once: afterwards no record of it can fail.
+    /// Walks the whole batch once. If it succeeds, no record of the batch can fail later.
     pub fn validate(&self) -> Result<Totals, RecordError> {
         let mut totals = Totals::default();
         self.for_each(|record| {
@@ -115,8 +116,8 @@ impl DecodedBatch {
         Ok(totals)
     }
 
-    /// The control record of a control batch; `None` for other batches, empty ones and those
-    /// whose key is not a control record's.
+    /// Returns the control record of a control batch. Returns `None` for other batches, for empty
+    /// ones, and for a key that is not a control record's.
     pub fn control_record(&self) -> Option<ControlRecord> {
         if !self.is_control() {
             return None;

@@ -1,4 +1,4 @@
-//! What can be wrong with record batches, with the offset that the trouble belongs to.
+//! The errors of record batches, with the offset that they belong to.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use crate::compression::Compression;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordsError {
-    /// The declared length cannot hold the batch's own header.
+    /// The declared length is too short for the batch's own header.
     #[error(
         "batch at offset {base_offset}: declared length {length} is below the least, {length_min}"
     )]
@@ -19,13 +19,13 @@ pub enum RecordsError {
         length: i32,
         length_min: i32,
     },
-    /// Fewer bytes than the header of a batch needs.
+    /// There are fewer bytes than a batch header needs.
     #[error("a batch header takes {needed} bytes, only {found} are there")]
     Truncated { needed: usize, found: usize },
-    /// A magic byte that no version of Kafka writes.
+    /// No version of Kafka writes this magic byte.
     #[error("batch at offset {base_offset}: unknown magic {magic} (0, 1 and 2 are known)")]
     Magic { base_offset: i64, magic: i8 },
-    /// The bytes are not those that were written.
+    /// The checksum is wrong: the bytes are not those that were written.
     #[error(
         "batch at offset {base_offset} is corrupt: its checksum is {computed:#010x}, the header says {stored:#010x}"
     )]
@@ -34,17 +34,17 @@ pub enum RecordsError {
         stored: u32,
         computed: u32,
     },
-    /// A compression id that is not in 0..=4, or one that the magic cannot carry.
+    /// The compression id is not in 0..=4, or the magic does not allow it.
     #[error("batch at offset {base_offset}: unknown compression id {id} for magic {magic}")]
     CompressionId { base_offset: i64, id: u8, magic: i8 },
-    /// Compressed data that its codec refuses.
+    /// The codec refuses the compressed data.
     #[error("batch at offset {base_offset}: {codec} data is corrupt: {reason}")]
     Compressed {
         base_offset: i64,
         codec: Compression,
         reason: &'static str,
     },
-    /// More bytes than the caller allows; nothing above the limit was allocated.
+    /// There are more bytes than the caller allows. Nothing above the limit was allocated.
     #[error(
         "batch at offset {base_offset}: {codec} data decompresses to more than the limit of {limit_bytes} bytes"
     )]
@@ -53,7 +53,7 @@ pub enum RecordsError {
         codec: Compression,
         limit_bytes: usize,
     },
-    /// A compressed control batch that is far larger than any control record.
+    /// A compressed control batch is far larger than any control record.
     #[error(
         "control batch at offset {base_offset} is corrupt: its {codec} data decompresses to more than the {CONTROL_BATCH_BYTES_MAX} bytes that a control batch may have"
     )]
@@ -61,7 +61,7 @@ pub enum RecordsError {
         base_offset: i64,
         codec: Compression,
     },
-    /// A count of records that the bytes cannot hold.
+    /// The bytes cannot hold the declared number of records.
     #[error("batch at offset {base_offset}: {count} records declared, {section_bytes} bytes there")]
     RecordsCount {
         base_offset: i64,
@@ -71,17 +71,17 @@ pub enum RecordsError {
     /// One record is malformed.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// A compression level outside of the codec's range (KIP-390).
+    /// The compression level is outside the codec's range (KIP-390).
     #[error("compression level {level} is outside of {codec}'s {}..={}", range.start(), range.end())]
     Level {
         codec: Compression,
         level: i32,
         range: RangeInclusive<i32>,
     },
-    /// A codec without levels was given one.
+    /// A level was given for a codec without levels.
     #[error("{codec} has no compression levels")]
     NoLevels { codec: Compression },
-    /// A v0/v1 message set that breaks the rules of nesting.
+    /// A v0/v1 message set breaks the rules of nesting.
     #[error("message set at offset {base_offset}: {reason}")]
     MessageSet {
         base_offset: i64,
@@ -95,40 +95,40 @@ pub enum RecordsError {
 pub struct RecordError {
     /// Base offset of the batch.
     pub base_offset: i64,
-    /// Place of the record in the batch, from 0.
+    /// Index of the record in the batch, from 0.
     pub index: i32,
     /// What is wrong with it.
     pub problem: RecordProblem,
 }
 
 impl RecordError {
-    /// The offset that the record has in a batch without holes.
+    /// Returns the offset that the record has in a batch without gaps.
     pub fn offset(&self) -> i64 {
         self.base_offset.wrapping_add(i64::from(self.index))
     }
 }
 
-/// What a single record can have wrong.
+/// What can be wrong with a single record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RecordProblem {
-    /// A variable-length integer that is too long or cut off.
+    /// A variable-length integer is too long or cut off.
     Varint,
-    /// The record's length is negative or reaches beyond the batch.
+    /// The record's length is negative or exceeds the batch.
     Length,
-    /// The fields need more bytes than the record's length gives.
+    /// The fields need more bytes than the record's length allows.
     Overrun,
-    /// The record's length has bytes left after its fields.
+    /// Bytes are left between the last field and the end of the record.
     Underrun,
-    /// The offset lies before the batch.
+    /// The offset is before the batch.
     OffsetDelta,
-    /// A negative count of headers.
+    /// The number of headers is negative, or more than the bytes can hold.
     HeaderCount,
-    /// A header without a key.
+    /// A header has no key.
     HeaderKey,
     /// Bytes are left after the last declared record.
     TrailingBytes,
-    /// Fewer records than declared.
+    /// There are fewer records than declared.
     Missing,
 }
 

@@ -1,6 +1,6 @@
-//! Record headers (KIP-82): ordered, keys may repeat, values may be null.
+//! Record headers (KIP-82): they are ordered, keys may repeat, values may be null.
 //!
-//! A key is text by the book, but nothing on the way enforces it: here it is bytes.
+//! Keys should be text, but no broker enforces that. Here they are bytes.
 
 use crate::error::RecordProblem;
 use crate::varint::{read_varint, varint_len, write_varint};
@@ -12,7 +12,7 @@ pub struct HeaderRef<'a> {
     pub value: Option<&'a [u8]>,
 }
 
-/// Headers in wire form, without their count. What a `RecordRef` holds has been checked.
+/// Headers in wire form, without their count. The headers of a `RecordRef` have been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RawHeaders<'a> {
     count: u32,
@@ -20,15 +20,15 @@ pub struct RawHeaders<'a> {
 }
 
 impl<'a> RawHeaders<'a> {
-    /// Trusts that `bytes` are `count` headers, as taken from another `RawHeaders`; what is
-    /// malformed ends the iteration early and never panics.
+    /// Creates headers from `bytes` without checking them, as taken from another `RawHeaders`. A
+    /// malformed header ends the iteration early and never panics.
     pub fn new(count: u32, bytes: &'a [u8]) -> Self {
         Self { count, bytes }
     }
 
-    /// Checks that `bytes` are exactly `count` headers.
+    /// Creates headers after checking that `bytes` are exactly `count` headers.
     pub(crate) fn checked(count: u32, bytes: &'a [u8]) -> Result<Self, RecordProblem> {
-        // A header takes two bytes at least: a count beyond that is refused before any walk.
+        // A header takes at least two bytes, so a larger count is refused without a walk.
         if count as usize > bytes.len() / 2 {
             return Err(RecordProblem::HeaderCount);
         }
@@ -55,7 +55,7 @@ impl<'a> RawHeaders<'a> {
         self.count
     }
 
-    /// The raw section, for copying once and parsing later.
+    /// Returns the raw section, to be copied once and parsed later.
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -87,7 +87,7 @@ impl<'a> IntoIterator for &RawHeaders<'a> {
     }
 }
 
-/// Walks raw headers in their order.
+/// Iterates over raw headers in order.
 #[derive(Debug, Clone)]
 pub struct HeaderIter<'a> {
     left: u32,
@@ -110,7 +110,7 @@ fn next_header<'a>(bytes: &'a [u8], at: &mut usize) -> Result<HeaderRef<'a>, Rec
     Ok(HeaderRef { key, value })
 }
 
-/// A length (negative: null) and that many bytes.
+/// Reads a length (negative: null) and that many bytes.
 #[inline(always)]
 pub(crate) fn read_bytes<'a>(
     bytes: &'a [u8],
@@ -126,7 +126,7 @@ pub(crate) fn read_bytes<'a>(
     Ok(Some(slice))
 }
 
-/// Headers to be written: a list, or a section that is in wire form already.
+/// Headers to be written: a list, or a section that already has wire form.
 #[derive(Debug, Clone, Copy)]
 pub enum Headers<'a> {
     List(&'a [HeaderRef<'a>]),
@@ -143,7 +143,7 @@ impl Headers<'_> {
         }
     }
 
-    /// Length of the section without its count.
+    /// Returns the length of the section without its count.
     #[inline]
     pub(crate) fn section_len(&self) -> usize {
         match self {
@@ -152,7 +152,7 @@ impl Headers<'_> {
         }
     }
 
-    /// Hands the section over piece by piece.
+    /// Passes the section to `put` piece by piece.
     pub(crate) fn put_section(&self, mut put: impl FnMut(&[u8])) {
         let list = match self {
             Self::Raw(raw) => return put(raw.bytes),

@@ -1,15 +1,15 @@
-//! Message sets of magic 0 and 1 (Kafka before 0.11), read only: old segments may still hold them.
+//! Reads message sets of magic 0 and 1 (Kafka before 0.11), which old segments may still contain.
 //!
 //! ```text
 //! offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | [timestamp 8, magic 1]
 //!   | key length 4, key | value length 4, value
 //! ```
-//! A compressed message is a wrapper: its value is a whole message set, compressed. Its offset is
+//! A compressed message is a wrapper: its value is a whole compressed message set. Its offset is
 //! that of its last message. Inner offsets are absolute in magic 0 and relative in magic 1
-//! (KIP-31): only the distance to the last one counts. A wrapper with `LogAppendTime` gives its
-//! timestamp to all (KIP-32). As in Java, each outer message is a batch of its own.
+//! (KIP-31), where only the distance to the last one counts. A wrapper with `LogAppendTime` gives
+//! its timestamp to all messages (KIP-32). As in Java, each outer message is a batch of its own.
 //!
-//! Messages are rewritten as v2 records, so that everything behind this file knows one form.
+//! Messages are rewritten as v2 records, so the rest of the code needs to know only one form.
 
 use bytes::Bytes;
 
@@ -24,20 +24,20 @@ use crate::record::{self, RecordFields};
 
 /// crc 4, magic 1, attributes 1, key length 4, value length 4.
 pub(crate) const MESSAGE_V0_LEN_MIN: i32 = 14;
-/// The same and a timestamp of 8.
+/// The same fields and a timestamp of 8.
 pub(crate) const MESSAGE_V1_LEN_MIN: i32 = 22;
 
-/// Offset and size stand before what the size counts.
+/// Length of offset and size, which the size does not include.
 const LOG_OVERHEAD: usize = 12;
 const CRC_COVERS_FROM: usize = 16;
 const MAGIC_AT: usize = 16;
 const ATTRIBUTES_AT: usize = 17;
 const TIMESTAMP_AT: usize = 18;
-/// Codec and timestamp type; the other bits mean nothing before magic 2.
+/// Codec and timestamp type. The other bits have no meaning before magic 2.
 const ATTRIBUTES_MASK: u8 = 0x0f;
 const CUT: &str = "a message is shorter than its fields";
 
-/// A header made up of what a message says of itself; `data` has at least the least length.
+/// Builds a header from a message's fields. `data` must have at least the minimum length.
 pub(crate) fn message_header(data: &[u8]) -> BatchHeader {
     let magic = data[MAGIC_AT].cast_signed();
     let timestamp = if magic == 1 {
@@ -58,7 +58,7 @@ pub(crate) fn message_header(data: &[u8]) -> BatchHeader {
     }
 }
 
-/// The checksum that a message should carry.
+/// Computes the checksum of a message.
 pub(crate) fn message_crc(data: &[u8]) -> u32 {
     crc32(&data[CRC_COVERS_FROM..])
 }
@@ -91,7 +91,7 @@ pub(crate) fn decode(
     rewrite(&batch.header, &messages)
 }
 
-/// The messages of a wrapper: none may be missing, compressed again or of another magic.
+/// Parses the messages of a wrapper. None may be missing, compressed again or of a different magic.
 fn inner_messages<'a>(
     set: &'a Bytes,
     wrapper: &BatchHeader,
@@ -136,8 +136,9 @@ fn rewrite(wrapper: &BatchHeader, messages: &[Message<'_>]) -> Result<DecodedBat
             "a compressed message holds no messages",
         ));
     };
-    // Magic 1: relative, so shift them to end at the wrapper's. Magic 0: absolute already. As in
-    // Java, a wrapper whose offset no broker has set yet shifts nothing.
+    // In magic 1 offsets are relative, so shift them to end at the wrapper's offset. In magic 0
+    // they are absolute already. As in Java, a wrapper whose offset no broker has set shifts
+    // nothing.
     let shift = match wrapper.magic {
         0 => 0,
         _ => wrapper.base_offset.wrapping_sub(last.offset).max(0),
@@ -184,7 +185,7 @@ fn append(message: &Message<'_>, offset_delta: i32, timestamp_delta: i64, out: &
     record::encode(&fields, out);
 }
 
-/// A message's fields.
+/// The fields of a message.
 struct Message<'a> {
     offset: i64,
     magic: i8,
@@ -195,7 +196,7 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads an entry of a message set, which must be used up exactly.
+    /// Parses an entry of a message set. The fields must use all bytes of the entry.
     fn parse(entry: &'a [u8], base_offset: i64) -> Result<Self, RecordsError> {
         let length_min = match entry.get(MAGIC_AT) {
             Some(0) => MESSAGE_V0_LEN_MIN,
@@ -212,7 +213,7 @@ impl<'a> Message<'a> {
             return Err(broken(base_offset, CUT));
         }
         let header = message_header(entry);
-        // The least length ends with the two length fields of key and value.
+        // The minimum length ends with the two length fields of key and value.
         let mut rest = &entry[LOG_OVERHEAD + length_min - 8..];
         let key = take_nullable(&mut rest).map_err(|reason| broken(base_offset, reason))?;
         let value = take_nullable(&mut rest).map_err(|reason| broken(base_offset, reason))?;
@@ -233,7 +234,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A length of 4 (negative: null) and that many bytes.
+/// Reads a length of 4 bytes (negative: null) and that many bytes.
 fn take_nullable<'a>(rest: &mut &'a [u8]) -> Result<Option<&'a [u8]>, &'static str> {
     let (length, after) = rest.split_first_chunk::<4>().ok_or(CUT)?;
     *rest = after;

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! The layout is that of Kafka's `DefaultRecordBatch`, `DefaultRecord` (magic 2, KIP-98) and
-//! `LegacyRecord` (magic 0 and 1, KIP-31/32). Everything read here came from outside: each length
-//! is checked against the bytes that are there, no allocation follows a number that the bytes do
-//! not carry, and what is decompressed is bounded by a limit that the caller gives.
+//! `LegacyRecord` (magic 0 and 1, KIP-31/32). All input comes from outside, so each length is
+//! checked against the bytes that are there. No allocation depends on a number that the bytes do
+//! not back, and the caller limits the size of decompressed data.
 //!
-//! Deliberately not here: memory pools and the decision when a batch is full (the producer's),
-//! which records an isolation level hides (the consumer's), and writing of v0 and v1, which
+//! The crate does not manage memory pools or decide when a batch is full (the producer does), and
+//! does not hide records by isolation level (the consumer does). It does not write v0 and v1, which
 //! brokers since 4.0 refuse (KIP-724).
 #![forbid(unsafe_code)]
 

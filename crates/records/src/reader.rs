@@ -1,7 +1,7 @@
-//! The structural walk over a batch's records: bounds checked, nothing allocated or copied.
+//! Walks over the records of a batch. It checks all bounds, and neither allocates nor copies.
 //!
-//! A record's declared length must be used up exactly by its fields, headers included, so what
-//! `RecordRef` holds needs no more checks. The walk can stop anywhere and go on from a
+//! A record's fields, headers included, must use exactly its declared length. So the contents of a
+//! `RecordRef` need no more checks. The walk can stop anywhere and continue from a
 //! `RecordPosition`, because a poll may take fewer records than a batch has.
 
 use crate::attributes::TimestampType;
@@ -10,20 +10,20 @@ use crate::error::{RecordError, RecordProblem};
 use crate::headers::{RawHeaders, read_bytes};
 use crate::varint::{read_varint, read_varlong};
 
-/// One record: slices of its batch.
+/// One record, as slices of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordRef<'a> {
     pub offset: i64,
-    /// Milliseconds since the epoch; -1 where the record has none (magic 0).
+    /// Milliseconds since the Unix epoch. -1 if the record has none (magic 0).
     pub timestamp: i64,
     pub timestamp_type: TimestampType,
     pub key: Option<&'a [u8]>,
-    /// `None` is a tombstone.
+    /// `None` for a tombstone.
     pub value: Option<&'a [u8]>,
     pub headers: RawHeaders<'a>,
 }
 
-/// Where a walk stands: in front of the record with this index.
+/// A position in a batch: before the record with this index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RecordPosition {
     at: usize,
@@ -31,23 +31,23 @@ pub struct RecordPosition {
 }
 
 impl RecordPosition {
-    /// Records before this position.
+    /// Returns the number of records before this position.
     pub fn index(&self) -> i32 {
         self.index
     }
 }
 
-/// What all records of a batch share.
+/// What all records of a batch have in common.
 #[derive(Debug, Clone, Copy)]
 struct Shared {
     base_offset: i64,
     base_timestamp: i64,
-    /// Set under `LogAppendTime`, where the batch's greatest timestamp holds for every record.
+    /// Set with `LogAppendTime`: the batch's maximum timestamp applies to every record.
     append_time: Option<i64>,
     timestamp_type: TimestampType,
 }
 
-/// Walks the records of a batch in order. After an error it ends.
+/// Iterates over the records of a batch in order, and ends after an error.
 #[derive(Debug, Clone)]
 pub struct RecordIter<'a> {
     records: &'a [u8],
@@ -81,7 +81,7 @@ impl<'a> RecordIter<'a> {
         }
     }
 
-    /// Where the walk stands now.
+    /// Returns the current position.
     pub fn position(&self) -> RecordPosition {
         RecordPosition {
             at: self.at,
@@ -143,7 +143,7 @@ impl<'a> Iterator for RecordIter<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // Not the declared count alone: it may lie.
+        // Not simply the declared count, which may be false.
         let at_most = (self.records.len() - self.at) / crate::record::RECORD_LEN_MIN + 1;
         (0, Some(at_most))
     }

@@ -1,24 +1,25 @@
-//! One record of a v2 batch, written in wire form.
+//! Writes one record of a v2 batch in wire form.
 //!
 //! ```text
 //! length varint | attributes 1 | timestamp delta varlong | offset delta varint
 //!   | key length varint, key | value length varint, value | headers count varint, headers
 //! ```
-//! A length of -1 is null. The length in front does not count itself.
+//! A length of -1 is null. The first length does not include itself.
 //!
-//! `encode` runs for every record that is sent. Where the sink has room in one piece, the record
-//! is written straight into it; where a chunk ends inside of the record, it is put piece by piece.
+//! `encode` runs for every record that is sent. If the sink has enough contiguous room, it writes
+//! the record directly into it. If a chunk ends within the record, it writes the record piece by
+//! piece.
 
 use crate::headers::{Headers, nullable_len};
 use crate::varint::{varint_len, varlong_len, write_varint, write_varlong};
 
-/// The shortest record: its length, six fields of one byte.
+/// Length of the shortest record: its length and six fields of one byte.
 pub const RECORD_LEN_MIN: usize = 7;
-/// What goes before the key: length, attributes, timestamp and offset delta, the key's length.
+/// Maximum length before the key: length, attributes, timestamp and offset delta, the key's length.
 const PREFIX_LEN_MAX: usize = 5 + 1 + 10 + 5 + 5;
 
-/// What a record consists of. Key, value and headers together must stay below 2 GiB: the
-/// caller's limit on requests sees to that.
+/// The fields of a record. Key, value and headers together must be below 2 GiB. The caller's limit
+/// on requests ensures that.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RecordFields<'a> {
     pub offset_delta: i32,
@@ -28,13 +29,13 @@ pub struct RecordFields<'a> {
     pub headers: Headers<'a>,
 }
 
-/// Where a record goes.
+/// Where a record is written to.
 pub trait RecordSink {
-    /// Appends bytes, wherever they fit.
+    /// Appends bytes. They may be split over chunks.
     fn put(&mut self, bytes: &[u8]);
 
-    /// Exactly `len` bytes at the end, in one piece and counted as appended: the caller fills
-    /// them all. `None` where a chunk ends before: then `put` is called instead.
+    /// Appends exactly `len` contiguous bytes, and returns them. The caller must fill all of them.
+    /// Returns `None` if a chunk ends before that: the caller then uses `put`.
     #[inline]
     fn contiguous(&mut self, len: usize) -> Option<&mut [u8]> {
         let _ = len;
@@ -49,14 +50,14 @@ impl RecordSink for Vec<u8> {
     }
 }
 
-/// Whole length of the record, the length field included.
+/// Returns the whole length of the record, including its length field.
 #[inline]
 pub fn encoded_len(fields: &RecordFields<'_>) -> usize {
     let body = body_len(fields);
     varint_len(body as i32) + body
 }
 
-/// Appends the record; returns its whole length.
+/// Appends the record and returns its whole length.
 #[inline]
 pub fn encode(fields: &RecordFields<'_>, out: &mut impl RecordSink) -> usize {
     let body = body_len(fields);
@@ -68,8 +69,8 @@ pub fn encode(fields: &RecordFields<'_>, out: &mut impl RecordSink) -> usize {
     total
 }
 
-/// Writes the record at the start of `room`, which must hold `encoded_len` bytes; returns the
-/// whole length.
+/// Writes the record at the start of `room`, which must have `encoded_len` bytes. Returns the whole
+/// length.
 #[inline]
 pub fn encode_to_slice(fields: &RecordFields<'_>, room: &mut [u8]) -> usize {
     let body = body_len(fields);

@@ -1,11 +1,11 @@
 //! Kafka's variable-length integers: zig-zag, seven bits a byte, least significant first.
 //!
-//! Lengths, deltas and counts inside of a record use them; they are most of the work of reading
-//! a batch of small records, so the one- and two-byte forms are told apart first.
+//! Lengths, deltas and counts within a record use them. Reading them is most of the work for a
+//! batch of small records, so the forms of one and two bytes are checked first.
 
-/// Longest form of a 32-bit integer.
+/// Maximum length of a 32-bit integer.
 pub const VARINT_LEN_MAX: usize = 5;
-/// Longest form of a 64-bit integer.
+/// Maximum length of a 64-bit integer.
 pub const VARLONG_LEN_MAX: usize = 10;
 
 #[inline(always)]
@@ -28,27 +28,28 @@ pub const fn unzigzag64(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Bytes that `value` takes: ceil(bits / 7), by a multiplication instead of a division.
+/// Returns the encoded length of `value`: ceil(bits / 7), with a multiplication instead of a
+/// division.
 #[inline(always)]
 pub const fn varint_len(value: i32) -> usize {
     let bits = 32 - (zigzag32(value) | 1).leading_zeros() as usize;
     (bits * 9 + 64) / 64
 }
 
-/// Bytes that `value` takes.
+/// Returns the encoded length of `value`.
 #[inline(always)]
 pub const fn varlong_len(value: i64) -> usize {
     let bits = 64 - (zigzag64(value) | 1).leading_zeros() as usize;
     (bits * 9 + 64) / 64
 }
 
-/// Writes at the start of `out`, which must have room; returns the length.
+/// Writes `value` at the start of `out`, which must have room. Returns the length.
 #[inline(always)]
 pub fn write_varint(out: &mut [u8], value: i32) -> usize {
     write_unsigned(out, u64::from(zigzag32(value)))
 }
 
-/// Writes at the start of `out`, which must have room; returns the length.
+/// Writes `value` at the start of `out`, which must have room. Returns the length.
 #[inline(always)]
 pub fn write_varlong(out: &mut [u8], value: i64) -> usize {
     write_unsigned(out, zigzag64(value))
@@ -74,8 +75,8 @@ fn write_unsigned(out: &mut [u8], mut rest: u64) -> usize {
     at + 1
 }
 
-/// Reads at `*at` and moves it on; `None` if the integer is cut off or longer than five bytes.
-/// Bits beyond the 32nd are dropped, as the Java client does.
+/// Reads at `*at` and advances it. Returns `None` if the integer is cut off or longer than five
+/// bytes. Bits beyond the 32nd are dropped, as in the Java client.
 #[inline(always)]
 pub fn read_varint(bytes: &[u8], at: &mut usize) -> Option<i32> {
     let first = *bytes.get(*at)?;
@@ -91,7 +92,8 @@ pub fn read_varint(bytes: &[u8], at: &mut usize) -> Option<i32> {
     read_long_form::<VARINT_LEN_MAX>(bytes, at).map(|value| unzigzag32(value as u32))
 }
 
-/// Reads at `*at` and moves it on; `None` if the integer is cut off or longer than ten bytes.
+/// Reads at `*at` and advances it. Returns `None` if the integer is cut off or longer than ten
+/// bytes.
 #[inline(always)]
 pub fn read_varlong(bytes: &[u8], at: &mut usize) -> Option<i64> {
     let first = *bytes.get(*at)?;
@@ -202,7 +204,7 @@ mod tests {
         ten[9] = 1;
         assert_eq!(read_varint(&ten, &mut 0), None);
         assert_eq!(read_varlong(&ten, &mut 0), Some(unzigzag64(1 << 63)));
-        // Longer than need be, as no writer does and every reader takes.
+        // Longer than necessary: no writer does this, and every reader accepts it.
         assert_eq!(read_varint(&[0x82, 0x80, 0x00], &mut 0), Some(1));
     }
 }

@@ -1,7 +1,7 @@
-//! Blocks of a fixed size out of chunks of any size, for codecs that work block by block.
+//! Cuts chunks of any size into blocks of a fixed size, for codecs that work block by block.
 
-/// Calls `each` with consecutive blocks of `block_bytes` (the last one shorter). A block that
-/// lies in one chunk is a slice of it; one that spans chunks is gathered in `scratch`.
+/// Calls `each` with consecutive blocks of `block_bytes` (the last one may be shorter). A block
+/// within one chunk is a slice of it. A block that spans chunks is copied into `scratch`.
 pub(super) fn for_each_block(
     chunks: &[&[u8]],
     block_bytes: usize,

@@ -1,8 +1,8 @@
-//! gzip (RFC 1952) over raw deflate, so that one context serves all members of all batches.
+//! gzip (RFC 1952) on top of raw deflate, so that one context serves all members of all batches.
 //!
-//! Written: one member without name or time, as Java does. Read: any number of members with any
-//! header fields, each with its checksum and length checked; what follows the last member is
-//! ignored, as Java's `GZIPInputStream` does.
+//! It writes one member without name or time, as Java does. It reads any number of members with any
+//! header fields, and checks the checksum and length of each. It ignores bytes after the last
+//! member, as Java's `GZIPInputStream` does.
 
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 
@@ -23,8 +23,8 @@ const FLAG_NAME: u8 = 0x08;
 const FLAG_COMMENT: u8 = 0x10;
 const FLAGS_RESERVED: u8 = 0xe0;
 
-/// Greatest length that `input_len` bytes can become. Level 1 writes with fixed codes, which
-/// take up to nine bits a byte; the other levels store what they cannot compress.
+/// Returns the maximum compressed length of `input_len` bytes. Level 1 uses fixed codes of up to
+/// nine bits a byte. The other levels store what they cannot compress.
 pub(super) fn compressed_len_max(input_len: usize) -> usize {
     HEADER.len() + input_len + input_len.div_ceil(8) + 64 + TRAILER_LEN
 }
@@ -44,7 +44,7 @@ impl GzipEncoder {
     }
 
     pub(super) fn compress(&mut self, level: Option<i32>, chunks: &[&[u8]], out: &mut Vec<u8>) {
-        // -1 is deflate's own name of the default.
+        // -1 is deflate's own value for the default.
         let level = level
             .and_then(|level| u32::try_from(level).ok())
             .unwrap_or(LEVEL_DEFAULT);
@@ -83,7 +83,7 @@ impl GzipEncoder {
             if done {
                 return;
             }
-            // The vector is full: compress_vec never grows it.
+            // The vector is full, and compress_vec never grows it.
             out.reserve(out.len().max(1024));
         }
     }
@@ -113,7 +113,7 @@ impl GzipDecoder {
         Ok(())
     }
 
-    /// Reads one member; gives what follows it.
+    /// Reads one member, and returns the bytes after it.
     fn member<'a>(&mut self, input: &'a [u8], out: &mut Output) -> Result<&'a [u8], CodecError> {
         let start = out.len();
         let rest = self.inflate(skip_header(input)?, out)?;
@@ -154,7 +154,7 @@ impl GzipDecoder {
     }
 }
 
-/// Skips a member's header with all its optional fields.
+/// Skips a member's header and all its optional fields.
 fn skip_header(input: &[u8]) -> Result<&[u8], CodecError> {
     const CUT: CodecError = CodecError::Corrupt("gzip header is cut off");
     let (fixed, mut rest) = input.split_first_chunk::<10>().ok_or(CUT)?;

@@ -1,15 +1,16 @@
-//! lz4 frames, written by hand over the block codec: the tables are reused, chunks are read where
-//! they lie, and the frame is the one that Java reads and writes.
+//! lz4 frames, implemented on top of the block codec. So the tables are reused, chunks are read in
+//! place, and the frames are those that Java reads and writes.
 //!
 //! ```text
 //! magic 04 22 4d 18 | FLG | BD | [content size 8] | header checksum 1
 //!   | blocks: size LE32 (top bit: stored), data, [checksum 4] | end mark 0 | [content checksum 4]
 //! ```
-//! Written: independent blocks of 64 KiB, no content size, no checksums (the batch has its own).
-//! Java's reader refuses dependent blocks. Level 9, the default, is the fast encoder, as in Java
-//! (KIP-390); every other level is the high one.
-//! Read: dependent blocks, all block sizes, content size, both checksums, skippable frames and
-//! several frames in a row. What follows the last frame is ignored, as Java does.
+//! It writes independent blocks of 64 KiB, without content size or checksums (the batch has its
+//! own). Java's reader refuses dependent blocks. Level 9, the default, is the fast encoder, as in
+//! Java (KIP-390). Every other level is the high-compression encoder.
+//!
+//! It reads dependent blocks, all block sizes, content size, both checksums, skippable frames and
+//! several frames in a row. It ignores bytes after the last frame, as Java does.
 
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, decompress_into_with_dict,
@@ -29,17 +30,17 @@ const SKIPPABLE_MASK: u32 = 0xffff_fff0;
 const FLG: u8 = 0x60;
 /// Blocks of at most 64 KiB.
 const BD: u8 = 0x40;
-/// Second byte of the XXH32 of FLG and BD: a constant, as both are.
+/// Second byte of the XXH32 of FLG and BD. Both are constant, and so is this.
 const HEADER_CHECKSUM: u8 = 0x82;
 const BLOCK_BYTES: usize = 64 << 10;
-/// The level that stands for the fast encoder.
+/// The level that selects the fast encoder.
 const LEVEL_FAST: i32 = 9;
 const STORED_BIT: u32 = 1 << 31;
-/// No byte of a block gives more bytes than this.
+/// One byte of a block decompresses to at most this many bytes.
 const RATIO_MAX: usize = 255;
-/// How far back a dependent block may reach.
+/// The maximum distance of a match in a dependent block.
 const WINDOW_BYTES: usize = 64 << 10;
-/// Blocks below this may use a table of 16-bit positions.
+/// Blocks shorter than this may use a table of 16-bit positions.
 const SMALL_BLOCK_BYTES: usize = u16::MAX as usize;
 
 const FLG_VERSION_MASK: u8 = 0xc0;
@@ -117,7 +118,7 @@ impl Lz4Encoder {
     }
 }
 
-/// The block, stored as it is where compression gains nothing.
+/// Writes a block, uncompressed if compression does not make it shorter.
 fn put_block(input: &[u8], packed: &[u8], out: &mut Vec<u8>) {
     let (length, bytes) = if packed.len() < input.len() {
         (packed.len() as u32, packed)
@@ -128,8 +129,8 @@ fn put_block(input: &[u8], packed: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Whether a frame's header checksum must be right. Clients of magic 0 computed it over the
-/// wrong bytes (KAFKA-3160), so there, as in Java, nothing is expected of it.
+/// Whether a frame's header checksum must be correct. Clients of magic 0 computed it over the wrong
+/// bytes (KAFKA-3160), so there it is ignored, as in Java.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderChecksum {
     Verify,
@@ -168,7 +169,7 @@ struct FrameHeader {
     content_bytes: Option<u64>,
 }
 
-/// Reads one frame behind its magic; gives what follows it.
+/// Reads one frame after its magic, and returns the bytes after the frame.
 fn frame<'a>(
     input: &'a [u8],
     checksum: HeaderChecksum,
@@ -263,7 +264,7 @@ fn block(
     frame_start: usize,
     out: &mut Output,
 ) -> Result<(), CodecError> {
-    // The largest size of a block is only the frame's claim.
+    // The maximum size of a block is only what the frame claims.
     let most = header
         .block_bytes_max
         .min(data.len().saturating_mul(RATIO_MAX));

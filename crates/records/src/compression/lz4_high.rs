@@ -1,16 +1,16 @@
-//! The slower, denser lz4 block encoder behind the compression levels.
+//! The slower lz4 block encoder with better compression, for the compression levels.
 //!
-//! lz4 levels differ only in how hard the encoder looks for matches; the format is one. Positions
-//! with equal first four bytes (by hash) form a chain, newest first; a level follows up to
-//! `2^(level-1)` links of it, as Java's `highCompressor` does, and puts a match off by one byte
-//! when the next position has a longer one.
+//! All lz4 levels have the same format and differ only in how hard the encoder searches for
+//! matches. Positions whose first four bytes have the same hash form a chain, newest first. A level
+//! follows up to `2^(level-1)` links of the chain, as Java's `highCompressor` does. It delays a
+//! match by one byte if the next position has a longer one.
 //!
 //! ```text
 //! sequence: token (literals << 4 | match - 4) | more literals length | literals | offset LE16
 //!           | more match length;   the last sequence has literals only
 //! ```
 
-/// What a block may hold: a match reaches back at most 65535 bytes.
+/// Maximum length of a block. A match reaches back at most 65535 bytes.
 pub(super) const BLOCK_BYTES_MAX: usize = 64 << 10;
 
 const HASH_BITS: u32 = 15;
@@ -19,11 +19,11 @@ const MATCH_LEN_MIN: usize = 4;
 const LAST_LITERALS: usize = 5;
 const MATCH_START_LIMIT: usize = 12;
 
-/// Chains of one block, kept for the next.
+/// The chains of one block. The memory is reused for the next block.
 pub(super) struct HighEncoder {
     /// By hash: the newest position plus one, or zero.
     heads: Vec<u32>,
-    /// By position: the position before it in its chain, plus one, or zero.
+    /// By position: the previous position in its chain plus one, or zero.
     chain: Vec<u32>,
 }
 
@@ -41,7 +41,7 @@ impl HighEncoder {
         }
     }
 
-    /// Appends the compressed block; `input` is at most `BLOCK_BYTES_MAX` long.
+    /// Appends the compressed block. `input` must not be longer than `BLOCK_BYTES_MAX`.
     pub(super) fn compress(&mut self, input: &[u8], level: i32, out: &mut Vec<u8>) {
         debug_assert!(input.len() <= BLOCK_BYTES_MAX, "positions fit the chain");
         self.heads.fill(0);
@@ -74,7 +74,7 @@ impl HighEncoder {
         sequence(&input[anchor..], None, out);
     }
 
-    /// Makes `at` the newest of its chain; gives the one before, plus one.
+    /// Adds `at` as the newest position of its chain. Returns the previous one plus one, or zero.
     fn insert(&mut self, input: &[u8], at: usize) -> u32 {
         let four = input[at..]
             .first_chunk::<4>()
@@ -94,7 +94,7 @@ impl HighEncoder {
                 break;
             };
             let start = start as usize;
-            // A longer match must have the byte after the best one; most candidates do not.
+            // A longer match must match in the byte after the best one. Most candidates do not.
             if at + best.len < end && input[start + best.len] == input[at + best.len] {
                 let len = common_prefix(&input[start..], &input[at..end]);
                 if len > best.len {
@@ -110,7 +110,7 @@ impl HighEncoder {
     }
 }
 
-/// Length of what `earlier` and `here` begin with alike; `earlier` is the longer one.
+/// Returns the length of the common prefix. `earlier` must not be shorter than `here`.
 fn common_prefix(earlier: &[u8], here: &[u8]) -> usize {
     let (a, _) = earlier[..here.len()].as_chunks::<8>();
     let (b, _) = here.as_chunks::<8>();
@@ -136,7 +136,7 @@ fn sequence(literals: &[u8], matched: Option<(u16, usize)>, out: &mut Vec<u8>) {
     }
 }
 
-/// What of a length does not fit into its half of the token.
+/// Writes the part of a length that does not fit into its half of the token.
 fn more_length(len: usize, out: &mut Vec<u8>) {
     if let Some(mut left) = len.checked_sub(15) {
         while left >= 255 {
@@ -186,7 +186,7 @@ mod tests {
             let input: Vec<u8> = picks.iter().flat_map(|pick| pick.get(&words)).copied().collect();
             let mut encoder = HighEncoder::new();
             round_trip(&mut encoder, &input, level);
-            // Chains of an earlier block leave no trace.
+            // The chains of an earlier block must have no effect.
             round_trip(&mut encoder, &input[input.len() / 2..], level);
         }
     }

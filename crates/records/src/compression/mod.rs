@@ -1,11 +1,11 @@
-//! The five codecs, in the forms that Kafka's clients write and accept.
+//! The five compression types, in the forms that Kafka's clients write and accept.
 //!
 //! ```text
 //! Compressor    chunks -> gzip | snappy (xerial) | lz4 (frame) | zstd -> Vec
 //! Decompressor  slice  -> the same, and the variants of other clients -> Bytes within a limit
 //! ```
-//! Each codec's library is named in its own file alone. What a codec accepts beyond what it
-//! writes is said at the top of that file.
+//! Only a codec's own file uses its library. The top of that file says what the codec accepts
+//! beyond what it writes.
 
 mod chunks;
 mod gzip;
@@ -29,10 +29,10 @@ use output::Spares;
 use snappy::SnappyEncoder;
 use zstd::{ZstdDecoder, ZstdEncoder};
 
-/// The first guess at how much larger data was before compression.
+/// The first guess of how much larger the data was before compression.
 const FIRST_RATIO: usize = 3;
 
-/// How a batch's records section is compressed.
+/// How the records section of a batch is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Compression {
     #[default]
@@ -46,7 +46,7 @@ pub enum Compression {
 impl Compression {
     pub const ALL: [Self; 5] = [Self::None, Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd];
 
-    /// The id in a batch's attributes.
+    /// Returns the id in a batch's attributes.
     pub const fn id(self) -> u8 {
         self as u8
     }
@@ -55,7 +55,7 @@ impl Compression {
         Self::ALL.get(usize::from(id)).copied()
     }
 
-    /// Kafka's name, as in `compression.type`.
+    /// Returns Kafka's name, as in `compression.type`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -70,7 +70,7 @@ impl Compression {
         Self::ALL.into_iter().find(|codec| codec.name() == name)
     }
 
-    /// Levels that the codec knows (KIP-390), `None` for those without levels.
+    /// Returns the levels of the codec (KIP-390), or `None` if it has none.
     pub const fn levels(self) -> Option<RangeInclusive<i32>> {
         match self {
             Self::None | Self::Snappy => None,
@@ -80,7 +80,7 @@ impl Compression {
         }
     }
 
-    /// The level that `None` stands for.
+    /// Returns the level that is used if none is given.
     pub const fn default_level(self) -> Option<i32> {
         match self {
             Self::None | Self::Snappy => None,
@@ -90,7 +90,7 @@ impl Compression {
         }
     }
 
-    /// Refuses a level outside of the codec's range.
+    /// Refuses a level outside the codec's range.
     pub fn check_level(self, level: Option<i32>) -> Result<(), RecordsError> {
         let Some(level) = level else { return Ok(()) };
         let range = self
@@ -113,11 +113,11 @@ impl fmt::Display for Compression {
     }
 }
 
-/// What a codec reports; the batch adds where.
+/// An error of a codec. The caller adds the batch that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CodecError {
     Corrupt(&'static str),
-    /// The output would pass the limit.
+    /// The output would exceed the limit.
     TooLarge,
 }
 
@@ -143,8 +143,8 @@ impl CodecError {
     }
 }
 
-/// Compresses records sections. Contexts are made at first use and kept: one for each thread
-/// that compresses.
+/// Compresses records sections. It creates contexts at first use and keeps them, so use one for
+/// each thread.
 #[derive(Default)]
 pub struct Compressor {
     gzip: Option<GzipEncoder>,
@@ -158,8 +158,8 @@ impl Compressor {
         Self::default()
     }
 
-    /// Appends the compressed form of the chunks, taken as one, to `out`, which grows by at most
-    /// `compressed_len_max`. The only error is a level outside of the codec's range.
+    /// Appends the compressed form of the concatenated chunks to `out`, which grows by at most
+    /// `compressed_len_max`. The only error is a level outside the codec's range.
     pub fn compress(
         &mut self,
         codec: Compression,
@@ -201,7 +201,7 @@ impl fmt::Debug for Compressor {
     }
 }
 
-/// Greatest length that `input_len` bytes can become, for an output buffer made once.
+/// Returns the maximum compressed length of `input_len` bytes, to allocate an output buffer once.
 pub fn compressed_len_max(codec: Compression, input_len: usize) -> usize {
     match codec {
         Compression::None => input_len,
@@ -212,8 +212,8 @@ pub fn compressed_len_max(codec: Compression, input_len: usize) -> usize {
     }
 }
 
-/// Decompresses records sections, within a limit. Contexts and buffers are kept: one for each
-/// thread that decompresses.
+/// Decompresses records sections within a limit. It keeps contexts and buffers, so use one for each
+/// thread.
 #[derive(Default)]
 pub struct Decompressor {
     gzip: Option<GzipDecoder>,
@@ -226,7 +226,7 @@ impl Decompressor {
         Self::default()
     }
 
-    /// The decompressed bytes: at most `limit_bytes`, else `TooLarge`.
+    /// Returns the decompressed bytes, or `TooLarge` if there are more than `limit_bytes`.
     pub fn decompress(
         &mut self,
         codec: Compression,

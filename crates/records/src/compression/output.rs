@@ -1,14 +1,14 @@
-//! Room for what a codec gives: grows step by step, never beyond the limit, and is used again.
+//! The output buffer of a codec: it grows step by step up to the limit, and is reused.
 //!
 //! ```text
 //! Spares::output -> Output (initialised bytes) -> codec fills it -> Output::finish -> Bytes
 //!      ^                                                                        |
 //!      '------------- the buffer comes back when the last slice is dropped -----'
 //! ```
-//! Fresh buffers of many kilobytes cost page faults and zeroing, which for lz4 is as much as the
-//! decompression itself. A buffer that is handed out stays initialised, so the next codec run
-//! writes over it. A result that fills less than half of its buffer is copied out instead, so
-//! that what the application keeps never pins much more than its own size.
+//! New buffers of many kilobytes cost page faults and zeroing, which for lz4 takes as long as the
+//! decompression itself. A reused buffer is already initialized, so the next codec run overwrites
+//! it. A result that fills less than half of its buffer is copied. So what the application keeps
+//! never holds much more memory than its own size.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,13 +16,13 @@ use bytes::Bytes;
 
 use super::CodecError;
 
-/// How many bytes of buffers are kept for the next batches, and the size above which one is not kept.
+/// Limits of the bytes of buffers kept for the next batches, and of the size of a kept buffer.
 const SPARES_BYTES_MAX: usize = 8 << 20;
 const SPARE_BYTES_MAX: usize = 2 << 20;
-/// What a first guess is rounded up to.
+/// The minimum of the first guess.
 const ROOM_MIN: usize = 16 << 10;
 
-/// The buffers of one decompressor that are not on loan.
+/// The buffers of one decompressor that are not in use.
 #[derive(Debug, Default)]
 pub(super) struct Spares(Arc<Mutex<Kept>>);
 
@@ -33,10 +33,10 @@ struct Kept {
 }
 
 impl Spares {
-    /// Room for about `guess` bytes at first, for `limit_bytes` at most.
+    /// Creates an output with room for about `guess` bytes at first, and for at most `limit_bytes`.
     pub(super) fn output(&self, guess: usize, limit_bytes: usize) -> Output {
         let buffer = take(&self.0);
-        // One byte above the limit tells "exactly at the limit" from "more is to come".
+        // One byte more than the limit distinguishes "exactly at the limit" from "more follows".
         let cap = limit_bytes.saturating_add(1);
         let mut output = Output {
             buffer,
@@ -47,7 +47,7 @@ impl Spares {
         output
     }
 
-    /// What was written, as shared bytes, unless the codec failed.
+    /// Returns what was written as shared bytes, unless the codec failed.
     pub(super) fn finish(
         &self,
         output: Output,
@@ -88,7 +88,7 @@ fn keep(kept: &Mutex<Kept>, buffer: Vec<u8>) {
     }
 }
 
-/// A buffer on loan to the slices of a batch.
+/// A buffer in use by the slices of a batch. Dropping it returns the buffer.
 struct Recycled {
     buffer: Vec<u8>,
     len: usize,
@@ -107,9 +107,9 @@ impl Drop for Recycled {
     }
 }
 
-/// A codec's output under way.
+/// The output of a codec in progress.
 pub(super) struct Output {
-    /// Initialised; the first `len` bytes are written.
+    /// Initialized bytes, of which the first `len` are written.
     buffer: Vec<u8>,
     len: usize,
     cap: usize,
@@ -124,7 +124,7 @@ impl Output {
         &self.buffer[..self.len]
     }
 
-    /// At least one byte of room; `TooLarge` if the limit is passed.
+    /// Returns at least one byte of room, or `TooLarge` if the limit is exceeded.
     pub(super) fn some_room(&mut self) -> Result<&mut [u8], CodecError> {
         if self.len >= self.cap {
             return Err(CodecError::TooLarge);
@@ -135,7 +135,7 @@ impl Output {
         Ok(&mut self.buffer[self.len..])
     }
 
-    /// Room for `want` bytes, or for as many as the limit leaves, together with what is written.
+    /// Returns what is written, and room for `want` bytes or as many as the limit allows.
     pub(super) fn room(&mut self, want: usize) -> (&[u8], &mut [u8]) {
         let end = self.len.saturating_add(want).min(self.cap);
         if end > self.buffer.len() {
@@ -145,7 +145,8 @@ impl Output {
         (written, &mut room[..end - self.len])
     }
 
-    /// The whole buffer again, four times as long as before: for codecs that start over.
+    /// Discards the output and makes the buffer four times as long, for codecs that must start
+    /// over.
     pub(super) fn start_over(&mut self) -> Result<(), CodecError> {
         if self.buffer.len() >= self.cap {
             return Err(CodecError::TooLarge);
@@ -163,7 +164,7 @@ impl Output {
         self.len += bytes;
     }
 
-    /// Appends bytes that were stored as they are.
+    /// Appends bytes that the codec stored uncompressed.
     pub(super) fn extend(&mut self, bytes: &[u8]) -> Result<(), CodecError> {
         let (_, room) = self.room(bytes.len());
         if room.len() < bytes.len() {
@@ -177,7 +178,7 @@ impl Output {
     fn grow(&mut self, at_least: usize) {
         let doubled = at_least.max(self.len.saturating_mul(2)).min(self.cap);
         if doubled > self.buffer.len() {
-            // Exactly: a vector's own doubling could pass the limit.
+            // `reserve_exact`, as the vector's usual doubling could exceed the limit.
             self.buffer.reserve_exact(doubled - self.buffer.len());
             self.buffer.resize(doubled, 0);
         }
@@ -251,7 +252,8 @@ mod tests {
 
     #[test]
     fn an_lz4_frame_that_allows_large_blocks_takes_no_memory_for_small_ones() {
-        // Blocks of up to 4 MiB; one of two bytes, which is one literal; the end mark.
+        // The frame allows blocks of 4 MiB. It has one block of two bytes (one literal) and the end
+        // mark.
         let frame = [
             4, 0x22, 0x4d, 0x18, 0x60, 0x70, 0, 2, 0, 0, 0, 0x10, b'x', 0, 0, 0, 0,
         ];

@@ -1,10 +1,10 @@
-//! snappy: written in the framing of xerial's `SnappyOutputStream`, as Java does and every client
-//! reads; read framed (Java, kafka-python) or raw (librdkafka).
+//! snappy: written in the framing of xerial's `SnappyOutputStream`, which Java writes and every
+//! client reads. It reads both framed (Java, kafka-python) and raw data (librdkafka).
 //!
 //! ```text
 //! magic 82 "SNAPPY" 00 | version BE32 | compatible with BE32 | blocks: length BE32, raw snappy
 //! ```
-//! Framed streams may be concatenated: another header then stands where a block would.
+//! Framed streams may be concatenated: another header may follow instead of a block.
 
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
@@ -15,9 +15,9 @@ use super::output::Output;
 const MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 const HEADER_LEN: usize = 16;
 const VERSION: i32 = 1;
-/// Bytes a block holds before compression: Java's.
+/// Bytes of a block before compression, as in Java.
 const BLOCK_BYTES: usize = 32 << 10;
-/// No raw snappy expands by more: the best copy gives 64 bytes for 3.
+/// Raw snappy expands by at most this factor: the best copy produces 64 bytes from 3.
 const RATIO_MAX: usize = 64;
 
 pub(super) fn compressed_len_max(input_len: usize) -> usize {

@@ -1,9 +1,9 @@
-//! zstd, with one context each way that is reset and used again.
+//! zstd, with one context for each direction that is reset and reused.
 //!
-//! Written: one frame with its content size, which also lets zstd choose smaller tables for
-//! small batches. Read: frames with or without content size (Java streams without), any number
-//! of them, in one call straight into the output. That needs no window buffer, so a frame that
-//! asks for a window of gigabytes costs nothing; the output's limit is the only bound.
+//! It writes one frame with its content size, which also lets zstd choose smaller tables for small
+//! batches. It reads any number of frames, with or without content size (Java streams without), in
+//! one call directly into the output. That needs no window buffer, so a frame that requests a
+//! window of gigabytes costs nothing. Only the output's limit counts.
 
 use zstd::zstd_safe::{
     CCtx, CParameter, CompressionLevel, DCtx, InBuffer, OutBuffer, ResetDirective, compress_bound,
@@ -14,10 +14,10 @@ use super::CodecError;
 use super::output::Output;
 
 const LEVEL_DEFAULT: CompressionLevel = 3;
-/// No block gives more than this.
+/// A block decompresses to at most this many bytes.
 const BLOCK_BYTES_MAX: u64 = 128 << 10;
-/// A first guess is not larger than the input times this, so that a bomb has to grow step by
-/// step: four times a try.
+/// Limit of the first guess as a factor of the input, so that the output of a zip bomb has to grow
+/// step by step: four times with each attempt.
 const FIRST_RATIO_MAX: usize = 32;
 const FIRST_BYTES_MIN: usize = 256 << 10;
 /// `ZSTD_error_dstSize_tooSmall` of `zstd_errors.h`, as its functions return it.
@@ -79,8 +79,8 @@ impl ZstdEncoder {
         self.end(&mut output, last);
     }
 
-    /// Ends the frame with the last chunk: a batch of one chunk is compressed in one go, without
-    /// a copy into zstd's window.
+    /// Ends the frame with the last chunk. So zstd compresses a batch of one chunk in one go,
+    /// without copying it into its window.
     fn end(&mut self, output: &mut OutBuffer<'_, Vec<u8>>, last: &[u8]) {
         let left = self
             .context
@@ -107,7 +107,7 @@ impl ZstdDecoder {
 
     pub(super) fn decompress(&mut self, input: &[u8], out: &mut Output) -> Result<(), CodecError> {
         loop {
-            // All the room there is: of a buffer used before, often more than the guess.
+            // All the room of the buffer: a reused one often has more than the guess.
             let result = self.context.decompress(out.some_room()?, input);
             match result {
                 Ok(length) => {
@@ -121,8 +121,8 @@ impl ZstdDecoder {
     }
 }
 
-/// Room to begin with: what the blocks' headers allow at most, but not much more than what data
-/// of this length usually gives.
+/// Returns the initial room: what the block headers allow at most, but not much more than data of
+/// this length usually needs.
 pub(super) fn first_guess(input: &[u8]) -> usize {
     let most = input
         .len()
@@ -133,8 +133,8 @@ pub(super) fn first_guess(input: &[u8]) -> usize {
     })
 }
 
-/// Upper bound of a single frame's content, from its header and those of its blocks; `None` for
-/// anything that is not one plain frame.
+/// Returns an upper bound of a single frame's content, from its header and its block headers.
+/// Returns `None` for anything other than one plain frame.
 fn content_bytes_max(input: &[u8]) -> Option<u64> {
     const DICTIONARY_ID_LENS: [usize; 4] = [0, 1, 2, 4];
     const CONTENT_SIZE_LENS: [usize; 4] = [0, 2, 4, 8];
