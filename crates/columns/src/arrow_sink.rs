@@ -1,12 +1,12 @@
-//! [`ArrowSink`]: drained records become columns, without Python and without the GIL.
+//! [`ArrowSink`] turns drained records into columns, without Python and without the GIL.
 //!
 //! ```text
 //! Consumer::drain --record--> key, value, offset, timestamp, headers   (one push each)
 //!                 --end_batch--> topic, partition, timestamp type, leader epoch (one fill a run)
 //! take() --> RecordBatch, buffers out of the pool
 //! ```
-//! The sink refuses a record when the table is full, in rows or in bytes; the first record is
-//! always taken, however large. It knows no Kafka beyond a record's fields.
+//! The sink refuses a record when the table is full, in rows or in bytes. It always accepts the
+//! first record, however large. It knows nothing of Kafka except a record's fields.
 
 use std::sync::Arc;
 
@@ -22,10 +22,11 @@ use crate::error::ColumnsError;
 use crate::layout::{Column, Layout, TimestampUnit};
 use crate::slab::SlabPool;
 
-/// Arrow's offsets are 32 bits wide; a table stays far enough below that, whatever is asked for,
-/// also if every header key is broken text of which each byte becomes a mark of three.
+/// Arrow's offsets have 32 bits. Every table stays far enough below that limit, whatever limits are
+/// requested, even if each byte of every header key is invalid and becomes a replacement character
+/// of three bytes.
 pub const TABLE_BYTES_MAX: usize = 1 << 29;
-/// With the longest topic name (249 bytes) a topic column stays below 2 GiB.
+/// With the longest topic name (249 bytes), a topic column of this many rows stays below 2 GiB.
 pub const TABLE_ROWS_MAX: usize = 8_000_000;
 
 const US_PER_MS: i64 = 1000;
@@ -34,11 +35,11 @@ const US_PER_MS: i64 = 1000;
 #[derive(Clone, Copy, Debug)]
 pub struct TableLimits {
     pub rows_max: usize,
-    /// Counts the columns' own bytes. One record may exceed it.
+    /// Limit of the columns' own bytes. A single record may exceed it.
     pub bytes_max: usize,
 }
 
-/// Which columns exist and are being filled.
+/// The columns of the table that is being filled. Absent columns are `None`.
 #[derive(Debug)]
 struct Columns {
     key: Option<BinaryBuilder>,
@@ -52,7 +53,7 @@ struct Columns {
     leader_epoch: Option<NumberBuilder<i32>>,
 }
 
-/// The run of records under way.
+/// The run of records in progress.
 #[derive(Debug)]
 struct Run {
     partition: TopicPartition,
@@ -105,7 +106,7 @@ impl ArrowSink {
         self.rows == 0
     }
 
-    /// Bytes in the columns so far.
+    /// Returns the number of bytes in the columns so far.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -114,12 +115,13 @@ impl ArrowSink {
         self.rows >= self.rows_max || self.bytes >= self.bytes_max
     }
 
-    /// What made the sink refuse a record, other than being full. The rows before it are good.
+    /// Takes the error because of which the sink refused a record, unless it was full. The rows
+    /// before that record are valid.
     pub fn take_failure(&mut self) -> Option<ColumnsError> {
         self.failure.take()
     }
 
-    /// The table so far; the sink is empty again.
+    /// Returns the table so far and empties the sink.
     pub fn take(&mut self) -> Result<RecordBatch, ColumnsError> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
@@ -131,13 +133,13 @@ impl ArrowSink {
                     .finish(column, data_type, self.layout.timestamp_unit, &self.pool)?;
             arrays.push(array);
         }
-        // The count is given, so that a table without columns still tells how many rows it stands for.
+        // The row count is explicit, so that a table without columns has one too.
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(self.layout.schema());
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
 
-    /// The timestamp in the layout's unit.
+    /// Converts a timestamp to the layout's unit. Returns `None` if it is out of range.
     #[inline]
     fn timestamp(&self, ms: i64) -> Option<i64> {
         match self.layout.timestamp_unit {
@@ -250,7 +252,7 @@ impl Columns {
         }
     }
 
-    /// Room in the columns that are pushed to record by record.
+    /// Makes room in the columns that get a value with each record.
     fn reserve(&mut self, rows: usize, pool: &SlabPool) {
         for column in [&mut self.key, &mut self.value].into_iter().flatten() {
             column.reserve(rows, pool);
@@ -266,7 +268,7 @@ impl Columns {
         }
     }
 
-    /// Offsets and numbers of one row, in the columns that exist.
+    /// Returns the bytes of one row's offsets and numbers, in the columns that exist.
     fn fixed_row_bytes(&self) -> usize {
         let ints = [
             self.key.is_some(),
@@ -292,7 +294,7 @@ impl Columns {
             bytes += record.value.map_or(0, <[u8]>::len);
         }
         if self.headers.is_some() {
-            // The offsets of a header's key and value, and what their lengths took on the wire.
+            // Counts the offsets of each header's key and value, and their section on the wire.
             bytes += record.headers.as_bytes().len() + 2 * size_of::<i32>() * record.headers.len();
         }
         bytes

@@ -1,11 +1,11 @@
-//! [`ArrowSource`]: any Arrow stream as records to be sent, whole columns at a time.
+//! [`ArrowSource`] reads any Arrow stream as records to send, whole columns at a time.
 //!
 //! ```text
 //! __arrow_c_stream__ --> batches --> value, key, partition, timestamp, headers --> BulkAppend
 //! ```
-//! Types are resolved and rows checked once, when the source is made; reading a row then cannot
-//! fail. The table of `poll_arrow` may be given as it is: what a record cannot be told (topic,
-//! offset, ...) is ignored. Anything else is an error that names the column.
+//! The source resolves types and checks rows once, when it is created, so reading a row cannot
+//! fail. It accepts the table of `poll_arrow` unchanged, and ignores columns that a record to send
+//! cannot have (topic, offset, ...). For any other problem, the error names the column.
 
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, PrimitiveArray, RecordBatch};
@@ -19,7 +19,7 @@ use crate::error::ColumnsError;
 use crate::ffi::ImportedStream;
 
 const SENDABLE: [&str; 5] = ["value", "key", "partition", "timestamp", "headers"];
-/// Told by the broker, not to it.
+/// Columns that the broker sets.
 const IGNORED: [&str; 5] = [
     "topic",
     "offset",
@@ -31,7 +31,7 @@ const IGNORED: [&str; 5] = [
 /// The columns of one record batch.
 #[derive(Debug)]
 struct Chunk {
-    /// Row of the whole source that is row 0 here.
+    /// The row of the whole source that is row 0 here.
     first_row: usize,
     value: ByteColumn,
     key: ByteColumn,
@@ -40,16 +40,16 @@ struct Chunk {
     headers: Option<HeadersColumn>,
 }
 
-/// Rows of Arrow columns as records.
+/// Rows of Arrow columns, read as records.
 #[derive(Debug)]
 pub struct ArrowSource {
     chunks: Vec<Chunk>,
     rows: usize,
-    /// Of all rows, in place of their column.
+    /// The partition of all rows, instead of their column.
     partition: Option<i32>,
     now_ms: i64,
     keyless: bool,
-    /// The chunk of the last row asked for: mostly that of the next one too.
+    /// The chunk of the last requested row. The next row is usually in the same chunk.
     current: usize,
     header_section: Vec<u8>,
 }
@@ -91,7 +91,7 @@ impl ArrowSource {
         Ok(source)
     }
 
-    /// Sends all rows to one partition, whatever their own column says.
+    /// Sends all rows to one partition, and ignores the partition column.
     #[must_use]
     pub fn to_partition(self, partition: i32) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl ArrowSource {
 fn check_names(schema: &Schema) -> Result<(), ColumnsError> {
     for (index, field) in schema.fields().iter().enumerate() {
         let name = field.name();
-        // pandas adds the index of a frame that was filtered or sorted.
+        // pandas adds the index of a filtered or sorted frame as a column.
         let is_index = name.starts_with("__index_level_");
         if !SENDABLE.contains(&name.as_str()) && !IGNORED.contains(&name.as_str()) && !is_index {
             let valid = SENDABLE
@@ -237,7 +237,7 @@ impl RecordSource for ArrowSource {
     }
 }
 
-/// A row's headers in wire form, so that they are copied as one piece into the batch.
+/// Encodes a row's headers in wire form, so that they are copied into the batch as one piece.
 fn encode_headers<'a>(column: &HeadersColumn, row: usize, section: &'a mut Vec<u8>) -> Headers<'a> {
     let headers = column.get(row);
     let count = headers.len();
@@ -253,6 +253,6 @@ fn encode_headers<'a>(column: &HeadersColumn, row: usize, section: &'a mut Vec<u
             section.extend_from_slice(part.unwrap_or_default());
         }
     }
-    // An offset of Arrow's counts them, so they are fewer than 2^32 wherever a record can be sent.
+    // A record with 2^32 headers would be too large to send.
     Headers::Raw(RawHeaders::new(count as u32, section))
 }

@@ -1,4 +1,4 @@
-//! Any column of bytes or text, read row by row without a conversion of the whole.
+//! Reads any column of bytes or text row by row, without converting the whole column.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 
 use crate::error::ColumnsError;
 
-/// Bytes behind rows. Text is taken as its UTF-8 bytes.
+/// A column of bytes. Text is read as its UTF-8 bytes.
 #[derive(Debug)]
 pub(crate) enum ByteColumn {
     Binary(BinaryArray),
@@ -21,7 +21,7 @@ pub(crate) enum ByteColumn {
         nulls: ArrayRef,
         values: Box<Self>,
     },
-    /// A column of type null, or one that is not there.
+    /// A column of type null, or a missing column.
     Null,
 }
 
@@ -38,7 +38,7 @@ impl ByteColumn {
             DataType::Null => Self::Null,
             DataType::Dictionary(_, _) => {
                 let dictionary = array.as_any_dictionary();
-                // With no values at all every row is null, and there is nothing to normalise to.
+                // If there are no values, every row is null, and the keys cannot be normalized.
                 let keys = if dictionary.values().is_empty() {
                     vec![0; array.len()]
                 } else {
@@ -95,7 +95,7 @@ impl ByteColumn {
     }
 }
 
-/// Lists of `struct<key, value>`, or a map: a record's headers.
+/// A column of record headers: lists of `struct<key, value>`, or a map.
 #[derive(Debug)]
 pub(crate) struct HeadersColumn {
     /// Start and end of each row's headers in the flattened columns.
@@ -143,7 +143,7 @@ impl HeadersColumn {
         };
         let pairs = items.as_struct_opt().ok_or_else(wrong)?;
         let part = |index: usize, name: &str| {
-            // A map's entries are a pair by position, whatever their names.
+            // A map's entries are identified by position, whatever their names are.
             let column = match array.data_type() {
                 DataType::Map(_, _) => pairs.columns().get(index),
                 _ => pairs.column_by_name(name),
@@ -167,7 +167,7 @@ impl HeadersColumn {
         }
     }
 
-    /// The headers of a row: none if the row is null.
+    /// Returns the headers of a row. There are none if the row is null.
     pub(crate) fn get(&self, row: usize) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> {
         let range = if self.rows.is_valid(row) {
             self.range(row)
@@ -182,7 +182,7 @@ impl HeadersColumn {
         })
     }
 
-    /// A header must have a key: looked at once for the whole column.
+    /// Checks once for the whole column that every header has a key.
     pub(crate) fn check(&self) -> Result<(), ColumnsError> {
         for row in (0..self.rows.len()).filter(|row| self.rows.is_valid(*row)) {
             for index in self.range(row) {
@@ -200,7 +200,7 @@ impl HeadersColumn {
     }
 }
 
-/// An integer column as `i32`, whatever its width; what does not fit is an error.
+/// Converts an integer column of any width to `i32`. A value that does not fit is an error.
 pub(crate) fn partitions(
     array: &ArrayRef,
 ) -> Result<arrow_array::PrimitiveArray<Int32Type>, ColumnsError> {
@@ -215,13 +215,13 @@ pub(crate) fn partitions(
     Ok(cast.as_primitive::<Int32Type>().clone())
 }
 
-/// Timestamps of any unit, or integers, as milliseconds since the epoch.
+/// Converts timestamps of any unit, or integers, to milliseconds since the Unix epoch.
 pub(crate) fn timestamps_ms(
     array: &ArrayRef,
 ) -> Result<arrow_array::PrimitiveArray<Int64Type>, ColumnsError> {
     use arrow_schema::TimeUnit::Millisecond;
     let milliseconds = match array.data_type() {
-        // The same zone: only the unit changes. Without a zone the times are taken as UTC.
+        // The time zone stays, only the unit changes. Without a zone the times count as UTC.
         DataType::Timestamp(_, zone) => {
             let to = DataType::Timestamp(Millisecond, zone.clone());
             arrow_cast::cast_with_options(array, &to, &strict())?
@@ -239,7 +239,7 @@ pub(crate) fn timestamps_ms(
     Ok(longs.as_primitive::<Int64Type>().clone())
 }
 
-/// What does not fit is an error, not a null.
+/// Returns options that make a value that does not fit an error instead of a null.
 fn strict() -> arrow_cast::CastOptions<'static> {
     arrow_cast::CastOptions {
         safe: false,

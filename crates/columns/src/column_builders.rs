@@ -1,7 +1,7 @@
-//! Columns while they grow: plain vectors out of the pool, closed into Arrow arrays at the end.
+//! Columns that are being filled: plain vectors from the pool, turned into Arrow arrays at the end.
 //!
-//! The per-record calls are what `decode to columns` costs, so they do the least: one copy of the
-//! bytes and one offset. A validity bitmap begins to exist with the first null.
+//! Filling columns costs mostly the calls for each record, so they do as little as possible: one
+//! copy of the bytes and one offset. A validity bitmap is created with the first null.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::ColumnsError;
 use crate::layout::header_fields;
 use crate::slab::{SlabElement, SlabPool, buffer, scalars};
 
-/// Which rows are null. Bits are written only once there is a null.
+/// Which rows are null. No bits are written until there is a null.
 #[derive(Debug, Default)]
 pub(crate) struct Validity {
     bits: Vec<u8>,
@@ -52,7 +52,7 @@ impl Validity {
         }
     }
 
-    /// Into an empty one.
+    /// Adds nulls to an empty column.
     fn push_nulls(&mut self, count: usize) {
         debug_assert_eq!(self.len, 0, "only leading nulls come as a run");
         self.bits.resize(count.div_ceil(8), 0);
@@ -75,7 +75,7 @@ impl Validity {
     }
 }
 
-/// A plain column of numbers, and how long it was the last time.
+/// A column of numbers. It remembers its last length to request enough memory the next time.
 #[derive(Debug)]
 pub(crate) struct NumberBuilder<T> {
     values: Vec<T>,
@@ -103,7 +103,7 @@ impl<T: SlabElement + Send + 'static> NumberBuilder<T> {
         self.values.push(value);
     }
 
-    /// The same value up to row `len`.
+    /// Fills the rows up to `len` with one value.
     pub(crate) fn fill(&mut self, len: usize, value: T) {
         self.values.resize(len, value);
     }
@@ -118,7 +118,7 @@ impl<T: SlabElement + Send + 'static> NumberBuilder<T> {
     }
 }
 
-/// Ends of rows in a data buffer; the first is always 0.
+/// The ends of rows in a data buffer. The first offset is always 0.
 #[derive(Debug)]
 struct Offsets(NumberBuilder<i32>);
 
@@ -130,7 +130,7 @@ impl Offsets {
         }
     }
 
-    /// Rows without anything, in front of all others.
+    /// Adds empty rows at the start.
     fn push_empty(&mut self, rows: usize) {
         if rows > 0 {
             self.0.fill(rows + 1, 0);
@@ -145,13 +145,13 @@ impl Offsets {
     }
 }
 
-/// Bytes of any length with nulls: keys, values, header keys and values.
+/// A column of bytes of any length with nulls: keys, values, header keys and header values.
 #[derive(Debug)]
 pub(crate) struct BinaryBuilder {
     offsets: Offsets,
     data: NumberBuilder<u8>,
     validity: Validity,
-    /// Nulls before the first row with bytes are only counted: most keys are all null.
+    /// Nulls before the first row with bytes are only counted, as most key columns are all null.
     leading_nulls: usize,
     started: bool,
 }
@@ -167,7 +167,7 @@ impl BinaryBuilder {
         }
     }
 
-    /// Before the first push, and before a run of them.
+    /// Call this before the first push, and before a run of pushes.
     pub(crate) fn reserve(&mut self, rows: usize, pool: &SlabPool) {
         self.offsets.reserve(rows, pool);
         if self.data.values.capacity() == 0 {
@@ -175,7 +175,7 @@ impl BinaryBuilder {
         }
     }
 
-    /// The caller's limit on bytes keeps the sum below 2 GiB.
+    /// Appends a row. The caller's limit on bytes keeps the sum below 2 GiB.
     #[inline]
     pub(crate) fn push(&mut self, bytes: Option<&[u8]>) {
         let Some(bytes) = bytes else {
@@ -199,7 +199,7 @@ impl BinaryBuilder {
         }
     }
 
-    /// Writes down the leading nulls.
+    /// Writes the leading nulls.
     #[cold]
     fn start(&mut self) {
         self.started = true;
@@ -208,7 +208,7 @@ impl BinaryBuilder {
         self.offsets.push_empty(nulls);
     }
 
-    /// The same bytes for many rows.
+    /// Appends the same bytes for many rows.
     pub(crate) fn push_run(&mut self, bytes: &[u8], rows: usize, pool: &SlabPool) {
         self.reserve(rows, pool);
         if !self.started {
@@ -247,7 +247,8 @@ impl BinaryBuilder {
     }
 }
 
-/// `list<struct<key: string, value: binary>>`: null, not empty, where a record has no headers.
+/// A column of `list<struct<key: string, value: binary>>`. A record without headers gives a null,
+/// not an empty list.
 #[derive(Debug)]
 pub(crate) struct HeadersBuilder {
     offsets: Offsets,
@@ -255,7 +256,7 @@ pub(crate) struct HeadersBuilder {
     keys: BinaryBuilder,
     values: BinaryBuilder,
     count: i32,
-    /// Records without headers before the first with some are only counted.
+    /// Records without headers before the first one with headers are only counted.
     leading_nulls: usize,
     started: bool,
 }
@@ -305,7 +306,7 @@ impl HeadersBuilder {
         }
         self.validity.push_valid();
         for header in headers {
-            // A key is text by the book only: what is not becomes text with replacement marks.
+            // Keys should be text, but no broker enforces that. Invalid UTF-8 becomes U+FFFD.
             if std::str::from_utf8(header.key).is_ok() {
                 self.keys.push(Some(header.key));
             } else {

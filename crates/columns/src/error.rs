@@ -1,4 +1,4 @@
-//! What can be wrong with columns, with the name of the column in it.
+//! The errors of columns. Each names the column, if it concerns one.
 
 use thalweg_consumer::TopicPartition;
 
@@ -43,11 +43,11 @@ pub enum ColumnsError {
     #[error("a column of {found} cannot be read")]
     UnreadableType { found: String },
 
-    /// Whoever made the stream says why it ends early.
+    /// The stream ended early, for the reason that its producer gave.
     #[error("the Arrow stream failed: {reason}")]
     Stream { reason: String },
 
-    /// Milliseconds that microseconds in 64 bits cannot tell.
+    /// The timestamp in milliseconds does not fit into 64 bits as microseconds.
     #[error("{partition}, offset {offset}: timestamp {timestamp_ms} ms is out of range")]
     MalformedTimestamp {
         partition: TopicPartition,
@@ -55,7 +55,7 @@ pub enum ColumnsError {
         timestamp_ms: i64,
     },
 
-    /// Arrow itself refused something.
+    /// Arrow itself reported an error.
     #[error("arrow: {0}")]
     Arrow(String),
 }

@@ -1,8 +1,8 @@
-//! The Arrow C data interface: C structs out of record batches, record batches out of a C stream.
+//! The Arrow C data interface: exports record batches as C structs, and imports a C stream.
 //!
-//! The binding puts the structs into capsules (`arrow_schema`, `arrow_array`,
-//! `arrow_array_stream`) and takes them out; whoever releases a struct gives our buffers back to
-//! their pool. What comes from outside is checked before and after it is imported (`ffi_checks`).
+//! The binding puts the structs into capsules (`arrow_schema`, `arrow_array`, `arrow_array_stream`)
+//! and takes them out. When the consumer of a struct releases it, the buffers return to their pool.
+//! Imported data is checked before and after Arrow's importer reads it (`ffi_checks`).
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -24,78 +24,84 @@ pub struct ArrayExport {
     pub array: FFI_ArrowArray,
 }
 
-/// For `__arrow_c_schema__`.
+/// Exports a schema for `__arrow_c_schema__`.
 pub fn export_schema(schema: &Schema) -> Result<FFI_ArrowSchema, ColumnsError> {
     Ok(FFI_ArrowSchema::try_from(schema)?)
 }
 
-/// For `__arrow_c_array__`: a struct array, as the interface wants it. Shares the buffers.
+/// Exports a batch for `__arrow_c_array__` as a struct array, which the interface requires. Shares
+/// the buffers.
 pub fn export_array(batch: &RecordBatch) -> Result<ArrayExport, ColumnsError> {
     let schema = export_schema(&batch.schema())?;
     let array = FFI_ArrowArray::new(&StructArray::from(batch.clone()).to_data());
     Ok(ArrayExport { schema, array })
 }
 
-/// For `__arrow_c_stream__`: may be called any number of times for the same batches.
+/// Exports batches for `__arrow_c_stream__`. May be called any number of times for the same
+/// batches.
 pub fn export_stream(schema: SchemaRef, batches: Vec<RecordBatch>) -> FFI_ArrowArrayStream {
     let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
     FFI_ArrowArrayStream::new(Box::new(reader))
 }
 
-/// Takes over the array behind an `arrow_array` capsule; the schema is only read.
+/// Imports the array of an `arrow_array` capsule. The schema is only read.
 ///
 /// # Safety
 ///
-/// Both pointers are null or lead to the C interface's structs, which nobody else uses at the same
-/// time, and what these point to is as large as they say. The array is moved out: the struct left
-/// behind is marked as released.
+/// Both pointers must be null or point to the C interface's structs. Nothing else may use these at
+/// the same time, and the memory they point to must be as large as they say. The array is moved
+/// out, and the struct is marked as released.
 pub unsafe fn import_array(
     schema: *const FFI_ArrowSchema,
     array: *mut FFI_ArrowArray,
 ) -> Result<RecordBatch, ColumnsError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     let schema = unsafe { schema.as_ref() }.ok_or(ColumnsError::Released { what: "schema" })?;
     let data_type = table_type(schema)?;
     if array.is_null() {
         return Err(ColumnsError::Released { what: "array" });
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { batch_of(FFI_ArrowArray::from_raw(array), &data_type) }
 }
 
+/// Imports an array.
+///
 /// # Safety
 ///
-/// What the array points to is as large as it says.
+/// The memory that the array points to must be as large as it says.
 unsafe fn batch_of(
     array: FFI_ArrowArray,
     data_type: &DataType,
 ) -> Result<RecordBatch, ColumnsError> {
     check_array(data_type, &array)?;
-    // SAFETY: the array has the shape of its type, and the caller's promise holds for its buffers.
+    // SAFETY: the array has the shape of its type, and the caller guarantees its buffers.
     let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
     let data = without_stray_offsets(data);
     data.validate_full()?;
     let table = StructArray::from(data);
-    // A record batch has no rows that are null as a whole; arrow would panic.
+    // A record batch cannot have rows that are null as a whole. Arrow would panic.
     match (0..table.len()).find(|&row| table.is_null(row)) {
         Some(row) => Err(ColumnsError::NullRow { row }),
         None => Ok(RecordBatch::from(table)),
     }
 }
 
-/// Text of no rows may have an offset all the same, into data that it does not have: those who make
-/// such an array have cut it out of a longer one. Nothing of an array without rows is kept.
+/// Replaces empty arrays, whose offsets may be wrong.
+///
+/// A text array without rows may still have a nonzero offset into data that it does not have:
+/// whoever made it has sliced a longer array. No part of an array without rows is needed.
 fn without_stray_offsets(data: ArrayData) -> ArrayData {
     if data.is_empty() {
         return ArrayData::new_empty(data.data_type());
     }
     let children = data.child_data().iter().cloned();
     let children = children.map(without_stray_offsets).collect();
-    // SAFETY: the caller validates it.
+    // SAFETY: the caller validates the result.
     unsafe { data.into_builder().child_data(children).build_unchecked() }
 }
 
-/// A struct's, whose fields are the columns.
+/// Returns the type of a table: a struct whose fields are the columns.
 fn table_type(schema: &FFI_ArrowSchema) -> Result<DataType, ColumnsError> {
     let data_type = check_schema(schema)?;
     match data_type {
@@ -106,7 +112,7 @@ fn table_type(schema: &FFI_ArrowSchema) -> Result<DataType, ColumnsError> {
     }
 }
 
-/// The batches of a stream of somebody else's, each checked as it comes.
+/// The batches of an imported stream, each checked when it is read.
 #[derive(Debug)]
 pub struct ImportedStream {
     stream: FFI_ArrowArrayStream,
@@ -115,13 +121,13 @@ pub struct ImportedStream {
     is_over: bool,
 }
 
-/// Takes over the stream behind an `arrow_array_stream` capsule.
+/// Imports the stream of an `arrow_array_stream` capsule.
 ///
 /// # Safety
 ///
-/// `stream` is null or leads to the C interface's struct, which nobody else uses at the same time,
-/// and what its arrays point to is as large as they say. It is moved out: the struct left behind is
-/// marked as released.
+/// `stream` must be null or point to the C interface's struct. Nothing else may use it at the same
+/// time, and the memory that its arrays point to must be as large as they say. The stream is moved
+/// out, and the struct is marked as released.
 pub unsafe fn import_stream(
     stream: *mut FFI_ArrowArrayStream,
 ) -> Result<ImportedStream, ColumnsError> {
@@ -129,12 +135,12 @@ pub unsafe fn import_stream(
     if stream.is_null() {
         return Err(released());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream) };
     stream.release().ok_or_else(released)?;
     let get_schema = stream.get_schema().ok_or_else(incomplete)?;
     let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: the stream is not released, and the function is its own.
+    // SAFETY: the stream is not released, and the function belongs to it.
     let code = unsafe { get_schema(&raw mut stream, &raw mut schema) };
     if code != 0 {
         return Err(stream_error(&mut stream, code));
@@ -160,7 +166,7 @@ impl ImportedStream {
     fn read(&mut self) -> Result<Option<RecordBatch>, ColumnsError> {
         let get_next = self.stream.get_next().ok_or_else(incomplete)?;
         let mut array = FFI_ArrowArray::empty();
-        // SAFETY: the stream is not released, and the function is its own.
+        // SAFETY: the stream is not released, and the function belongs to it.
         let code = unsafe { get_next(&raw mut self.stream, &raw mut array) };
         if code != 0 {
             return Err(stream_error(&mut self.stream, code));
@@ -168,7 +174,7 @@ impl ImportedStream {
         if array.is_released() {
             return Ok(None);
         }
-        // SAFETY: who imported the stream promised it.
+        // SAFETY: the caller of `import_stream` guaranteed it.
         unsafe { batch_of(array, &self.data_type) }.map(Some)
     }
 }
@@ -192,12 +198,12 @@ fn incomplete() -> ColumnsError {
     }
 }
 
-/// In the words of whoever made the stream.
+/// Returns the error of a stream, in the words of its producer.
 fn stream_error(stream: &mut FFI_ArrowArrayStream, code: i32) -> ColumnsError {
     let said = stream.get_last_error().and_then(|last_error| {
-        // SAFETY: the stream is not released, its last call failed, and the function is its own.
+        // SAFETY: the stream is not released, its last call failed, and the function belongs to it.
         let text = unsafe { last_error(std::ptr::from_mut(stream)) };
-        // SAFETY: the C interface: null, or text that lives until the stream's next call.
+        // SAFETY: by the C interface it is null, or text that lives until the stream's next call.
         (!text.is_null()).then(|| {
             unsafe { CStr::from_ptr(text) }
                 .to_string_lossy()

@@ -1,14 +1,15 @@
-//! What Arrow's importer takes for granted about C structs, looked at before it reads them.
+//! Checks what Arrow's importer assumes about C structs, before it reads them.
 //!
 //! ```text
 //! ArrowSchema ─ check_schema ─▶ DataType ─┐
 //! ArrowArray ─────────────────────────────┴─ check_array ─▶ arrow's importer ─▶ validate_full
 //! ```
-//! The importer reads the last offset of a column, lengths of its buffers, children: a wrong count
-//! makes it panic or read elsewhere. What can be seen in the structs is refused here; what lies in
-//! the buffers (offsets, keys of dictionaries, text) is `ArrayData::validate_full`'s to check.
+//! The importer reads the last offset of a column, the lengths of its buffers, and its children. A
+//! wrong count makes it panic or read outside. This module refuses what is wrong in the structs.
+//! `ArrayData::validate_full` checks the contents of the buffers (offsets, keys of dictionaries,
+//! text).
 //!
-//! Deliberately not here, as nobody can tell: whether a pointer points to as much memory as the
+//! Nobody can check whether a pointer points to as much memory as the struct says.
 //! struct says.
 #![allow(unsafe_code)]
 
@@ -20,12 +21,12 @@ use arrow_schema::DataType;
 
 use crate::error::ColumnsError;
 
-/// Types within types; ours have three.
+/// Limit of types within types. Tables of this crate have three levels.
 const DEPTH_MAX: usize = 32;
-/// Far below what overflows when it is multiplied by the width of an element.
+/// Far below the number that overflows when multiplied by the width of an element.
 const ROWS_MAX: i64 = 1 << 48;
 
-/// The struct of Arrow's C data interface, whose fields the importer keeps to itself.
+/// The struct of Arrow's C data interface. The importer keeps its fields private.
 #[repr(C)]
 struct CSchema {
     format: *const c_char,
@@ -62,9 +63,9 @@ fn malformed(reason: impl Into<String>) -> ColumnsError {
     }
 }
 
-/// The type that a schema describes.
+/// Checks a schema and returns the type that it describes.
 pub(crate) fn check_schema(schema: &FFI_ArrowSchema) -> Result<DataType, ColumnsError> {
-    // SAFETY: both are the C interface's struct, field by field.
+    // SAFETY: both types are the C interface's struct, field by field.
     let fields = unsafe { &*std::ptr::from_ref(schema).cast::<CSchema>() };
     look_at_schema(fields, 0)?;
     Ok(DataType::try_from(schema)?)
@@ -92,7 +93,7 @@ fn look_at_schema(schema: &CSchema, depth: usize) -> Result<(), ColumnsError> {
         )));
     }
     for child in children.iter().copied().chain([schema.dictionary]) {
-        // SAFETY: the C interface: null or a schema that lives as long as this one.
+        // SAFETY: by the C interface it is null, or a schema that lives as long as this one.
         if let Some(child) = unsafe { child.as_ref() } {
             look_at_schema(child, depth + 1)?;
         }
@@ -103,18 +104,18 @@ fn look_at_schema(schema: &CSchema, depth: usize) -> Result<(), ColumnsError> {
     Ok(())
 }
 
-/// `None` for null.
+/// Reads a C string. Returns `None` for a null pointer.
 fn text<'a>(pointer: *const c_char) -> Result<Option<&'a str>, ColumnsError> {
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: the C interface: a null-terminated string that lives as long as its schema.
+    // SAFETY: by the C interface it is a null-terminated string that lives as long as its schema.
     let text = unsafe { CStr::from_ptr(pointer) }.to_str();
     text.map(Some)
         .map_err(|_| malformed("a format or a name in a schema is no UTF-8"))
 }
 
-/// A counted list of pointers.
+/// Returns a counted list of pointers.
 fn entries<'a, T>(list: *const T, count: i64, what: &str) -> Result<&'a [T], ColumnsError> {
     match usize::try_from(count) {
         Err(_) => Err(malformed(format!("there are {count} {what}"))),
@@ -122,27 +123,27 @@ fn entries<'a, T>(list: *const T, count: i64, what: &str) -> Result<&'a [T], Col
         Ok(_) if list.is_null() || !list.is_aligned() => Err(malformed(format!(
             "the list of {count} {what} is no pointer"
         ))),
-        // SAFETY: the C interface: as many as are counted, for as long as the struct lives.
+        // SAFETY: by the C interface the list has `count` entries and lives as long as the struct.
         Ok(count) => Ok(unsafe { std::slice::from_raw_parts(list, count) }),
     }
 }
 
-/// Whether an array may be imported as this type.
+/// Checks whether an array may be imported as this type.
 pub(crate) fn check_array(
     data_type: &DataType,
     array: &FFI_ArrowArray,
 ) -> Result<(), ColumnsError> {
-    // SAFETY: both are the C interface's struct, field by field.
+    // SAFETY: both types are the C interface's struct, field by field.
     let fields = unsafe { &*std::ptr::from_ref(array).cast::<CArray>() };
     look_at_array(data_type, fields)
 }
 
-/// As deep as the type, whose depth is limited.
+/// Checks an array and its children. It recurses as deep as the type, whose depth is limited.
 fn look_at_array(data_type: &DataType, array: &CArray) -> Result<(), ColumnsError> {
     if array.release.is_none() {
         return Err(ColumnsError::Released { what: "array" });
     }
-    // First, as there are types whose layout cannot be asked for.
+    // This comes first, as `layout` panics for some types.
     let types = types_of_children(data_type)?;
     let rows = rows_of(array)?;
     check_buffers(data_type, array, rows)?;
@@ -154,14 +155,14 @@ fn look_at_array(data_type: &DataType, array: &CArray) -> Result<(), ColumnsErro
         )));
     }
     for (child_type, &child) in types.into_iter().zip(children) {
-        // SAFETY: the C interface: an array that lives as long as this one.
+        // SAFETY: by the C interface it is null, or an array that lives as long as this one.
         let child = unsafe { child.as_ref() };
         look_at_array(
             child_type,
             child.ok_or_else(|| malformed("a child is null"))?,
         )?;
     }
-    // SAFETY: the C interface: null or an array that lives as long as this one.
+    // SAFETY: by the C interface it is null, or an array that lives as long as this one.
     match (data_type, unsafe { array.dictionary.as_ref() }) {
         (DataType::Dictionary(_, values), Some(dictionary)) => look_at_array(values, dictionary),
         (DataType::Dictionary(_, _), None) => Err(malformed("a dictionary has no values")),
@@ -172,7 +173,7 @@ fn look_at_array(data_type: &DataType, array: &CArray) -> Result<(), ColumnsErro
     }
 }
 
-/// Rows in the buffers: those that the array skips, too.
+/// Returns the number of rows in the buffers, including those before the array's offset.
 fn rows_of(array: &CArray) -> Result<usize, ColumnsError> {
     let (length, offset) = (array.length, array.offset);
     let limited = |count: i64| (0..=ROWS_MAX).contains(&count);
@@ -213,7 +214,7 @@ fn check_buffers(data_type: &DataType, array: &CArray, rows: usize) -> Result<()
     let nulls = usize::from(expected.can_contain_null_mask);
     let fixed = nulls + expected.buffers.len();
     let enough = if expected.variadic {
-        // The last one has the lengths of those that the type does not fix.
+        // The last buffer has the lengths of the variadic buffers.
         buffers.len() > fixed
     } else {
         buffers.len() == fixed
@@ -245,7 +246,7 @@ fn check_buffers(data_type: &DataType, array: &CArray, rows: usize) -> Result<()
     }
 }
 
-/// The importer takes the last offset for the length of the data.
+/// Checks the last offset, which the importer uses as the length of the data.
 fn check_last_offset<T: Copy + PartialOrd + Default>(
     offsets: *const c_void,
     array: &CArray,

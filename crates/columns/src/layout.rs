@@ -1,8 +1,8 @@
-//! Which columns a table of records has, and their exact Arrow types.
+//! Defines which columns a table of records has, and their exact Arrow types.
 //!
-//! Two layouts: that of `poll_arrow`, and that of Spark's Kafka connector, whose names, order,
-//! inner names and nullability Spark compares with the schema it announced, to the letter.
-//! Either may be projected: what is not asked for is not even copied.
+//! There are two layouts: that of `poll_arrow`, and that of Spark's Kafka connector. Spark compares
+//! names, order, inner names and nullability exactly with the schema it announced. Both can be
+//! projected: columns that are not requested are not filled at all.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use crate::error::ColumnsError;
 
-/// What a column holds, whatever it is called.
+/// The content of a column, whatever its name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Column {
     Key,
@@ -39,7 +39,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The table of `poll_arrow`. Only key, value and headers may be null.
+    /// Returns the layout of `poll_arrow`. Only key, value and headers may be null.
     pub fn poll() -> Self {
         let columns = [
             (Column::Topic, Field::new("topic", DataType::Utf8, false)),
@@ -70,7 +70,8 @@ impl Layout {
         Self::of(columns, TimestampUnit::Millisecond)
     }
 
-    /// The table of Spark's Kafka source: everything nullable, times in microseconds.
+    /// Returns the layout of Spark's Kafka source: every column is nullable, times are in
+    /// microseconds.
     pub fn spark(include_headers: bool) -> Self {
         let columns = [
             (Column::Key, Field::new("key", DataType::Binary, true)),
@@ -114,7 +115,7 @@ impl Layout {
         }
     }
 
-    /// Only these columns, in this order.
+    /// Returns a layout with only these columns, in this order.
     pub fn project<S: AsRef<str>>(&self, names: &[S]) -> Result<Self, ColumnsError> {
         let mut chosen = Vec::with_capacity(names.len());
         for name in names {
@@ -153,7 +154,8 @@ fn timestamp(unit: TimeUnit) -> DataType {
     DataType::Timestamp(unit, Some("UTC".into()))
 }
 
-/// `list<struct<key: string, value: binary>>`; Spark calls a list's items `element`, Arrow `item`.
+/// Returns `list<struct<key: string, value: binary>>`. Spark calls a list's items `element`, Arrow
+/// `item`.
 fn headers(item_name: &str) -> DataType {
     DataType::List(Arc::new(Field::new(
         item_name,

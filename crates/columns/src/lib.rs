@@ -1,13 +1,14 @@
-//! Records <-> Arrow columns.
+//! Converts between records and Arrow columns.
 //!
 //! ```text
 //! Consumer::drain --> ArrowSink --take()--> RecordBatch --ffi--> PyCapsule --> pyarrow, polars, Spark
 //! any __arrow_c_stream__ --ffi--> ArrowSource --> producer (whole columns, no Python per row)
 //! ```
-//! Memory of columns comes out of a [`SlabPool`] and returns to it when Arrow releases it.
+//! The memory of columns comes from a [`SlabPool`], and returns to it when Arrow releases the
+//! buffer.
 //!
-//! Deliberately not here: schemas of the values themselves (to this crate they are bytes), and
-//! Python (the binding wraps the C structs in capsules). Unsafe code lives in `ffi` and `ffi_checks`.
+//! This crate does not know the schemas of the values (for it they are bytes), nor Python: the
+//! binding wraps the C structs in capsules. Only `ffi` and `ffi_checks` contain unsafe code.
 #![deny(unsafe_code)]
 
 mod arrow_sink;

@@ -1,20 +1,20 @@
-//! Buffers that come back: column memory is taken from a pool and returned by Arrow's release.
+//! A pool of column memory: columns take buffers, and Arrow's release returns them.
 //!
 //! ```text
 //! SlabPool --take--> Vec<T> --filled by a column--> Buffer --exported--> pyarrow, polars, Spark
 //!     ^                                                          |
 //!     '------------- Slab dropped (release callback) ------------'
 //! ```
-//! Fresh buffers of megabytes cost a page fault each 4 KiB, which is more than filling them. The
-//! pool keeps at most `limit_bytes` of idle memory; what comes back beyond it is freed. It does
-//! not limit what is in use: that is the sink's business.
+//! New buffers of megabytes cost a page fault for each 4 KiB, which takes longer than filling them.
+//! The pool keeps at most `limit_bytes` of idle memory, and frees what is returned beyond that. It
+//! does not limit the memory in use: the sink does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer, ToByteSlice};
 use bytes::Bytes;
 
-/// A vector this small is not worth keeping.
+/// Smaller vectors are not worth keeping.
 const SLAB_BYTES_MIN: usize = 4096;
 
 #[derive(Debug, Default)]
@@ -40,18 +40,18 @@ impl SlabPool {
         })
     }
 
-    /// Bytes lying idle.
+    /// Returns the number of idle bytes.
     pub fn idle_bytes(&self) -> usize {
         self.lock().held_bytes
     }
 
     fn lock(&self) -> MutexGuard<'_, Idle> {
-        // A panic under this lock leaves whole vectors behind.
+        // A panic while this lock is held leaves the vectors intact.
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An empty vector, with the memory of an earlier one that held at least `len_hint`; if there
-    /// is none, of the largest one.
+    /// Returns an empty vector with the memory of an earlier one that had room for `len_hint`
+    /// elements. If there is none, uses the largest one.
     pub(crate) fn take<T: SlabElement>(&self, len_hint: usize) -> Vec<T> {
         if len_hint == 0 {
             return Vec::new();
@@ -77,7 +77,7 @@ impl SlabPool {
         let mut idle = self.lock();
         if idle.held_bytes + bytes <= self.limit_bytes {
             idle.held_bytes += bytes;
-            // Sorted by capacity.
+            // Keep the list sorted by capacity.
             let shelf = T::shelf(&mut idle);
             let at = shelf.partition_point(|kept| kept.capacity() < vec.capacity());
             shelf.insert(at, vec);
@@ -85,7 +85,7 @@ impl SlabPool {
     }
 }
 
-/// The three widths of which columns are made.
+/// The element types of columns: the three widths.
 pub(crate) trait SlabElement: ArrowNativeType {
     #[expect(private_interfaces, reason = "the trait is sealed in this crate")]
     fn shelf(idle: &mut Idle) -> &mut Vec<Vec<Self>>;
@@ -105,7 +105,7 @@ slab_element!(u8, bytes);
 slab_element!(i32, ints);
 slab_element!(i64, longs);
 
-/// A filled vector on its way through Arrow; goes back to the pool when the last array is gone.
+/// A filled vector that Arrow uses. It returns to the pool when the last array is dropped.
 struct Slab<T: SlabElement> {
     vec: Vec<T>,
     pool: Arc<SlabPool>,
@@ -123,7 +123,7 @@ impl<T: SlabElement> Drop for Slab<T> {
     }
 }
 
-/// The vector as an Arrow buffer, without a copy.
+/// Turns a vector into an Arrow buffer, without a copy.
 pub(crate) fn buffer<T: SlabElement + Send + 'static>(vec: Vec<T>, pool: &Arc<SlabPool>) -> Buffer {
     if vec.capacity() * size_of::<T>() < SLAB_BYTES_MIN {
         return Buffer::from(vec);

@@ -1,13 +1,13 @@
-//! Prints wire bytes of every message in every version, for another implementation to check:
-//! `cargo run -p xtask -- java-roundtrip` gives them to Kafka's own classes.
+//! Prints the wire bytes of every message in every version, for another implementation to check:
+//! `cargo run -p xtask -- java-roundtrip` passes them to Kafka's own classes.
 //!
 //! ```text
 //! api KEY MIN MAX                          the stable versions
 //! header KEY VERSION REQUEST RESPONSE      the versions of the headers
 //! same MESSAGE VERSION HEX                 reads, and writes the same again
-//! default MESSAGE VERSION HEX              a message of which nothing is set
-//! cross MESSAGE FROM HEX TO HEX|error      read in version FROM, it is written so in version TO
-//! ```
+//! same MESSAGE VERSION HEX                 can be read, and is written with the same bytes
+//! default MESSAGE VERSION HEX              a message with no field set
+//! cross MESSAGE FROM HEX TO HEX|error      read in version FROM, written in version TO
 //!
 //! MESSAGE is `KEY request`, `KEY response` or `data NAME`. An empty HEX is `-`.
 
@@ -78,7 +78,7 @@ fn cases(
         let nothing = hex(schema, version, &Value::Struct(Vec::new()));
         writeln!(out, "default {name} {version} {nothing}")?;
         for round in 0..rounds {
-            // From nearly empty to full.
+            // Fills between 20 and 100 percent of the fields.
             let set = u64::from(round % 5 + 1) * 20;
             let value = support::message(schema, version, set, random);
             writeln!(
@@ -112,7 +112,7 @@ fn encode(schema: &MessageSchema, version: i16, value: &Value) -> Option<Vec<u8>
     Some(bytes)
 }
 
-/// The message's bytes, or `error` if the version cannot carry it.
+/// Returns the message's bytes as hex, or `error` if the version cannot carry the message.
 fn hex(schema: &MessageSchema, version: i16, value: &Value) -> String {
     let Some(bytes) = encode(schema, version, value) else {
         return "error".to_owned();

@@ -1,21 +1,21 @@
-//! [`ApiKey`]: which request a frame carries.
+//! [`ApiKey`]: the number of an API, which says which request a frame carries.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::dynamic;
 
-/// The number of an API; the constants are named as Kafka names its `ApiKeys`.
+/// The number of an API. The constants have the names of Kafka's `ApiKeys`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ApiKey(pub i16);
 
 impl ApiKey {
-    /// Kafka's name of the API (`Fetch`), or `Unknown`.
+    /// Returns Kafka's name of the API (`Fetch`), or `Unknown`.
     pub fn name(self) -> &'static str {
         dynamic::schema(self).map_or("Unknown", |api| api.name)
     }
 
-    /// The key of an API by Kafka's name (`Fetch`).
+    /// Returns the API with Kafka's name (`Fetch`).
     pub fn from_name(name: &str) -> Option<Self> {
         dynamic::schemas()
             .iter()
@@ -23,7 +23,7 @@ impl ApiKey {
             .map(|api| api.key)
     }
 
-    /// The stable versions that Kafka 4.3 knows.
+    /// Returns the stable versions that Kafka 4.3 knows.
     pub fn valid_versions(self) -> Option<RangeInclusive<i16>> {
         dynamic::schema(self).map(dynamic::ApiSchema::versions)
     }

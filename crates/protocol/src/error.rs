@@ -1,6 +1,6 @@
-//! What can go wrong between values and bytes.
+//! The errors of encoding and decoding.
 
-/// Why bytes could not be read as a message. Offsets count from the reader's first byte.
+/// Why bytes could not be decoded as a message. Offsets count from the reader's first byte.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -40,7 +40,7 @@ pub enum DecodeError {
     NotUuid(String),
 }
 
-/// Why a message could not be written.
+/// Why a message could not be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {

@@ -1,14 +1,14 @@
-//! [`ErrorCode`]: what a broker answered, from Kafka's own table of errors.
+//! [`ErrorCode`]: an error code of Kafka, with its properties from Kafka's own table of errors.
 
 use std::fmt;
 
 use crate::generated::errors::ERRORS;
 
-/// An error code of a response; the constants are named as in Kafka's `Errors`.
+/// An error code in a response. The constants have the names of Kafka's `Errors`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ErrorCode(pub i16);
 
-/// One row of the table.
+/// A row of the table.
 #[derive(Debug)]
 pub(crate) struct ErrorRow {
     pub(crate) code: i16,
@@ -19,7 +19,7 @@ pub(crate) struct ErrorRow {
     pub(crate) message: &'static str,
 }
 
-/// Java's families of exceptions (KIP-1050 and before).
+/// The families of exceptions in Java (KIP-1050 and older ones).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Retriable,
@@ -31,7 +31,7 @@ pub(crate) enum Family {
 
 impl ErrorCode {
     fn row(self) -> Option<&'static ErrorRow> {
-        // The table starts at -1 and has no gaps; a test holds it to that.
+        // The table starts at -1 and has no gaps, which a test checks.
         ERRORS.get(usize::try_from(i32::from(self.0) + 1).ok()?)
     }
 
@@ -39,7 +39,7 @@ impl ErrorCode {
         self.row().is_some_and(|row| row.families.contains(&family))
     }
 
-    /// Every code of the table.
+    /// Returns every code of the table.
     pub fn all() -> impl Iterator<Item = Self> {
         ERRORS.iter().map(|row| Self(row.code))
     }
@@ -55,12 +55,13 @@ impl ErrorCode {
         self.row().is_some()
     }
 
-    /// `NOT_LEADER_OR_FOLLOWER`; `UNKNOWN` for a code that Kafka 4.3 does not have.
+    /// Returns the name, as `NOT_LEADER_OR_FOLLOWER`, or `UNKNOWN` for a code that Kafka 4.3 does
+    /// not have.
     pub fn name(self) -> &'static str {
         self.row().map_or("UNKNOWN", |row| row.name)
     }
 
-    /// The simple name of Java's exception class, empty for `NONE` and unknown codes.
+    /// Returns the simple name of Java's exception class, empty for `NONE` and unknown codes.
     pub fn exception_name(self) -> &'static str {
         self.row().map_or("", |row| row.exception)
     }
@@ -80,29 +81,30 @@ impl ErrorCode {
         self != Self::NONE
     }
 
-    /// The same request may succeed later.
+    /// Returns whether the same request may succeed later.
     pub fn is_retriable(self) -> bool {
         self.is_in(Family::Retriable)
     }
 
-    /// The client's metadata may be stale (Java's `InvalidMetadataException`).
+    /// Returns whether the client's metadata may be stale (Java's `InvalidMetadataException`).
     pub fn is_invalid_metadata(self) -> bool {
         self.is_in(Family::InvalidMetadata)
     }
 
-    /// Metadata or the coordinator must be looked up again before a retry
+    /// Returns whether metadata or the coordinator must be looked up again before a retry
     /// (`RefreshRetriableException`).
     pub fn needs_refresh(self) -> bool {
         self.is_in(Family::Refresh)
     }
 
-    /// A transactional application recovers by starting afresh
+    /// Returns whether a transactional application must restart its producer to recover
     /// (`ApplicationRecoverableException`).
     pub fn is_application_recoverable(self) -> bool {
         self.is_in(Family::ApplicationRecoverable)
     }
 
-    /// Something must be changed by hand first (`InvalidConfigurationException`).
+    /// Returns whether somebody must change a configuration first
+    /// (`InvalidConfigurationException`).
     pub fn is_invalid_configuration(self) -> bool {
         self.is_in(Family::InvalidConfiguration)
     }

@@ -1,25 +1,25 @@
-//! Frames: a length, a header, a message. No sockets here.
+//! Encodes and decodes frames: a length, a header, a message. It does no I/O.
 //!
 //! ```text
 //! request:  | length i32 | key i16, version i16, correlation id i32, client id, (tags) | body |
 //! response: | length i32 | correlation id i32, (tags)                                  | body |
 //! ```
 //!
-//! The tags are there in flexible versions, with one exception: the header of an `ApiVersions`
-//! response never has them, as a client must be able to read it before it knows the version.
-//! Readers in this module start behind the length.
+//! Flexible versions have tags, with one exception: the header of an `ApiVersions` response never
+//! has them, as a client must be able to read it before it knows the version. Readers in this
+//! module start after the length.
 
 use crate::messages::api_versions::ApiVersionsResponse;
 use crate::messages::header::RequestHeader;
 use crate::{ApiKey, DecodeError, EncodeError, ErrorCode, Message, Reader, Request, dynamic, put};
 
-/// The version of the header in front of a request: 2 in flexible versions, else 1.
+/// Returns the version of a request's header: 2 in flexible versions, otherwise 1.
 pub fn request_header_version(key: ApiKey, version: i16) -> i16 {
     let flexible = dynamic::schema(key).is_some_and(|api| is_flexible(&api.request, version));
     if flexible { 2 } else { 1 }
 }
 
-/// The version of the header in front of a response: 1 in flexible versions, else 0.
+/// Returns the version of a response's header: 1 in flexible versions, otherwise 0.
 pub fn response_header_version(key: ApiKey, version: i16) -> i16 {
     if key == ApiKey::API_VERSIONS {
         return 0;
@@ -27,15 +27,15 @@ pub fn response_header_version(key: ApiKey, version: i16) -> i16 {
     i16::from(dynamic::schema(key).is_some_and(|api| is_flexible(&api.response, version)))
 }
 
-/// Versions newer than those we know are flexible if the newest we know is: a broker must be able
-/// to read the header of a request from the future to refuse it properly.
+/// Returns whether a version is flexible. An unknown newer version is flexible if the newest known
+/// one is. So a broker can read the header of a newer request and refuse it properly.
 fn is_flexible(message: &dynamic::MessageSchema, version: i16) -> bool {
     let flexible = message.flexible;
     flexible.contains(version)
         || (version > message.versions.max && flexible.contains(message.versions.max))
 }
 
-/// The whole frame of a request, its length included.
+/// Encodes the whole frame of a request, including its length.
 pub fn encode_request<R: Request>(
     request: &R,
     version: i16,
@@ -50,7 +50,7 @@ pub fn encode_request<R: Request>(
     Ok(out)
 }
 
-/// Appends the header of a request: what comes after the length and before the body.
+/// Appends the header of a request: the bytes between the length and the body.
 pub fn put_request_header(
     out: &mut Vec<u8>,
     key: ApiKey,
@@ -61,7 +61,7 @@ pub fn put_request_header(
     put::i16(out, key.0);
     put::i16(out, version);
     put::i32(out, correlation_id);
-    // Never compact, so that any broker can read it.
+    // Never compact, so that every broker can read it.
     put::nullable_string(out, false, client_id)?;
     if request_header_version(key, version) >= 2 {
         put::uvarint(out, 0);
@@ -69,8 +69,8 @@ pub fn put_request_header(
     Ok(())
 }
 
-/// The head of a request's frame for a body that follows in pieces of `body_length` bytes in all:
-/// length and header.
+/// Encodes the length and header of a request whose body follows in pieces of `body_length` bytes
+/// in total.
 pub fn request_head(
     key: ApiKey,
     version: i16,
@@ -85,7 +85,7 @@ pub fn request_head(
     Ok(out)
 }
 
-/// Fills in the length of a frame whose first four bytes were left for it.
+/// Sets the length of a frame whose first four bytes were reserved for it.
 fn put_length(frame: &mut [u8], more: usize) -> Result<(), EncodeError> {
     let length = frame.len() - 4 + more;
     let max = i32::MAX as usize;
@@ -98,10 +98,10 @@ fn put_length(frame: &mut [u8], more: usize) -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// Reads the header of a request, whatever its key and version.
+/// Reads the header of a request of any API and version.
 ///
-/// Of an unknown key no one can say whether tags follow: the reader then stands behind the client
-/// id, and the body cannot be read.
+/// For an unknown API nobody can tell whether tags follow. The reader is then after the client id,
+/// and the body cannot be read.
 pub fn decode_request_header(input: &mut Reader) -> Result<RequestHeader, DecodeError> {
     let request_api_key = input.i16()?;
     let request_api_version = input.i16()?;
@@ -118,7 +118,7 @@ pub fn decode_request_header(input: &mut Reader) -> Result<RequestHeader, Decode
     })
 }
 
-/// The whole frame of a response, its length included. `version` is that of the request.
+/// Encodes the whole frame of a response, including its length. `version` is that of the request.
 pub fn encode_response<M: Message>(
     key: ApiKey,
     version: i16,
@@ -133,7 +133,7 @@ pub fn encode_response<M: Message>(
     Ok(out)
 }
 
-/// Appends the header of a response: what comes after the length and before the body.
+/// Appends the header of a response: the bytes between the length and the body.
 pub fn put_response_header(out: &mut Vec<u8>, key: ApiKey, version: i16, correlation_id: i32) {
     put::i32(out, correlation_id);
     if response_header_version(key, version) >= 1 {
@@ -141,7 +141,7 @@ pub fn put_response_header(out: &mut Vec<u8>, key: ApiKey, version: i16, correla
     }
 }
 
-/// The head of a response's frame for a body that follows in pieces: length and header.
+/// Encodes the length and header of a response whose body follows in pieces.
 pub fn response_head(
     key: ApiKey,
     version: i16,
@@ -155,7 +155,7 @@ pub fn response_head(
     Ok(out)
 }
 
-/// Reads the header of a response and returns its correlation id.
+/// Reads the header of a response, and returns its correlation id.
 pub fn decode_response_header(
     input: &mut Reader,
     key: ApiKey,
@@ -168,13 +168,13 @@ pub fn decode_response_header(
     Ok(correlation_id)
 }
 
-/// Reads the body of an `ApiVersions` response, which is in the form of version 0 if the broker
-/// does not know the version that was asked for (KIP-511); it then lists what it does know.
+/// Reads the body of an `ApiVersions` response. If the broker does not know the requested version,
+/// the body has the form of version 0 and lists the versions that the broker knows (KIP-511).
 pub fn decode_api_versions(
     input: &mut Reader,
     version: i16,
 ) -> Result<ApiVersionsResponse, DecodeError> {
-    // In every version the error code comes first.
+    // Every version starts with the error code.
     let refused = input.clone().i16()? == ErrorCode::UNSUPPORTED_VERSION.0;
     ApiVersionsResponse::decode(input, if refused { 0 } else { version })
 }

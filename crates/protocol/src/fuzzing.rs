@@ -1,17 +1,17 @@
-//! Entry points for fuzzing: plain functions over arbitrary bytes.
+//! Entry points for fuzzing: plain functions that accept any bytes.
 //!
-//! They must return, whatever the bytes. What can be read must be readable again after it was
-//! written, and the typed and the by-name codec must agree on every byte. The fuzzer drives these
-//! functions, and an ordinary test runs them over the committed corpus.
+//! They must return, whatever the bytes are. Each message that can be decoded must decode again
+//! after it was encoded, and the typed and the by-name codec must agree on every byte. The fuzzer
+//! calls these functions, and an ordinary test runs them over the committed corpus.
 //!
-//! The bytes of a message start with API key and version, one byte each.
+//! An input of a message starts with API key and version, one byte each.
 
 use bytes::Bytes;
 
 use crate::dynamic::{self, MessageSchema};
 use crate::{ApiKey, DecodeError, EncodeError, Message, Reader, frame};
 
-/// Why a message did not come out again.
+/// Why a message could not be decoded and encoded again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecodeError {
     #[error("not read: {0}")]
@@ -20,13 +20,14 @@ pub enum RecodeError {
     Encode(#[from] EncodeError),
 }
 
-/// Something that can be done with any type of message.
+/// An operation that works with any message type.
 pub trait Visitor {
     type Output;
     fn visit<M: Message>(self) -> Self::Output;
 }
 
-/// Shows the visitor the type of an API's request or response; `None` for APIs without types.
+/// Calls the visitor with the type of an API's request or response. Returns `None` for APIs without
+/// typed messages.
 pub fn visit<V: Visitor>(key: ApiKey, response: bool, visitor: V) -> Option<V::Output> {
     crate::generated::messages::visit(key.0, response, visitor)
 }
@@ -46,7 +47,8 @@ impl Visitor for Recode {
     }
 }
 
-/// Reads a typed request or response and writes it again; `None` for APIs without typed messages.
+/// Decodes a typed request or response and encodes it again. Returns `None` for APIs without typed
+/// messages.
 pub fn recode_typed(
     key: ApiKey,
     response: bool,
@@ -56,7 +58,7 @@ pub fn recode_typed(
     visit(key, response, Recode(version, body))
 }
 
-/// Reads a message by name and writes it again.
+/// Decodes a message by name and encodes it again.
 pub fn recode_by_name(
     schema: &MessageSchema,
     version: i16,
@@ -70,12 +72,12 @@ pub fn recode_by_name(
     Ok(out)
 }
 
-/// Reads arbitrary bytes as a request, as a broker does.
+/// Decodes arbitrary bytes as a request, as a broker does.
 pub fn fuzz_decode_request(data: &[u8]) {
     decode(data, false);
 }
 
-/// Reads arbitrary bytes as a response, as a client does.
+/// Decodes arbitrary bytes as a response, as a client does.
 pub fn fuzz_decode_response(data: &[u8]) {
     decode(data, true);
 }
@@ -105,7 +107,8 @@ fn decode(data: &[u8], response: bool) {
     }
 }
 
-/// What was read can be written, and read and written again to the same bytes.
+/// Checks that a decoded message can be encoded, and that decoding and encoding it again gives the
+/// same bytes.
 fn check(schema: &MessageSchema, version: i16, body: &[u8]) -> Result<Vec<u8>, RecodeError> {
     let once = recode_by_name(schema, version, Bytes::copy_from_slice(body));
     match &once {
@@ -124,19 +127,19 @@ fn check(schema: &MessageSchema, version: i16, body: &[u8]) -> Result<Vec<u8>, R
     once
 }
 
-/// Reads arbitrary bytes as a message that is neither request nor response: the first byte picks
-/// which, the second is the version.
+/// Decodes arbitrary bytes as a message that is neither a request nor a response. The first byte
+/// selects the message, the second is the version.
 pub fn fuzz_decode_data(data: &[u8]) {
     let [which, version, body @ ..] = data else {
         return;
     };
     let schemas = dynamic::data_schemas();
     let schema = &schemas[usize::from(*which) % schemas.len()];
-    // Whether the bytes were a message is all one here: `check` asserts what must hold.
+    // The result does not matter: `check` asserts what must hold.
     let _ = check(schema, i16::from(*version), body);
 }
 
-/// Reads arbitrary bytes as the headers of a request and of a response.
+/// Decodes arbitrary bytes as the headers of a request and of a response.
 pub fn fuzz_decode_headers(data: &[u8]) {
     let mut input = Reader::new(Bytes::copy_from_slice(data));
     if let Ok(header) = frame::decode_request_header(&mut input) {

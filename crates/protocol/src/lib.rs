@@ -6,9 +6,9 @@
 //! frame bytes <-> frame (headers) <-> messages | dynamic <-> Reader / put (primitive types)
 //! ```
 //!
-//! Decoding never panics and never allocates by a count that the remaining bytes cannot hold;
-//! strings and byte fields are slices that share the frame. This crate knows nothing of sockets,
-//! of record batches (to it they are bytes) or of when to send what.
+//! Decoding never panics, and never allocates memory by a count that the remaining bytes cannot
+//! hold. Strings and byte fields are slices that share the frame. This crate knows nothing of
+//! sockets, of the contents of record batches (for it they are bytes), or of when to send what.
 
 #![forbid(unsafe_code)]
 
@@ -18,8 +18,7 @@ mod error;
 mod error_code;
 pub mod frame;
 pub mod fuzzing;
-// Written by xtask, so not formatted, and free to leave a variable unused where a message has no
-// use for it.
+// xtask generates this module, so it is not formatted, and may contain unused variables.
 #[rustfmt::skip]
 #[allow(unused, clippy::all, clippy::pedantic, clippy::use_self)]
 mod generated;

@@ -10,16 +10,16 @@ pub trait Message: Sized + Default + Clone + PartialEq + Debug {
     const NAME: &'static str;
     const VERSIONS: RangeInclusive<i16>;
 
-    /// Appends the message. A field that this version does not carry is left out if it is at its
-    /// default or may be ignored, else it is an error.
+    /// Appends the message. A field that this version does not carry is left out if it has its
+    /// default value or may be ignored. Otherwise it is an error.
     fn encode(&self, out: &mut Vec<u8>, version: i16) -> Result<(), EncodeError>;
 
-    /// Reads the message and leaves what follows it. Fields that this version does not carry have
-    /// their defaults, tagged fields that nobody knows are stepped over.
+    /// Reads the message, and leaves the bytes after it unread. Fields that this version does not
+    /// carry get their defaults, and unknown tagged fields are skipped.
     fn decode(input: &mut Reader, version: i16) -> Result<Self, DecodeError>;
 }
 
-/// A message that has an API key and an answer.
+/// A message that has an API key and a response.
 pub trait Request: Message {
     const KEY: ApiKey;
     type Response: Message;

@@ -1,4 +1,4 @@
-//! Produce requests around record batches that stay where they are.
+//! Encodes Produce requests without copying their record batches.
 //!
 //! ```text
 //! typed:  ProduceRequest.encode -> one Vec, every batch copied into it
@@ -6,8 +6,8 @@
 //!         ^ Vec  ^ the batch's own buffers  ^ slices of one small buffer
 //! ```
 //!
-//! The bytes are those of [`ProduceRequest`](crate::messages::produce::ProduceRequest), which a
-//! test compares. Nothing here looks into a batch.
+//! The bytes are the same as those of [`ProduceRequest`](crate::messages::produce::ProduceRequest),
+//! which a test checks. This module does not look into a batch.
 
 use bytes::Bytes;
 
@@ -25,9 +25,9 @@ pub struct ProduceBatches {
 
 #[derive(Debug, Clone, Default)]
 pub struct TopicBatches {
-    /// On the wire up to version 12.
+    /// Sent up to version 12.
     pub name: Str,
-    /// On the wire from version 13.
+    /// Sent from version 13 on.
     pub topic_id: Uuid,
     pub partitions: Vec<PartitionBatches>,
 }
@@ -35,11 +35,11 @@ pub struct TopicBatches {
 #[derive(Debug, Clone, Default)]
 pub struct PartitionBatches {
     pub index: i32,
-    /// The records field in order, in as many chunks as it happens to lie in.
+    /// The records field in order, in any number of chunks.
     pub records: Vec<Bytes>,
 }
 
-/// A body in pieces: `head`, then the segments in their order.
+/// A body in pieces: `head`, then the segments in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Segments {
     pub head: Vec<u8>,
@@ -47,7 +47,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Bytes of all pieces.
+    /// Returns the number of bytes of all pieces.
     pub fn len(&self) -> usize {
         self.head.len() + self.segments.iter().map(Bytes::len).sum::<usize>()
     }
@@ -56,7 +56,7 @@ impl Segments {
         self.len() == 0
     }
 
-    /// All pieces in one, copied.
+    /// Copies all pieces into one buffer.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.len());
         out.extend_from_slice(&self.head);
@@ -67,16 +67,16 @@ impl Segments {
     }
 }
 
-/// What follows the bytes between the batches.
+/// The bytes of a request while it is encoded.
 struct Pieces {
     /// All bytes that are not records.
     written: Vec<u8>,
-    /// The batches' chunks, and how much was written before them.
+    /// The chunks of each batch, with the number of bytes written before them.
     batches: Vec<(usize, Vec<Bytes>)>,
 }
 
 impl ProduceBatches {
-    /// The request's body, what comes after the header. The chunks are moved, not copied.
+    /// Encodes the request's body, the bytes after the header. The chunks are moved, not copied.
     pub fn encode(self, version: i16) -> Result<Segments, EncodeError> {
         if !ProduceRequest::VERSIONS.contains(&version) {
             return Err(EncodeError::UnsupportedVersion {
@@ -124,7 +124,7 @@ impl TopicBatches {
 }
 
 impl Pieces {
-    /// Flexible structs end with their tagged fields: there are none.
+    /// Ends a struct. Flexible structs end with their tagged fields, and there are none.
     fn end_struct(&mut self, compact: bool) {
         if compact {
             self.written.push(0);

@@ -1,4 +1,4 @@
-//! The primitive types of the wire, written: the mirror of [`Reader`](crate::Reader).
+//! Writes the primitive types of the wire: the counterpart of [`Reader`](crate::Reader).
 
 use crate::{EncodeError, Str, Uuid};
 
@@ -33,7 +33,7 @@ pub(crate) fn uvarint(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-/// A length, or null: one more than itself as varint if compact, else 16 or 32 bits.
+/// Writes a length, or null: as a varint of length + 1 if compact, otherwise in 16 or 32 bits.
 #[inline]
 fn length(out: &mut Vec<u8>, compact: bool, wide: bool, value: Option<usize>) -> Result {
     let Some(count) = value else {
@@ -44,7 +44,7 @@ fn length(out: &mut Vec<u8>, compact: bool, wide: bool, value: Option<usize>) ->
         }
         return Ok(());
     };
-    // Strings keep to 16 bits in compact form too: Kafka refuses longer ones.
+    // Strings are limited to 16 bits in compact form too: Kafka refuses longer ones.
     let (what, max) = if wide {
         ("an array or byte field", i32::MAX as usize - 1)
     } else {
@@ -94,7 +94,7 @@ pub(crate) fn nullable_bytes(out: &mut Vec<u8>, compact: bool, value: Option<&[u
     Ok(())
 }
 
-/// The length that stands before a byte field or an array.
+/// Writes the length before a byte field or an array.
 pub(crate) fn array_length(out: &mut Vec<u8>, compact: bool, value: Option<usize>) -> Result {
     length(out, compact, true, value)
 }
@@ -121,7 +121,7 @@ pub(crate) fn nullable_array<T>(
         .try_for_each(|e| element(out, e))
 }
 
-/// A struct behind a marker byte: -1 for null, 1 for present.
+/// Writes a struct after a marker byte: -1 for null, 1 for present.
 pub(crate) fn nullable_struct<T>(
     out: &mut Vec<u8>,
     value: Option<&T>,
@@ -131,7 +131,7 @@ pub(crate) fn nullable_struct<T>(
     value.map_or(Ok(()), |value| write(out, value))
 }
 
-/// Collects the tagged fields of one struct, in the order of their tags.
+/// Collects the tagged fields of a struct. They must be added in the order of their tags.
 #[derive(Default)]
 pub(crate) struct TaggedFields {
     count: u32,

@@ -1,7 +1,7 @@
-//! [`Reader`]: a position in a frame, and the primitive types of the wire.
+//! [`Reader`]: reads the primitive types of the wire from a frame.
 //!
-//! Strings and byte fields are slices that share the frame. Nothing is allocated by a count before
-//! the remaining bytes are known to be able to hold it, and every failure is a [`DecodeError`].
+//! Strings and byte fields are slices that share the frame. No count leads to an allocation before
+//! the remaining bytes are known to be sufficient for it, and every failure is a [`DecodeError`].
 
 use bytes::Bytes;
 
@@ -9,12 +9,12 @@ use crate::{DecodeError, Str, Uuid};
 
 type Result<T> = std::result::Result<T, DecodeError>;
 
-/// Reads a frame from front to back.
+/// Reads a frame from start to end.
 #[derive(Debug, Clone)]
 pub struct Reader {
     data: Bytes,
     position: usize,
-    /// Reading stops here: the frame's end, or a tagged field's while one is read.
+    /// Where reading stops: the end of the frame, or of the tagged field that is being read.
     end: usize,
 }
 
@@ -53,12 +53,12 @@ impl Reader {
         self.end - self.position
     }
 
-    /// The bytes not yet read, sharing the frame.
+    /// Returns the unread bytes, sharing the frame.
     pub fn rest(&self) -> Bytes {
         self.data.slice(self.position..self.end)
     }
 
-    /// An error if anything is left: for whoever knows that a message fills its frame.
+    /// Returns an error if bytes are left. Call this after a message that must fill its frame.
     pub fn finish(&self) -> Result<()> {
         match self.remaining() {
             0 => Ok(()),
@@ -75,7 +75,7 @@ impl Reader {
         Ok(&self.data[start..start + count])
     }
 
-    /// Steps over `count` bytes and says where they start.
+    /// Skips `count` bytes and returns where they start.
     #[inline]
     fn advance(&mut self, count: usize) -> Result<usize> {
         let remaining = self.remaining();
@@ -100,7 +100,7 @@ impl Reader {
     number!(i64, 8);
     number!(f64, 8);
 
-    /// Any byte but zero is true, as in Kafka.
+    /// Reads a bool. Any byte other than zero is true, as in Kafka.
     #[inline]
     pub fn bool(&mut self) -> Result<bool> {
         Ok(self.u8()? != 0)
@@ -112,7 +112,7 @@ impl Reader {
         Ok(Uuid(bytes))
     }
 
-    /// An unsigned variable-length integer of at most 32 bits.
+    /// Reads an unsigned variable-length integer of at most 32 bits.
     #[inline]
     pub fn uvarint(&mut self) -> Result<u32> {
         let offset = self.position;
@@ -130,14 +130,15 @@ impl Reader {
         Err(DecodeError::VarintTooLong { offset })
     }
 
-    /// The next `count` bytes, sharing the frame.
+    /// Reads the next `count` bytes, sharing the frame.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<Bytes> {
         let start = self.advance(count)?;
         Ok(self.data.slice(start..start + count))
     }
 
-    /// A length that is -1 for null: one more than itself as varint if compact, else `wide` bytes.
+    /// Reads a length, which is -1 for null: a varint of length + 1 if compact, otherwise 32 bits
+    /// if `wide` and 16 if not.
     #[inline]
     fn length(&mut self, compact: bool, wide: bool) -> Result<Option<usize>> {
         let offset = self.position;
@@ -159,7 +160,7 @@ impl Reader {
         };
         let offset = self.position;
         if length > i16::MAX as usize {
-            // Only the compact form could say so; Kafka's own reader refuses it too.
+            // Only possible in compact form. Kafka's own reader refuses it too.
             return Err(DecodeError::StringTooLong { offset, length });
         }
         let bytes = self.take(length)?;
@@ -187,8 +188,8 @@ impl Reader {
             .ok_or(DecodeError::UnexpectedNull { offset })
     }
 
-    /// The count of an array whose elements take at least `element_min` bytes each, checked
-    /// against what remains.
+    /// Reads the count of an array. Each element takes at least `element_min` bytes, so a count
+    /// that the remaining bytes cannot hold is an error.
     pub fn array_length(&mut self, compact: bool, element_min: usize) -> Result<Option<usize>> {
         let Some(count) = self.length(compact, true)? else {
             return Ok(None);
@@ -205,7 +206,7 @@ impl Reader {
         Ok(Some(count))
     }
 
-    /// An array, element by element.
+    /// Reads an array, element by element.
     pub fn nullable_array<T>(
         &mut self,
         compact: bool,
@@ -233,7 +234,7 @@ impl Reader {
             .ok_or(DecodeError::UnexpectedNull { offset })
     }
 
-    /// A struct behind a marker byte: -1 for null, 1 for present.
+    /// Reads a struct after a marker byte: -1 for null, 1 for present.
     pub fn nullable_struct<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T>,
@@ -246,8 +247,9 @@ impl Reader {
         }
     }
 
-    /// The tagged fields at a struct's end. `known` reads the tags it knows and answers true;
-    /// the others are stepped over. Tags must rise; a known field must fill its size.
+    /// Reads the tagged fields at the end of a struct. `known` reads a field and returns true if it
+    /// knows the tag. Other fields are skipped. Tags must ascend, and a known field must use its
+    /// whole size.
     pub fn tagged_fields(
         &mut self,
         mut known: impl FnMut(&mut Self, u32) -> Result<bool>,

@@ -1,4 +1,4 @@
-//! [`Str`]: a string that is a slice of the frame it came in.
+//! [`Str`]: a string that can be a slice of the frame it was read from.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -8,10 +8,10 @@ use std::ops::Deref;
 
 use bytes::Bytes;
 
-/// A shared, immutable UTF-8 string; cloning counts a reference.
+/// A shared, immutable UTF-8 string. Cloning only counts a reference.
 ///
-/// A `Str` read from a frame keeps the whole frame alive: [`detached`](Self::detached) makes a
-/// copy for a value that is to live long.
+/// A `Str` read from a frame keeps the whole frame alive. For a value that lives long, make a copy
+/// with [`detached`](Self::detached).
 #[derive(Clone, Default)]
 pub struct Str(Bytes);
 
@@ -20,14 +20,14 @@ impl Str {
         Self(Bytes::from_static(text.as_bytes()))
     }
 
-    /// Takes the bytes if they are UTF-8.
+    /// Creates a string from bytes, if they are UTF-8.
     pub fn from_utf8(bytes: Bytes) -> Result<Self, std::str::Utf8Error> {
         std::str::from_utf8(&bytes)?;
         Ok(Self(bytes))
     }
 
     pub fn as_str(&self) -> &str {
-        // Checked again at each look, as this crate forbids unsafe code: names are short.
+        // Checked again with each call, as this crate forbids unsafe code. Names are short.
         std::str::from_utf8(&self.0).expect("every constructor checks for UTF-8")
     }
 
@@ -35,7 +35,7 @@ impl Str {
         &self.0
     }
 
-    /// The same text in memory of its own.
+    /// Returns a copy of the text in its own memory.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))
@@ -89,7 +89,7 @@ impl From<Str> for String {
     }
 }
 
-// UTF-8 orders as its bytes do, so equality and order need no second look at the encoding.
+// UTF-8 sorts like its bytes, so equality and order can compare the bytes.
 impl PartialEq for Str {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
@@ -130,7 +130,7 @@ impl Ord for Str {
 
 impl Hash for Str {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // As `str` hashes, so that a map keyed by `Str` can be asked with a `&str`.
+        // Must hash like `str`, so that a map keyed by `Str` can be looked up with a `&str`.
         self.as_str().hash(state);
     }
 }

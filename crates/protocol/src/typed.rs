@@ -1,4 +1,4 @@
-//! What the generated messages are written with.
+//! Helpers for the generated messages.
 
 pub(crate) use bytes::Bytes;
 

@@ -1,16 +1,16 @@
-//! [`Uuid`]: topic ids and the like, in Kafka's own text form.
+//! [`Uuid`]: a topic id or another id, in Kafka's text form.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::DecodeError;
 
-/// 16 bytes; shown as url-safe base64 without padding, as Kafka does.
+/// An id of 16 bytes. It is displayed as URL-safe base64 without padding, as in Kafka.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
-    /// Stands for "no id".
+    /// The value for "no id".
     pub const ZERO: Self = Self([0; 16]);
 
     pub fn is_zero(self) -> bool {
@@ -27,7 +27,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0; 22];
-        // 128 bits and four zero bits of padding: 22 digits of six bits.
+        // 128 bits and four padding bits of zero make 22 digits of six bits.
         let bits = u128::from_be_bytes(self.0);
         for (i, digit) in text.iter_mut().enumerate() {
             let value = if i == 21 {

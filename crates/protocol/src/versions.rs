@@ -1,40 +1,43 @@
-//! Which versions of each API the client itself sends: the schema's, with the caps below.
+//! The versions of each API that the client itself sends: the schema's, with the limits below.
 //!
-//! The broker's side has no part in this: it answers all that the schema calls valid.
+//! The embedded broker does not use these limits. It answers all versions that the schema calls
+//! valid.
 
 use std::ops::RangeInclusive;
 
 use crate::ApiKey;
 
-/// How transactions are spoken, by the finalized level of the feature `transaction.version`
-/// (KIP-890). A client fixes it when a transaction begins.
+/// The version of the transaction protocol, by the finalized level of the feature
+/// `transaction.version` (KIP-890). A client keeps it from the start of a transaction to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TransactionVersion {
-    /// Levels 0 and 1: partitions are added to the transaction by a request of their own.
+    /// Levels 0 and 1: a separate request adds partitions to the transaction.
     V1,
-    /// Level 2: the broker adds partitions by itself, each end of a transaction bumps the epoch.
+    /// Level 2: the broker adds partitions itself, and each end of a transaction raises the epoch.
     V2,
 }
 
-/// The versions that the client may send, in any circumstances.
+/// Returns the versions that the client may ever send.
 pub fn client_versions(key: ApiKey) -> Option<RangeInclusive<i16>> {
     let valid = key.valid_versions()?;
     let cap = match key {
-        // 4 and 5 are spoken between brokers.
+        // Only brokers use versions 4 and 5, among themselves.
         ApiKey::ADD_PARTITIONS_TO_TXN => 3,
         _ => i16::MAX,
     };
     Some(*valid.start()..=cap.min(*valid.end()))
 }
 
-/// The newest version that the client may send and the broker says it understands.
+/// Returns the newest version that the client may send and the broker supports.
 pub fn negotiate(key: ApiKey, broker_min: i16, broker_max: i16) -> Option<i16> {
     newest_common(&client_versions(key)?, broker_min, broker_max)
 }
 
-/// As [`negotiate`], for a request that belongs to a transaction. Newer versions of these requests
-/// carry the second protocol's meaning, so they must not be sent under the first; and the requests
-/// that the second protocol has no use for are not sent under it at all.
+/// Returns the newest version, like [`negotiate`], for a request of a transaction.
+///
+/// Newer versions of these requests have the meaning of the second protocol version, so they must
+/// not be sent under the first one. Requests that the second one does not need are not sent under
+/// it at all.
 pub fn negotiate_transactional(
     key: ApiKey,
     transaction_version: TransactionVersion,

@@ -1,4 +1,4 @@
-//! Bytes -> [`Value`], by the schema table.
+//! Decodes bytes into a [`Value`] by the schema table.
 
 use bytes::Bytes;
 
@@ -15,7 +15,7 @@ struct Form {
     compact: bool,
 }
 
-/// Reads a message and leaves what follows it.
+/// Reads a message, and leaves the bytes after it unread.
 pub fn decode_message(message: &MessageSchema, version: i16, input: &mut Reader) -> Result<Value> {
     if !message.versions.contains(version) {
         return Err(DecodeError::UnsupportedVersion {
@@ -30,7 +30,7 @@ pub fn decode_message(message: &MessageSchema, version: i16, input: &mut Reader)
     read_struct(message.root, form, input)
 }
 
-// The recursion below is as deep as the schema, whatever the bytes: it holds no recursive struct.
+// The recursion below is as deep as the schema, whatever the input: no struct contains itself.
 fn read_struct(schema: &'static StructSchema, form: Form, input: &mut Reader) -> Result<Value> {
     let mut fields = Vec::with_capacity(schema.fields.len());
     for field in schema.fields {
@@ -101,7 +101,7 @@ fn read_value(kind: Kind, nullable: bool, form: Form, input: &mut Reader) -> Res
     Ok(value)
 }
 
-/// What the field holds if nobody says otherwise.
+/// Returns the value of a field that is not set.
 pub fn default_value(field: &FieldSchema) -> Value {
     default_of(field)
 }

@@ -1,4 +1,4 @@
-//! [`Value`] -> bytes, by the schema table.
+//! Encodes a [`Value`] into bytes by the schema table.
 
 use super::decode::default_of;
 use super::nearest::nearest;
@@ -16,7 +16,7 @@ struct Form {
     compact: bool,
 }
 
-/// Appends a message given as a [`Value::Struct`].
+/// Appends a message. `value` must be a [`Value::Struct`].
 pub fn encode_message(
     message: &MessageSchema,
     version: i16,
@@ -44,7 +44,7 @@ pub fn encode_message(
 }
 
 impl StructSchema {
-    /// The field of that name, or an error that names the nearest one.
+    /// Returns the field of that name, or an error that names the most similar one.
     pub fn expect_field(&'static self, name: &str) -> Result<&'static FieldSchema> {
         self.field(name).ok_or_else(|| EncodeError::UnknownField {
             message: self.name,
@@ -78,7 +78,7 @@ fn write_struct(
         if !field.versions.contains(form.version) {
             check_droppable(field, value, form.version)?;
         } else if let Some(tag) = field.tag {
-            // At its default a tagged field is not sent.
+            // A tagged field is not sent if it has its default value.
             tagged.extend(
                 value
                     .filter(|v| !is_default(field, v))
@@ -102,7 +102,7 @@ fn write_struct(
     Ok(())
 }
 
-/// A field that the version lacks may go missing only if nothing is lost by it.
+/// Checks a field that the version lacks. It may be dropped only if that loses nothing.
 fn check_droppable(field: &'static FieldSchema, value: Option<&Value>, version: i16) -> Result {
     match value {
         Some(value) if !field.ignorable && !is_default(field, value) => {
@@ -121,7 +121,7 @@ fn is_default(field: &FieldSchema, value: &Value) -> bool {
         (DefaultValue::Zero, Kind::Struct(schema), Value::Struct(given)) => given
             .iter()
             .all(|(name, value)| schema.field(name).is_some_and(|f| is_default(f, value))),
-        // An empty array of structs, for one, needs no default built to be compared with.
+        // This also avoids building the default of an array of structs.
         (DefaultValue::Zero, Kind::Array(_), Value::Array(values)) => values.is_empty(),
         _ => *value == default_of(field),
     }
@@ -203,7 +203,7 @@ fn write_int(name: &'static str, kind: Kind, value: i64, out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// A UUID may be given in Kafka's text form.
+/// Parses a UUID given in Kafka's text form.
 fn parse_uuid(name: &'static str, text: &str) -> Result<Uuid> {
     text.parse().map_err(|_| EncodeError::WrongType {
         field: name,

@@ -1,14 +1,14 @@
-//! The by-name codec: any API of Kafka 4.3, its fields by Kafka's own names.
+//! The by-name codec: handles any API of Kafka 4.3, with its fields under Kafka's names.
 //!
 //! ```text
 //! Value --encode--> bytes      an interpreter walks the static schema table (schema.rs), field by
 //! bytes --decode--> Value      field: no code per API
 //! ```
 //!
-//! Encoding: a field that is not given takes its default; a name the schema does not have is an
-//! error. Decoding: every field of the schema is there, those the version lacks at their defaults.
-//! Python and the tests live on this; what Rust itself speaks often has typed
-//! [`messages`](crate::messages). Both write the same bytes.
+//! When encoding, a field that is not given gets its default, and a name that is not in the schema
+//! is an error. When decoding, every field of the schema is present, and those that the version
+//! lacks have their defaults. Python and the tests use this codec. For the APIs that the Rust code
+//! uses there are typed [`messages`](crate::messages). Both write the same bytes.
 
 mod decode;
 mod encode;
@@ -32,7 +32,7 @@ fn encode(message: &MessageSchema, version: i16, value: &Value) -> Result<Vec<u8
     Ok(out)
 }
 
-/// A request's body: what comes after the header.
+/// Encodes a request's body: the bytes after the header.
 pub fn encode_request_body(
     key: ApiKey,
     version: i16,
@@ -45,7 +45,7 @@ pub fn encode_request_body(
     )
 }
 
-/// A response's body: what comes after the header.
+/// Encodes a response's body: the bytes after the header.
 pub fn encode_response_body(
     key: ApiKey,
     version: i16,
@@ -58,7 +58,7 @@ pub fn encode_response_body(
     )
 }
 
-/// Reads a request's body, which must fill the rest of the frame.
+/// Decodes a request's body, which must fill the rest of the frame.
 pub fn decode_request_body(
     key: ApiKey,
     version: i16,
@@ -70,7 +70,7 @@ pub fn decode_request_body(
     Ok(value)
 }
 
-/// Reads a response's body, which must fill the rest of the frame.
+/// Decodes a response's body, which must fill the rest of the frame.
 pub fn decode_response_body(
     key: ApiKey,
     version: i16,

@@ -1,11 +1,11 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// The candidate with the fewest edits from `name`, case and underscores aside.
+/// Returns the candidate with the fewest edits from `name`, ignoring case and underscores.
 pub(super) fn nearest(
     name: &str,
     candidates: impl Iterator<Item = &'static str>,
 ) -> Option<&'static str> {
-    // A name of any length may come from outside; no field's is longer than this.
+    // The name may come from outside and be very long. No field's name is longer than this.
     let name: String = name.chars().take(64).collect();
     let wanted = plain(&name);
     candidates.min_by_key(|candidate| edits(&wanted, &plain(candidate)))
@@ -18,7 +18,7 @@ fn plain(name: &str) -> Vec<char> {
         .collect()
 }
 
-/// Levenshtein's distance, one row of the table at a time.
+/// Computes the Levenshtein distance, one row of the table at a time.
 fn edits(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, from) in a.iter().enumerate() {

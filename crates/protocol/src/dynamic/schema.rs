@@ -1,4 +1,4 @@
-//! The static schema table: what each message holds in which version.
+//! The static schema table: the fields of each message in each version.
 
 use std::ops::RangeInclusive;
 
@@ -39,7 +39,7 @@ impl ApiSchema {
 pub struct MessageSchema {
     pub name: &'static str,
     pub versions: Versions,
-    /// Versions in the compact form with tagged fields.
+    /// The versions in compact form with tagged fields.
     pub flexible: Versions,
     pub root: &'static StructSchema,
 }
@@ -48,7 +48,7 @@ pub struct MessageSchema {
 pub struct StructSchema {
     pub name: &'static str,
     pub fields: &'static [FieldSchema],
-    /// The fewest bytes it takes in any version.
+    /// The smallest encoded size, over all versions.
     pub(crate) size_min: usize,
 }
 
@@ -63,13 +63,13 @@ pub struct FieldSchema {
     pub name: &'static str,
     pub kind: Kind,
     pub versions: Versions,
-    /// Versions in which it may be null.
+    /// The versions in which the field may be null.
     pub nullable: Versions,
     pub tag: Option<u32>,
     pub default: DefaultValue,
-    /// May be dropped from a version that does not carry it, whatever its value.
+    /// If set, the field may be dropped from a version that does not carry it, whatever its value.
     pub ignorable: bool,
-    /// Never in compact form.
+    /// If set, the field never has the compact form.
     pub(crate) rigid: bool,
 }
 
@@ -93,7 +93,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How the type is called in messages to people.
+    /// Returns the name of the type for error messages.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Bool => "a bool",
@@ -112,7 +112,7 @@ impl Kind {
         }
     }
 
-    /// The fewest bytes a value of this type takes, in any version.
+    /// Returns the smallest encoded size of a value of this type, over all versions.
     pub(crate) fn size_min(self) -> usize {
         match self {
             Self::Int16 | Self::Uint16 => 2,
@@ -125,7 +125,7 @@ impl Kind {
     }
 }
 
-/// What a field holds if nobody says otherwise.
+/// The value of a field that is not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefaultValue {
     /// Zero, false, empty, the zero UUID, a struct of defaults.
@@ -135,30 +135,30 @@ pub enum DefaultValue {
     Int(i64),
 }
 
-/// The schema of an API, `None` if Kafka 4.3 does not know the key.
+/// Returns the schema of an API, or `None` if Kafka 4.3 does not know the key.
 pub fn schema(key: ApiKey) -> Option<&'static ApiSchema> {
     APIS.binary_search_by_key(&key, |api| api.key)
         .ok()
         .map(|i| &APIS[i])
 }
 
-/// All APIs, by key.
+/// Returns the schemas of all APIs, sorted by key.
 pub fn schemas() -> &'static [ApiSchema] {
     APIS
 }
 
-/// Messages that are no request or response: headers, the consumer protocol's subscription and
-/// assignment, control records.
+/// Returns the schemas of messages that are not requests or responses: headers, the consumer
+/// protocol's subscription and assignment, control records.
 pub fn data_schemas() -> &'static [MessageSchema] {
     DATA
 }
 
-/// The schema of one of [`data_schemas`] by Kafka's name.
+/// Returns the schema of one of [`data_schemas`] by Kafka's name.
 pub fn data_schema(name: &str) -> Option<&'static MessageSchema> {
     DATA.iter().find(|message| message.name == name)
 }
 
-/// What the generated table is written with.
+/// Functions for the generated table.
 impl FieldSchema {
     pub(crate) const fn new(name: &'static str, kind: Kind, min: i16, max: i16) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! [`Value`]: a message, or a part of one, with its fields by name.
+//! [`Value`]: a message, or a part of one, with fields by name.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use crate::{Str, Uuid};
 pub enum Value {
     Null,
     Bool(bool),
-    /// Every integer type of the wire; the encoder checks the range.
+    /// Any of the wire's integer types. The encoder checks the range.
     Int(i64),
     Float(f64),
     Str(Str),
@@ -20,7 +20,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The field of a struct.
+    /// Returns a field of a struct.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Struct(fields) => fields.iter().find(|(n, _)| *n == name).map(|(_, v)| v),
@@ -42,7 +42,7 @@ impl Value {
         }
     }
 
-    /// How the value is called in messages to people.
+    /// Returns the name of the value's type for error messages.
     pub fn describe(&self) -> &'static str {
         match self {
             Self::Null => "null",
