@@ -16,7 +16,7 @@ pub(crate) fn run(check: bool) -> Result<(), String> {
     files::write_or_check(&schema::folder(), "tsv", &files, check)
 }
 
-/// `generated/errors.rs` from the committed table.
+/// Generates `generated/errors.rs` from the committed table.
 pub(crate) fn generate() -> Result<String, String> {
     let path = schema::folder().join("errors.tsv");
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;

@@ -1,4 +1,5 @@
-//! Kafka's message definitions (JSON with `//` comments, in the kafka-clients jar) -> our model.
+//! Converts Kafka's message definitions (JSON with `//` comments, in the kafka-clients jar) to the
+//! model.
 
 use serde_json::{Map, Value};
 
@@ -6,7 +7,7 @@ use crate::model::{Field, Message, MessageKind, Struct, Type, Versions};
 
 type Object = Map<String, Value>;
 
-/// Reads one definition; `None` if Kafka has withdrawn the message (`validVersions: none`).
+/// Reads one definition. Returns `None` if Kafka has withdrawn the message (`validVersions: none`).
 pub(crate) fn message(json: &str) -> Result<Option<Message>, String> {
     let text: String = json
         .lines()
@@ -76,7 +77,7 @@ fn field(value: &Value) -> Result<Field, String> {
     let object = value.as_object().ok_or("a field is not an object")?;
     let name = string(object, "name")?;
     for key in object.keys() {
-        // A word we do not know could change the wire form: better to stop than to guess.
+        // An unknown attribute could change the wire form, so stop instead of guessing.
         if !KNOWN.contains(&key.as_str()) {
             return Err(format!("{name}: unknown attribute {key}"));
         }
@@ -134,7 +135,7 @@ const KNOWN: [&str; 14] = [
     "flexibleVersions",
 ];
 
-/// The default in canonical form; `None` where it is the type's own.
+/// Returns the default in canonical form, or `None` if it is the type's own default.
 fn default(ty: &Type, value: Option<&Value>) -> Result<Option<String>, String> {
     let text = match value {
         None => return Ok(None),

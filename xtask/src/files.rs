@@ -1,4 +1,4 @@
-//! Sets of generated files: written, or compared with what is committed.
+//! Writes sets of generated files, or compares them with the committed ones.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// File name (with folders) -> content.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// The files below a folder with this extension.
+/// Reads the files below a folder that have this extension.
 pub(crate) fn read(folder: &Path, extension: &str) -> Result<Files, String> {
     fn walk(base: &Path, folder: &Path, extension: &str, out: &mut Files) -> std::io::Result<()> {
         for entry in std::fs::read_dir(folder)? {
@@ -32,7 +32,7 @@ pub(crate) fn read(folder: &Path, extension: &str) -> Result<Files, String> {
     Ok(out)
 }
 
-/// Writes the set and removes what is no longer in it; with `check`, only reports differences.
+/// Writes the set and removes files that are not in it. With `check`, only reports differences.
 pub(crate) fn write_or_check(
     folder: &Path,
     extension: &str,

@@ -32,7 +32,7 @@ fn folder() -> PathBuf {
     jar::root().join("crates/protocol/src/generated")
 }
 
-/// Brings requests and responses together, by API key.
+/// Pairs requests and responses by API key.
 fn pair_up(messages: Vec<Message>) -> Result<(Vec<Api>, Vec<Message>), String> {
     let (mut apis, mut data, mut responses) = (Vec::new(), Vec::new(), Vec::new());
     let mut requests = Vec::new();
@@ -51,7 +51,7 @@ fn pair_up(messages: Vec<Message>) -> Result<(Vec<Api>, Vec<Message>), String> {
         let found = responses.iter().position(|r| r.api_key == Some(key));
         let at = found.ok_or_else(|| format!("{name} has no response"))?;
         let mut response = responses.swap_remove(at);
-        // A version of the request that is not stable has no stable answer either.
+        // An unstable version of the request has no stable response either.
         response.versions = response.versions.intersect(request.versions);
         if response.versions != request.versions {
             return Err(format!(

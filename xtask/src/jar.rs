@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The repository's root: the folder above this crate.
+/// Returns the repository's root: the folder above this crate.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -11,7 +11,8 @@ pub(crate) fn root() -> PathBuf {
         .into()
 }
 
-/// The folder with Kafka 4.3's jars: `THALWEG_KAFKA_JARS`, else `.cache/kafka-4.3/libs`.
+/// Returns the folder of Kafka 4.3's jars: `THALWEG_KAFKA_JARS`, or `.cache/kafka-4.3/libs` by
+/// default.
 pub(crate) fn kafka_libs() -> Result<PathBuf, String> {
     let libs = match std::env::var_os("THALWEG_KAFKA_JARS") {
         Some(path) => PathBuf::from(path),
@@ -28,7 +29,7 @@ pub(crate) fn kafka_libs() -> Result<PathBuf, String> {
 
 pub(crate) const CLIENTS_JAR: &str = "kafka-clients-4.3.0.jar";
 
-/// A command that runs a single-file Java program with the jars on its class path.
+/// Creates a command that runs a single-file Java program with the jars on its class path.
 pub(crate) fn java(libs: &Path, program: &str) -> Command {
     let mut command = Command::new("java");
     command

@@ -1,5 +1,5 @@
-//! `xtask java-roundtrip`: the bytes of every message and version, read and written again by
-//! Kafka's own classes.
+//! `xtask java-roundtrip`: Kafka's own classes read the bytes of every message and version, and
+//! write them again.
 //!
 //! ```text
 //! cargo run --example wire_cases --> lines --> java RoundTrip.java --> the same bytes?
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use crate::jar;
 
-/// Another seed than the default one may be given.
+/// Runs the check with values drawn from `seed`.
 pub(crate) fn run(seed: &str) -> Result<(), String> {
     let libs = jar::kafka_libs()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

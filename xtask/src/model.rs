@@ -1,6 +1,6 @@
 //! The schema as the generator sees it: messages, fields, types and version ranges.
 
-/// An inclusive range of versions; `None` as the end is "and later".
+/// An inclusive range of versions. A `max` of `i16::MAX` means "and later".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Versions {
     pub(crate) min: i16,
@@ -64,7 +64,7 @@ impl std::fmt::Display for Versions {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Type {
-    /// `bool`, `int8`, ... `string`, `bytes`, `records`, `uuid`: Kafka's own word.
+    /// Kafka's own word: `bool`, `int8`, ... `string`, `bytes`, `records`, `uuid`.
     Primitive(&'static str),
     Struct(String),
     Array(Box<Self>),
@@ -104,12 +104,13 @@ pub(crate) struct Field {
     pub(crate) versions: Versions,
     pub(crate) nullable: Versions,
     pub(crate) tag: Option<u32>,
-    /// In canonical form: decimal numbers, `true`/`false`, `null`, or a quoted string.
+    /// In canonical form: a decimal number, `true` or `null`. `None` if it is the type's own
+    /// default.
     pub(crate) default: Option<String>,
     pub(crate) ignorable: bool,
-    /// Written in the old form even in flexible versions (`RequestHeader.ClientId`).
+    /// Never compact, even in flexible versions (`RequestHeader.ClientId`).
     pub(crate) rigid: bool,
-    /// The fields of a struct that is declared where it is used.
+    /// The fields of a struct that is declared in the field that uses it.
     pub(crate) fields: Option<Vec<Self>>,
 }
 
@@ -133,7 +134,7 @@ pub(crate) struct Message {
     pub(crate) name: String,
     /// Stable versions only.
     pub(crate) versions: Versions,
-    /// The version Kafka marks as unstable; not among `versions`.
+    /// The version that Kafka marks as unstable. It is not in `versions`.
     pub(crate) unstable: Option<i16>,
     pub(crate) flexible: Versions,
     pub(crate) fields: Vec<Field>,
@@ -142,7 +143,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// All structs, those declared in fields included, inner ones first.
+    /// Returns all structs, including those declared in fields, inner ones first.
     pub(crate) fn all_structs(&self) -> Vec<Struct> {
         fn walk(fields: &[Field], out: &mut Vec<Struct>) {
             for field in fields {
@@ -169,7 +170,7 @@ impl Message {
     }
 }
 
-/// What one schema file holds.
+/// An API: its request and its response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Api {
     pub(crate) key: i16,

@@ -1,6 +1,6 @@
-//! Kafka's names -> Rust's.
+//! Converts Kafka's names to Rust's.
 
-/// `BaseOffset` -> `base_offset`; a keyword gets an underscore behind it.
+/// Converts `BaseOffset` to `base_offset`. A keyword gets an underscore at the end.
 pub(crate) fn snake(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();
@@ -20,7 +20,7 @@ pub(crate) fn snake(name: &str) -> String {
     out
 }
 
-/// `OffsetForLeaderEpoch` -> `OFFSET_FOR_LEADER_EPOCH`.
+/// Converts `OffsetForLeaderEpoch` to `OFFSET_FOR_LEADER_EPOCH`.
 pub(crate) fn upper(name: &str) -> String {
     snake(name).trim_end_matches('_').to_uppercase()
 }

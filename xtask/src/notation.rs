@@ -1,4 +1,4 @@
-//! The schema notation: how the files under `crates/protocol/schema` are written and read.
+//! Writes and reads the notation of the schema files in `crates/protocol/schema`.
 //!
 //! ```text
 //! request FetchRequest api 1 versions 4-18 flexible 12+
@@ -7,10 +7,11 @@
 //!     Topic: string 0-12 ignorable
 //! ```
 //!
-//! One line a field: name, type, versions, then what differs from the ordinary: `null` (versions
-//! in which it may be null), `tag`, `= default`, `ignorable`, `rigid` (never compact). Fields of a
-//! struct stand indented below the field that uses it, or below a `struct` line if several share
-//! it. `unstable N` names a version that Kafka has not released; it is not among `versions`.
+//! Each line is a field: its name, type and versions, then everything unusual. That is `null`
+//! (versions in which it may be null), `tag`, `= default`, `ignorable`, `rigid` (never compact).
+//! The fields of a struct are indented below the field that uses it, or below a `struct` line if
+//! several fields share it. `unstable N` names a version that Kafka has not released. It is not in
+//! `versions`.
 
 use std::fmt::Write as _;
 
@@ -67,7 +68,7 @@ fn print_fields(fields: &[Field], depth: usize, out: &mut String) {
     }
 }
 
-/// Reads one schema file: messages one after the other, `#` comments and blank lines between.
+/// Reads one schema file: a sequence of messages, with `#` comments and blank lines between them.
 pub(crate) fn parse(text: &str) -> Result<Vec<Message>, String> {
     let lines: Vec<Line<'_>> = text
         .lines()

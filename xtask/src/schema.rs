@@ -62,7 +62,7 @@ fn file_name(message: &Message) -> String {
     }
 }
 
-/// All messages of the committed schema files.
+/// Loads all messages of the committed schema files.
 pub(crate) fn load() -> Result<Vec<Message>, String> {
     let mut messages = Vec::new();
     for (name, text) in files::read(&folder(), "schema")? {

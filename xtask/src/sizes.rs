@@ -1,10 +1,10 @@
-//! The fewest bytes a struct can take on the wire: what decoders check array counts against.
+//! Computes the smallest size of a struct on the wire. Decoders check array counts against it.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Field, Message, Struct, Type, Versions};
 
-/// The least size of a struct over all versions of `range`.
+/// Returns the smallest size of a struct over all versions of `range`.
 pub(crate) fn struct_min(
     message: &Message,
     structs: &[Struct],
@@ -67,7 +67,7 @@ fn primitive_min(name: &str, flexible: bool) -> usize {
     }
 }
 
-/// In which versions each struct can occur.
+/// Returns the versions in which each struct can occur.
 pub(crate) fn reachable(message: &Message, structs: &[Struct]) -> BTreeMap<String, Versions> {
     fn walk(
         fields: &[Field],

@@ -1,4 +1,4 @@
-//! `generated/table.rs`: the static table of the by-name codec.
+//! Generates `generated/table.rs`: the static table of the by-name codec.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ pub(crate) fn generate(apis: &[Api], data: &[Message]) -> String {
     out + &lists
 }
 
-/// Writes the message's structs to `out` and returns the expression of the message itself.
+/// Writes the message's structs to `out`, and returns the expression of the message itself.
 fn message(message: &Message, out: &mut String) -> String {
     let prefix = upper(&message.name);
     let structs = message.all_structs();
@@ -103,7 +103,7 @@ fn print_field(message: &Message, field: &Field) -> String {
         let _ = write!(text, ".tag({tag})");
     }
     match field.default.as_deref() {
-        // Kafka's records have no empty form: null is their default.
+        // Records have no empty form in Kafka: null is their default.
         None if field.ty == Type::Primitive("records") && !nullable.is_empty() => {
             text.push_str(".or(D::Null)");
         }

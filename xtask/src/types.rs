@@ -1,4 +1,4 @@
-//! `generated/messages/*.rs`: typed messages for the APIs that Rust code itself speaks.
+//! Generates `generated/messages/*.rs`: typed messages for the APIs that the Rust code uses.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::model::{Api, Message, Struct};
 use crate::names::snake;
 use crate::sizes;
 
-/// The APIs that have typed messages; all others are spoken by name.
+/// The APIs that have typed messages. All others use the by-name codec.
 const TYPED: [&str; 44] = [
     "Produce",
     "Fetch",
@@ -135,7 +135,7 @@ fn message_impl(message: &Message) -> String {
     )
 }
 
-/// The structs of a message, but for those that its request has defined already.
+/// Generates the structs of a message, except those that its request has already defined.
 fn message_code(
     message: &Message,
     renames: &BTreeMap<String, String>,
@@ -157,7 +157,7 @@ fn message_code(
             structs: &structs,
             ranges: &ranges,
             renames,
-            // A struct that request and response share must do for the versions of both.
+            // A struct shared by request and response must be valid for the versions of both.
             range: ranges.get(&one.name).copied().unwrap_or(message.versions),
             name: renames.get(&one.name).unwrap_or(&one.name).clone(),
         };
@@ -166,7 +166,7 @@ fn message_code(
     out
 }
 
-/// A function that picks a type by key, for tests and fuzzing.
+/// Generates a function that selects a type by key, for tests and fuzzing.
 fn registry(apis: &[&Api]) -> String {
     let mut out = format!("{NOTICE}\nuse crate::fuzzing::Visitor;\n\n");
     out.push_str(

@@ -1,10 +1,10 @@
-//! What was done in transactions, how each ended, what was read; and what must hold of it.
+//! The ledger of transactions: what was done in each, how it ended, and which promises must hold.
 
 use std::collections::BTreeSet;
 
 use crate::history::{History, RecordId};
 
-/// A transaction, by its place among all that were begun.
+/// The number of a transaction, in the order in which they began.
 pub type TransactionId = u64;
 
 /// How a transaction ended, as far as its producer knows.
@@ -12,11 +12,11 @@ pub type TransactionId = u64;
 pub enum Ending {
     Committed,
     Aborted,
-    /// The producer died, or was fenced, while it committed.
+    /// The producer died or was fenced while it committed.
     Unknown,
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Broken {
     /// A record of a committed transaction was not read.
@@ -29,7 +29,7 @@ pub enum Broken {
         transaction: TransactionId,
         record: RecordId,
     },
-    /// Some records of a transaction were read, others were not.
+    /// Some records of a transaction were read and others were not.
     Torn {
         transaction: TransactionId,
     },
@@ -40,11 +40,11 @@ pub enum Broken {
         earlier: RecordId,
         later: RecordId,
     },
-    /// What nobody sent was read.
+    /// A record was read that nobody sent.
     Unsent {
         record: RecordId,
     },
-    /// The group's offset says other than the end of the transaction that carried it.
+    /// The group's offset contradicts the end of the transaction that committed it.
     Offset {
         transaction: TransactionId,
         ending: Ending,
@@ -76,12 +76,12 @@ impl Ledger {
         self.transactions.len() as u64 - 1
     }
 
-    /// The next record of a partition.
+    /// Returns the id of the next record of a partition.
     pub fn name(&mut self, partition: i32) -> RecordId {
         self.sent.send(partition)
     }
 
-    /// A record was appended within a transaction.
+    /// Notes that a record was appended within a transaction.
     pub fn add(&mut self, transaction: TransactionId, record: RecordId) {
         self.of(transaction).records.push(record);
     }
@@ -94,8 +94,9 @@ impl Ledger {
         self.broken.push(broken);
     }
 
-    /// What a successor reads as the group's offset: the number of transactions up to the last that
-    /// was committed. It tells how the one ended whose producer did not live to know.
+    /// Resolves unknown endings by the group's offset, which a successor reads. The offset is the
+    /// number of transactions up to the last committed one. So it tells how a transaction ended
+    /// whose producer died before it knew.
     pub fn resolve(&mut self, offset: i64) {
         for (index, transaction) in self.transactions.iter_mut().enumerate().rev() {
             let is_last_committed = index as i64 + 1 == offset;
@@ -124,13 +125,13 @@ impl Ledger {
         &mut self.transactions[transaction as usize]
     }
 
-    /// How many transactions ended so.
+    /// Returns how many transactions ended in this way.
     pub fn count(&self, ending: Ending) -> usize {
         let ended = self.transactions.iter().filter_map(|each| each.ending);
         ended.filter(|&each| each == ending).count()
     }
 
-    /// All promises that were broken, given what a reader of committed records has read.
+    /// Returns all broken promises, given what a reader of committed records has read.
     pub fn check(&self, reads: &History) -> Vec<Broken> {
         let mut broken = self.broken.clone();
         let mut seen = BTreeSet::new();
@@ -148,7 +149,7 @@ impl Ledger {
     }
 }
 
-/// Each record once, and in the order of sending.
+/// Checks that each record was read once, in the order of sending.
 fn check_partition(
     partition: i32,
     numbers: &[u64],
@@ -171,7 +172,7 @@ fn check_partition(
     }
 }
 
-/// All of it or nothing, as it ended.
+/// Checks that a transaction's records were read completely or not at all, as it ended.
 fn check_transaction(
     transaction: TransactionId,
     of: &Transaction,
@@ -202,7 +203,7 @@ fn check_transaction(
 mod tests {
     use super::*;
 
-    /// Transactions of two records each to partition 0, with these endings.
+    /// Creates a ledger with these endings. Each transaction has two records in partition 0.
     fn ledger(endings: &[Ending]) -> Ledger {
         let mut ledger = Ledger::default();
         for &ending in endings {

@@ -1,4 +1,4 @@
-//! The embedded broker's core on the network in memory, with a fate for each request.
+//! The core of the embedded broker on an in-memory network, with a fate for each request.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -21,10 +21,10 @@ use crate::random::Random;
 
 const PORT: u16 = 9092;
 
-/// Of a virtual second: no world has work for nearly as many.
+/// Limit of the requests in a virtual second. No world needs nearly as many.
 const REQUESTS_MAX: u32 = 20_000;
 
-/// All nodes; clones are the same broker.
+/// All nodes of a cluster. Clones are the same cluster.
 #[derive(Clone)]
 pub(crate) struct Broker {
     inner: Arc<Mutex<Inner>>,
@@ -36,12 +36,12 @@ struct Inner {
     core: Core,
     faults: FaultPlan,
     random: Random,
-    /// Requests that did not get a plain answer, and nodes that were stopped.
+    /// Number of requests that a fault changed, and of stopped nodes.
     disturbances: u64,
     running: BTreeMap<i32, Vec<JoinHandle<()>>>,
-    /// The virtual second of the last request, and the requests in it so far.
+    /// The start of the current virtual second, and the requests in it so far.
     second: (Instant, u32),
-    /// The most requests in a virtual second.
+    /// The maximum number of requests in a virtual second.
     busiest_second: u32,
 }
 
@@ -106,7 +106,7 @@ impl Broker {
         self.busiest_second() > REQUESTS_MAX
     }
 
-    /// Runs something on the core itself.
+    /// Runs a function on the core itself.
     pub(crate) fn with_core<T>(&self, run: impl FnOnce(&mut Core) -> T) -> T {
         run(&mut self.lock().core)
     }
@@ -115,7 +115,8 @@ impl Broker {
         self.lock().core.end_offset(topic, partition).unwrap_or(0)
     }
 
-    /// Counts a request; true if there are too many: without a rest virtual time would never go on.
+    /// Counts a request. Returns true if there are too many: virtual time advances only while
+    /// clients wait, so such a run would never end.
     fn is_flooded(&self) -> bool {
         let (mut inner, now) = (self.lock(), now());
         if now.duration_since(inner.second.0) >= Duration::from_secs(1) {
@@ -130,7 +131,7 @@ impl Broker {
         self.lock().faults = faults;
     }
 
-    /// Its listener and connections end; its partitions get other leaders.
+    /// Stops a node: ends its listener and connections. Its partitions get other leaders.
     pub(crate) fn stop_node(&self, node: i32) {
         let mut inner = self.lock();
         inner.disturbances += 1;
@@ -151,7 +152,7 @@ impl Broker {
         self.listen(node);
     }
 
-    /// Does what is due by time alone: transactions that are open for too long.
+    /// Runs what is due by time alone, such as aborting transactions that are open for too long.
     async fn tick(self) {
         loop {
             let mut sleep = None;
@@ -185,7 +186,7 @@ impl Broker {
         }
     }
 
-    /// One connection, one request after the other, as Kafka does.
+    /// Serves one connection, one request after the other, as Kafka does.
     async fn serve(self, node: i32, mut stream: DuplexStream) {
         let connection = Connection {
             node,
@@ -256,13 +257,13 @@ impl Broker {
             if let Some(outcome) = answer.await {
                 return outcome;
             }
-            // The deadline is over: the next look answers with what there is.
+            // The deadline is over: the next poll returns what there is.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
 
-/// Writes an answer, or what its fate leaves of it; false ends the connection.
+/// Writes an answer, or what its fate leaves of it. Returns false to close the connection.
 async fn deliver(stream: &mut DuplexStream, answer: Answer, fate: Fate) -> bool {
     if let Some(at) = answer.not_before {
         tokio::time::sleep_until(at.into()).await;
@@ -280,7 +281,7 @@ async fn deliver(stream: &mut DuplexStream, answer: Answer, fate: Fate) -> bool 
     stream.write_all(whole).await.is_ok() && fate != Fate::CutAnswer
 }
 
-/// Reads on and says nothing, until the client gives up.
+/// Reads requests without answering, until the client gives up.
 async fn silence(mut stream: DuplexStream) {
     while read_frame(&mut stream).await.is_ok() {}
 }

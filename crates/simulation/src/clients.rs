@@ -1,4 +1,4 @@
-//! What the scenarios do with clients: append with back-pressure, read everything.
+//! What the scenarios do with clients: append with back-pressure, and read everything.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -17,11 +17,11 @@ use crate::history::{History, RecordId};
 use crate::lanes::{Lanes, topic_name};
 use crate::world::World;
 
-/// Sending and reading takes at most this long (virtual).
+/// Limit of the virtual time for sending and reading.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(3600);
 
-/// A consumer that gets nothing for this long has got all: longer than it takes to give up a broker
-/// that fell silent.
+/// A consumer that receives nothing for this long has everything. It is longer than giving up a
+/// silent broker takes.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// The topics of a world, as a producer knows them.
@@ -32,7 +32,7 @@ pub(crate) struct Topics {
 }
 
 impl Topics {
-    /// Once the cluster has told how many partitions each has.
+    /// Waits until the cluster has reported the number of partitions of each topic.
     pub(crate) async fn known(producer: &ProducerClient, lanes: Lanes) -> Self {
         let mut entries = Vec::new();
         for topic in 0..lanes.topics {
@@ -55,7 +55,7 @@ async fn known_topic(producer: &ProducerClient, name: &str) -> Arc<TopicEntry> {
     }
 }
 
-/// Appends a record with the content that follows from its name; waits for memory.
+/// Appends a record whose content follows from its id. Waits for memory.
 pub(crate) async fn append(
     world: &World,
     producer: &ProducerClient,
@@ -89,7 +89,7 @@ pub(crate) async fn append(
     }
 }
 
-/// Reads all partitions while they are written, and to their ends once all is sent.
+/// Reads all partitions while they are written, and to their ends once everything is sent.
 pub(crate) async fn read_all(
     consumer: &ConsumerClient,
     lanes: Lanes,
@@ -114,10 +114,10 @@ pub(crate) async fn read_all(
             }
         });
         match tokio::time::timeout(IDLE, step).await {
-            // An administrator may grant it later, so the application goes on.
+            // An administrator may grant the right later, so the application continues.
             Ok(Err(ConsumerError::TopicAuthorizationFailed { .. })) => refusals += 1,
             Ok(Err(error)) => errors.push(error.to_string()),
-            // Nothing for long: at the end if the positions are where the logs end.
+            // Nothing arrived for long. It is done if all positions are at the ends of the logs.
             Err(_) if is_sent.get() && at_the_end(consumer, &partitions) => break,
             Ok(Ok(())) | Err(_) => {}
         }
@@ -133,12 +133,12 @@ pub(crate) async fn read_all(
     }
 }
 
-/// What a reader got.
+/// What a reader received.
 pub(crate) struct Reads {
     pub(crate) history: History,
-    /// Errors that it raised and should not have, in words.
+    /// Errors that it raised and should not have, as text.
     pub(crate) errors: Vec<String>,
-    /// How often it said that a topic may not be read.
+    /// How often it reported that a topic may not be read.
     pub(crate) refusals: u64,
 }
 
@@ -163,7 +163,7 @@ impl RecordSink for Sink {
     }
 
     fn record(&mut self, record: &RecordRef<'_>) -> Offer {
-        // What nobody sent has no number.
+        // A record that nobody sent has no number.
         let number = number_in(self.lane, record).unwrap_or(u64::MAX);
         self.history.read(self.lane, record.offset, number);
         Offer::Taken

@@ -1,5 +1,5 @@
-//! What a record holds: keys, values and headers that follow from its name, so that whoever reads a
-//! record can tell whether it is the one that was sent, to this partition and unchanged.
+//! The content of a record: key, value and headers follow from its id. So a reader can check that a
+//! record is the one that was sent, to this partition and unchanged.
 
 use thalweg_producer::Record;
 use thalweg_records::{HeaderRef, Headers, RecordRef};
@@ -7,10 +7,10 @@ use thalweg_records::{HeaderRef, Headers, RecordRef};
 use crate::history::RecordId;
 use crate::random::Random;
 
-/// The number, then the lane.
+/// Length of the id: the number and the lane.
 const NAME_LEN: usize = 12;
 
-/// Of one record; all of it follows from its name.
+/// The content of one record.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     key: Option<Vec<u8>>,
@@ -85,7 +85,8 @@ fn filler(random: &mut Random, below: u64) -> Vec<u8> {
     bytes.into_iter().cycle().take(len).collect()
 }
 
-/// The number of a record of this lane; `None` if nobody sent it like this, or not to this lane.
+/// Returns the number of a record of this lane. Returns `None` if nobody sent exactly this record
+/// to this lane.
 pub(crate) fn number_in(lane: i32, record: &RecordRef<'_>) -> Option<u64> {
     let name: [u8; NAME_LEN] = record.value?.get(..NAME_LEN)?.try_into().ok()?;
     let (number, of_lane) = name.split_at(8);

@@ -1,4 +1,4 @@
-//! What happens to a world while clients work in it, until a given time; then all is calm again.
+//! The faults that happen to a world until a given time, while clients work in it.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::losses::{Loss, Losses};
 use crate::random::Random;
 use crate::world::World;
 
-/// A new topic of the same name may take this long to come.
+/// The longest time between the deletion of a topic and its new creation.
 const ABSENCE_MAX: Duration = Duration::from_secs(2);
-/// An election loses up to so many of a partition's last records.
+/// An unclean election loses fewer than this many of a partition's last records.
 const LOST_MAX: u64 = 20;
 
 impl World {
-    /// Runs all faults until `end`; returns what was lost on the way.
+    /// Runs all faults until `end`. Returns the records that were lost.
     pub(crate) async fn disturb(
         &self,
         faults: FaultPlan,
@@ -38,7 +38,7 @@ impl World {
         Losses::from(lost)
     }
 
-    /// One node at a time, or all.
+    /// Stops and restarts one node at a time, or all.
     async fn stop_nodes(&self, faults: &FaultPlan, mut random: Random, end: Instant) {
         while pause(faults.stop_every, &mut random, end).await {
             let one = 1 + random.below(self.nodes as u64) as i32;
@@ -54,8 +54,8 @@ impl World {
         }
     }
 
-    /// Half of the partitions, with codes of their own or with one for all of them: so that one answer
-    /// holds several refusals, equal ones among them.
+    /// Has half of the partitions refuse requests, each with its own codes or all with the same
+    /// ones. So one answer contains several refusals, some of them equal.
     async fn refuse(&self, faults: &FaultPlan, lanes: Lanes, mut random: Random, end: Instant) {
         while pause(faults.refuse_every, &mut random, end).await {
             let shared = random.happens(500).then(|| draw_refusals(&mut random));
@@ -94,7 +94,8 @@ impl World {
                 let end = core.end_offset(&at.topic, at.partition).unwrap_or(0);
                 core.elect_uncleanly(&at.topic, at.partition, end - cut)
             });
-            // To lose records it must have crashed; but it may also have been cut off from the others.
+            // A node that loses records has crashed. It may instead have been cut off from the
+            // others, and then it keeps running.
             let crashes = loss.leads_again || !faults.zombies;
             if let Some(node) = loss.deposed.filter(|_| crashes) {
                 self.stop_node(node);
@@ -121,9 +122,9 @@ impl World {
             let of_lanes = (first..).zip(&gone);
             lost.extend(of_lanes.map(|(lane, loss)| Loss::of(now(), lane, &loss.batches)));
             tokio::time::sleep(random.up_to(ABSENCE_MAX)).await;
-            // Unless a client that asked for it has had it created.
+            // Fails if the topic exists because a client's request has created it.
             while !self.broker.with_core(|core| core.create_topic_named(&name)) {
-                // All nodes are away.
+                // All nodes are stopped.
                 tokio::time::sleep(ABSENCE_MAX).await;
             }
         }
@@ -131,7 +132,8 @@ impl World {
     }
 }
 
-/// Sleeps for about `every`; false if that is never, or after the end.
+/// Sleeps for about `every`. Returns false without sleeping if the next time is after `end`, or if
+/// `every` is `None`.
 async fn pause(every: Option<Duration>, random: &mut Random, end: Instant) -> bool {
     let Some(every) = every else { return false };
     let next = now() + random.up_to(2 * every);

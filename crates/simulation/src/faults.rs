@@ -6,42 +6,45 @@ use thalweg_protocol::ErrorCode;
 
 use crate::random::Random;
 
-/// Chances in a thousand for each request, and times. All zero: nothing goes wrong.
+/// The faults of a run: chances for each request, in a thousand, and times. If all are zero,
+/// nothing goes wrong.
 #[derive(Debug, Clone, Default)]
 pub struct FaultPlan {
     /// The connection breaks before the broker sees the request.
     pub lose_request: u32,
-    /// The broker acts on it, and the connection breaks before the answer.
+    /// The broker processes the request, and the connection breaks before the answer.
     pub lose_answer: u32,
-    /// The answer is cut off within.
+    /// The answer is cut off in the middle.
     pub cut_answer: u32,
     /// The broker never answers on this connection again.
     pub silence: u32,
-    /// The way back is cut: the broker acts on this and all later requests of the connection, and none
-    /// of its answers arrives.
+    /// The return path is cut: the broker processes this and all later requests of the connection,
+    /// and none of its answers arrives.
     pub one_way: u32,
-    /// The answer is late by up to `delay_max`.
+    /// The answer is up to `delay_max` late.
     pub delay: u32,
     pub delay_max: Duration,
-    /// A node stops about this often, and comes back after up to `stop_max`.
+    /// A node stops about this often, and restarts after up to `stop_max`.
     pub stop_every: Option<Duration>,
     pub stop_max: Duration,
-    /// In a thousand stops so many take all nodes at once: their producer state is then that of a
+    /// How many in a thousand stops stop all nodes at once. The producer state is then that of a
     /// restart, which remembers only the last batch of each producer.
     pub stop_all: u32,
-    /// About this often several partitions are refused with several codes, for up to `refuse_max`.
+    /// About this often, several partitions refuse requests with several codes, for up to
+    /// `refuse_max`.
     pub refuse_every: Option<Duration>,
     pub refuse_max: Duration,
-    /// About this often an unclean election takes the end of a partition's log.
+    /// About this often, an unclean election loses the end of a partition's log.
     pub lose_every: Option<Duration>,
-    /// Whoever led before such an election keeps its connections, and may lead again before a client
-    /// knows. Where the new log knows nothing of a producer, that can break the order of its records.
+    /// If set, the old leader of such an election keeps its connections, and may lead again before
+    /// a client knows. If the new log knows nothing of a producer, that can break the order of its
+    /// records.
     pub zombies: bool,
-    /// About this often a topic is deleted, and created again after a while.
+    /// About this often, a topic is deleted, and created again after a while.
     pub recreate_every: Option<Duration>,
 }
 
-/// What a partition may answer to Produce.
+/// Error codes with which a partition may answer a Produce request.
 pub(crate) const PRODUCE_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::NOT_LEADER_OR_FOLLOWER,
     ErrorCode::TOPIC_AUTHORIZATION_FAILED,
@@ -51,7 +54,7 @@ pub(crate) const PRODUCE_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::KAFKA_STORAGE_ERROR,
 ];
 
-/// What a partition may answer to Fetch.
+/// Error codes with which a partition may answer a Fetch request.
 pub(crate) const FETCH_REFUSALS: [ErrorCode; 6] = [
     ErrorCode::TOPIC_AUTHORIZATION_FAILED,
     ErrorCode::NOT_LEADER_OR_FOLLOWER,
@@ -62,7 +65,7 @@ pub(crate) const FETCH_REFUSALS: [ErrorCode; 6] = [
 ];
 
 impl FaultPlan {
-    /// A little of everything, as the soak tests use it.
+    /// Returns a plan with a little of most faults, for the soak tests.
     pub fn stormy() -> Self {
         Self {
             lose_request: 10,
@@ -78,9 +81,10 @@ impl FaultPlan {
         }
     }
 
-    /// What becomes of one request.
+    /// Draws the fate of one request.
     pub(crate) fn draw(&self, random: &mut Random) -> Fate {
-        // One draw each and always, so that a changed chance shifts nothing else.
+        // Always draws one number for each fault, so that a changed chance does not shift other
+        // draws.
         let [
             lose_request,
             lose_answer,

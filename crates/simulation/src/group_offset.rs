@@ -1,4 +1,4 @@
-//! A group's offset as part of transactions: of a partition that nobody reads.
+//! A group's offset that transactions commit, for a partition that nobody reads.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ pub(crate) fn offsets(offset: i64) -> GroupOffsets {
     GroupOffsets::from([((Str::from(topic), partition), at)])
 }
 
-/// The group's offset once no transaction is open that would change it; -1 if there is none.
+/// Returns the group's offset, or -1 if there is none. Waits until no open transaction would change
+/// it.
 pub(crate) async fn committed(client: &ProducerClient) -> i64 {
     loop {
         if let Some(offset) = fetched(client).await {
@@ -66,7 +67,7 @@ async fn fetched(client: &ProducerClient) -> Option<i64> {
         key: Str::from(GROUP),
     };
     let mut request = Request::typed(target, body);
-    // The last that names topics by their names.
+    // The last version that names topics by name.
     request.version = VersionChoice::Exactly(9);
     let response = client.view().request(request).await.ok()?;
     let answer = response.decode::<OffsetFetchRequest>().ok()?;

@@ -1,20 +1,21 @@
-//! What was sent, what was acknowledged, what was read; and what must hold of it.
+//! The history of a run: what was sent, acknowledged and read, and which promises must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::losses::Losses;
 
-/// Which record: its lane (a partition of a topic) and its number among those sent to it.
+/// The id of a record: its lane (a partition of a topic) and its number among those sent to the
+/// lane.
 pub type RecordId = (i32, u64);
 
-/// What a producer was told of a record.
+/// What the producer reported of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
     Acknowledged { offset: i64 },
     Failed { possibly_written: bool },
 }
 
-/// A promise that was broken.
+/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
     LostAcknowledged {
@@ -25,7 +26,7 @@ pub enum Violation {
         record: RecordId,
         offsets: [i64; 2],
     },
-    /// Read at another offset than the acknowledged one.
+    /// A record was read at an offset other than the acknowledged one.
     WrongOffset {
         record: RecordId,
         acknowledged: i64,
@@ -35,7 +36,7 @@ pub enum Violation {
         earlier: RecordId,
         later: RecordId,
     },
-    /// A record that was surely not written was read.
+    /// A record was read that the producer reported as certainly not written.
     Ghost {
         record: RecordId,
     },
@@ -45,37 +46,37 @@ pub enum Violation {
         expected: i64,
         read: i64,
     },
-    /// A record that nobody sent, or not like this: its key, value or headers differ.
+    /// A record was read that nobody sent, or its key, value or headers differ.
     Invented {
         partition: i32,
         offset: i64,
     },
-    /// A reader did not see at this offset what the log holds there.
+    /// A reader did not see the record that the log has at this offset.
     Misread {
         partition: i32,
         offset: i64,
         read: Option<u64>,
     },
-    /// A future that was never completed.
+    /// A future never completed.
     NoOutcome {
         record: RecordId,
     },
 }
 
-/// One run's history.
+/// The history of one run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct History {
     sent: BTreeMap<i32, u64>,
     told: BTreeMap<RecordId, Told>,
-    /// In the order of reading: offset and number, by partition.
+    /// Offsets and numbers by partition, in the order of reading.
     read: BTreeMap<i32, Vec<(i64, u64)>>,
     losses: Losses,
-    /// Not idempotent: records may be in the log several times.
+    /// Set if the producer is not idempotent: the log may contain a record several times.
     may_repeat: bool,
 }
 
 impl History {
-    /// The next record of a partition.
+    /// Returns the id of the next record of a partition.
     pub fn send(&mut self, partition: i32) -> RecordId {
         let count = self.sent.entry(partition).or_default();
         *count += 1;
@@ -93,27 +94,28 @@ impl History {
             .push((offset, number));
     }
 
-    /// An unclean election or a deletion took these.
+    /// Notes the records that unclean elections and deletions took.
     pub fn lose(&mut self, losses: Losses) {
         self.losses = losses;
     }
 
-    /// The producer promises order and at least one copy of each record, not more.
+    /// Allows the log to contain a record more than once: the producer promises only order and at
+    /// least one copy.
     pub fn allow_repeats(&mut self) {
         self.may_repeat = true;
     }
 
-    /// Whether reads of a log that others have cut may have gone back.
+    /// Returns whether records were lost. A live reader may then have read some offsets twice.
     pub fn has_losses(&self) -> bool {
         !self.losses.is_empty()
     }
 
-    /// Adds what another part of the run has read.
+    /// Adds the reads of another part of the run.
     pub fn take_reads(&mut self, reads: Self) {
         self.read.extend(reads.read);
     }
 
-    /// The numbers that were read of each partition, in the order of reading.
+    /// Returns the numbers read from each partition, in the order of reading.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = (i32, Vec<u64>)> {
         let numbers = |read: &[(i64, u64)]| read.iter().map(|&(_, number)| number).collect();
         self.read
@@ -136,7 +138,7 @@ impl History {
         self.read.values().map(Vec::len).sum()
     }
 
-    /// Records that the log holds more than once, whether or not that is allowed.
+    /// Returns how many extra copies of records the log contains, whether that is allowed or not.
     pub fn repeats(&self) -> usize {
         let distinct = |read: &[(i64, u64)]| {
             read.iter()
@@ -150,7 +152,7 @@ impl History {
             .sum()
     }
 
-    /// All promises that were broken; none, one hopes.
+    /// Returns all broken promises.
     pub fn check(&self) -> Vec<Violation> {
         let mut violations = Vec::new();
         for (&partition, read) in &self.read {
@@ -173,8 +175,8 @@ impl History {
         violations
     }
 
-    /// What a reader saw last at each offset is what the log (read by `self`) holds there. Before that it
-    /// may have seen what the log lost.
+    /// Checks that the last record that a reader saw at each offset is the one in the log, which
+    /// `self` has read. Before that the reader may have seen records that the log lost.
     pub fn check_reader(&self, reader: &Self) -> Vec<Violation> {
         let mut violations = Vec::new();
         for (&partition, log) in &self.read {
@@ -205,7 +207,7 @@ impl History {
             (Some(&Told::Acknowledged { offset }), None) if !self.losses.excuse(record, offset) => {
                 out.push(Violation::LostAcknowledged { record, offset });
             }
-            // -1: the broker had the record already and no longer knows where.
+            // Offset -1: the broker had the record already, and no longer knows where.
             (Some(&Told::Acknowledged { offset }), Some(read))
                 if offset >= 0 && offset != read && !self.may_repeat =>
             {
@@ -228,13 +230,13 @@ impl History {
     }
 }
 
-/// Of a partition that got `count` records.
+/// Checks that every record read was sent. The partition got `count` records.
 fn check_invented(partition: i32, count: u64, read: &[(i64, u64)], out: &mut Vec<Violation>) {
     let invented = read.iter().filter(|(_, number)| *number >= count);
     out.extend(invented.map(|&(offset, _)| Violation::Invented { partition, offset }));
 }
 
-/// A topic without transactions and compaction has no holes.
+/// Checks that there are no gaps: the topic has neither transactions nor compaction.
 fn check_offsets(partition: i32, read: &[(i64, u64)], out: &mut Vec<Violation>) {
     for (expected, &(offset, _)) in (0..).zip(read) {
         if offset != expected {
@@ -248,7 +250,8 @@ fn check_offsets(partition: i32, read: &[(i64, u64)], out: &mut Vec<Violation>) 
     }
 }
 
-/// Each record at most once, and in the order of sending; gives where each was read.
+/// Checks that each record was read at most once, in the order of sending. Collects the offset of
+/// each.
 fn check_order(
     partition: i32,
     read: &[(i64, u64)],

@@ -1,10 +1,10 @@
-//! Lanes: all partitions of all topics of a world, numbered through.
+//! Lanes: all partitions of all topics of a world, with consecutive numbers.
 
 use thalweg_consumer::TopicPartition;
 
 const TOPIC: &str = "simulated";
 
-/// How many topics, of how many partitions each.
+/// The number of topics, and of partitions of each topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lanes {
     pub(crate) topics: i32,
@@ -20,7 +20,7 @@ impl Lanes {
         (0..self.count()).map(|lane| self.partition(lane)).collect()
     }
 
-    /// Topic and partition of a lane.
+    /// Returns the topic and the partition of a lane.
     pub(crate) fn place(self, lane: i32) -> (i32, i32) {
         (lane / self.partitions, lane % self.partitions)
     }

@@ -1,20 +1,21 @@
-//! Clients and brokers in one thread and in virtual time, with faults from a seed.
+//! Runs clients and brokers in one thread and in virtual time, with faults drawn from a seed.
 //!
 //! ```text
 //!   producer, consumer (the code that ships) ── MemoryNetwork ── Broker: thalweg_broker::Core
 //!            │ what was sent and acknowledged                      │ faults drawn from the seed
 //!            └──────────────▶ History ◀── what was read ───────────┘
 //! ```
-//! Three worlds share this: [`Scenario`] (one producer, one reader; `lossy` and `unnumbered` are variants),
-//! [`TransactionalScenario`], and [`SharingScenario`] (consumers whose partitions change hands).
-//! `tests/planted.rs` proves that they catch known bugs (`thalweg_protocol::planted`).
+//! There are three kinds of worlds: [`Scenario`] (one producer, one reader; `lossy` and
+//! `unnumbered` are variants), [`TransactionalScenario`], and [`SharingScenario`] (consumers whose
+//! partitions move between them). `tests/planted.rs` proves that they find known bugs
+//! (`thalweg_protocol::planted`).
 //!
-//! A run is a function of its seed: the same seed gives the same history, so a failing one is kept
-//! as a line of a test. Virtual time jumps over all waiting: minutes of retries take milliseconds.
+//! A run depends only on its seed. The same seed gives the same history, so a failing seed is kept
+//! as a line of a test. Virtual time skips all waiting: minutes of retries take milliseconds.
 //!
-//! Deliberately not here: real sockets, threads, TLS. And no judgement while it runs: the history is
+//! There are no real sockets, threads or TLS. Nothing is judged during a run: the history is
 //! checked when it is complete.
-// This crate is the one that says what time it is.
+// This crate provides the time, so it may use clocks.
 #![allow(clippy::disallowed_methods)]
 #![forbid(unsafe_code)]
 

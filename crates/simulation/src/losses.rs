@@ -1,4 +1,4 @@
-//! Records that a cluster has lost: by unclean elections, and with deleted topics.
+//! Records that a cluster has lost by unclean elections and with deleted topics.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -9,14 +9,14 @@ use thalweg_records::{Decompressor, batches};
 use crate::content::number_in;
 use crate::history::RecordId;
 
-/// What one event took: records with their offsets.
+/// The records that one event took, with their offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loss {
     at: Instant,
     records: BTreeSet<(RecordId, i64)>,
 }
 
-/// All that a run took, in the order of time.
+/// All losses of a run, in the order of time.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Losses(Vec<Loss>);
 
@@ -32,9 +32,11 @@ impl Losses {
         self.0.is_empty()
     }
 
-    /// Whether it is the cluster's fault that an acknowledged record is not in the log. Without an
-    /// offset (-1) the acknowledgement was inferred from that of a later record, which must then have
-    /// been in the same log: a log that got the later one after this one was lost proves nothing.
+    /// Returns whether a loss explains that an acknowledged record is not in the log.
+    ///
+    /// Without an offset (-1) the acknowledgement was inferred from that of a later record, which
+    /// must have been in the same log. A log that got the later record after this one was lost
+    /// proves nothing.
     pub(crate) fn excuse(&self, (lane, number): RecordId, offset: i64) -> bool {
         let mut had_later = false;
         self.0.iter().any(|loss| {
@@ -71,7 +73,7 @@ mod tests {
     use super::*;
 
     fn losses(events: &[&[(u64, i64)]]) -> Losses {
-        // Any instant will do to begin with.
+        // Any start time will do.
         let start = Instant::now();
         let of = |records: &[(u64, i64)]| {
             records

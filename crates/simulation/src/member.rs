@@ -1,4 +1,4 @@
-//! A consumer beside the model of what it must hand out next.
+//! A consumer, with a model of what it must hand out next.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::lanes::Lanes;
 use crate::random::Random;
 use crate::world::World;
 
-/// What a partition hands out next.
+/// What a partition must hand out next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// Nothing before the committed offset is known.
+    /// Nothing, until the committed offset is known.
     Waiting,
     At(i64),
-    /// The end of the log as of some time after it was here.
+    /// The end of the log at some time after its end was this offset.
     EndFrom(i64),
 }
 
@@ -28,7 +28,7 @@ enum Next {
 #[derive(Debug, Clone, Copy)]
 struct Drain {
     first: i64,
-    /// The application has sought in the lane since.
+    /// Set if the application has sought in the lane since the drain.
     is_moved: bool,
 }
 
@@ -36,7 +36,7 @@ struct Drain {
 struct Model {
     next: BTreeMap<i32, Next>,
     paused: BTreeSet<i32>,
-    /// Of the last drain.
+    /// The lanes of the last drain.
     drained: BTreeMap<i32, Drain>,
     seen: BTreeMap<(i32, i64), u64>,
     handed_out: u64,
@@ -89,7 +89,7 @@ impl Model {
 }
 
 pub(crate) struct Member {
-    /// Closed when it is dropped.
+    /// Dropping it closes the client.
     _client: ConsumerClient,
     core: Arc<Consumer>,
     lanes: Lanes,
@@ -124,7 +124,7 @@ impl Member {
         (self.model.wrongs, self.model.seen)
     }
 
-    /// A drain during which the application may seek, as a deserializer can.
+    /// Drains some records. The application may seek meanwhile, as a deserializer can.
     pub(crate) fn poll(&mut self, world: &World) {
         let records_max = 1 + self.random.below(40) as usize;
         self.drain(records_max, Some(world));
@@ -143,7 +143,7 @@ impl Member {
         self.note(drained)
     }
 
-    /// Some steps of an iteration.
+    /// Takes some steps of an iteration.
     pub(crate) fn iterate(&mut self) {
         let core = Arc::clone(&self.core);
         for _ in 0..=self.random.below(12) {
@@ -167,7 +167,7 @@ impl Member {
         }
     }
 
-    /// A poll whose records do not reach the application.
+    /// Polls records that do not reach the application.
     pub(crate) fn take_back(&mut self, world: &World) {
         self.poll(world);
         self.core.take_back();
@@ -222,7 +222,7 @@ impl Member {
         self.core.resume(&paused).expect("the member owns them");
     }
 
-    /// What a commit without arguments commits.
+    /// Returns what a commit without arguments commits.
     pub(crate) fn commit(&mut self) -> Vec<(i32, FetchPosition)> {
         let consumed = self.core.subscription().all_consumed();
         let consumed = consumed.into_iter();
@@ -264,7 +264,7 @@ impl Member {
     pub(crate) fn has_read_to(&self, lane: i32, end: i64) -> bool {
         match self.model.next.get(&lane) {
             Some(Next::At(at)) => *at == end,
-            // Whoever has sought the end has read it.
+            // A seek to the end counts as read once the position is known to be there.
             Some(Next::EndFrom(_)) => {
                 let position = self
                     .core
@@ -281,7 +281,7 @@ impl Member {
         awaiting.iter().map(|at| self.lanes.of(at)).collect()
     }
 
-    /// The answer counts only where it is still waited for.
+    /// Answers a committed offset. The answer counts only if the lane still waits for it.
     pub(crate) fn set_committed(&mut self, lane: i32, committed: Option<FetchPosition>) {
         self.core
             .set_committed(&[(self.lanes.partition(lane), committed)]);
@@ -312,17 +312,17 @@ impl Member {
     }
 }
 
-/// The application, as it is given records.
+/// The application while it receives records.
 struct Taker<'a> {
     core: &'a Arc<Consumer>,
     lanes: Lanes,
     random: &'a mut Random,
     model: &'a mut Model,
-    /// Where logs end, if the application may seek amid a drain.
+    /// The world that knows the ends of logs, if the application may seek during a drain.
     seeks: Option<&'a World>,
     lane: i32,
-    /// A seek in the lane whose records are being handed out: they go on coming until their record
-    /// set is left, and then the seek counts.
+    /// A seek in the lane whose records are being handed out. It counts only when their record set
+    /// is left: until then its records keep coming.
     sought: Option<i64>,
 }
 

@@ -1,8 +1,8 @@
-//! The only source of chance in a run: splitmix64 from its seed.
+//! The only source of randomness in a run: splitmix64 from the run's seed.
 
 use std::time::Duration;
 
-/// Draws are a function of the seed and their number.
+/// A random number generator. Each draw depends only on the seed and the number of earlier draws.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -11,7 +11,7 @@ impl Random {
         Self(seed)
     }
 
-    /// An independent source, for a part whose draws must not shift those of the others.
+    /// Returns an independent generator, for a part whose draws must not shift those of the others.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.draw())
@@ -25,17 +25,17 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In `[0, bound)`; 0 if `bound` is 0.
+    /// Returns a number in `[0, bound)`, or 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.draw() % bound }
     }
 
-    /// At most `longest`.
+    /// Returns a duration of at most `longest`.
     pub fn up_to(&mut self, longest: Duration) -> Duration {
         Duration::from_micros(self.below(longest.as_micros() as u64 + 1))
     }
 
-    /// True `per_mille` times in a thousand.
+    /// Returns true `per_mille` times in a thousand.
     pub fn happens(&mut self, per_mille: u32) -> bool {
         self.below(1000) < u64::from(per_mille)
     }

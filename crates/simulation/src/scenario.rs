@@ -1,4 +1,4 @@
-//! Produce through faults, read everything back, check the history.
+//! Sends records through faults, reads everything back, and checks the history.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use crate::random::Random;
 use crate::sending::Sending;
 use crate::world::World;
 
-/// After the last fault all connections that broke have been noticed after this long.
+/// This long after the last fault, clients have noticed all broken connections.
 const CALM: Duration = Duration::from_secs(120);
 
 /// One run. Everything else follows from the seed.
@@ -28,10 +28,10 @@ pub struct Scenario {
     pub seed: u64,
     pub nodes: i32,
     pub topics: i32,
-    /// Of each topic.
+    /// The partitions of each topic.
     pub partitions: i32,
     pub records: u64,
-    /// The records are spread over about this much virtual time.
+    /// The virtual time over which sending the records is spread.
     pub sending_takes: Duration,
     pub faults: FaultPlan,
     pub producer: ProducerConfig,
@@ -53,7 +53,7 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Everything drawn from the seed: the cluster, the producer's settings, the weather.
+    /// Draws everything from the seed: the cluster, the producer's settings, the faults.
     pub fn drawn(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
         let mut one_of = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
@@ -107,8 +107,8 @@ fn some_seconds(seconds: u64) -> Option<Duration> {
 }
 
 impl Scenario {
-    /// Worlds that lose acknowledged records: by unclean elections, and with topics that are deleted
-    /// and created again.
+    /// Draws a world that loses acknowledged records: by unclean elections, and with topics that
+    /// are deleted and created again.
     pub fn lossy(seed: u64) -> Self {
         let mut drawn = Self::drawn(seed);
         let mut random = Random::new(seed ^ 0x1055);
@@ -121,10 +121,10 @@ impl Scenario {
         drawn
     }
 
-    /// A producer that keeps the order without being idempotent: one request at a time.
+    /// Draws a producer that keeps the order without idempotence: with one request at a time.
     pub fn unnumbered(seed: u64) -> Self {
         let mut drawn = Self::drawn(seed);
-        // Leaders move while answers are on their way.
+        // Leaders must change while answers are in flight.
         drawn.nodes = drawn.nodes.max(2);
         drawn.faults.stop_every = Some(Duration::from_secs(2));
         drawn.faults.delay = 300;
@@ -134,33 +134,34 @@ impl Scenario {
     }
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// What was sent, what was told of it, and what the log holds in the end.
+    /// What was sent, what the producer reported, and what the log contains in the end.
     pub history: History,
-    /// What a reader saw while the log was written, and cut.
+    /// What a reader saw while the log was being written and truncated.
     pub live: History,
     /// Virtual time from the first record to the last outcome.
     pub took: Duration,
-    /// Requests and nodes that the faults hit.
+    /// Number of requests and nodes that the faults hit.
     pub disturbances: u64,
-    /// The most requests in a virtual second.
+    /// The maximum number of requests in a virtual second.
     pub busiest_second: u32,
-    /// How often the reader was told that it may not read a topic.
+    /// How often the reader got an error that it may not read a topic.
     pub refusals: u64,
-    /// Records sent in the calm at the end: one for each partition.
+    /// Number of records sent after the faults have ended: one for each partition.
     pub probes: u64,
-    /// Those that were not acknowledged.
+    /// Number of these records that were not acknowledged.
     pub failed_probes: u64,
-    /// What the reader should not have raised and other faults of the run as a whole, in words.
+    /// Errors that the reader should not have raised, and faults of the run as a whole, as text.
     pub errors: Vec<String>,
 }
 
 impl Report {
-    /// All that is wrong with the run. Besides the promises of [`History::check`]: each partition must
-    /// take a record in the calm at the end, whatever the faults were before, and what was read while
-    /// they lasted must be what the log holds.
+    /// Returns everything that is wrong with the run.
+    ///
+    /// Besides the promises of [`History::check`], each partition must accept a record after the
+    /// faults have ended, and what was read during the faults must be what the log contains.
     pub fn wrongs(&self) -> Vec<String> {
         let mut wrongs = self.errors.clone();
         if self.failed_probes > 0 {
@@ -189,14 +190,15 @@ impl Scenario {
         }
     }
 
-    /// In a virtual second: a request for each record, should they all have piled up in batches of one,
-    /// and by far enough for retries with a backoff.
+    /// Returns the allowed number of requests in a virtual second: one for each record, if all of
+    /// them are in batches of one and sent at once, and more than enough for retries with a
+    /// backoff.
     fn requests_max(&self) -> u32 {
         200 + self.records as u32
     }
 
     pub(crate) fn world(&self) -> World {
-        // A topic that is created while a node is away must not need it.
+        // If a topic is created while a node is stopped, it must not need that node.
         let replicas = match self.faults.recreate_every {
             Some(_) => 1,
             None => self.nodes,

@@ -1,4 +1,4 @@
-//! Sends records and writes down what the producer says of each.
+//! Sends records and notes what the producer reports for each.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ pub(crate) struct Sending<'a> {
     topics: &'a Topics,
     pub(crate) history: History,
     open: VecDeque<(RecordId, Appended)>,
-    /// The producer did not even say no: the rest is not waited for.
+    /// Set if a call or an outcome never came. Later records are then not sent or waited for.
     is_stuck: bool,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Sending<'a> {
         for _ in 0..scenario.records {
             let lane = random.below(scenario.lanes().count() as u64) as i32;
             self.send_one(lane).await;
-            // Bursts and pauses, so that batches of all sizes come about.
+            // Bursts and pauses give batches of all sizes.
             if random.happens(100) {
                 tokio::time::sleep(Duration::from_micros(random.below(20 * pause + 1))).await;
             }
@@ -52,7 +52,7 @@ impl<'a> Sending<'a> {
         self.settle().await;
     }
 
-    /// One record to each lane; returns how many were not acknowledged.
+    /// Sends one record to each lane. Returns how many were not acknowledged.
     pub(crate) async fn probe(&mut self, lanes: Lanes) -> u64 {
         let failed = self.history.failed();
         for lane in 0..lanes.count() {

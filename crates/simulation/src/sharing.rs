@@ -1,12 +1,13 @@
-//! Several consumers of one group share partitions that are written meanwhile: partitions change
-//! hands, and the application seeks, pauses, commits and takes back at random times, some of it while
-//! records are handed out.
+//! Several consumers of a group share partitions while these are written. Partitions move between
+//! the consumers, and the application seeks, pauses, commits and takes records back at random
+//! times, sometimes while records are being handed out.
 //!
 //! ```text
 //! producer ──▶ broker ──▶ Member: consumer core + Model (what must be handed out next)
 //!                          ▲ assign, committed offsets (late) ── the scenario is the coordinator
 //! ```
-//! The group's protocol is in Python and not here: partitions move as a coordinator would move them.
+//! The group protocol is implemented in Python and not used here. The scenario moves partitions as
+//! a coordinator would.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,11 +26,11 @@ use crate::scenario::Scenario;
 use crate::sending::Sending;
 use crate::world::World;
 
-/// Between two things that the application does.
+/// The longest time between two actions of the application.
 const PAUSE_MAX: Duration = Duration::from_millis(400);
-/// An answer about committed offsets takes up to this long.
+/// The longest time that an answer about committed offsets takes.
 const COMMITTED_TAKES_MAX: Duration = Duration::from_millis(1_500);
-/// From the last fault to the end of all logs.
+/// Limit of the time from the last fault until all logs are read to the end.
 const FINALE_MAX: Duration = Duration::from_secs(900);
 
 /// One run. Everything else follows from the seed.
@@ -39,21 +40,21 @@ pub struct SharingScenario {
     pub members: u64,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharingReport {
-    /// Records handed out, also repeatedly.
+    /// Number of records handed out, including repetitions.
     pub handed_out: u64,
     pub acknowledged: u64,
     pub rebalances: u64,
     pub commits: u64,
     pub seeks: u64,
-    /// All that is wrong with the run, in words.
+    /// Everything that is wrong with the run, as text.
     pub wrongs: Vec<String>,
 }
 
 impl SharingScenario {
-    /// Everything drawn from the seed.
+    /// Draws everything from the seed.
     pub fn drawn(seed: u64) -> Self {
         let mut base = Scenario::drawn(seed);
         let mut random = Random::new(seed ^ 0x5a);
@@ -148,7 +149,7 @@ impl SharingScenario {
     }
 }
 
-/// An answer about a committed offset that is on its way to a member.
+/// An answer about a committed offset that has not reached its member yet.
 struct Answer {
     at: Instant,
     member: usize,
@@ -167,7 +168,7 @@ struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// The next thing that happens.
+    /// Runs the next random action.
     async fn act(&mut self) {
         tokio::time::sleep(self.random.up_to(PAUSE_MAX)).await;
         self.answer_committed();
@@ -228,7 +229,7 @@ impl Group<'_> {
         }
     }
 
-    /// Some partitions change hands; who gives some away commits before, or does not.
+    /// Moves some partitions to other members. A member that gives some away may commit first.
     fn rebalance(&mut self) {
         self.report.rebalances += 1;
         let count = self.members.len() as u64;
@@ -246,7 +247,7 @@ impl Group<'_> {
                 self.commit(index);
             }
         }
-        // As a coordinator does it: given away by one before it is given to another.
+        // Like a coordinator: one member gives a partition up before another gets it.
         for (member, wanted) in self.members.iter_mut().zip(&wanted) {
             member.revoke_all_but(wanted);
         }
@@ -255,7 +256,7 @@ impl Group<'_> {
         }
     }
 
-    /// All is calm and resumed: every partition must be read to its end.
+    /// Checks, after the faults have ended, that every partition is read to its end.
     async fn finish(&mut self) {
         self.rebalance();
         let deadline = World::now() + FINALE_MAX;

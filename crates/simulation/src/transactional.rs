@@ -1,10 +1,10 @@
-//! Transactions of one transactional id through faults, deaths and takeovers; one reader of
-//! committed records.
+//! Transactions of one transactional id under faults, with producers that die or are replaced, and
+//! one reader of committed records.
 //!
 //! ```text
 //! transaction n: records, and offset n + 1 of a group ── commit ──▶ all of it, or
 //!                                                     ── abort, death, takeover ──▶ nothing
-//! a successor reads the group's offset: how the last one ended that nobody lived to know
+//! a successor reads the group's offset: it tells how a transaction ended whose producer died
 //! ```
 
 use std::cell::Cell;
@@ -35,32 +35,33 @@ pub struct TransactionalScenario {
     pub partitions: i32,
     pub transactions: u64,
     pub records_max: u64,
-    /// The faults last about this long (virtual).
+    /// How long the faults last, in virtual time.
     pub takes: Duration,
     pub faults: FaultPlan,
     pub producer: ProducerConfig,
-    /// Of the protocol: 2 is KIP-890's.
+    /// The version of the protocol. 2 is that of KIP-890.
     pub version: u8,
-    /// The reader's.
+    /// The isolation level of the reader.
     pub isolation_level: IsolationLevel,
-    /// Of a thousand transactions so many end with the producer, or outlive their right to exist.
+    /// How many in a thousand transactions end with the death of their producer, or continue after
+    /// it was replaced.
     pub deaths: u64,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransactionalReport {
     pub ledger: Ledger,
     pub reads: History,
-    /// Producers that the run took.
+    /// Number of producers that the run needed.
     pub producers: u64,
     pub disturbances: u64,
-    /// Of the consumer, and of calls that never ended, in words.
+    /// Errors of the consumer, and calls that never ended, as text.
     pub errors: Vec<String>,
 }
 
 impl TransactionalReport {
-    /// All that is wrong with the run, in words.
+    /// Returns everything that is wrong with the run, as text.
     pub fn wrongs(&self) -> Vec<String> {
         let broken = self.ledger.check(&self.reads);
         let broken = broken.iter().take(10).map(|found| format!("{found:?}"));
@@ -86,7 +87,7 @@ impl TransactionalScenario {
         }
     }
 
-    /// Everything drawn from the seed, as [`Scenario::drawn`].
+    /// Draws everything from the seed, like [`Scenario::drawn`].
     pub fn drawn(seed: u64) -> Self {
         let drawn = Scenario::drawn(seed);
         let mut random = Random::new(seed ^ 0x7a);

@@ -1,4 +1,4 @@
-//! A broker, a network and a clock, to put clients into.
+//! A broker, a network and a clock for clients to run in.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,10 +17,10 @@ use crate::faults::FaultPlan;
 use crate::lanes::{Lanes, topic_name};
 use crate::random::Random;
 
-/// Where virtual days begin: 2030-01-01.
+/// The start of virtual time: 2030-01-01.
 const START_MS: i64 = 1_893_456_000_000;
 
-/// One virtual world. Make it on a tokio runtime with paused time ([`World::run`] does).
+/// One virtual world. Create it on a tokio runtime with paused time, as [`World::run`] does.
 pub struct World {
     pub random: Random,
     pub(crate) nodes: i32,
@@ -30,7 +30,7 @@ pub struct World {
 }
 
 impl World {
-    /// Runs a future in virtual time to its end.
+    /// Runs a future to its end in virtual time.
     pub fn run<T>(future: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -40,7 +40,7 @@ impl World {
         runtime.block_on(future)
     }
 
-    /// Nodes 1 to `nodes`, all listening; nothing goes wrong yet.
+    /// Creates a world whose nodes, 1 to `nodes`, all listen, without any faults.
     pub fn new(seed: u64, nodes: i32, options: BrokerOptions) -> Self {
         let mut random = Random::new(seed);
         let network = MemoryNetwork::new();
@@ -58,7 +58,7 @@ impl World {
         }
     }
 
-    /// Creates the topics before anything can go wrong.
+    /// Creates the topics before any fault can happen.
     pub(crate) fn create_topics(&self, lanes: Lanes) {
         for topic in 0..lanes.topics {
             let name = topic_name(topic);
@@ -78,23 +78,23 @@ impl World {
         self.broker.set_faults(faults);
     }
 
-    /// How often something went wrong so far.
+    /// Returns how many faults have happened so far.
     pub fn disturbances(&self) -> u64 {
         self.broker.disturbances()
     }
 
-    /// Where the next record of a partition goes; 0 if there is no such partition.
+    /// Returns the offset of the next record of a partition, or 0 if there is no such partition.
     pub(crate) fn end_offset(&self, partition: &TopicPartition) -> i64 {
         self.broker
             .end_offset(&partition.topic, partition.partition)
     }
 
-    /// The most requests in a virtual second.
+    /// Returns the maximum number of requests in a virtual second.
     pub fn busiest_second(&self) -> u32 {
         self.broker.busiest_second()
     }
 
-    /// Whether clients sent far more requests in a virtual second than there was work for.
+    /// Returns whether clients sent far more requests in a virtual second than they had work for.
     pub fn was_flooded(&self) -> bool {
         self.broker.was_flooded()
     }
@@ -107,7 +107,7 @@ impl World {
         self.broker.start_node(node);
     }
 
-    /// A client's configuration, all nodes as bootstrap addresses.
+    /// Returns a client's configuration, with all nodes as bootstrap addresses.
     pub fn config(&mut self) -> ClientConfig {
         ClientConfig {
             bootstrap_servers: (1..=self.nodes)

@@ -1,4 +1,4 @@
-//! Transactional producers that live, die, and are taken over from.
+//! Transactional producers that work, die, and are replaced.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -15,25 +15,25 @@ use crate::random::Random;
 use crate::transactional::TransactionalScenario;
 use crate::world::World;
 
-/// A producer that has its id.
+/// A producer that has its producer id.
 struct Writer {
     client: ProducerClient,
     topics: Topics,
 }
 
-/// This producer cannot, or is not to, go on.
+/// The producer has failed or shall not be used any more.
 struct Gone;
 
-/// How a transaction is to end.
+/// How a transaction shall end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Plan {
     Commit,
     Abort,
-    /// The producer dies before it decides.
+    /// The producer dies before it commits or aborts.
     Die,
-    /// It dies while it commits.
+    /// The producer dies while it commits.
     DieCommitting,
-    /// It is fenced by its successor, does not know it, and goes on.
+    /// A successor fences the producer, which does not know that and continues.
     Outlive,
 }
 
@@ -64,12 +64,12 @@ impl<'a> Writers<'a> {
         }
     }
 
-    /// What was done, and how many producers it took.
+    /// Returns what was done, and the number of producers.
     pub(crate) fn finish(self) -> (Ledger, u64) {
         (self.ledger, self.producers)
     }
 
-    /// All transactions of the scenario.
+    /// Runs all transactions of the scenario.
     pub(crate) async fn write(&mut self) {
         let mut writer = self.successor().await;
         for _ in 0..self.scenario.transactions {
@@ -81,7 +81,7 @@ impl<'a> Writers<'a> {
                 writer = self.successor().await;
             }
         }
-        // The last word, whatever became of the last transaction.
+        // A last successor resolves the last transaction, however it ended.
         drop(writer);
         let last = self.successor().await;
         let patience = World::now() + Duration::from_secs(60);
@@ -100,7 +100,7 @@ impl<'a> Writers<'a> {
         }
     }
 
-    /// A new producer, which takes over, and reads how its predecessor ended.
+    /// Starts a new producer that takes over and resolves how the last transaction ended.
     async fn successor(&mut self) -> Writer {
         loop {
             let writer = self.started().await;
@@ -149,7 +149,7 @@ impl<'a> Writers<'a> {
         aborted.map_err(|_| Gone)
     }
 
-    /// Records, then the offset; false if some of it was refused.
+    /// Sends records, then the offset. Returns false if any of them was refused.
     async fn fill(&mut self, writer: &Writer, transaction: TransactionId) -> bool {
         let count = 1 + self.random.below(self.scenario.records_max);
         let per_transaction = self.scenario.takes.as_micros() as u64 / self.scenario.transactions;
@@ -171,7 +171,7 @@ impl<'a> Writers<'a> {
         done(call).await.is_ok()
     }
 
-    /// `Aborted`: it failed, and is to be aborted.
+    /// Commits. Returns `Aborted` if the commit failed and the transaction must be aborted.
     async fn commit(&mut self, writer: &Writer, plan: Plan) -> Ending {
         let call = writer.client.commit_transaction();
         let limit = match plan {
@@ -185,7 +185,7 @@ impl<'a> Writers<'a> {
         }
     }
 
-    /// A transaction whose producer is fenced half way through, and tries to commit all the same.
+    /// Runs a transaction whose producer is fenced in the middle and tries to commit nevertheless.
     async fn outlive(&mut self, writer: Writer) -> Writer {
         let transaction = self.ledger.begin();
         let begun = done(writer.client.begin_transaction()).await;

@@ -1,4 +1,5 @@
-//! Rust code of one typed struct: its fields and defaults here, its writer and reader beside.
+//! Generates the Rust code of one typed struct: fields and defaults here, writer and reader in the
+//! submodules.
 
 mod read;
 mod write;
@@ -12,9 +13,9 @@ use crate::names::snake;
 pub(crate) struct Context<'a> {
     pub(crate) message: &'a Message,
     pub(crate) structs: &'a [Struct],
-    /// In which versions each struct can occur.
+    /// The versions in which each struct can occur.
     pub(crate) ranges: &'a BTreeMap<String, Versions>,
-    /// Structs whose Kafka name is taken in the module.
+    /// New names of structs whose Kafka name is already used in the module.
     pub(crate) renames: &'a BTreeMap<String, String>,
     /// The versions in which the struct can occur.
     pub(crate) range: Versions,
@@ -75,7 +76,7 @@ fn default_is_none(field: &Field) -> bool {
     is_option(field) && (field.default.as_deref() == Some("null") || records)
 }
 
-/// Whether Rust's own default is the schema's.
+/// Returns whether Rust's default is the schema's default.
 fn is_plain(field: &Field) -> bool {
     default_is_none(field) || (!is_option(field) && field.default.is_none())
 }
@@ -131,7 +132,7 @@ impl Context<'_> {
         }
     }
 
-    /// The condition that `versions` holds, `None` if it always does.
+    /// Returns the condition for a version in `versions`, or `None` if it is always true.
     fn condition(&self, versions: Versions) -> Option<String> {
         let Versions { min, max } = versions.intersect(self.range);
         match (min <= self.range.min, max >= self.range.max) {
@@ -143,7 +144,7 @@ impl Context<'_> {
         }
     }
 
-    /// The condition that a field which is present may be null, `None` if it always may.
+    /// Returns the condition under which a present field may be null, or `None` if it always may.
     fn null_condition(&self, field: &Field) -> Option<String> {
         let present = field.versions.intersect(self.range);
         if field.nullable.contains(present) {
@@ -153,7 +154,7 @@ impl Context<'_> {
         }
     }
 
-    /// `let f = ...;`: whether the version is flexible.
+    /// Returns `let f = ...;`, which tells whether the version is flexible.
     fn flexible(&self) -> String {
         let condition = self.condition(self.message.flexible);
         format!(

@@ -1,4 +1,4 @@
-//! The reader of a struct: bytes -> fields.
+//! Generates the reader of a struct, from bytes to fields.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! The writer of a struct: fields -> bytes.
+//! Generates the writer of a struct, from fields to bytes.
 
 use std::fmt::Write as _;
 
@@ -44,7 +44,8 @@ impl Context<'_> {
         out + "        Ok(())\n    }\n\n"
     }
 
-    /// The statement, if the version carries the field; else an error if that loses something.
+    /// Guards a statement by the field's versions. In other versions a value that is not the
+    /// default is an error, unless the field is ignorable.
     fn guarded(&self, field: &Field, write: &str, indent: &str) -> String {
         let Some(condition) = self.condition(field.versions) else {
             return format!("{indent}{write}\n");
@@ -131,7 +132,7 @@ fn write_value(ty: &Type, name: &str, w: &str, f: &str, by_ref: bool) -> String 
     }
 }
 
-/// Whether writing the type can fail.
+/// Returns whether writing the type can fail.
 fn fallible(ty: &Type) -> bool {
     !matches!(ty, Type::Primitive(name) if !matches!(*name, "string" | "bytes" | "records"))
 }
