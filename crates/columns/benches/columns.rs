@@ -1,6 +1,6 @@
-//! Records to columns and back: records a second, one core.
+//! Measures records per second into columns and out of them, on one core.
 //!
-//! The goals are 40 million records of 100 bytes a second into columns, 15 million out of them.
+//! The goals are 40 million records of 100 bytes a second into columns, and 15 million out of them.
 
 use std::hint::black_box;
 

@@ -1,6 +1,6 @@
-//! The producer's hot path on one core: memory, append, drain.
+//! Measures the producer's hot path on one core: memory, append, drain.
 //!
-//! Goals (100-byte records): acquire and release under 50 ns, append under 60 ns, drain 20 million
+//! Goals (100-byte records): acquire and release below 50 ns, append below 60 ns, drain 20 million
 //! records a second.
 #![allow(clippy::disallowed_methods, reason = "benchmarks measure time")]
 
@@ -24,12 +24,12 @@ use thalweg_protocol::messages::produce::{
 use thalweg_protocol::{ApiKey, Message, Reader, Str, Uuid, frame};
 
 const PARTITIONS: i32 = 4;
-/// Records between two drains: what an I/O thread that keeps up leaves behind, so that memory is
-/// used again while it is warm.
+/// Records between two drains, as with an I/O thread that keeps up. So memory is reused while it is
+/// in the cache.
 const ROUND: u64 = 5_000;
 const ID: Uuid = Uuid([7; 16]);
 
-/// A sender with a broker that says yes to everything.
+/// A sender with a broker that acknowledges everything.
 struct Rig {
     cluster: Cluster,
     sender: Sender,
@@ -65,7 +65,7 @@ impl Rig {
         rig.run();
         rig.topic = rig.accumulator.topic("t");
         assert_eq!(rig.topic.partition_count(), PARTITIONS as u32);
-        // The first batch of a partition goes alone: past that.
+        // The first batch of a partition is sent alone, so get past it.
         for partition in 0..PARTITIONS {
             rig.append(Some(partition), b"warm");
         }
@@ -85,7 +85,7 @@ impl Rig {
         black_box(appended.expect("there is room"));
     }
 
-    /// Everything that is appended is sent and acknowledged.
+    /// Runs until everything that was appended is sent and acknowledged.
     fn settle(&mut self) {
         let ticket = self.accumulator.flush();
         while self.accumulator.incomplete_batches() > 0 {
@@ -172,7 +172,7 @@ fn metadata() -> MetadataResponse {
     }
 }
 
-/// Says yes for all partitions, asked or not.
+/// Acknowledges all partitions, whether they are in the request or not.
 fn produced() -> ProduceResponse {
     let partition = |index| PartitionProduceResponse {
         index,
@@ -198,7 +198,8 @@ fn config() -> ProducerConfig {
     }
 }
 
-/// The call of an append that opens a batch: memory for the record, while a whole batch has room.
+/// Measures what an append does that opens a batch: it takes memory for the record if there is room
+/// for a whole batch.
 fn buffer_pool(c: &mut Criterion) {
     let mut group = c.benchmark_group("buffer pool");
     let whole = config().batch_size;
@@ -270,7 +271,7 @@ fn append(c: &mut Criterion) {
     group.finish();
 }
 
-/// Closing, checksum, request and outcome of batches that are full.
+/// Measures closing, checksum, request and outcome of full batches.
 fn drain(c: &mut Criterion) {
     let mut group = c.benchmark_group("drain");
     let records = ROUND;

@@ -1,4 +1,4 @@
-//! What decoding allocates is bounded by what the bytes can hold.
+//! The memory that decoding allocates is limited by what the bytes can hold.
 
 mod support;
 
@@ -11,14 +11,14 @@ use thalweg_protocol::dynamic::{self, FieldSchema, Kind, StructSchema, Value};
 use thalweg_protocol::fuzzing::{Visitor, visit};
 use thalweg_protocol::{Message, Reader};
 
-/// Counts what this thread allocates.
+/// Counts the bytes that this thread allocates.
 struct Counting;
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is handed on to the system's allocator; counting allocates nothing.
+// SAFETY: every call goes to the system's allocator, and counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.with(|count| count.set(count.get() + layout.size()));
@@ -49,9 +49,10 @@ impl Visitor for Decode {
     }
 }
 
-/// A byte of a message may stand for a whole struct of defaults, so memory is a multiple of the
-/// bytes; but a constant one, which no count in the bytes can raise. An empty string of one byte
-/// is 32 in memory, and by name each field of a struct takes 56.
+/// Limits of the allocated memory as a multiple of the message's bytes. One byte may represent a
+/// whole struct of defaults, but the multiple is constant: no count in the bytes can raise it. An
+/// empty string of one byte takes 32 in memory, and in the by-name codec each field of a struct
+/// takes 56.
 const TYPED_FACTOR: usize = 60;
 const BY_NAME_FACTOR: usize = 120;
 const BASE: usize = 4096;
@@ -81,7 +82,7 @@ fn assert_bounded(data: &[u8]) {
 /// Scenario 10.
 #[test]
 fn great_counts_allocate_nothing_that_the_bytes_cannot_hold() {
-    // As counts in either form these say millions and more.
+    // As counts in either form, these bytes mean millions and more.
     for fill in [0x7f, 0xff, 0x80, 0x10, 0x01, 0x00, 0x02] {
         for length in [1, 7, 64, 1000, 20_000] {
             assert_bounded(&vec![fill; length]);
@@ -98,7 +99,7 @@ fn noise_allocates_nothing_that_the_bytes_cannot_hold() {
     }
 }
 
-/// A thousand elements in an array, each as small as it can be.
+/// Returns an array of a thousand elements, each as small as possible.
 fn crowd(field: &'static FieldSchema) -> Option<Value> {
     let Kind::Array(element) = field.kind else {
         return None;
@@ -112,7 +113,7 @@ fn crowd(field: &'static FieldSchema) -> Option<Value> {
     Some(Value::Array(vec![smallest; 1000]))
 }
 
-/// Values of a struct with one crowded array each, on any level below it.
+/// Returns values of a struct that each have one large array, at any level of nesting.
 fn crowded(schema: &'static StructSchema) -> Vec<Value> {
     let mut values = Vec::new();
     for field in schema.fields {

@@ -8,7 +8,7 @@ use support::Random;
 use thalweg_protocol::dynamic::{self, MessageSchema, Value};
 use thalweg_protocol::{ApiKey, DecodeError, EncodeError, Reader, Uuid};
 
-/// Every message with its name.
+/// Returns the schema of every message.
 fn messages() -> impl Iterator<Item = &'static MessageSchema> {
     let apis = dynamic::schemas()
         .iter()
@@ -33,7 +33,7 @@ fn decode(schema: &MessageSchema, version: i16, bytes: &[u8]) -> Value {
     value
 }
 
-/// What was given is found again; the rest is there too.
+/// Checks that `all` contains every value of `given`.
 fn assert_contains(all: &Value, given: &Value) {
     match (all, given) {
         (Value::Struct(_), Value::Struct(fields)) => {
@@ -73,7 +73,7 @@ proptest! {
 fn a_missing_field_takes_its_default() {
     let body = Value::Struct(vec![("Topics", Value::Null)]);
     let bytes = dynamic::encode_request_body(ApiKey::METADATA, 4, &body).expect("valid");
-    // A null array, and AllowAutoTopicCreation, which is true unless said otherwise.
+    // A null array, and AllowAutoTopicCreation, whose default is true.
     assert_eq!(bytes, [0xff, 0xff, 0xff, 0xff, 1]);
 }
 
@@ -161,7 +161,7 @@ fn values_of_the_wrong_type_range_or_number_are_refused() {
         ),
         EncodeError::RepeatedField { field: "Acks" }
     );
-    // Null within an array of strings.
+    // A null within an array of strings.
     let topics = Value::Array(vec![Value::Null]);
     assert!(matches!(
         refusal(ApiKey::DELETE_TOPICS, 4, vec![("TopicNames", topics)]),

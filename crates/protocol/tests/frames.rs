@@ -1,4 +1,4 @@
-//! Headers and whole frames, against bytes written down by hand from Kafka's protocol guide.
+//! Headers and whole frames, compared with bytes written by hand from Kafka's protocol guide.
 
 use bytes::Bytes;
 use thalweg_protocol::messages::api_versions::{
@@ -120,7 +120,7 @@ fn a_broker_that_does_not_know_the_version_of_api_versions_answers_in_version_0(
 fn the_header_of_a_version_from_the_future_can_be_read() {
     let mut frame = vec![0, 18, 0, 99, 0, 0, 0, 5, 0, 1, b'x'];
     frame.extend([1, 9, 2, 1, 2]); // an unknown tag
-    frame.extend([1, 2, 3]); // a body nobody understands
+    frame.extend([1, 2, 3]); // a body of an unknown version
     let mut input = Reader::new(Bytes::from(frame));
     let header = frame::decode_request_header(&mut input).expect("valid");
     assert_eq!((header.request_api_version, header.correlation_id), (99, 5));
@@ -156,7 +156,7 @@ fn a_client_id_too_long_is_refused() {
     ));
 }
 
-/// Longer than one byte of a varint can say.
+/// Longer than one byte of a varint can express.
 const LONG: &str = match std::str::from_utf8(&[b'x'; 300]) {
     Ok(text) => text,
     Err(_) => unreachable!(),
@@ -164,7 +164,7 @@ const LONG: &str = match std::str::from_utf8(&[b'x'; 300]) {
 
 type Partitions = &'static [(i32, &'static [&'static str])];
 
-/// The same request, typed and in chunks. The chunks of a partition: its batch cut up.
+/// Builds the same request typed and in chunks. The chunks of a partition are parts of its batch.
 fn produce(topics: &[(&str, Partitions)]) -> (ProduceRequest, ProduceBatches) {
     let mut typed = ProduceRequest {
         transactional_id: Some("tx".into()),

@@ -1,4 +1,4 @@
-//! Bytes from nowhere: every decoder returns, and agrees with the others.
+//! Arbitrary bytes: every decoder returns, and agrees with the other decoders.
 
 mod support;
 
@@ -19,8 +19,8 @@ fn all(data: &[u8]) {
     fuzz_decode_headers(data);
 }
 
-/// The bytes a message could have, with some of them spoilt: gets further into a decoder than
-/// noise does.
+/// Returns the bytes of a valid message with some of them corrupted. They get further into a
+/// decoder than random bytes do.
 fn spoilt(schema: &MessageSchema, version: i16, random: &mut Random) -> Vec<u8> {
     let value = support::message(schema, version, 80, random);
     let mut bytes = Vec::new();
@@ -77,7 +77,7 @@ proptest! {
     }
 }
 
-/// The fuzzer's finds and starting points, kept in `tests/corpus`. Scenario 10.
+/// The fuzzer's starting points and the failures it found, kept in `tests/corpus`. Scenario 10.
 #[test]
 fn the_fuzz_targets_pass_over_the_corpus() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
@@ -126,7 +126,7 @@ fn reader(bytes: &'static [u8]) -> Reader {
     Reader::new(Bytes::from_static(bytes))
 }
 
-/// A length or count that the frame cannot hold: an error, no allocation of gigabytes. Scenario 10.
+/// A length or count that exceeds the frame is an error and allocates no gigabytes. Scenario 10.
 #[test]
 fn lengths_are_checked_before_anything_is_made_of_them() {
     let truncated = |result: Result<Option<Vec<i32>>, DecodeError>| {
@@ -138,7 +138,7 @@ fn lengths_are_checked_before_anything_is_made_of_them() {
     let ints = |bytes, compact| reader(bytes).nullable_array(compact, 4, Reader::i32);
     truncated(ints(&[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 1], false));
     truncated(ints(&[0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0, 0, 1], true));
-    // Two elements announced, seven bytes there.
+    // Two elements announced, but only seven bytes.
     truncated(ints(&[3, 0, 0, 0, 0, 0, 0, 0], true));
     assert_eq!(ints(&[0xff, 0xff, 0xff, 0xff], false), Ok(None));
     assert_eq!(

@@ -92,7 +92,7 @@ fn the_newest_common_version_is_used() {
     assert_eq!(negotiate(ApiKey::PRODUCE, 0, 2), None);
     assert_eq!(negotiate(ApiKey::PRODUCE, 14, 20), None);
     assert_eq!(negotiate(ApiKey(4), 0, 9), None);
-    // 4 and 5 are spoken between brokers.
+    // Only brokers use versions 4 and 5, among themselves.
     assert_eq!(negotiate(ApiKey::ADD_PARTITIONS_TO_TXN, 0, 5), Some(3));
     assert_eq!(client_versions(ApiKey::ADD_PARTITIONS_TO_TXN), Some(0..=3));
 }
@@ -115,7 +115,7 @@ fn transactions_of_the_first_kind_cap_what_is_sent() {
 
 #[test]
 fn a_uuid_is_shown_as_kafka_shows_it() {
-    // Uuid.ZERO_UUID, Uuid.ONE_UUID and a random one of Kafka's own.
+    // Uuid.ZERO_UUID, Uuid.ONE_UUID, and a random one from Kafka.
     assert_eq!(Uuid::ZERO.to_string(), "AAAAAAAAAAAAAAAAAAAAAA");
     assert_eq!(
         Uuid::from_u64_pair(0, 1).to_string(),

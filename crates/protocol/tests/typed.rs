@@ -1,4 +1,4 @@
-//! Typed messages: the same bytes as by name, defaults included.
+//! Typed messages have the same bytes as in the by-name codec, defaults included.
 
 mod support;
 
@@ -12,7 +12,7 @@ use thalweg_protocol::messages::header::{RequestHeader, ResponseHeader};
 use thalweg_protocol::messages::metadata::MetadataRequest;
 use thalweg_protocol::{ApiKey, DecodeError, EncodeError, Message, Reader};
 
-/// Requests and responses: key, whether it is the response, schema.
+/// Returns all requests and responses: the key, whether it is the response, and the schema.
 fn messages() -> impl Iterator<Item = (ApiKey, bool, &'static MessageSchema)> {
     dynamic::schemas().iter().flat_map(|api| {
         [
@@ -66,7 +66,7 @@ proptest! {
     }
 }
 
-/// A message of which nothing is set, in this version.
+/// Encodes a message with no field set, in this version.
 struct Default(i16);
 
 impl Visitor for Default {
@@ -94,7 +94,7 @@ fn defaults_are_the_schemas() {
     }
 }
 
-/// Reads in one version, writes in another.
+/// Decodes in one version and encodes in another.
 struct Convert(Bytes, i16, i16);
 
 impl Visitor for Convert {
@@ -248,7 +248,7 @@ fn tags_must_rise_and_known_ones_fill_their_size() {
         decode(&[2, 6, 0, 5, 0]),
         Err(DecodeError::TagOrder { offset: 14, tag: 5 })
     );
-    // NodeEndpoints: an empty array takes one byte of the two that its size claims.
+    // NodeEndpoints: an empty array uses one of the two bytes that its size claims.
     assert_eq!(
         decode(&[1, 0, 2, 1, 1]),
         Err(DecodeError::TagSize {
@@ -257,7 +257,7 @@ fn tags_must_rise_and_known_ones_fill_their_size() {
             unread: 1
         })
     );
-    // Or none of its size's one byte would do, but two are read.
+    // Its size is zero, but reading the field needs a byte.
     assert!(matches!(
         decode(&[1, 0, 0, 1]),
         Err(DecodeError::Truncated { .. })

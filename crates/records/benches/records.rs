@@ -1,6 +1,6 @@
 //! The hot paths of record batches: `cargo bench -p thalweg-records`.
 //!
-//! Payloads are half-compressible: random letters, of which each second run repeats.
+//! Half of a payload is compressible: random letters, of which every second run repeats.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use thalweg_records::{
 const CHUNK_BYTES: usize = 16 << 10;
 const BATCH_BYTES: usize = 128 << 10;
 
-/// A rope of zeroed chunks of one size, as the producer's pool gives them.
+/// A rope of zeroed chunks of one size, like those from the producer's pool.
 struct Rope {
     chunks: Vec<Box<[u8]>>,
     full: usize,
@@ -92,7 +92,8 @@ fn payloads(len: usize) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Lengths from 10 to 300 in no order, so that no branch on a length can be foreseen.
+/// Returns values of 10 to 300 bytes in irregular order, so that the CPU cannot predict branches on
+/// lengths.
 fn mixed() -> Vec<Vec<u8>> {
     let mut values = payloads(300);
     for (index, value) in values.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! Writes batches of every codec and kind into a folder, each with a text of what it holds, for
-//! other clients to decode: `cargo run -p thalweg-records --example write_golden -- DIR`.
+//! Writes batches of every codec and kind into a folder, each with a text of its content, for other
+//! clients to decode: `cargo run -p thalweg-records --example write_golden -- DIR`.
 
 #[path = "../tests/support/text.rs"]
 mod text;
@@ -14,7 +14,7 @@ use thalweg_records::{
 };
 
 const T0: i64 = 1_700_000_000_000;
-/// Small, so that records, codec blocks and chunks end at different places.
+/// Small, so that records, codec blocks and chunks end at different positions.
 const CHUNK_BYTES: usize = 1000;
 const LEVELS: [(Compression, i32); 9] = [
     (Compression::Gzip, 1),
@@ -84,7 +84,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Timestamp, key, value and whether the record has headers.
+/// Timestamp, key, value, and whether the record has headers.
 type Entry = (i64, Option<Vec<u8>>, Option<Vec<u8>>, bool);
 
 fn entries() -> Vec<Entry> {
@@ -172,7 +172,8 @@ fn from_builder(codec: Compression) -> Vec<u8> {
         .expect("no level is given")
 }
 
-/// As the producer does it: records in chunks, compressed over the chunks, then the header.
+/// Builds a batch as the producer does: records in chunks, compressed across the chunks, then the
+/// header.
 fn from_chunks(codec: Compression, level: Option<i32>, header: BatchHeader) -> Vec<u8> {
     let mut records = Vec::new();
     let entries = entries();

@@ -1,4 +1,5 @@
-//! The forms of each codec that other clients write, and the bombs and ruins that are refused.
+//! The forms of each codec that other clients write, and the bombs and corrupt data that are
+//! refused.
 
 #[path = "support/seeds.rs"]
 mod seeds;
@@ -37,7 +38,7 @@ fn pack(codec: Compression, data: &[u8]) -> Vec<u8> {
 
 // --- gzip ---
 
-/// A member with every optional field of the header.
+/// Returns a member with every optional field of the header.
 fn decorated_gzip(data: &[u8]) -> Vec<u8> {
     let encoder = flate2::GzBuilder::new()
         .filename("name")
@@ -94,7 +95,7 @@ fn snappy_is_read_raw_framed_and_concatenated() {
         open(Compression::Snappy, &[&framed[..], &framed].concat()).unwrap(),
         data.repeat(2)
     );
-    // A framing header of another byte order, as a broker once wrote it.
+    // A framing header with the other byte order, as a broker once wrote it.
     let mut odd = framed.clone();
     odd[8..16].copy_from_slice(b"\x01\0\0\0\x01\0\0\0");
     assert_eq!(open(Compression::Snappy, &odd).unwrap(), data);
@@ -281,7 +282,7 @@ fn bombs_are_refused_at_the_limit_with_an_error_that_names_it() {
     }
 }
 
-/// A client opens control batches on its I/O thread.
+/// A client decodes control batches on its I/O thread, so they must be small.
 #[test]
 fn a_compressed_control_batch_is_refused_beyond_a_few_kilobytes() {
     let mut compressor = Compressor::new();
@@ -420,7 +421,7 @@ fn names_and_ids_are_kafka_s() {
 proptest! {
     #![proptest_config(seeds::kept())]
 
-    /// Whatever the bytes, a codec answers within its limit and does not panic.
+    /// Whatever the bytes are, a codec returns within its limit and does not panic.
     #[test]
     fn any_bytes_are_answered(
         bytes in prop::collection::vec(any::<u8>(), 0..400),

@@ -1,4 +1,4 @@
-//! Bytes that no honest client writes: each is an error that says where, never a panic.
+//! Bytes that no correct client writes: each is an error with its position, and never a panic.
 
 #[path = "support/seeds.rs"]
 mod seeds;
@@ -13,7 +13,7 @@ use thalweg_records::{
 
 const LIMIT_BYTES: usize = 1 << 20;
 
-/// A batch around a records section, with a checksum that holds.
+/// Returns a batch with this records section and a correct checksum.
 fn wire(section: &[u8], header: BatchHeader) -> Vec<u8> {
     let mut header = header;
     let mut out = header.finish([section]).to_vec();
@@ -27,7 +27,7 @@ fn decode(wire: Vec<u8>) -> Result<DecodedBatch, RecordsError> {
     raw.decode(&mut Decompressor::new(), LIMIT_BYTES)
 }
 
-/// The error of a batch at offset 500 with this section and count.
+/// Returns the error of a batch at offset 500 with this section and count.
 fn problem(section: &[u8], records_count: i32) -> (i64, RecordProblem) {
     let header = BatchHeader {
         base_offset: 500,
@@ -59,7 +59,7 @@ fn sound(value: &[u8]) -> Vec<u8> {
 #[test]
 fn a_record_whose_length_disagrees_with_its_content_is_named_by_its_offset() {
     let first = sound(b"fine");
-    // length 8, attributes, two deltas, no key, value of 1, no headers: one byte too many.
+    // Length 8, attributes, two deltas, no key, value of 1, no headers: one byte too many.
     let longer = [&first[..], &[16, 0, 0, 0, 1, 2, b'x', 0, 0]].concat();
     assert_eq!(problem(&longer, 2), (501, RecordProblem::Underrun));
     let shorter = [&first[..], &[10, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0]].concat();
@@ -81,7 +81,7 @@ fn a_record_whose_length_disagrees_with_its_content_is_named_by_its_offset() {
     assert_eq!(problem(&endless_varint, 2), (501, RecordProblem::Varint));
 }
 
-/// Nothing is allocated for a count before it is known that the bytes can hold it. Scenario 10.
+/// A count allocates nothing before it is known that the bytes can hold it. Scenario 10.
 #[test]
 fn a_count_of_headers_that_the_record_cannot_hold_is_refused() {
     let record = |count: [u8; 5], rest: &[u8]| {
@@ -113,7 +113,7 @@ fn a_count_of_headers_that_the_record_cannot_hold_is_refused() {
     );
 }
 
-/// The same for the number of records: negative, too many, too few. Scenario 10.
+/// The number of records is checked in the same way: negative, too many, too few. Scenario 10.
 #[test]
 fn a_count_of_records_that_lies_is_refused() {
     let section = sound(b"value").repeat(3);
@@ -350,7 +350,7 @@ fn inner_offsets_are_relative_in_magic_1_and_absolute_in_magic_0() {
 
 #[test]
 fn the_wrong_lz4_header_checksum_is_taken_in_magic_0_only() {
-    // The golden frame of a client of that time: the checksum covers the frame's magic as well.
+    // The golden frame of a client of that time. The checksum includes the frame's magic.
     let golden = include_bytes!("../../../tests/conformance/records/golden/java/v0-lz4.bin");
     let frame = golden
         .windows(4)
@@ -392,7 +392,7 @@ fn a_bomb_in_a_message_set_is_refused_at_the_limit() {
 
 // --- anything ---
 
-/// Walks everything that can be walked, with and without regard to the checksum.
+/// Walks everything that can be walked, with and without checking the checksum.
 fn walk(data: &[u8]) {
     let mut decompressor = Decompressor::new();
     for raw in batches(Bytes::copy_from_slice(data)).flatten() {
@@ -457,7 +457,7 @@ proptest! {
         walk(&bytes);
     }
 
-    /// Random records behind a sound header reach the walk, which random bytes hardly do.
+    /// Random records after a valid header reach the walk, which random bytes rarely do.
     #[test]
     fn any_section_is_walked(
         section in prop::collection::vec(prop_oneof![any::<u8>(), 0..20_u8], 0..300),

@@ -1,4 +1,4 @@
-//! Bugs that other clients had, one test each, named after where they were found.
+//! Bugs that other clients had, with one test each. The comments name where they were found.
 
 use bytes::Bytes;
 use thalweg_records::control::{EndTransactionMarker, end_transaction_batch};
@@ -26,8 +26,9 @@ fn plain(base_offset: i64, records: usize) -> Vec<u8> {
     builder.finish()
 }
 
-/// kafka-python #1571, kafkajs #562, kafka-go #813, brod #263: consumers that go on from the last
-/// record's offset stand still at a batch that compaction emptied or cut. Scenario 38, bug 9.
+/// kafka-python #1571, kafkajs #562, kafka-go #813, brod #263: consumers that continued from the
+/// last record's offset got stuck at a batch that compaction emptied or shortened.
+/// Scenario 38, bug 9.
 #[test]
 fn position_moves_over_compacted_and_empty_batches() {
     let mut cut = BatchBuilder::new(100);
@@ -54,8 +55,8 @@ fn position_moves_over_compacted_and_empty_batches() {
     assert_eq!((offsets, position), (vec![103, 1000], 1001));
 }
 
-/// librdkafka 1.7.0: an abort marker without data hid what was committed after it. A marker's type
-/// must be seen whatever its value. Bug 10.
+/// librdkafka 1.7.0: an abort marker without data hid what was committed after it. The type of a
+/// marker must be recognized whatever its value is. Bug 10.
 #[test]
 fn a_marker_without_a_value_is_still_that_marker() {
     for (commit, type_id) in [(false, 0), (true, 1)] {
@@ -103,7 +104,7 @@ fn a_marker_without_a_value_is_still_that_marker() {
     );
 }
 
-/// sarama #1026: `LastOffsetDelta` was always 0, and brokers lost count. Bug 17.
+/// sarama #1026: `LastOffsetDelta` was always 0, which brokers could not handle. Bug 17.
 #[test]
 fn last_offset_delta_is_that_of_the_last_record() {
     for records in [1, 2, 500] {
@@ -138,8 +139,8 @@ fn every_batch_of_an_answer_is_decoded() {
     assert_eq!(offsets, (0..30).collect::<Vec<_>>());
 }
 
-/// KIP-534: with the delete horizon's bit the base timestamp holds another time, and deltas,
-/// negative ones too, are relative to it.
+/// KIP-534: with the delete horizon bit, the base timestamp contains another time. Deltas are
+/// relative to it, even negative ones.
 #[test]
 fn timestamps_are_relative_to_the_delete_horizon() {
     let mut builder = BatchBuilder::with_header(BatchHeader {

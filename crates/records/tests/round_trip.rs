@@ -1,4 +1,4 @@
-//! What is written is read back, for every codec and every way of cutting it into chunks.
+//! What is written is read back, for every codec and every division into chunks.
 
 #[path = "support/seeds.rs"]
 mod seeds;
@@ -106,7 +106,7 @@ fn read_back(batch: &DecodedBatch) -> Vec<Owned> {
     out
 }
 
-/// A rope of chunks with a fixed size, as the producer's batches are.
+/// A rope of chunks of a fixed size, like the producer's batches.
 struct Rope {
     chunk_len: usize,
     chunks: Vec<Vec<u8>>,
@@ -201,7 +201,8 @@ proptest! {
         prop_assert_eq!(rope.slices().concat(), flat.clone());
         prop_assert_eq!(crc32c(rope.slices()), crc32c([&flat[..]]));
 
-        // The header closes over chunks as it does over one piece, for every codec.
+        // A batch from chunks decodes to the same records as one from a single piece, for every
+        // codec.
         let mut compressor = Compressor::new();
         for codec in Compression::ALL {
             let mut from_chunks = Vec::new();

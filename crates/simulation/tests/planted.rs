@@ -1,5 +1,5 @@
-//! Known defects, planted one at a time: the worlds must catch each of them, else a green run of the
-//! other tests would say little.
+//! Plants known bugs one at a time. The worlds must find each of them: otherwise the success of the
+//! other tests would prove little.
 
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use thalweg_protocol::planted::{Bug, plant};
 use thalweg_simulation::{Scenario, SharingScenario, TransactionalScenario};
 
-/// Everyday runs must do with so many seeds for each defect.
+/// Everyday runs must find each bug within this many seeds.
 const SEEDS_MAX: u64 = 2_000;
 
-/// What is wrong with a world of this seed.
+/// Returns what is wrong with the world of a seed.
 type Judge = fn(u64) -> Vec<String>;
 
 fn produced(seed: u64) -> Vec<String> {
@@ -39,7 +39,7 @@ fn transactional(seed: u64) -> Vec<String> {
     TransactionalScenario::drawn(seed).run().wrongs()
 }
 
-/// An assertion of the product that fails counts as well.
+/// Runs a world with a planted bug. A failed assertion of the product counts as found.
 fn judge_with(bug: Option<Bug>, judge: Judge, seed: u64) -> Vec<String> {
     plant(bug);
     let wrongs = catch_unwind(AssertUnwindSafe(|| judge(seed)));

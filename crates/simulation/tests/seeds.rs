@@ -1,4 +1,4 @@
-//! Runs by seed. A seed that failed once is kept as a test.
+//! Runs scenarios by seed. A seed that failed once is kept as a test.
 
 use std::time::Duration;
 
@@ -54,9 +54,9 @@ fn nothing_is_lost_or_doubled_in_a_storm() {
     }
 }
 
-/// Not only each partition's last record must come through: of all runs together, most records do.
-/// A single run may fail all that it sent amid the faults, as some have delivery timeouts shorter than
-/// the silence of brokers.
+/// Checks that most records of all runs together are acknowledged, and not only each partition's
+/// last one. A single run may fail everything that it sent during the faults: some have delivery
+/// timeouts shorter than the time for which brokers are silent.
 fn check_all(seeds: impl Iterator<Item = u64>, world: fn(u64) -> Scenario) -> u64 {
     let (mut sent, mut acknowledged, mut refusals) = (0, 0, 0);
     for seed in seeds {
@@ -84,8 +84,8 @@ fn only_what_the_cluster_has_lost_is_missing() {
     check_all(seeds("losses", 2_000, 200), Scenario::lossy);
 }
 
-/// The leader moves away and back between two looks at the metadata, its log is cut meanwhile, and it
-/// takes a batch into the empty log. That proves nothing of an earlier batch that was lost.
+/// The leader moves away and back between two metadata updates. Meanwhile its log is truncated, and
+/// it accepts a batch into the empty log. That proves nothing about an earlier batch that was lost.
 #[test]
 fn a_batch_in_another_log_proves_no_earlier_one() {
     let mut scenario = Scenario::lossy(2_319);
@@ -185,7 +185,7 @@ fn a_silent_broker_is_given_up_after_the_request_timeout() {
 
 #[test]
 fn records_that_run_out_of_time_are_told_so() {
-    // More silence than the delivery timeout can bear.
+    // Brokers are silent for longer than the delivery timeout allows.
     let producer = ProducerConfig {
         delivery_timeout: Duration::from_secs(3),
         request_timeout: Duration::from_secs(1),

@@ -1,4 +1,4 @@
-//! Groups of consumers by seed. A seed that failed once is kept.
+//! Runs groups of consumers by seed. A seed that failed once is kept.
 
 use thalweg_simulation::{SharingScenario, seeds};
 

@@ -1,4 +1,4 @@
-//! Transactions by seed: all or nothing, whatever goes wrong. A seed that failed once is kept.
+//! Runs transactions by seed: all or nothing, whatever goes wrong. A seed that failed once is kept.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn a_storm_tears_no_transaction() {
     for version in VERSIONS {
         for seed in seeds("transactions, storm", 0, 100) {
             let producer = ProducerConfig {
-                // Two connections that fall silent cost a minute, which is the default.
+                // The default is a minute, and two silent connections already take that long.
                 transaction_timeout: Duration::from_secs(300),
                 ..ProducerConfig::default()
             };
@@ -120,7 +120,7 @@ fn transactions_that_take_too_long_are_aborted_by_the_broker() {
             records_max: 2,
             ..TransactionalScenario::new(300, version)
         });
-        // Up to two seconds each: some make it, most do not.
+        // Each takes up to two seconds: some end in time, most do not.
         let aborted = report.ledger.count(Ending::Aborted);
         let committed = report.ledger.count(Ending::Committed);
         assert!(aborted > 20 && committed > 5, "{aborted}, {committed}");

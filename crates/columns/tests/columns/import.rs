@@ -1,4 +1,5 @@
-//! Arrow data from outside: what is malformed is refused, and nothing reads where it points.
+//! Imports of Arrow data from outside: malformed data is refused, and never makes the importer read
+//! outside.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -16,7 +17,7 @@ use thalweg_columns::{
     ArrayExport, ColumnsError, export_array, export_stream, import_array, import_stream,
 };
 
-/// The structs of the C interface, to be spoiled.
+/// The structs of the C interface, to be corrupted.
 #[repr(C)]
 #[allow(dead_code, reason = "the layout needs each field")]
 struct RawSchema {
@@ -48,22 +49,23 @@ struct RawArray {
 
 impl RawArray {
     fn child(&mut self, at: usize) -> &mut Self {
-        // SAFETY: the exporter's own children.
+        // SAFETY: these are the exporter's own children.
         unsafe { &mut **self.children.add(at) }
     }
 
     fn set_buffer(&mut self, at: usize, to: *const c_void) {
-        // SAFETY: the exporter's own list.
+        // SAFETY: this is the exporter's own list.
         unsafe { *self.buffers.add(at) = to };
     }
 }
 
-/// A list of null children: the exporter's own it still needs.
+/// Returns a list of null children. The exporter still needs its own list.
 fn nulls<T>() -> *mut *mut T {
     vec![null_mut(); 7].leak().as_mut_ptr()
 }
 
-/// One column of each layout: bytes 0, large 1, views 2, dictionary 3, list 4, numbers 5, nulls 6.
+/// Returns one column of each layout: bytes 0, large 1, views 2, dictionary 3, list 4, numbers 5,
+/// nulls 6.
 fn table() -> RecordBatch {
     let text = vec![Some("a"), None, Some("something that is not inline")];
     let mut lists = ListBuilder::new(StringBuilder::new());
@@ -89,9 +91,10 @@ fn table() -> RecordBatch {
 }
 
 fn import(mut exported: ArrayExport) -> Result<RecordBatch, ColumnsError> {
-    // SAFETY: ours, used by nobody else, and its pointers are good or null.
+    // SAFETY: this test owns the structs and nothing else uses them. Their pointers are valid or
+    // null.
     let found = unsafe { import_array(&raw const exported.schema, &raw mut exported.array) };
-    // Its exporter would free the names that it finds, spoiled ones too.
+    // The exporter would free the names that it finds, even corrupted ones.
     std::mem::forget(exported.schema);
     found
 }
@@ -102,7 +105,7 @@ fn import_spoiled(
     let mut exported = export_array(&table()).expect("a struct array");
     let schema = (&raw mut exported.schema).cast::<RawSchema>();
     let array = (&raw mut exported.array).cast::<RawArray>();
-    // SAFETY: the same structs, field by field.
+    // SAFETY: these are the same structs, field by field.
     unsafe { spoil(&mut *schema, &mut *array) };
     import(exported)
 }
@@ -115,7 +118,7 @@ fn what_is_well_formed_is_imported() {
     );
     let sliced = export_array(&table().slice(1, 2)).expect("a struct array");
     assert_eq!(import(sliced).expect("a slice"), table().slice(1, 2));
-    // Its columns have the offsets of where they were cut out.
+    // Its columns still have the offsets of the slice.
     let empty = export_array(&table().slice(2, 0)).expect("a struct array");
     assert_eq!(import(empty).expect("no rows").num_rows(), 0);
 }
@@ -205,7 +208,7 @@ fn what_is_released_is_refused() {
     let (schema, array) = (FFI_ArrowSchema::empty(), FFI_ArrowArray::empty());
     assert_eq!(import(ArrayExport { schema, array }), released("schema"));
     let mut exported = export_array(&table()).expect("a struct array");
-    // SAFETY: ours; null is allowed.
+    // SAFETY: this test owns the structs, and null is allowed.
     unsafe {
         assert_eq!(
             import_array(null(), &raw mut exported.array),
@@ -224,7 +227,7 @@ fn what_is_released_is_refused() {
 #[test]
 fn a_stream_is_read_once() {
     let mut stream = export_stream(table().schema(), vec![table()]);
-    // SAFETY: ours, used by nobody else; null is allowed.
+    // SAFETY: this test owns the stream, nothing else uses it, and null is allowed.
     unsafe {
         let batches: Result<Vec<_>, _> = import_stream(&raw mut stream).expect("ours").collect();
         assert_eq!(batches.expect("whole"), [table()]);
@@ -236,19 +239,19 @@ fn a_stream_is_read_once() {
     }
 }
 
-/// A column of unchecked data.
+/// Exports a column of unchecked data.
 fn spoiled(data_type: DataType, buffers: Vec<Buffer>, children: Vec<ArrayData>) -> ArrayExport {
     let column = ArrayData::builder(data_type.clone())
         .len(2)
         .buffers(buffers)
         .child_data(children);
-    // SAFETY: nothing but the importer reads it.
+    // SAFETY: only the importer reads it.
     let column = unsafe { column.build_unchecked() };
     let fields = Fields::from(vec![Field::new("value", data_type, true)]);
     let table = ArrayData::builder(DataType::Struct(fields.clone()))
         .len(2)
         .child_data(vec![column]);
-    // SAFETY: as above.
+    // SAFETY: only the importer reads it.
     let table = unsafe { table.build_unchecked() };
     ArrayExport {
         schema: FFI_ArrowSchema::try_from(&DataType::Struct(fields)).expect("a schema"),
@@ -274,7 +277,7 @@ fn what_lies_in_buffers_is_checked_too() {
         Buffer::from_slice_ref(b"\xff\xfe"),
     ];
     assert!(import(spoiled(DataType::Utf8, not_text, vec![])).is_err());
-    // A view of 100 bytes at 0 of the first of no buffers.
+    // A view of 100 bytes at position 0 of the first buffer, of which there is none.
     let view = 100_u128;
     let views = vec![Buffer::from_slice_ref([view, view])];
     assert!(import(spoiled(DataType::BinaryView, views, vec![])).is_err());

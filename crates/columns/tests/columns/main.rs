@@ -1,4 +1,4 @@
-//! Columns from records and back.
+//! Tests of the columns: from records and back.
 
 mod import;
 mod sink;

@@ -1,4 +1,4 @@
-//! Records to columns: values, nulls, limits, projection, memory.
+//! From records to columns: values, nulls, limits, projection, memory.
 
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ fn an_empty_table_has_the_same_schema() {
     }
 }
 
-/// What pyspark's `to_arrow_schema(schema, timezone="UTC")` gives for the connector's schema.
+/// The schema that pyspark's `to_arrow_schema(schema, timezone="UTC")` returns for the connector.
 #[test]
 fn the_spark_schema_is_the_one_that_spark_compares_with() {
     let header = DataType::Struct(
@@ -196,7 +196,7 @@ fn a_table_is_full_at_its_rows_or_bytes_and_one_record_may_exceed_them() {
         ),
         1
     );
-    // What it counts is what the columns take.
+    // The sink counts the bytes that the columns use.
     let counted = by_bytes.bytes();
     let table = by_bytes.take().expect("a valid table");
     let taken = table.get_array_memory_size();
@@ -260,7 +260,7 @@ fn memory_is_used_again_once_the_table_is_gone() {
     let second = table(&mut sink);
     assert_ne!(address(&second), of_first, "a slice still holds it");
     drop((slice, second));
-    // Two sets are idle now: taken, filled and given back in turn without new memory.
+    // Two sets of buffers are idle now. Each table reuses them without new memory.
     let idle = pool.idle_bytes();
     for _ in 0..10 {
         drop(table(&mut sink));

@@ -1,4 +1,4 @@
-//! Arrow columns to records: every type that is taken, and every refusal.
+//! From Arrow columns to records: every accepted type, and every refusal.
 
 use std::sync::Arc;
 
@@ -113,7 +113,7 @@ fn every_kind_of_bytes_and_text_is_taken() {
     assert_eq!(values(Arc::new(NullArray::new(2))), [None, None]);
 }
 
-/// The array twice, so that a slice begins in the middle.
+/// Concatenates the array with itself, so that a slice can begin in the middle.
 fn arrow_select_concat(array: &ArrayRef) -> ArrayRef {
     let data = array.to_data();
     let mut both = arrow_data::transform::MutableArrayData::new(vec![&data], true, 8);
@@ -289,7 +289,7 @@ fn what_was_polled_can_be_sent() {
     let mut sink = sink(Layout::poll(), UNLIMITED);
     feed(&mut sink, "t", 2, &batch(0, &rows));
     let table = sink.take().expect("a valid table");
-    // Through the C interface, in three chunks and one empty one.
+    // Through the C interface, in three chunks and an empty one.
     let chunks = vec![
         table.slice(0, 33),
         table.slice(33, 0),
@@ -297,11 +297,11 @@ fn what_was_polled_can_be_sent() {
         table.slice(93, 7),
     ];
     let mut stream = export_stream(table.schema(), chunks);
-    // SAFETY: the stream is ours, valid, and used by nobody else.
+    // SAFETY: this test owns the stream. It is valid, and nothing else uses it.
     let reader = unsafe { import_stream(&raw mut stream) }.expect("our own stream");
     let mut source = ArrowSource::read(reader, NOW_MS).expect("columns that can be sent");
     assert_eq!(source.rows(), 100);
-    // In any order: forwards, backwards.
+    // Rows can be read in any order: forwards and backwards.
     for row in (0..100).chain((0..100).rev()) {
         let expected = &rows[row];
         let record = source.record(row);
@@ -331,7 +331,7 @@ fn a_stream_may_be_exported_any_number_of_times() {
     let table = sink.take().expect("a valid table");
     for _ in 0..3 {
         let mut stream = export_stream(table.schema(), vec![table.clone()]);
-        // SAFETY: the stream is ours, valid, and used by nobody else.
+        // SAFETY: this test owns the stream. It is valid, and nothing else uses it.
         let reader = unsafe { import_stream(&raw mut stream) }.expect("our own stream");
         assert_eq!(reader.schema(), table.schema());
         let batches: Vec<_> = reader.map(|b| b.expect("whole")).collect();

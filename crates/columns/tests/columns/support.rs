@@ -1,4 +1,4 @@
-//! Batches in, and a sink fed as the consumer's drain feeds it.
+//! Makes batches, and feeds a sink as the consumer's drain does.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(crate) fn sink(layout: Layout, limits: TableLimits) -> ArrowSink {
     ArrowSink::new(layout, limits, SlabPool::new(1 << 24))
 }
 
-/// Offers a batch's records; how many were taken.
+/// Offers a batch's records to the sink, and returns how many it accepted.
 pub(crate) fn feed(
     sink: &mut ArrowSink,
     topic: &str,

@@ -33,7 +33,7 @@ fn batches_stay_within_batch_size_and_one_record_may_exceed_it() {
         .collect();
     let large: Vec<usize> = (0..lens.len()).filter(|&at| lens[at] > 1_000).collect();
     assert_eq!(large.len(), 1);
-    // The one before it was cut short, the last one is not full yet.
+    // The batch before it was closed early, and the last one is not full yet.
     let others = (0..lens.len() - 1).filter(|&at| at + 1 != large[0]);
     assert!(
         others.clone().count() > 10 && others.into_iter().all(|at| lens[at] > 900),
@@ -90,7 +90,7 @@ fn a_record_that_can_never_be_sent_is_refused_whatever_is_queued() {
     assert_eq!(refusal(5_000), None);
 }
 
-/// What codec threads need of the memory depends on the machine, and what is taken must not.
+/// The memory for codec threads depends on the machine, but which records are accepted must not.
 #[test]
 fn which_records_are_taken_does_not_depend_on_the_number_of_codec_threads() {
     for (buffer_memory, most) in [(8_000, 7_000), (11_000, 9_900), (64_000, 9_900)] {
@@ -133,7 +133,7 @@ fn a_full_buffer_refuses_and_the_wait_ends_when_batches_are_done() {
     };
     let (count, waker) = counting_waker();
     assert!(wait.poll_reservation(&waker).is_pending());
-    // Somebody waits: what lingers is sent now.
+    // An append waits for memory, so lingering batches are sent now.
     world.run();
     assert_eq!(world.brokers.requests.len(), 1);
     assert_eq!(count.get(), 0);
@@ -192,7 +192,7 @@ fn an_append_that_finds_a_batch_while_it_waited_gives_its_memory_back() {
 
 #[test]
 fn a_batch_that_gets_no_more_memory_closes_and_is_sent() {
-    // A thread that holds chunks never waits for more: its batch closes.
+    // An append that holds chunks never waits for more: its batch closes.
     let config = ProducerConfig {
         buffer_memory: 20 * 1024,
         batch_size: 16 * 1024,
@@ -322,7 +322,7 @@ fn appends_to_a_lingering_batch_wake_nobody() {
 fn an_append_between_the_last_look_and_the_sleep_is_not_lost() {
     let mut world = World::ready(config(), 1, 1);
     world.run();
-    // The sender is armed to sleep for long; an append must wake it through the notifier.
+    // The sender sleeps for long. An append must wake it through the notifier.
     let (count, waker) = counting_waker();
     world.notifier.unpark();
     assert!(world.notifier.park(&waker));

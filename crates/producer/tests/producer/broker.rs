@@ -1,5 +1,5 @@
-//! Brokers as far as a producer can tell: metadata, producer ids, logs that check sequences as
-//! Kafka's `ProducerAppendInfo` does, and a script of what goes wrong.
+//! Brokers as far as a producer can tell: metadata, producer ids, logs that check sequences like
+//! Kafka's `ProducerAppendInfo`, and a script of faults.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,35 +26,35 @@ use thalweg_records::{BatchHeader, Decompressor, batches};
 
 use crate::coordinator::{Coordinator, Outcome, Values};
 
-/// What becomes of one Produce request, instead of the usual.
+/// What happens to one Produce request instead of the usual.
 #[derive(Debug, Clone)]
 pub(crate) enum Reaction {
     Usual,
     /// The connection breaks before anything is written.
     LoseRequest,
-    /// Written, then the connection breaks.
+    /// The request is written, then the connection breaks.
     LoseAnswer,
-    /// Nothing happens until `release`; then the usual. Its bytes stay the producer's until then, as
-    /// those of a request that a socket has not taken yet.
+    /// Nothing happens until `release`, then the usual. Until then its bytes belong to the
+    /// producer, like those of a request that a socket has not accepted yet.
     Hold,
-    /// Nothing ever happens.
+    /// The request is never answered.
     Silence,
-    /// Every partition is answered with this and nothing is written.
+    /// Nothing is written, and every partition is answered with this error.
     Refuse(ErrorCode),
-    /// Written, and answered with this.
+    /// The request is written, and answered with this error.
     RefuseAfterWriting(ErrorCode),
-    /// This partition is refused, the others as usual.
+    /// This partition is refused, the others get the usual answer.
     RefusePartition(i32, ErrorCode),
-    /// Refused, with the new leader's id and epoch.
+    /// The request is refused, with the new leader's id and epoch.
     Moved(NodeId, i32),
-    /// KIP-467.
+    /// These records are invalid (KIP-467).
     InvalidRecords(Vec<(i32, &'static str)>),
-    /// Written, but the answer does not mention it.
+    /// The request is written, but the answer does not mention it.
     Forget,
     Throttle(i32),
-    /// An answer that cannot be read.
+    /// The answer cannot be decoded.
     Garbage,
-    /// Written, and answered under another request's number.
+    /// The request is written, and answered with the correlation id of another one.
     WrongCorrelationId,
 }
 
@@ -89,14 +89,14 @@ impl Log {
         self.records.iter().map(text).collect()
     }
 
-    /// What a restart leaves of the producers' batches: Kafka's snapshot holds the last one of each.
+    /// Forgets what a restart forgets: Kafka's snapshot has only the last batch of each producer.
     fn restart(&mut self) {
         for producer in self.producers.values_mut() {
             producer.batches.drain(..producer.batches.len() - 1);
         }
     }
 
-    /// The broker has forgotten its producers (expired, or the records were deleted).
+    /// Forgets all producers, as if they had expired or their records had been deleted.
     pub(crate) fn forget_producers(&mut self) {
         self.producers.clear();
     }
@@ -113,9 +113,9 @@ pub(crate) struct Topic {
 struct Held {
     conn: ConnectionId,
     node: NodeId,
-    /// Not copied: read when its turn has come, so that what its memory holds by then is seen.
+    /// Not copied: the frame is read when its turn comes, to see what its memory contains then.
     frame: Frame,
-    /// What is to become of it once those before it are answered; `None`: `release` says it.
+    /// What happens to it once the earlier requests are answered. `None`: `release` decides.
     reaction: Option<Reaction>,
 }
 
@@ -150,7 +150,7 @@ impl Asked {
     }
 }
 
-/// What a socket would send of a request at this moment.
+/// Returns the bytes that a socket would send of a request at this moment.
 pub(crate) fn copied(frame: &Frame) -> Vec<u8> {
     let mut bytes = frame.head.to_vec();
     for segment in &frame.segments {
@@ -159,7 +159,7 @@ pub(crate) fn copied(frame: &Frame) -> Vec<u8> {
     bytes
 }
 
-/// A request's header, and a reader of its body.
+/// Returns a request's header, and a reader of its body.
 fn open(frame: &Frame) -> (RequestHeader, Reader) {
     let bytes = copied(frame);
     let length = i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
@@ -176,30 +176,32 @@ fn open(frame: &Frame) -> (RequestHeader, Reader) {
 #[derive(Debug, Default)]
 pub(crate) struct Brokers {
     pub(crate) nodes: BTreeSet<NodeId>,
-    /// Up, as the others say, but nobody gets through to them.
+    /// These nodes are up for the other nodes, but clients cannot connect to them.
     pub(crate) unreachable: BTreeSet<NodeId>,
-    /// A second connection that produces is refused, as by a limit of connections for each address.
+    /// If set, a second connection for producing is refused, as by a limit of connections per
+    /// address.
     pub(crate) refuses_second: bool,
     pub(crate) topics: BTreeMap<String, Topic>,
     pub(crate) logs: BTreeMap<(String, i32), Log>,
-    /// Reactions to the next Produce requests, in their order.
+    /// Reactions to the next Produce requests, in order.
     pub(crate) script: VecDeque<Reaction>,
-    /// Versions lower than the newest.
+    /// Versions lower than the newest one.
     pub(crate) caps: BTreeMap<ApiKey, i16>,
-    /// Producers without state must begin at 0, as brokers before 2.5 wanted it.
+    /// If set, producers without state must begin at 0, as brokers before 2.5 required.
     pub(crate) wants_known_producers: bool,
     pub(crate) message_max_bytes: usize,
     pub(crate) producer_id_errors: VecDeque<ErrorCode>,
     pub(crate) first_epoch: i16,
     pub(crate) conns: BTreeMap<ConnectionId, (NodeId, Purpose)>,
-    /// (node, topic-partitions) of all Produce requests that arrived, and their versions.
+    /// The node and topic-partitions of each Produce request that arrived, and their versions
+    /// below.
     pub(crate) requests: Vec<(NodeId, Vec<(String, i32)>)>,
     pub(crate) versions: Vec<i16>,
     pub(crate) producer_ids: i64,
     /// The bytes of each request's batches.
     pub(crate) request_bytes: Vec<usize>,
     pub(crate) metadata_requests: usize,
-    /// Whoever is here is transactional.
+    /// Set if all producers here are transactional.
     pub(crate) transactional: bool,
     pub(crate) coordinator: Coordinator,
     held: VecDeque<Held>,
@@ -235,7 +237,7 @@ impl Brokers {
         );
     }
 
-    /// The topic is deleted and made again: another id, empty logs, epochs from 0.
+    /// Deletes a topic and creates it again: with another id, empty logs, and epochs from 0.
     pub(crate) fn recreate_topic(&mut self, name: &str) {
         let topic = self.topics.get_mut(name).expect("the topic exists");
         topic.id.0[0] += 100;
@@ -243,8 +245,8 @@ impl Brokers {
         self.logs.retain(|(topic, _), _| topic != name);
     }
 
-    /// The log loses all records, but knows the producer by a batch that was never sent: whatever
-    /// the producer goes on with is out of order.
+    /// Empties the log, but remembers a batch of the producer that was never sent. So everything
+    /// that the producer sends next is out of order.
     pub(crate) fn recreate_log_with_gap(&mut self, name: &str, partition: i32) {
         let log = self.log(name, partition);
         log.records.clear();
@@ -264,7 +266,7 @@ impl Brokers {
         self.logs.entry((name.to_owned(), partition)).or_default()
     }
 
-    /// Requests that wait for `release`.
+    /// Returns the number of requests that wait for `release`.
     pub(crate) fn held(&self) -> usize {
         self.held
             .iter()
@@ -272,7 +274,7 @@ impl Brokers {
             .count()
     }
 
-    /// By which connection each partition of held requests came, the oldest request first.
+    /// Returns the connection of each partition in the held requests, the oldest request first.
     pub(crate) fn held_partitions(&self) -> Vec<(i32, Purpose)> {
         let of_one = |held: &Held| {
             let purpose = self.conns[&held.conn].1;
@@ -288,7 +290,7 @@ impl Brokers {
         self.conns.values().any(|&(_, of)| of == purpose)
     }
 
-    /// The oldest held request, its memory shared with the producer.
+    /// Returns the oldest held request, which shares its memory with the producer.
     pub(crate) fn held_frame(&self) -> Frame {
         self.held.front().expect("a request is held").frame.clone()
     }
@@ -301,7 +303,7 @@ impl Brokers {
     pub(crate) fn release_with(&mut self, reaction: &Reaction) {
         let held = self.held.pop_front().expect("a request is held");
         self.react(&held.read(), reaction);
-        // A connection's requests are answered in their order: those behind it had to wait.
+        // A connection's requests are answered in order: the later ones had to wait.
         while let Some(held) = self.held.pop_front() {
             match held.reaction {
                 Some(ref reaction) => self.react(&held.read(), reaction),
@@ -310,18 +312,18 @@ impl Brokers {
         }
     }
 
-    /// Writes what the oldest held request brought; its answer is still on its way.
+    /// Writes the batches of the oldest held request. The answer has not arrived yet.
     pub(crate) fn release_late(&mut self) -> Event {
         self.release();
         self.events.pop_back().expect("an answer")
     }
 
-    /// Lets an answer of `release_late` arrive, whatever became of its connection.
+    /// Lets an answer of `release_late` arrive, whatever happened to its connection.
     pub(crate) fn arrive(&mut self, answer: Event) {
         self.events.push_back(answer);
     }
 
-    /// Writes what the oldest held request brought, and never answers.
+    /// Writes the batches of the oldest held request, and never answers.
     pub(crate) fn release_without_answer(&mut self) {
         let held = self.held.pop_front().expect("a request is held");
         self.produce(&held.read(), |_, write| write());
@@ -357,7 +359,7 @@ impl Brokers {
         self.held.retain(|held| held.conn != conn);
     }
 
-    /// All nodes restart, one after another, without an election.
+    /// Restarts all nodes, one after another, without an election.
     pub(crate) fn restart(&mut self) {
         for node in self.nodes.clone() {
             self.disconnect(node);
@@ -395,7 +397,7 @@ impl Brokers {
     }
 
     fn connect(&mut self, conn: ConnectionId, node: NodeId, purpose: Purpose) {
-        // Bootstrap nodes lead to the first one that is up.
+        // Bootstrap addresses lead to the first node that is up.
         let node = if node < 0 {
             self.nodes.first().copied().unwrap_or(node)
         } else {
@@ -519,7 +521,7 @@ impl Brokers {
         }
     }
 
-    /// The values of every log.
+    /// Returns the values of every log.
     pub(crate) fn all_values(&self) -> Values {
         let logs = self.logs.iter();
         logs.map(|(place, log)| (place.clone(), log.values()))
@@ -689,7 +691,8 @@ impl Brokers {
         }
     }
 
-    /// `decide` says what each partition is answered; it writes by calling what it is given.
+    /// Answers a Produce request. `decide` returns each partition's answer, and calls its second
+    /// argument to write the batch.
     fn produce(
         &mut self,
         asked: &Asked,
@@ -819,7 +822,7 @@ fn decide(
     };
     match reaction {
         Reaction::Refuse(code) => refused(*code),
-        // As Kafka's DelayedProduce: another code, the offset stays.
+        // Like Kafka's DelayedProduce: another error code, and the offset stays.
         Reaction::RefuseAfterWriting(code) => PartitionProduceResponse {
             error_code: code.0,
             ..write()
@@ -842,7 +845,7 @@ fn decide(
 }
 
 impl Log {
-    /// `Some` offset: a duplicate of that batch.
+    /// Checks a batch's sequence. Returns the offset if the batch is a duplicate.
     fn check(&mut self, header: &BatchHeader, wants_known: bool) -> Result<Option<i64>, ErrorCode> {
         if header.producer_id < 0 {
             return Ok(None);

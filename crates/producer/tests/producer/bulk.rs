@@ -1,4 +1,4 @@
-//! Columns at once.
+//! Bulk appends of whole columns.
 
 use std::collections::BTreeMap;
 use std::task::Poll;
@@ -49,7 +49,7 @@ impl RecordSource for Rows {
     }
 }
 
-/// Appends everything, letting the world turn where memory is short.
+/// Appends everything, and runs the world when memory is short.
 fn append_all(world: &mut World, source: Rows) -> AppendedRows {
     let mut bulk = BulkAppend::new(world.topic(), source);
     let accumulator = std::sync::Arc::clone(&world.accumulator);
@@ -74,7 +74,7 @@ fn append_all(world: &mut World, source: Rows) -> AppendedRows {
     }
 }
 
-/// Each row is in the log of its partition where its outcome says.
+/// Checks that each row is in the log of its partition, at the offset that its outcome reports.
 fn check(world: &mut World, rows: &AppendedRows, values: &[Vec<u8>]) {
     let mut seen = vec![false; values.len()];
     for (row, completion, index) in rows.iter() {

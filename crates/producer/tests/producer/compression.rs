@@ -224,7 +224,7 @@ fn a_batch_too_large_for_the_broker_is_split_in_order() {
             assert_eq!(offset(one), at as i64 + 1);
         }
         assert!(world.metric("batch-split-total") >= 1.0);
-        // The original range of sequences is kept across the pieces.
+        // The pieces keep the original range of sequences.
         let mut next = 0;
         for header in &world.brokers.log(TOPIC, 0).headers {
             assert_eq!((header.producer_epoch, header.base_sequence), (0, next));
@@ -236,7 +236,7 @@ fn a_batch_too_large_for_the_broker_is_split_in_order() {
     }
 }
 
-/// KIP-126: by the estimate of before, every batch behind a split one would be too large as well.
+/// KIP-126: with the old estimate, every batch after a split one would be too large as well.
 #[test]
 fn behind_a_split_batches_are_filled_as_if_nothing_compressed() {
     for codec in CODECS {
@@ -254,7 +254,7 @@ fn behind_a_split_batches_are_filled_as_if_nothing_compressed() {
         };
         send(&mut world, 12_000);
         let headers = world.brokers.log(TOPIC, 0).headers.clone();
-        // The last one is what was left to linger.
+        // The last batch contains the rest that lingered.
         let (first, full) = (headers[0], headers[headers.len() - 2]);
         assert!(full.records_count > 2 * first.records_count, "{codec}");
         world.brokers.message_max_bytes = usize::midpoint(first.total_len(), full.total_len());
@@ -316,7 +316,7 @@ fn batches_behind_one_that_is_split_keep_their_place() {
     assert!(!sent.iter().any(is_pending));
 }
 
-/// A split decompresses and compresses a whole batch, which would hold up all clients.
+/// A split decompresses and compresses a whole batch. On the I/O thread it would delay all clients.
 #[test]
 fn a_split_waits_for_a_codec_thread_and_nothing_of_its_partition_passes_it() {
     for codec in [Compression::None, Compression::Gzip] {

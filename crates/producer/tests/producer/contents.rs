@@ -1,4 +1,4 @@
-//! What is appended is what is in the log: keys, values, headers and times, whatever they are.
+//! What is appended is in the log: keys, values, headers and times, whatever they are.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn header() -> impl Strategy<Value = (Vec<u8>, Option<Vec<u8>>)> {
 fn given() -> impl Strategy<Value = Given> {
     let value = prop_oneof![
         8 => prop::option::of(bytes(300)),
-        // Of many chunks.
+        // A value of many chunks.
         1 => Just(Some(vec![3_u8; 40_000])),
     ];
     (

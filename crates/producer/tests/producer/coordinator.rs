@@ -1,8 +1,8 @@
-//! A transaction coordinator (and a group's) as far as a producer can tell, both versions of the
-//! protocol, and a script of what goes wrong.
+//! A transaction coordinator (and a group's) as far as a producer can tell, for both versions of
+//! the protocol, with a script of faults.
 //!
-//! It keeps what the producer must not break: a batch is in a transaction that its partition is part
-//! of, epochs only grow, and what an abort ended is never seen.
+//! It checks what the producer must not violate: a batch is in a transaction that includes its
+//! partition, epochs only grow, and what an abort ended is never visible.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -25,23 +25,23 @@ use thalweg_protocol::messages::txn_offset_commit::{
 use thalweg_protocol::{ApiKey, ErrorCode, Message, Reader, Str};
 use thalweg_records::BatchHeader;
 
-/// What becomes of one request, instead of the usual.
+/// What happens to one request instead of the usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reply {
     Usual,
-    /// Refused with this, and nothing done.
+    /// The request is refused with this error, and nothing is done.
     Error(ErrorCode),
-    /// Done, and answered with this all the same.
+    /// The request is processed, and nevertheless answered with this error.
     ErrorAfter(ErrorCode),
-    /// The connection breaks, nothing done.
+    /// The connection breaks before anything is done.
     LoseRequest,
-    /// Done, then the connection breaks.
+    /// The request is processed, then the connection breaks.
     LoseAnswer,
-    /// Done, and nobody ever hears of it.
+    /// The request is processed and never answered.
     Silence,
 }
 
-/// What the transport is to do with the answer.
+/// What the transport does with the answer.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answer(Box<dyn Encode>),
@@ -78,16 +78,16 @@ type Place = (String, i32);
 pub(crate) struct Coordinator {
     /// The finalized level of `transaction.version`.
     pub(crate) level: i16,
-    /// What new connections are told of it, if not `level`.
+    /// The level that new connections are told, if not `level`.
     pub(crate) level_told: Option<i16>,
-    /// The level becomes 2 when the open transaction has ended.
+    /// Set if the level becomes 2 when the open transaction has ended.
     pub(crate) learn_when_ended: bool,
     pub(crate) node: i32,
-    /// By API: what happens to the next requests.
+    /// What happens to the next requests, by API.
     pub(crate) script: BTreeMap<ApiKey, VecDeque<Reply>>,
     /// Every request that arrived, with its version.
     pub(crate) asked: Vec<(ApiKey, i16)>,
-    /// What the last `InitProducerId` named, and `EndTxn`.
+    /// The producers in the `InitProducerId` requests, and whether each `EndTxn` request commits.
     pub(crate) inits: Vec<Producer>,
     pub(crate) ends: Vec<bool>,
     pub(crate) first_epoch: i16,
@@ -99,9 +99,9 @@ pub(crate) struct Coordinator {
     groups: BTreeSet<String>,
     pending_offsets: BTreeMap<Place, i64>,
     pub(crate) offsets: BTreeMap<Place, i64>,
-    /// What a reader of committed records sees.
+    /// The records that a reader of committed records sees.
     pub(crate) committed: BTreeMap<Place, Vec<String>>,
-    /// Records of each log that a marker has decided.
+    /// The number of records of each log that a marker has decided.
     decided: BTreeMap<Place, usize>,
     pub(crate) commits: usize,
     pub(crate) aborts: usize,
@@ -135,7 +135,7 @@ impl Default for Coordinator {
     }
 }
 
-/// Values of all logs, to decide about.
+/// The values of all logs.
 pub(crate) type Values = BTreeMap<Place, Vec<String>>;
 
 impl Coordinator {
@@ -159,7 +159,7 @@ impl Coordinator {
         self.asked.iter().filter(|(asked, _)| *asked == key).count()
     }
 
-    /// A newer producer takes the transactional id over.
+    /// Lets a newer producer take over the transactional id.
     pub(crate) fn take_over(&mut self, values: &Values) {
         self.end(false, values);
         self.producer = self.producer.map(|(id, epoch)| (id, epoch + 1));
@@ -167,7 +167,7 @@ impl Coordinator {
         self.txn = Txn::Empty;
     }
 
-    /// The transaction has been open for too long: aborted, and its epoch fenced.
+    /// Aborts a transaction that has been open for too long, and fences its epoch.
     pub(crate) fn time_out(&mut self, values: &Values) {
         let old = self.producer;
         self.end(false, values);
@@ -176,7 +176,7 @@ impl Coordinator {
         self.txn = Txn::Complete { commit: false };
     }
 
-    /// May this batch be written? Under version 2 its partition is added by the broker.
+    /// Checks whether a batch may be written. Under version 2 the broker adds its partition.
     pub(crate) fn admits(&mut self, place: &Place, header: &BatchHeader) -> Result<(), ErrorCode> {
         assert!(
             header.attributes.is_transactional(),
@@ -196,7 +196,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Decides about all records of the transaction.
+    /// Commits or aborts all records of the transaction.
     fn end(&mut self, commit: bool, values: &Values) {
         for (place, all) in values {
             let decided = self.decided.entry(place.clone()).or_default();
@@ -226,7 +226,7 @@ impl Coordinator {
         }
     }
 
-    /// The logs are empty again: their topic was made anew.
+    /// Notes that the logs are empty again, because their topic was created again.
     pub(crate) fn forget_logs(&mut self) {
         self.decided.clear();
     }
@@ -358,7 +358,7 @@ impl Coordinator {
             );
             self.end(false, values);
         }
-        // The answer to the same question asked again is the same.
+        // A repeated request gets the same answer.
         if named.0 < 0 || self.last != Some(named) {
             self.last = (named.0 >= 0).then_some(named);
             self.producer = Some(self.next());
@@ -502,7 +502,7 @@ impl Coordinator {
         if !self.v2() && self.txn == again {
             return ErrorCode::NONE;
         }
-        // Version 2 lets an empty transaction be aborted.
+        // Version 2 allows the abort of an empty transaction.
         if self.txn != Txn::Ongoing && (commit || !self.v2()) {
             return ErrorCode::INVALID_TXN_STATE;
         }

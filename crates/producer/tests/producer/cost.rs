@@ -1,4 +1,4 @@
-//! Cost follows the partitions with data, counted in looks at partitions, not in time.
+//! The cost depends on the partitions with data. It is counted in looks at partitions, not in time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn lingering() -> ProducerConfig {
     }
 }
 
-/// Traffic on four partitions; gives the looks it took, and the batches that were made.
+/// Sends to four partitions. Returns how many looks that took, and how many batches.
 fn traffic_on_four(known: i32) -> (u64, usize) {
     let mut world = World::ready(lingering(), 3, known);
     let before = world.sender.looks();
@@ -47,7 +47,8 @@ fn fifty_thousand_known_partitions_cost_nothing() {
         many <= few + few / 10,
         "{few} looks with 4 partitions, {many} with 50,000"
     );
-    // A batch is looked at when it begins, when it is full or due, sent, and answered.
+    // A batch is looked at when it begins, when it is full or due, when it is sent, and when it is
+    // answered.
     assert!(
         few <= 8 * few_batches as u64,
         "{few} looks for {few_batches} batches"

@@ -1,4 +1,4 @@
-//! Draining: what goes into a request, and in which order the partitions have their turn.
+//! Draining: what goes into a request, and in which order partitions have their turn.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -52,7 +52,7 @@ fn requests_stay_within_max_request_size() {
     );
 }
 
-/// The rotating drain index: it begins where the last request ended, not at the first partition.
+/// The drain index rotates: it begins where the last request ended, not at the first partition.
 #[test]
 fn as_many_requests_as_hold_all_ready_partitions_serve_each_of_them() {
     const BATCHES: usize = 3;
@@ -88,7 +88,8 @@ fn as_many_requests_as_hold_all_ready_partitions_serve_each_of_them() {
                 all.len()
             };
             assert_eq!(served(&requests[..enough]), partitions, "{case}");
-            // Those of one request are put in ascending order, and get in line again so.
+            // The batches of a request are sorted, and their partitions enter the ring again in
+            // that order.
             for later in requests.windows(enough + 1) {
                 assert_eq!(served(later), partitions, "{case}");
             }

@@ -1,4 +1,4 @@
-//! `delivery_timeout_ms`: counts from the append and covers linger, retries and flight.
+//! `delivery_timeout_ms` counts from the append, and includes linger, retries and flight.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn short() -> ProducerConfig {
     }
 }
 
-/// Room for four batches of one record, each a chunk of the pool.
+/// Has room for four batches of one record. Each needs a chunk of the pool.
 fn four_chunks() -> ProducerConfig {
     ProducerConfig {
         buffer_memory: 64 * 1024,
@@ -25,12 +25,12 @@ fn four_chunks() -> ProducerConfig {
     }
 }
 
-/// A record that has a chunk for itself.
+/// Returns a record that needs its own chunk.
 fn large(letter: &str) -> String {
     letter.repeat(10_000)
 }
 
-/// Appends to partition 1 until the pool is empty: how many records that took.
+/// Appends to partition 1 until the pool is empty. Returns how many records that took.
 fn fill_up(world: &World) -> usize {
     let value = large("c");
     (0..10)
@@ -120,7 +120,7 @@ fn a_record_in_flight_was_possibly_written_and_holds_its_memory_until_the_reques
     world.advance(Duration::from_millis(3_010));
     assert!(possibly_written(&sent));
     let pool = std::sync::Arc::clone(world.accumulator.pool());
-    // KAFKA-19012: a buffer must not be used again while a request may still be read from it.
+    // KAFKA-19012: a buffer must not be reused while a request may still be read from it.
     assert!(pool.available_bytes() < pool.total_bytes());
     world.brokers.release();
     world.advance_ms(100);
@@ -128,8 +128,8 @@ fn a_record_in_flight_was_possibly_written_and_holds_its_memory_until_the_reques
     assert!(possibly_written(&sent), "its outcome was told once");
 }
 
-/// KAFKA-19012: the bytes of another topic's records appeared in a request in flight. What is held
-/// is read when it is released, out of the memory that it shares with the producer.
+/// KAFKA-19012: the bytes of another topic's records appeared in a request in flight. A held
+/// request is read when it is released, from the memory that it shares with the producer.
 #[test]
 fn bug_1_no_buffer_is_reused_under_a_request_that_expired_in_flight() {
     let config = ProducerConfig {
@@ -158,7 +158,8 @@ fn bug_1_no_buffer_is_reused_under_a_request_that_expired_in_flight() {
 /// Scenario 14.
 #[test]
 fn what_follows_an_expired_batch_leaves_no_gap() {
-    // Batch 2 of 4 expires in flight. It was written, or not: neither loses or doubles the others.
+    // Batch 2 of 4 expires in flight. Whether it was written or not, no other batch is lost or
+    // doubled.
     for written in [true, false] {
         let config = ProducerConfig {
             request_timeout: Duration::from_secs(30),
@@ -211,7 +212,7 @@ fn what_follows_an_expired_batch_leaves_no_gap() {
 
 #[test]
 fn bug_4_a_timed_out_batch_leaves_no_gap() {
-    // confluent-kafka-dotnet #704: a message that timed out left a sequence gap, which was fatal.
+    // confluent-kafka-dotnet #704: a message that timed out left a fatal sequence gap.
     let mut world = World::ready(short(), 1, 1);
     world.send_alone(0, "0");
     world.script([Reaction::LoseRequest]);
@@ -243,7 +244,7 @@ fn a_late_answer_on_a_closed_connection_is_ignored() {
     let mut world = World::ready(config(), 1, 1);
     world.script([Reaction::Hold]);
     let sent = world.send_alone(0, "a");
-    // The broker wrote it, but the client gave the connection up before the answer came.
+    // The broker wrote it, but the client closed the connection before the answer came.
     let late = world.brokers.release_late();
     world.advance(Duration::from_secs(29));
     assert!(is_pending(&sent));
@@ -262,7 +263,7 @@ fn a_late_answer_on_a_closed_connection_is_ignored() {
 
 #[test]
 fn expiry_in_virtual_time_does_not_depend_on_the_wall_clock() {
-    // The cores know no other clock than `now`; a day later every deadline has passed, none before.
+    // The cores know no clock except `now`: a day later every deadline has passed, and none before.
     let mut world = World::ready(short(), 1, 1);
     world.brokers.stop(1);
     let sent = world.send_alone(0, "a");
@@ -270,7 +271,7 @@ fn expiry_in_virtual_time_does_not_depend_on_the_wall_clock() {
     assert!(!possibly_written(&sent));
     world.brokers.start(1);
     world.advance_ms(5_000);
-    // Meanwhile the topic was out of use for so long that it was freed.
+    // Meanwhile the topic was unused for so long that it was freed.
     world.know(TOPIC);
     let next = world.send_alone(0, "b");
     world.advance_ms(2_000);
@@ -305,7 +306,7 @@ fn bug_1_no_buffer_is_reused_under_a_connection_that_broke() {
     let mut world = World::ready(four_chunks(), 2, 2);
     world.script([Reaction::Hold]);
     let first = world.send_alone(0, &large("a"));
-    // As the writer of a connection that learns of its end a moment later.
+    // Like the writer of a connection that learns of its end a moment later.
     let being_written = world.brokers.held_frame();
     let bytes = copied(&being_written);
     world.brokers.disconnect(1);

@@ -1,4 +1,4 @@
-//! Hastening: a batch that somebody waits for does not linger, and no other is disturbed.
+//! Hastening: a batch that somebody waits for does not linger, and no other batch is affected.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ fn a_batch_that_somebody_waits_for_is_sent_at_once() {
 
 #[test]
 fn only_the_batch_that_is_waited_for_is_hastened() {
-    // The two partitions are led by different nodes: nothing is taken along.
+    // Different nodes lead the two partitions, so no request takes the other batch along.
     let mut world = World::ready(lingering(), 2, 2);
     let (hastened, other) = (world.send(0, "a"), world.send(1, "b"));
     hastened.completion.hasten();
@@ -78,7 +78,7 @@ fn a_hastened_batch_follows_the_answer_that_it_had_to_wait_for() {
     let waited_for = world.send(0, "b");
     waited_for.completion.hasten();
     world.run();
-    // No linger is to help it, so what is appended meanwhile is in its batch.
+    // Only the first answer holds it back, so what is appended meanwhile joins its batch.
     let joined = world.send(0, "c");
     assert_eq!(world.brokers.held(), 1);
     world.brokers.release();

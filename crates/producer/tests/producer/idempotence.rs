@@ -1,4 +1,4 @@
-//! Sequences, epochs, and what brokers that lost something make of them.
+//! Sequences, epochs, and how brokers that lost something react to them.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn nothing_is_sent_before_the_producer_id_is_known() {
     assert_eq!(offset(&sent), 0);
 }
 
-/// A time that is over is no deadline: the I/O thread would turn without a pause.
+/// A deadline in the past is not a deadline: the I/O thread would run without a pause.
 #[test]
 fn who_waits_for_a_producer_id_without_brokers_is_at_rest() {
     let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);
@@ -105,7 +105,7 @@ fn a_producer_that_may_not_have_an_id_fails_for_good() {
         .shared_metadata()
         .request_topic(TOPIC)
         .expect("a valid name");
-    // The answer to the metadata comes with that of the producer id; append before both.
+    // The metadata arrives together with the answer about the producer id. Append before both.
     world.turn();
     world.run();
     let refused = world.try_send(0, "a");
@@ -143,8 +143,8 @@ fn a_lost_acknowledgement_is_no_duplicate() {
 /// Scenario 13.
 #[test]
 fn a_broker_that_lost_acknowledged_records_starts_a_new_epoch() {
-    // Not a clean election: the log lacks what was acknowledged. What was certainly not written is
-    // sent again under the next epoch, in order, once.
+    // This is an unclean election: the log lacks acknowledged records. Batches that were certainly
+    // not written are sent again under the next epoch, in order and once.
     let (mut world, mut sent) = warm(config());
     world.brokers.recreate_log_with_gap(TOPIC, 0);
     world.script(vec![Reaction::Hold; 3]);
@@ -163,8 +163,8 @@ fn a_broker_that_lost_acknowledged_records_starts_a_new_epoch() {
 /// Scenario 13.
 #[test]
 fn a_batch_that_may_be_written_never_gets_another_number() {
-    // Its answer is lost, and then the broker has forgotten the producer: it cannot tell any more
-    // whether it has the batch.
+    // Its answer is lost, and then the broker forgets the producer. Nobody can tell any more
+    // whether the broker has the batch.
     let (mut world, _) = warm(config());
     world.script([Reaction::LoseAnswer]);
     let lost = world.send(0, "1");
@@ -190,8 +190,8 @@ fn a_batch_that_may_be_written_never_gets_another_number() {
 
 #[test]
 fn a_batch_that_was_lost_on_the_way_is_sent_under_a_new_number_if_the_broker_lacks_it() {
-    // The request is lost; then the broker turns out to lack what came before it, but it knows the
-    // producer: if it had the batch it would say so.
+    // The request is lost. Then the broker turns out to lack earlier batches, but it knows the
+    // producer: if it had the batch, it would say so.
     let (mut world, _) = warm(config());
     world.script([Reaction::LoseRequest]);
     let lost = world.send_alone(0, "1");
@@ -204,8 +204,8 @@ fn a_batch_that_was_lost_on_the_way_is_sent_under_a_new_number_if_the_broker_lac
 
 #[test]
 fn what_is_older_than_a_gap_keeps_its_number() {
-    // 1 is lost on the way and 2 refused for good: 1 may be written, so it goes on under its
-    // number, and only then the rest starts a new epoch.
+    // Batch 1 is lost in transit and batch 2 is refused for good. Batch 1 may be written, so it
+    // keeps its sequence, and only the later ones start a new epoch.
     let (mut world, _) = warm(config());
     world.script(vec![Reaction::Hold; 3]);
     let sent = ["1", "2", "3"].map(|value| world.send_alone(0, value));
@@ -299,7 +299,7 @@ fn the_last_epoch_is_followed_by_a_new_producer_id() {
 
 #[test]
 fn bug_2_a_topic_that_vanishes_from_the_metadata_keeps_its_numbering() {
-    // librdkafka 1.9.0 began again at 0: the broker took new records for old ones.
+    // librdkafka 1.9.0 started again at 0, and the broker took new records for old ones.
     let (mut world, _) = warm(config());
     let topic = world.brokers.topics.remove(TOPIC).expect("it exists");
     world.cluster.request_update();
@@ -418,8 +418,8 @@ fn a_producer_that_closes_needs_no_id() {
 #[test]
 fn no_more_batches_go_out_than_a_broker_remembers() {
     // librdkafka #4953: duplicates when a leader moves. The oldest batch waits for an answer from
-    // the old leader; if more than five went to the new one meanwhile, its retry would not be known
-    // for a duplicate.
+    // the old leader. If more than five went to the new one meanwhile, its retry would not be
+    // recognized as a duplicate.
     let mut world = World::ready(config(), 2, 1);
     let mut sent = vec![world.send_alone(0, "0")];
     world.script([Reaction::Hold]);
@@ -428,13 +428,13 @@ fn no_more_batches_go_out_than_a_broker_remembers() {
     world.brokers.move_leader(TOPIC, 0, 2);
     world.cluster.request_update();
     world.advance_ms(500);
-    // The new leader answers none of them yet.
+    // The new leader does not answer any of them yet.
     world.script(vec![Reaction::Hold; 4]);
     for n in 2..9 {
         sent.push(world.send_alone(0, &n.to_string()));
     }
     assert_eq!(world.brokers.held(), 4, "with the oldest these are five");
-    // The old leader's connection breaks: the retry is a duplicate that the new leader knows.
+    // The old leader's connection breaks: the retry is a duplicate that the new leader recognizes.
     world.brokers.disconnect(1);
     for _ in 0..4 {
         world.brokers.release();
@@ -449,7 +449,7 @@ fn no_more_batches_go_out_than_a_broker_remembers() {
 
 #[test]
 fn a_silent_old_leader_does_not_keep_the_partition_waiting() {
-    // The batch is offered to the new leader, which knows it.
+    // The batch is offered to the new leader, which recognizes it.
     let mut world = World::ready(config(), 2, 1);
     world.send_alone(0, "0");
     world.script([Reaction::Hold]);
@@ -470,7 +470,8 @@ fn a_silent_old_leader_does_not_keep_the_partition_waiting() {
     assert_eq!(world.values(0).len(), 12);
 }
 
-/// Sends this many batches, writes the first few of them, loses all answers, and restarts the broker.
+/// Sends this many batches, writes the first few of them, loses all answers, and restarts the
+/// broker.
 fn written_and_restarted(sent: usize, written: usize) -> (World, Vec<Appended>) {
     let (mut world, mut all) = warm(config());
     world.script(vec![Reaction::Hold; sent]);
@@ -495,7 +496,7 @@ fn batches_that_a_restarted_broker_no_longer_remembers_are_not_doubled() {
             ["0", "1", "2", "3", "4", "5"],
             "{written} were written"
         );
-        // Of those that the broker no longer remembers nobody tells the offset.
+        // Nobody knows the offset of the batches that the broker no longer remembers.
         for (n, one) in all.iter().enumerate() {
             let forgotten = written > 1 && (1..=written.min(4)).contains(&n);
             assert_eq!(offset(one), if forgotten { -1 } else { n as i64 });
@@ -519,7 +520,7 @@ fn a_broker_without_any_of_the_unanswered_batches_gets_them_in_a_new_epoch() {
 
 #[test]
 fn a_search_that_is_broken_off_starts_again() {
-    // Wherever in the search the connection breaks, or the broker answers something else.
+    // At any point of the search the connection breaks, or the broker returns another error.
     let reactions = [
         Reaction::LoseRequest,
         Reaction::LoseAnswer,
@@ -550,7 +551,7 @@ fn a_leader_that_changes_during_a_search_is_asked_from_the_start() {
     all.extend((1..=5).map(|n| world.send_alone(0, &n.to_string())));
     (0..4).for_each(|_| world.brokers.release_without_answer());
     world.brokers.restart();
-    // The oldest and the latest are refused, then the next one is not answered any more.
+    // The oldest and the latest are refused, then the next one is not answered.
     world.script([Reaction::Usual, Reaction::Usual, Reaction::Silence]);
     world.advance_ms(1_000);
     world.brokers.move_leader(TOPIC, 0, 2);
@@ -562,8 +563,8 @@ fn a_leader_that_changes_during_a_search_is_asked_from_the_start() {
 
 #[test]
 fn a_batch_that_was_given_up_leaves_those_before_it_in_doubt() {
-    // The third and last one is written and fails for good. The restarted broker remembers only that
-    // one, and so refuses the others, which it has.
+    // The third and last batch is written and fails for good. The restarted broker remembers only
+    // that one, so it refuses the others, although it has them.
     let (mut world, _) = warm(config());
     world.script(vec![Reaction::Hold; 3]);
     let sent = ["1", "2", "3"].map(|value| world.send_alone(0, value));
@@ -588,7 +589,7 @@ fn a_batch_that_was_given_up_leaves_those_before_it_in_doubt() {
 
 #[test]
 fn a_batch_behind_which_others_are_acknowledged_is_written() {
-    // The first is written and refused for want of time; the broker forgets it in a restart.
+    // The first batch is written and refused with a timeout. The broker forgets it in a restart.
     let (mut world, _) = warm(config());
     world.script(vec![Reaction::Hold; 3]);
     let sent = ["1", "2", "3"].map(|value| world.send_alone(0, value));
@@ -606,8 +607,9 @@ fn a_batch_behind_which_others_are_acknowledged_is_written() {
 
 #[test]
 fn a_leader_that_has_lost_the_producer_gets_what_the_old_one_left_unanswered_first() {
-    // An unclean election: the new leader takes any number from a producer that it does not know. So
-    // that it took a later batch would say nothing of one that only the old leader got.
+    // An unclean election: the new leader accepts any sequence from a producer that it does not
+    // know. So if it accepts a later batch, that proves nothing about one that only the old leader
+    // got.
     let mut world = World::ready(config(), 2, 1);
     world.send_alone(0, "0");
     world.script([Reaction::Hold]);
@@ -621,7 +623,7 @@ fn a_leader_that_has_lost_the_producer_gets_what_the_old_one_left_unanswered_fir
         .collect();
     assert_eq!(offset(&silent), 1);
     assert_eq!(behind.iter().map(offset).collect::<Vec<_>>(), [2, 3, 4]);
-    // What the old leader says afterwards changes nothing.
+    // What the old leader answers afterwards changes nothing.
     world.brokers.release();
     world.advance(Duration::from_secs(60));
     assert_eq!(world.values(0), ["0", "1", "2", "3", "4"]);
@@ -629,7 +631,7 @@ fn a_leader_that_has_lost_the_producer_gets_what_the_old_one_left_unanswered_fir
 
 #[test]
 fn the_first_batch_to_another_leader_goes_alone() {
-    // A leader that does not know the producer would take the second one for the first.
+    // A leader that does not know the producer would accept the second batch as the first.
     let mut world = World::ready(config(), 2, 1);
     world.send_alone(0, "0");
     world.brokers.move_leader(TOPIC, 0, 2);

@@ -1,4 +1,4 @@
-//! Topics out of use are freed; the numbering of their partitions is not.
+//! Unused topics are freed, but the sequences of their partitions are kept.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn world() -> World {
     world
 }
 
-/// Long enough for a topic to be freed if nothing is sent to it.
+/// Waits long enough for a topic to be freed if nothing is sent to it.
 fn rest(world: &mut World) {
     for _ in 0..3 {
         world.advance(ClusterConfig::default().metadata_max_idle + Duration::from_secs(1));
@@ -27,7 +27,7 @@ fn rest(world: &mut World) {
         world.cluster.request_update();
         world.run();
     }
-    // The backoff after that refresh.
+    // Wait for the backoff after that refresh.
     world.advance_ms(2_000);
 }
 
@@ -56,7 +56,7 @@ fn an_idle_topic_is_freed_and_its_sequences_go_on_when_it_is_used_again() {
         .map(|header| (header.producer_epoch, header.base_sequence))
         .collect();
     assert_eq!(numbers, [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4)]);
-    // The place of a freed partition is used again, under the right name.
+    // The slot of a freed partition is reused, under the right name.
     let sent = world.send_alone(0, "d");
     assert_eq!(offset(&sent), 2);
     assert_eq!(world.values(0), ["a", "b", "d"]);

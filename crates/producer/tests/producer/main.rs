@@ -1,4 +1,4 @@
-//! The producer's core in virtual time: the real cluster core, and brokers that a test scripts.
+//! Tests of the producer's core in virtual time, with the real cluster core and scripted brokers.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! What a producer counts, under Kafka's names.
+//! The metrics of a producer, under Kafka's names.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ fn records_batches_and_bytes_are_counted_for_all_and_by_topic() {
     assert!(world.metric("record-size-max") < 200.0);
     assert!(is(world.metric("compression-rate-avg"), 1.0));
     assert!(is(world.metric("requests-in-flight"), 0.0));
-    // Kafka's rule: one and a half windows have passed at most, so one whole one is taken.
+    // Kafka's rule: at most one and a half windows have passed, so it counts one whole window.
     assert!(is(world.metric("record-send-rate"), 4.0 / 30.0));
 }
 

@@ -1,4 +1,4 @@
-//! Order within a partition, with one and with five requests in flight, whatever goes wrong.
+//! The order within a partition, with one and with five requests in flight, whatever goes wrong.
 
 use thalweg_producer::{Acks, Appended, ProducerConfig, ProducerError};
 use thalweg_protocol::ErrorCode;
@@ -6,7 +6,7 @@ use thalweg_protocol::ErrorCode;
 use crate::broker::Reaction;
 use crate::world::{World, config, error, is_pending, offset};
 
-/// A world whose broker knows the producer already: the first batch goes alone.
+/// Returns a world whose broker already knows the producer, as the first batch is sent alone.
 fn warm(config: ProducerConfig, nodes: i32, partitions: i32) -> (World, Vec<Appended>) {
     let mut world = World::ready(config, nodes, partitions);
     let first = world.send_alone(0, "0");
@@ -14,7 +14,7 @@ fn warm(config: ProducerConfig, nodes: i32, partitions: i32) -> (World, Vec<Appe
     (world, vec![first])
 }
 
-/// Sends on, each record in a batch of its own.
+/// Sends more records, each in its own batch.
 fn send_more(world: &mut World, sent: &mut Vec<Appended>, count: usize) {
     for _ in 0..count {
         sent.push(world.send_alone(0, &sent.len().to_string()));
@@ -25,7 +25,7 @@ fn expected(count: usize) -> Vec<String> {
     (0..count).map(|n| n.to_string()).collect()
 }
 
-/// Every record acknowledged at its place, each in the log once.
+/// Checks that every record is acknowledged at its offset, and is in the log once.
 fn check(world: &mut World, sent: &[Appended]) {
     assert_eq!(world.values(0), expected(sent.len()));
     for (at, appended) in sent.iter().enumerate() {
@@ -80,8 +80,8 @@ fn a_connection_that_breaks_under_five_batches_loses_doubles_and_reorders_none()
 
 #[test]
 fn a_refused_batch_is_overtaken_by_none_that_was_sent_behind_it() {
-    // Retriable errors for the first of five in flight: those behind it are out of order until it
-    // is in the log.
+    // Retriable errors for the first of five batches in flight: the later ones are out of order
+    // until it is in the log.
     for code in [
         ErrorCode::NOT_ENOUGH_REPLICAS,
         ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND,
@@ -105,7 +105,7 @@ fn a_refused_batch_is_overtaken_by_none_that_was_sent_behind_it() {
 
 #[test]
 fn the_first_batch_of_all_goes_alone() {
-    // A broker that knows nothing of the producer would take the second for the first.
+    // A broker that does not know the producer would accept the second batch as the first.
     let mut world = World::ready(config(), 1, 1);
     world.script([Reaction::Hold]);
     let mut sent = Vec::new();
@@ -116,7 +116,7 @@ fn the_first_batch_of_all_goes_alone() {
         .release_with(&Reaction::Refuse(ErrorCode::NOT_ENOUGH_REPLICAS));
     world.advance_ms(1_000);
     check(&mut world, &sent);
-    // And the first after a long rest.
+    // So is the first batch after a long pause.
     world.advance_ms(120_000);
     world.brokers.log("t", 0).forget_producers();
     world.script([Reaction::Hold]);
@@ -161,7 +161,7 @@ fn every_script_of_lost_requests_and_answers_keeps_the_order() {
         world.script(script);
         let mut sent = Vec::new();
         for n in 0..6 {
-            // Two records a batch now and then.
+            // Now and then a batch gets two records.
             sent.push(world.send(0, &n.to_string()));
             if n % 3 != 1 {
                 world.turn();
@@ -184,7 +184,7 @@ fn one_in_flight_without_idempotence_mutes_the_partition() {
     world.script([Reaction::Hold]);
     send_more(&mut world, &mut sent, 3);
     assert_eq!(world.brokers.requests.len(), 2, "the partition is muted");
-    // Not even a new leader gets the next batch before the first one's outcome is known.
+    // Even a new leader does not get the next batch before the first one's outcome is known.
     world.brokers.move_leader("t", 0, 2);
     world.cluster.request_update();
     world.advance_ms(1_000);
@@ -259,7 +259,7 @@ fn a_leader_that_moves_takes_the_batches_with_it() {
 
 #[test]
 fn bug_5_a_leader_in_transition_gets_each_batch_once() {
-    // librdkafka #4953: sporadic duplicates while a leadership moves there and back.
+    // librdkafka #4953: sporadic duplicates while the leadership moves away and back.
     let reactions = [
         Reaction::Usual,
         Reaction::LoseRequest,
@@ -290,7 +290,7 @@ fn bug_5_a_leader_in_transition_gets_each_batch_once() {
 
 #[test]
 fn bug_8_a_leader_epoch_that_goes_backwards_makes_no_endless_loop() {
-    // franz-go #119: stale metadata and a broker that refuses chased each other without a pause.
+    // franz-go #119: stale metadata and refusals of a broker alternated without a pause.
     let (mut world, mut sent) = warm(config(), 2, 1);
     world.brokers.move_leader("t", 0, 2);
     send_more(&mut world, &mut sent, 1);
@@ -331,7 +331,7 @@ fn bug_8_a_leader_epoch_that_goes_backwards_makes_no_endless_loop() {
 
 #[test]
 fn bug_7_a_recreated_topics_lower_epoch_is_followed_to_its_leader() {
-    // KAFKA-12257: the new topic's epoch 0 was taken for stale, and the old leader asked for ever.
+    // KAFKA-12257: the new topic's epoch 0 counted as stale, and the old leader was asked for ever.
     let (mut world, _) = warm(config(), 2, 1);
     for _ in 0..5 {
         world.brokers.move_leader("t", 0, 1);

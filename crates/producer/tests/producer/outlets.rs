@@ -12,11 +12,11 @@ use crate::world::{World, config, offset};
 const PARTITIONS: i32 = 4;
 const ANSWER_MS: u64 = 5;
 
-/// A load that is always ahead of a broker which takes its time for each request.
+/// A load that always has more to send than a slow broker has answered.
 struct Load {
     world: World,
     sent: Vec<(i32, Appended)>,
-    /// How many of the partitions it goes to.
+    /// Number of partitions that it sends to.
     partitions: i32,
 }
 
@@ -24,7 +24,7 @@ impl Load {
     fn new(config: ProducerConfig) -> Self {
         let mut world = World::ready(config, 1, PARTITIONS);
         for partition in 0..PARTITIONS {
-            world.send_alone(partition, "first"); // the broker knows the producer in all of them
+            world.send_alone(partition, "first"); // so that the broker knows the producer
         }
         Self {
             world,
@@ -41,7 +41,8 @@ impl Load {
         self.sent.push((partition, appended));
     }
 
-    /// Answers one request after the other; by which connections each partition was sent meanwhile.
+    /// Answers one request after the other. Returns the connections on which each partition was
+    /// sent meanwhile.
     fn answer(&mut self, requests: usize) -> Vec<BTreeMap<i32, Purpose>> {
         let mut seen = Vec::new();
         for _ in 0..requests {
@@ -70,7 +71,7 @@ impl Load {
         found
     }
 
-    /// All is written once, in order.
+    /// Checks that everything is written once, in order.
     fn finish(mut self) -> World {
         self.world.brokers.script.clear();
         while self.world.brokers.held() > 0 {
@@ -120,7 +121,7 @@ fn a_broker_that_falls_behind_is_sent_every_other_partition_by_a_second_connecti
             .collect();
         assert_eq!(more, [1, 3], "{in_flight} in flight: {last:?}");
         let mut world = load.finish();
-        // Nothing was left to send: the next one goes as the first did.
+        // Nothing was left to send, so the next record uses the first connection again.
         world.script([Reaction::Hold]);
         world.send_alone(1, "x");
         assert_eq!(
@@ -139,7 +140,7 @@ fn without_answers_there_is_no_order_between_two_connections_and_one_is_enough()
     };
     let mut world = World::ready(config, 1, PARTITIONS);
     for _ in 0..40 {
-        // More than the one request of a turn can take.
+        // More than the one request of a turn can contain.
         for number in 0..200 {
             world.send(number % PARTITIONS, "000000");
         }

@@ -10,7 +10,7 @@ use thalweg_producer::{
 use crate::world::{TOPIC, World, config};
 
 /// Written by Java's `org.apache.kafka.common.utils.Utils.murmur2` of kafka-clients 4.3.0: the key
-/// in hex, the hash.
+/// in hex, and the hash.
 const JAVA_VECTORS: &str = include_str!("data/murmur2.txt");
 
 fn vectors() -> impl Iterator<Item = (Vec<u8>, i32)> {
@@ -167,7 +167,8 @@ fn round_robin_takes_one_after_the_other() {
     assert_eq!(got, [0, 1, 2, 0, 1, 2, 0]);
 }
 
-/// Appends until `batches` batches are full; gives the partition of each in turn.
+/// Appends this many keyless records. Returns the runs: each partition in turn, with its number of
+/// records.
 fn sticky_runs(world: &mut World, records: usize) -> Vec<(i32, usize)> {
     let mut runs: Vec<(i32, usize)> = Vec::new();
     for n in 0..records {
@@ -185,7 +186,8 @@ fn sticky_runs(world: &mut World, records: usize) -> Vec<(i32, usize)> {
 
 #[test]
 fn the_sticky_partition_moves_on_with_each_full_batch() {
-    // KIP-794: a batch's worth of records each, and full batches but for the last.
+    // KIP-794: each partition gets a batch's worth of records, and all batches except the last are
+    // full.
     let config = ProducerConfig {
         batch_size: 4096,
         linger: Duration::from_secs(10),
@@ -221,7 +223,7 @@ fn the_sticky_partition_moves_on_with_each_full_batch() {
 
 #[test]
 fn small_batches_do_not_move_the_sticky_partition_before_its_share() {
-    // With linger 0 and a fast broker each record is a batch; the switch counts bytes, not batches.
+    // With linger 0 and a fast broker each record is a batch. The switch counts bytes, not batches.
     let config = ProducerConfig {
         batch_size: 4096,
         ..config()
@@ -256,7 +258,7 @@ fn keyless_records_choose_among_partitions_with_a_leader() {
     for (partition, _) in sticky_runs(&mut world, 100) {
         assert_eq!(partition, 1);
     }
-    // If none has a leader, among all: they wait for one.
+    // If no partition has a leader, all are candidates: their records wait for a leader.
     let mut world = World::new(
         ProducerConfig {
             batch_size: 512,
@@ -273,7 +275,7 @@ fn keyless_records_choose_among_partitions_with_a_leader() {
 
 #[test]
 fn a_partition_with_a_long_queue_gets_less() {
-    // One of two brokers takes nothing: its partition's queue grows, and records avoid it.
+    // One of two brokers accepts nothing: its partition's queue grows, and records avoid it.
     let run = |adaptive| {
         let config = ProducerConfig {
             batch_size: 1024,
@@ -314,7 +316,7 @@ fn brokers_that_take_nothing_for_too_long_get_no_keyless_records() {
         world.advance_ms(50);
     }
     let runs = sticky_runs(&mut world, 1_000);
-    // Partitions 1 and 3 are led by the node that is down.
+    // The node that is down leads partitions 1 and 3.
     let avoided = runs.iter().skip(1).all(|run| run.0 % 2 == 0);
     assert!(avoided, "{runs:?}");
 }

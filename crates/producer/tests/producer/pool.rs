@@ -1,4 +1,4 @@
-//! The buffer pool against a naive model, and its promises one by one.
+//! Compares the buffer pool with a naive model, and tests its promises one by one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::world::counting_waker;
 
 const LARGE: usize = 1024;
 
-/// Free bytes, and who waits for which pieces in which order. No buffers, no lists.
+/// The free bytes, and which waits want which pieces in which order. It has no buffers or lists.
 #[derive(Debug)]
 struct Model {
     total: usize,
@@ -21,7 +21,7 @@ struct Model {
 }
 
 impl Model {
-    /// Large pieces first, then one for the rest.
+    /// Returns the sizes: large pieces first, then one for the remainder.
     fn pieces(&self, len: usize) -> Vec<usize> {
         let mut pieces = vec![LARGE; len / LARGE];
         let rest = len % LARGE;
@@ -126,7 +126,8 @@ proptest! {
                 }
                 Step::Abandon(at) if !waits.is_empty() => {
                     let (id, mut wait) = waits.swap_remove(at % waits.len());
-                    // One that is ready is taken instead: then it is a grant like any other.
+                    // A wait that is ready is taken instead of dropped: then it is a grant like any
+                    // other.
                     if let Poll::Ready(got) = wait.poll_reservation(&waker) {
                         prop_assert!(model.ready.contains(&id));
                         granted.push(got.expect("open"));
@@ -254,7 +255,7 @@ fn small_and_large_chunks_come_out_of_one_budget() {
         .collect();
     assert!(pool.try_acquire_of(10, 0).is_none());
     drop(small);
-    // All of it lies in small buffers now; large ones are made of their budget.
+    // All the memory is in small buffers now. Large ones are allocated in their place.
     let large: Vec<_> = (0..4)
         .map(|_| pool.try_acquire_of(16 * 1024, 0).expect("room"))
         .collect();

@@ -1,4 +1,4 @@
-//! What is tried again, when, and what the user hears of it.
+//! What is sent again, when, and what the user learns of it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn not_idempotent() -> ProducerConfig {
     }
 }
 
-/// Scenario 40, and 6: a batch that became corrupt on its way is sent again.
+/// Scenario 40, and 6: a batch that was corrupted in transit is sent again.
 #[test]
 fn retriable_errors_are_no_news_to_the_user() {
     for code in [
@@ -61,7 +61,7 @@ fn other_errors_fail_at_once_and_name_partition_and_code() {
             error.possibly_written(),
             code == ErrorCode::UNKNOWN_SERVER_ERROR
         );
-        // And the next record goes through: the numbering starts again under the next epoch.
+        // The next record succeeds: its sequences start again under the next epoch.
         let next = world.send_alone(0, "b");
         assert_eq!(offset(&next), 0);
         assert_eq!(world.values(0), ["b"]);
@@ -277,7 +277,7 @@ fn errors_of_single_records_reach_the_right_futures() {
 
 #[test]
 fn bug_19_a_request_goes_by_names_where_topic_ids_are_not_known() {
-    // A proxy that caps Metadata below the version that tells ids must not get zero ids in
+    // A proxy may limit Metadata to a version without topic ids. It must not get zero ids in
     // Produce 13.
     let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);
     brokers.caps.insert(ApiKey::METADATA, 9);
@@ -293,7 +293,7 @@ fn bug_19_a_request_goes_by_names_where_topic_ids_are_not_known() {
 
 #[test]
 fn bug_15_every_version_of_produce_brings_records_and_compression() {
-    // Bug: an equality instead of a range test on the version switched compression off.
+    // The bug: an equality test instead of a range test of the version disabled compression.
     for version in 3..=13 {
         let mut brokers = Brokers::new(1, &[(TOPIC, 1)]);
         brokers.caps.insert(ApiKey::PRODUCE, version);

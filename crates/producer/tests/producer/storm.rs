@@ -1,8 +1,11 @@
-//! Everything at once, from a seed: brokers stop and start, leaders move, requests and answers get
-//! lost, while records go out; restarted brokers remember only the producer's last batch. Elections
-//! are clean, so with acks=all and idempotence every record is in the log once, and in the order in
-//! which it was sent. Only if a batch was split after it was possibly written, and the brokers have
-//! restarted, a record may fail; then it says that it may be written, and it is there once at most.
+//! Many faults at once, drawn from a seed: brokers stop and start, leaders move, requests and
+//! answers get lost while records are sent. Restarted brokers remember only the producer's last
+//! batch.
+//!
+//! Elections are clean. So with acks=all and idempotence every record is in the log once, in the
+//! order of sending. There is one exception: if a batch was split after it was possibly written,
+//! and the brokers have restarted, a record may fail. Then its error says that it may be written,
+//! and it is in the log at most once.
 //!
 //! A seed that fails is kept in `SEEDS_OF_OLD`.
 
@@ -18,9 +21,9 @@ use crate::world::{TOPIC, World, config, outcome};
 
 const NODES: i32 = 3;
 const PARTITIONS: i32 = 4;
-/// So small a limit of the brokers that batches must be split now and then.
+/// A limit of the brokers that is so small that batches must be split now and then.
 const SPLITTING: usize = 400;
-/// At full scale; `THALWEG_TEST_SCALE` is in units of 2%.
+/// At full scale. `THALWEG_TEST_SCALE` is in units of 2%.
 const SEEDS: u64 = 5_000;
 const SEEDS_OF_OLD: &[u64] = &[];
 
@@ -63,7 +66,7 @@ impl Storm {
             ..config()
         };
         let mut world = World::ready(config, NODES, PARTITIONS);
-        // Both are large enough for any record.
+        // Both limits are large enough for any record.
         world.brokers.message_max_bytes = [SPLITTING, 1 << 20][random.below(2) as usize];
         Self {
             world,
@@ -145,7 +148,7 @@ impl Storm {
         }
     }
 
-    /// One of several nodes that are up stops; its partitions get other leaders.
+    /// Stops one node if at least two are up. Its partitions get other leaders.
     fn stop(&mut self) {
         let up: Vec<i32> = self.world.brokers.nodes.iter().copied().collect();
         if up.len() < 2 {
@@ -197,7 +200,7 @@ impl Storm {
                 .map(|number| number.parse().expect("a record's number"))
                 .collect();
             assert!(numbers.is_sorted_by(|a, b| a < b), "partition {partition}");
-            // -1: proved by a later batch.
+            // -1: a later batch proved it.
             for &(number, offset) in acknowledged.iter().filter(|(_, offset)| *offset != -1) {
                 assert_eq!(numbers[offset as usize], number, "partition {partition}");
             }

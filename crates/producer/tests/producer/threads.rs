@@ -21,7 +21,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Appends as an application thread does: waits where it must, with a limit.
+/// Appends as an application thread does: it waits where it must, up to a limit.
 fn append(accumulator: &Accumulator, topic: &Arc<TopicEntry>, record: &Record<'_>) -> Appended {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut result = accumulator.append(topic, record, Instant::now);
@@ -52,7 +52,7 @@ fn run(threads: usize, records: usize, partitions: i32, config: ProducerConfig) 
             thread::spawn(move || {
                 let send = |n: usize| {
                     let value = format!("{thread} {n} {}", "x".repeat((n * 37) % 300));
-                    // Keyed, keyless and explicit.
+                    // With a key, without one, or to an explicit partition.
                     let key = thread.to_string();
                     let record = Record {
                         partition: (thread % 3 == 0).then_some(thread as i32 % partitions),

@@ -1,4 +1,4 @@
-//! Transactions, both versions of the protocol, against a scripted coordinator.
+//! Transactions in both versions of the protocol, against a scripted coordinator.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) fn new_world(level: i16, config: ProducerConfig, nodes: i32, partitio
     world
 }
 
-/// Initialised, one node, two partitions.
+/// Returns an initialized producer with one node and two partitions.
 fn ready(level: i16) -> World {
     let mut world = new_world(level, transactional(), 1, 2);
     init(&mut world);
@@ -51,7 +51,7 @@ pub(crate) fn told(ticket: &Ticket) -> Told {
         .poll(Waker::noop())
 }
 
-/// Lets time pass until the ticket tells.
+/// Lets time pass until the ticket has an outcome.
 pub(crate) fn wait(world: &mut World, ticket: Ticket) -> Result<(), ProducerError> {
     let ticket = ticket?;
     world.run();
@@ -98,7 +98,7 @@ fn count(world: &World, key: ApiKey) -> usize {
     world.brokers.coordinator.count(key)
 }
 
-/// (epoch, first sequence) of each batch.
+/// Returns the epoch and first sequence of each batch.
 fn numbers(world: &mut World, partition: i32) -> Vec<(i16, i32)> {
     let headers = &world.brokers.log(TOPIC, partition).headers;
     headers
@@ -400,7 +400,7 @@ fn an_abort_drops_what_was_not_sent_and_waits_for_what_was() {
 const FATAL: bool = true;
 const ABORTABLE: bool = false;
 
-/// The API, what its coordinator answers, whether the producer is lost, what is told.
+/// The API, the coordinator's error, whether the producer fails for good, and the reported failure.
 type Consequence = (ApiKey, ErrorCode, bool, FailureKind);
 
 #[rustfmt::skip]
@@ -561,7 +561,8 @@ fn a_batch_that_fails_costs_the_transaction_and_nothing_else() {
         assert!(is_abortable(&at_commit));
         assert_eq!(count(&world, ApiKey::INIT_PRODUCER_ID), 1, "bug 3");
         assert_eq!(abort(&mut world), Ok(()));
-        // Version 1: the epoch is bumped at the abort, by the producer that names itself (KIP-360).
+        // Version 1: the abort raises the epoch by an `InitProducerId` that names the producer
+        // (KIP-360).
         let bumped = usize::from(level == 1);
         assert_eq!(count(&world, ApiKey::INIT_PRODUCER_ID), 1 + bumped);
         begin(&mut world);
@@ -595,7 +596,7 @@ fn a_batch_that_fails_during_the_commit_ends_it() {
 
 #[test]
 fn bug_3_an_out_of_order_batch_is_never_given_another_number() {
-    // What follows the gap fails, the transaction is aborted, the next one is whole.
+    // The batches after the gap fail, the transaction is aborted, and the next one is complete.
     for level in LEVELS {
         let mut world = ready(level);
         begin(&mut world);
@@ -727,7 +728,7 @@ fn scenario_17_a_call_made_again_takes_up_the_one_that_nobody_saw_the_end_of() {
         let second = world.sender.commit_transaction();
         world.advance_ms(10_000);
         assert_eq!(world.brokers.coordinator.commits, 1);
-        // It has ended meanwhile; the outcome is still to be asked for.
+        // It has ended meanwhile, but nobody has seen its outcome.
         assert!(world.sender.begin_transaction().is_err());
         assert_eq!(told(&second), Some(Ok(())));
         begin(&mut world);
@@ -745,7 +746,7 @@ fn the_last_epoch_is_followed_by_another_producer_id() {
         for n in 0..4 {
             begin(&mut world);
             world.send_alone(0, &n.to_string());
-            // Version 1 takes another epoch only after something failed.
+            // Version 1 starts a new epoch only after a failure.
             if level == 1 {
                 world.script([Reaction::Refuse(ErrorCode::INVALID_RECORD)]);
                 world.send_alone(0, "x");
@@ -809,8 +810,8 @@ fn scenario_16_a_transaction_that_ran_out_of_time_can_be_aborted_under_version_2
     assert_eq!(seen(&world, 0), ["c"]);
 }
 
-/// A newer producer whose `InitProducerId` found nothing to end: the coordinator calls the abort
-/// wrong, not the epoch.
+/// The `InitProducerId` of a newer producer found no transaction to abort. So the coordinator
+/// reports an invalid state for the abort, and not an old epoch.
 #[test]
 fn an_old_epoch_without_a_transaction_to_abort_was_fenced() {
     let mut world = ready(2);
@@ -905,7 +906,7 @@ fn brokers_that_learn_version_2_are_met_with_another_epoch() {
     let mut world = ready(1);
     begin(&mut world);
     world.send_alone(0, "a");
-    // A connection made anew hears of it; the transaction that is open stays what it is.
+    // A new connection reports the new level, but the open transaction keeps the old one.
     world.brokers.disconnect(1);
     world.brokers.coordinator.level_told = Some(2);
     world.advance_ms(2_000);

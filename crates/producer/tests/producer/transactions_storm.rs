@@ -1,6 +1,6 @@
-//! Transactions in a storm, from a seed: requests and answers get lost, coordinators move, brokers
-//! stop, leaders move, batches fail. Whatever happens, a commit that was confirmed is seen exactly
-//! once and in order, and nothing of an abort is ever seen.
+//! Transactions under many faults, drawn from a seed: requests and answers get lost, coordinators
+//! move, brokers stop, leaders move, batches fail. Whatever happens, a confirmed commit is visible
+//! exactly once and in order, and nothing of an abort is ever visible.
 //!
 //! A seed that fails is kept in `SEEDS_OF_OLD`.
 
@@ -16,7 +16,7 @@ use crate::world::{TOPIC, World};
 
 const NODES: i32 = 3;
 const PARTITIONS: i32 = 3;
-/// At full scale; `THALWEG_TEST_SCALE` is in units of 2%.
+/// At full scale. `THALWEG_TEST_SCALE` is in units of 2%.
 const SEEDS: u64 = 5_000;
 const TRANSACTIONS: usize = 12;
 const SEEDS_OF_OLD: &[u64] = &[];
@@ -41,7 +41,7 @@ impl Random {
 struct Storm {
     world: World,
     random: Random,
-    /// What a reader of committed records must see.
+    /// The records that a reader of committed records must see.
     expected: Vec<Vec<String>>,
     number: usize,
 }
@@ -81,7 +81,8 @@ impl Storm {
         self.check();
     }
 
-    /// False if a record was refused: the transaction has failed.
+    /// Runs one random step. Returns false if a record was refused: the transaction has then
+    /// failed.
     fn step(&mut self, sent: &mut [Vec<String>]) -> bool {
         match self.random.below(100) {
             0..=49 => return self.send(sent),
@@ -166,7 +167,7 @@ impl Storm {
         self.world.brokers.coordinator.on(api, [reply]);
     }
 
-    /// Commits or aborts; both may be cut short and made again.
+    /// Commits or aborts. Either call may be interrupted and repeated.
     fn finish(&mut self, whole: bool, sent: Vec<Vec<String>>) {
         while self.random.below(2) == 0 && self.world.brokers.held() > 0 {
             self.world.brokers.release();
@@ -175,7 +176,7 @@ impl Storm {
         if self.random.below(4) > 0 {
             let ticket = self.world.sender.commit_transaction();
             if self.random.below(3) == 0 && ticket.is_ok() {
-                // The caller ran out of time; what was begun goes on.
+                // The caller timed out, but the commit continues.
                 self.world.advance_ms(40);
                 assert!(self.world.sender.abort_transaction().is_err());
             }
@@ -199,7 +200,7 @@ impl Storm {
         assert_eq!(wait(&mut self.world, ticket), Ok(()));
     }
 
-    /// Held answers come, now that somebody waits for them.
+    /// Releases the held answers, now that somebody waits for them.
     fn let_go(&mut self) {
         self.world.advance_ms(20);
         while self.world.brokers.held() > 0 {

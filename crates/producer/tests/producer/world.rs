@@ -1,4 +1,4 @@
-//! A producer, its cluster core, brokers and a clock that stands still until a test moves it.
+//! A producer, its cluster core, brokers, and a clock that moves only when a test moves it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,22 +38,22 @@ pub(crate) fn counting_waker() -> (Arc<Count>, Waker) {
 
 pub(crate) struct World {
     pub(crate) now: Instant,
-    /// What the wall clock says; nothing but timestamps may depend on it.
+    /// The time of the wall clock. Only timestamps may depend on it.
     pub(crate) wall_ms: i64,
     pub(crate) cluster: Cluster,
     pub(crate) sender: Sender,
     pub(crate) accumulator: Arc<Accumulator>,
     pub(crate) brokers: Brokers,
     pub(crate) notifier: Arc<Notifier>,
-    /// Codec jobs stay with the sender.
+    /// If set, codec jobs stay with the sender.
     pub(crate) hold_jobs: bool,
     /// How often an append had to wait for memory.
     pub(crate) waits: usize,
-    /// Turns taken.
+    /// Number of turns taken.
     pub(crate) turns: usize,
 }
 
-/// Options that make a batch of each record or a few, and send at once.
+/// Returns options that make a batch of each record or of a few, and send at once.
 pub(crate) fn config() -> ProducerConfig {
     ProducerConfig {
         linger: Duration::ZERO,
@@ -63,7 +63,7 @@ pub(crate) fn config() -> ProducerConfig {
 }
 
 impl World {
-    /// One topic `t`.
+    /// Creates a world with one topic, `t`.
     pub(crate) fn new(config: ProducerConfig, nodes: i32, partitions: i32) -> Self {
         Self::with(config, Brokers::new(nodes, &[(TOPIC, partitions)]), None)
     }
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// With metadata of the topic and, if wanted, a producer id.
+    /// Creates a world that has the topic's metadata and, if needed, a producer id.
     pub(crate) fn ready(config: ProducerConfig, nodes: i32, partitions: i32) -> Self {
         let mut world = Self::new(config, nodes, partitions);
         world.know(TOPIC);
@@ -122,7 +122,7 @@ impl World {
         self.accumulator.topic(TOPIC)
     }
 
-    /// One turn as the network takes it; true if anything happened.
+    /// Takes one turn as the network does. Returns true if anything happened.
     pub(crate) fn turn(&mut self) -> bool {
         self.turns += 1;
         let mut busy = false;
@@ -153,7 +153,7 @@ impl World {
         busy || again || self.cluster.has_responses()
     }
 
-    /// Turns until nothing happens any more at this time.
+    /// Takes turns until nothing more happens at this time.
     pub(crate) fn run(&mut self) {
         let mut turns = 0;
         while self.turn() {
@@ -208,12 +208,12 @@ impl World {
         self.try_append(record).expect("there is room")
     }
 
-    /// Appends, and leaves it at that.
+    /// Appends a record without running the sender.
     pub(crate) fn send(&self, partition: i32, value: &str) -> Appended {
         self.try_send(partition, value).expect("there is room")
     }
 
-    /// Appends and lets the sender take a turn, so that the next record gets another batch.
+    /// Appends a record and runs the sender, so that the next record gets another batch.
     pub(crate) fn send_alone(&mut self, partition: i32, value: &str) -> Appended {
         let appended = self.send(partition, value);
         self.run();
@@ -247,7 +247,7 @@ pub(crate) fn outcome(appended: &Appended) -> Option<Result<Acknowledged, Produc
     appended.completion.outcome(appended.index)
 }
 
-/// The offset; panics if the record is not acknowledged.
+/// Returns the record's offset. Panics if the record is not acknowledged.
 pub(crate) fn offset(appended: &Appended) -> i64 {
     outcome(appended)
         .expect("the record is done")

@@ -1,10 +1,10 @@
-//! Random messages from the schema table, by seed.
+//! Makes random messages from the schema table, by seed.
 
 use bytes::Bytes;
 use thalweg_protocol::dynamic::{FieldSchema, Kind, MessageSchema, StructSchema, Value};
 use thalweg_protocol::{Str, Uuid};
 
-/// Steele and others, `SplitMix64`.
+/// `SplitMix64`, by Steele and others.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -20,7 +20,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// A message that can be sent in this version. Of 100 fields about `set` are given.
+/// Returns a message that can be sent in this version. About `set` percent of the fields are set.
 pub(crate) fn message(
     schema: &MessageSchema,
     version: i16,
@@ -66,7 +66,7 @@ fn kind_value(kind: Kind, version: i16, set: u64, random: &mut Random) -> Value 
         Kind::Int32 => Value::Int(i64::from(random.next() as i32)),
         Kind::Uint32 => Value::Int(i64::from(random.next() as u32)),
         Kind::Int64 => Value::Int(random.next() as i64),
-        // A whole number, as NaN is not equal to itself.
+        // Never NaN, which is not equal to itself.
         Kind::Float64 => Value::Float(random.next() as i32 as f64 / 8.0),
         Kind::Uuid => Value::Uuid(Uuid::from_u64_pair(random.next(), random.next())),
         Kind::String => Value::Str(string(random)),
@@ -86,7 +86,7 @@ fn kind_value(kind: Kind, version: i16, set: u64, random: &mut Random) -> Value 
     }
 }
 
-/// Mostly short, at times over the 127 that one byte of a varint can say.
+/// Returns a mostly short length, sometimes above the 127 that one byte of a varint can express.
 fn length(random: &mut Random) -> u64 {
     let limit = if random.below(20) == 0 { 400 } else { 12 };
     random.below(limit)

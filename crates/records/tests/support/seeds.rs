@@ -1,4 +1,4 @@
-//! Where seeds of failed cases are kept: beside the test, to be committed with the fix.
+//! Keeps the seeds of failed cases beside the test, to be committed with the fix.
 
 use proptest::test_runner::{Config, FileFailurePersistence};
 

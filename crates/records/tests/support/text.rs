@@ -1,16 +1,17 @@
-//! The text form of batches that the golden files use; told in `tests/conformance/records/README.md`.
+//! The text form of batches in the golden files. `tests/conformance/records/README.md` describes
+//! it.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use thalweg_records::{ControlRecord, DecodedBatch, Decompressor, TimestampType, batches, crc32c};
 
-/// Far above what any golden batch holds.
+/// Far above the size of any golden batch.
 const LIMIT_BYTES: usize = 8 << 20;
-/// Longer byte strings are told by length and checksum.
+/// Longer byte strings are shown by length and checksum.
 const HEX_BYTES_MAX: usize = 64;
 
-/// Decodes all batches of `wire` and tells what they hold.
+/// Decodes all batches of `wire` and returns their content as text.
 pub(crate) fn dump(wire: &[u8]) -> String {
     let mut out = String::new();
     let mut decompressor = Decompressor::new();
