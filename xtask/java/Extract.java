@@ -17,7 +17,7 @@ public class Extract {
         }
     }
 
-    /** Every common/message/*.json, each behind a line that names it. */
+    /** Prints every common/message/*.json, each after a line with its name. */
     private static void schema(String jar) throws Exception {
         TreeMap<String, String> files = new TreeMap<>();
         try (ZipFile zip = new ZipFile(jar)) {
@@ -33,7 +33,7 @@ public class Extract {
         files.forEach((name, text) -> System.out.println("==> " + name + "\n" + text));
     }
 
-    /** One line an error: code, name, families, exception class, message. */
+    /** Prints a line for each error: code, name, families, exception class, message. */
     private static void errors() {
         for (Errors error : Errors.values()) {
             Throwable exception = error.exception();

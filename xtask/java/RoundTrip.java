@@ -69,7 +69,7 @@ public class RoundTrip {
         expect(w, hex, write(read(w, hex, version), version));
     }
 
-    /** Words: cross KIND NAME FROM HEX TO HEX. */
+    /** Checks a line of the form: cross KIND NAME FROM HEX TO HEX. */
     private static void cross(String[] w) throws Exception {
         Message message = read(w, w[4], Short.parseShort(w[3]));
         expect(w, w[6], write(message, Short.parseShort(w[5])));

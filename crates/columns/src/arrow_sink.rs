@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Consumer::drain --record--> key, value, offset, timestamp, headers   (one push each)
-//!                 --end_batch--> topic, partition, timestamp type, leader epoch (one fill a run)
-//! take() --> RecordBatch, buffers out of the pool
+//!                 --end_batch--> topic, partition, timestamp type, leader epoch (once a run)
+//! take() --> RecordBatch, with buffers from the pool
 //! ```
 //! The sink refuses a record when the table is full, in rows or in bytes. It always accepts the
 //! first record, however large. It knows nothing of Kafka except a record's fields.

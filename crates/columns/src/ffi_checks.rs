@@ -10,7 +10,6 @@
 //! text).
 //!
 //! Nobody can check whether a pointer points to as much memory as the struct says.
-//! struct says.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_void};

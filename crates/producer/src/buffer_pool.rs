@@ -49,7 +49,7 @@ pub struct BufferPool {
 struct Inner {
     /// Bytes that are neither granted nor in a free buffer.
     unallocated: usize,
-    /// Bytes in chunks, and in pieces gathered for waits.
+    /// Bytes in chunks, and in pieces collected for waits.
     granted: usize,
     free_small: Vec<Box<[u8]>>,
     free_large: Vec<Box<[u8]>>,

@@ -3,9 +3,9 @@
 //! batch that skips sequences.
 //!
 //! ```text
-//!            a batch left with its outcome unknown          it was written after all
+//!            a batch was given up, outcome unknown          it was written
 //!   Whole ────────────────────────────────────▶ Unresolved ─────────────────────────▶ Whole
-//!     │  a batch left, certainly not written       │ it was not
+//!     │  a batch is certainly not written          │ it was not
 //!     └──────────────▶ Gap ◀───────────────────────┘
 //!                       │ nothing in flight: epoch + 1, sequences from 0
 //!                       └──────────────▶ Whole

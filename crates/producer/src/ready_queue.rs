@@ -4,7 +4,7 @@
 //!   append: first record, or a batch full ──push──▶ arrivals ──take──▶ Sender::poll
 //!                  │                                   ▲
 //!                  └─ wake? only if due before the ────┘ arm(next deadline)
-//!                     moment at which the sender looks anyway
+//!                     time at which the sender looks anyway
 //! ```
 //! A partition is queued at most once for each of the two reasons, and once for each lingering
 //! batch that somebody waits for. So the cost depends on the partitions with data, not on all known

@@ -4,10 +4,10 @@
 //! ```text
 //! api KEY MIN MAX                          the stable versions
 //! header KEY VERSION REQUEST RESPONSE      the versions of the headers
-//! same MESSAGE VERSION HEX                 reads, and writes the same again
 //! same MESSAGE VERSION HEX                 can be read, and is written with the same bytes
 //! default MESSAGE VERSION HEX              a message with no field set
 //! cross MESSAGE FROM HEX TO HEX|error      read in version FROM, written in version TO
+//! ```
 //!
 //! MESSAGE is `KEY request`, `KEY response` or `data NAME`. An empty HEX is `-`.
 

@@ -7,7 +7,7 @@
 //! A compressed message is a wrapper: its value is a whole compressed message set. Its offset is
 //! that of its last message. Inner offsets are absolute in magic 0 and relative in magic 1
 //! (KIP-31), where only the distance to the last one counts. A wrapper with `LogAppendTime` gives
-//! its timestamp to all messages (KIP-32). As in Java, each outer message is a batch of its own.
+//! its timestamp to all messages (KIP-32). As in Java, each outer message is its own batch.
 //!
 //! Messages are rewritten as v2 records, so the rest of the code needs to know only one form.
 

@@ -122,7 +122,7 @@ impl World {
             let of_lanes = (first..).zip(&gone);
             lost.extend(of_lanes.map(|(lane, loss)| Loss::of(now(), lane, &loss.batches)));
             tokio::time::sleep(random.up_to(ABSENCE_MAX)).await;
-            // Fails if the topic exists because a client's request has created it.
+            // True as well if a client's request has already created it.
             while !self.broker.with_core(|core| core.create_topic_named(&name)) {
                 // All nodes are stopped.
                 tokio::time::sleep(ABSENCE_MAX).await;

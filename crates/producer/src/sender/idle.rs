@@ -87,7 +87,7 @@ impl Sender {
         index
     }
 
-    /// Checks for idle topics after each `max_idle`. It sets no deadline of its own: the refresh of
+    /// Checks for idle topics after each `max_idle`. It sets no deadline: the refresh of
     /// the metadata wakes even a producer that does nothing else.
     pub(super) fn free_idle_topics(&mut self, max_idle: Duration, now: Instant) {
         if !self.idle.is_due(max_idle, now) {

@@ -1,12 +1,12 @@
 //! Kafka's `Sender`: takes batches from the accumulator and sees each one to its outcome.
 //!
 //! ```text
-//!   one turn (poll):  metadata ─▶ arrivals and timers: ready, expired ─▶ unknown leaders asked for
-//!                     ─▶ nodes that take requests ─▶ drain ─▶ mute, send
+//!   one turn (poll):  metadata ─▶ arrivals, due timers ─▶ producer id, transaction
+//!                     ─▶ drain: ready nodes, send ─▶ ask for unknown leaders
 //!
-//!   append ─▶ queue ─▶ [prepared: codec job] ─▶ in flight ─▶ answer ─▶ outcome told
+//!   append ─▶ queue ─▶ [prepared: codec job] ─▶ in flight ─▶ response ─▶ outcome
 //!                                                  ▲           │ retriable
-//!                                                  └─ retry ◀──┘ (split: codec job, renumbered)
+//!                                                  └─ retry ◀──┘ (split: codec job)
 //! ```
 //! Batches that are too old fail before the drain, so that they are not sent as well. The cost of a
 //! turn depends on what changed: arrivals, timers, responses. Partitions without data cost nothing.

@@ -331,8 +331,8 @@ fn is_too_large(code: ErrorCode) -> bool {
 }
 
 impl Slot {
-    /// Removes a batch that was not acknowledged. If it is certainly not in the log, there is a gap
-    /// before the later batches. Otherwise its outcome is unknown.
+    /// Notes that a batch ends without an acknowledgement. If it is certainly not in the log, there
+    /// is a gap before the later batches. Otherwise its outcome is unknown.
     pub(super) fn give_up(&mut self, batch: &ProducerBatch) {
         match batch.sequence {
             None => {}

@@ -1,9 +1,9 @@
 //! The output buffer of a codec: it grows step by step up to the limit, and is reused.
 //!
 //! ```text
-//! Spares::output -> Output (initialised bytes) -> codec fills it -> Output::finish -> Bytes
+//! Spares::output -> Output (initialized bytes) -> codec fills it -> Output::finish -> Bytes
 //!      ^                                                                        |
-//!      '------------- the buffer comes back when the last slice is dropped -----'
+//!      '------------- the buffer returns when the last slice is dropped --------'
 //! ```
 //! New buffers of many kilobytes cost page faults and zeroing, which for lz4 takes as long as the
 //! decompression itself. A reused buffer is already initialized, so the next codec run overwrites
