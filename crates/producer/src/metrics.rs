@@ -1,7 +1,7 @@
 //! Metrics of a producer under Kafka's names: `producer-metrics` and `producer-topic-metrics`.
 //!
 //! ```text
-//!   the sender, for each request, answer ──┐
+//!   the sender, per request or response ───┐
 //!   an append that waited or gave up ──────┴─▶ one lock ──▶ snapshot(now)
 //! ```
 //! A successful append does not touch the metrics. What they say about single records is counted
