@@ -179,10 +179,16 @@ impl FetchSession {
             }
         }
         if !forget.is_empty() && !send.is_empty() {
-            // A partition that was assigned anew has another handle and the same name: it is
-            // sent, and must not be forgotten in the same breath.
-            let sent: IndexSet<_> = send.iter().map(|s| (&s.partition, s.topic_id)).collect();
-            forget.retain(|(partition, topic_id)| !sent.contains(&(partition, *topic_id)));
+            // A partition that was assigned again has another handle and the same name. The broker
+            // adds first and forgets afterwards, so one request must not say both of a partition.
+            // Where topics go by name, the broker does not see that a topic was recreated.
+            let by_topic_id = self.by_topic_id;
+            let id = |topic_id: Uuid| by_topic_id.then_some(topic_id);
+            let sent: IndexSet<_> = send
+                .iter()
+                .map(|s| (&s.partition, id(s.topic_id)))
+                .collect();
+            forget.retain(|(partition, topic_id)| !sent.contains(&(partition, id(*topic_id))));
         }
         (send, forget)
     }
@@ -322,6 +328,22 @@ mod tests {
         let plan = next(&mut session, vec![recreated, wanted(1, 0), wanted(2, 0)]);
         assert_eq!(handles(&plan.send), [0]);
         assert_eq!(plan.forget, [(TopicPartition::new("t", 0), Uuid([7; 16]))]);
+    }
+
+    #[test]
+    fn a_recreated_topic_that_goes_by_name_is_sent_and_not_forgotten() {
+        let mut session = FetchSession::default();
+        session.want(wanted(0, 0));
+        session.want(wanted(1, 0));
+        session.plan(false, true);
+        session.answered(42);
+        session.want(Wanted {
+            topic_id: Uuid([8; 16]),
+            ..wanted(0, 0)
+        });
+        let plan = session.plan(false, true);
+        assert_eq!((plan.session_epoch, handles(&plan.send)), (1, vec![0]));
+        assert!(plan.forget.is_empty());
     }
 
     #[test]

@@ -520,9 +520,6 @@ impl Broker {
             return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
         }
         session.epoch += 1;
-        session
-            .partitions
-            .retain(|(key, _)| !forgotten.contains(key));
         for (key, partition) in asked {
             match session
                 .partitions
@@ -533,6 +530,10 @@ impl Broker {
                 None => session.partitions.push((key, partition)),
             }
         }
+        // As Kafka's brokers do it: after what is added.
+        session
+            .partitions
+            .retain(|(key, _)| !forgotten.contains(key));
         Ok((request.session_id, session.partitions.clone()))
     }
 
