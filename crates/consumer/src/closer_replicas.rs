@@ -4,13 +4,16 @@
 //! leader: "node 3 is closer" ──▶ lease of node 3 ──┬─ over after metadata_max_age
 //!                                                  └─ given up when node 3 is not reached
 //! ```
+//! Without a lease if the metadata does not list node 3: it is not reached either.
+//!
 //! A leader goes on naming a follower that is gone until the cluster has noticed, and sends no
 //! records along. So for a while no leader is told the client's rack: it then serves by itself.
 
 use std::time::{Duration, Instant};
 
-use thalweg_cluster::NodeId;
+use thalweg_cluster::{Cluster, NodeId};
 use thalweg_protocol::Str;
+use thalweg_protocol::messages::fetch::PartitionData;
 
 use crate::fetcher::Fetcher;
 
@@ -21,8 +24,28 @@ const RACK_HIDDEN: Duration = Duration::from_secs(10);
 const DOUBLINGS_MAX: u32 = 6;
 
 impl Fetcher {
-    pub(crate) fn note_closer_replica(&mut self, node: NodeId) {
-        self.nodes.entry(node).or_default().is_closer = true;
+    /// The closer replica that this node's answer names. A node that the metadata does not list
+    /// cannot be reached, and a broker could name another one in each answer.
+    pub(crate) fn named_closer_replica(
+        &mut self,
+        node: NodeId,
+        data: &PartitionData,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) -> Option<NodeId> {
+        let named = data.preferred_read_replica;
+        if named < 0 || named == node {
+            return None;
+        }
+        if cluster.metadata().node(named).is_some() {
+            self.nodes.entry(named).or_default().is_closer = true;
+            return Some(named);
+        }
+        cluster.request_update();
+        if self.rack_hidden_until.is_none_or(|until| until <= now) {
+            self.hide_rack(now);
+        }
+        None
     }
 
     /// An answer came from this node.
@@ -41,10 +64,14 @@ impl Fetcher {
             return;
         }
         self.shared.subscription.lock().give_up_replica(node);
+        self.hide_rack(now);
+        self.dirty = true;
+    }
+
+    fn hide_rack(&mut self, now: Instant) {
         let doublings = self.rack_hidden_times.min(DOUBLINGS_MAX);
         self.rack_hidden_until = Some(now + RACK_HIDDEN * 2_u32.pow(doublings));
-        self.rack_hidden_times += 1;
-        self.dirty = true;
+        self.rack_hidden_times = self.rack_hidden_times.saturating_add(1);
     }
 
     /// What a fetch request says of where this client is.

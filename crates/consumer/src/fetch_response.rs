@@ -172,9 +172,6 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) -> bool {
-        if data.preferred_read_replica >= 0 {
-            self.note_closer_replica(data.preferred_read_replica);
-        }
         match self.judge(node, &partition, &data, cluster, now) {
             Outcome::Nothing => return false,
             Outcome::Raise(error, stamp) => {
@@ -238,6 +235,7 @@ impl Fetcher {
         cluster: &mut Cluster,
         now: Instant,
     ) -> Outcome {
+        let closer = self.named_closer_replica(node, data, cluster, now);
         let mut assigned = self.shared.subscription.lock();
         let last_stamp = assigned.last_stamp();
         let Some(state) = assigned.edit(partition) else {
@@ -254,7 +252,7 @@ impl Fetcher {
                 from,
                 last_stamp,
             };
-            return self.accept(node, state, data, accepted, now);
+            return self.accept(closer, state, data, accepted, now);
         }
         if state.ahead != Ahead::No {
             // Nothing of it concerns the records before, which are being drained.
@@ -314,7 +312,7 @@ impl Fetcher {
 
     fn accept(
         &self,
-        node: NodeId,
+        closer: Option<NodeId>,
         state: &mut PartitionState,
         data: &PartitionData,
         accepted: Accepted,
@@ -328,9 +326,9 @@ impl Fetcher {
         state.high_watermark = known(data.high_watermark).or(state.high_watermark);
         state.last_stable_offset = known(data.last_stable_offset).or(state.last_stable_offset);
         state.log_start_offset = known(data.log_start_offset).or(state.log_start_offset);
-        if data.preferred_read_replica >= 0 && data.preferred_read_replica != node {
+        if let Some(closer) = closer {
             let until = now + self.shared.config.metadata_max_age;
-            state.preferred_replica = Some((data.preferred_read_replica, until));
+            state.preferred_replica = Some((closer, until));
         }
         state.succeeded();
         if data.records.as_ref().is_none_or(Bytes::is_empty) {

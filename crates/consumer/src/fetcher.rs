@@ -52,6 +52,13 @@ pub(crate) struct NodeFetch {
     pub(crate) told: BTreeMap<Purpose, Arc<ConnectionError>>,
 }
 
+impl NodeFetch {
+    /// Something of it is still under way, or counted.
+    pub(crate) fn is_used(&self) -> bool {
+        self.in_flight.is_some() || self.session.wanted() > 0 || self.buffered > 0
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct FetchInFlight {
     pub(crate) reserved_bytes: usize,
@@ -124,6 +131,11 @@ impl Fetcher {
     /// The application's half.
     pub fn consumer(&self) -> &Arc<Consumer> {
         &self.shared
+    }
+
+    /// How many nodes something is kept of.
+    pub fn nodes_known(&self) -> usize {
+        self.nodes.len()
     }
 
     /// The earliest of the waits of nodes and partitions.

@@ -105,6 +105,8 @@ impl Fetcher {
         let leaderless = self.take_metadata(&metadata);
         // Again: there was nothing to settle if a step was just being taken.
         self.shared.settle();
+        self.nodes
+            .retain(|id, node| metadata.node(*id).is_some() || node.is_used());
         if answered && leaderless {
             // A look finds each such partition only once; an election may outlast it, and a topic
             // may get the partition later.

@@ -772,6 +772,55 @@ fn a_closer_replica_that_dies_is_given_up_at_once_and_taken_up_when_it_is_back()
     assert_eq!(closer(&world), [2]);
 }
 
+/// A leader may know a broker before the metadata does; or it is up to no good.
+#[test]
+fn a_closer_replica_that_the_cluster_does_not_list_is_not_kept() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let mut world = World::new(
+        ConsumerConfig {
+            client_rack: "near".into(),
+            ..config()
+        },
+        broker,
+    );
+    world.assign_all(1);
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    for named in 0..3 {
+        world.broker.log("t", 0).preferred_replica = 100 + named;
+        let at = 10 + i64::from(named);
+        world.broker.append("t", 0, at + 1, plain(at, 1));
+        world.advance(Duration::from_secs(60));
+        assert_eq!(world.drain(100).expect("a record").offsets(0), [at]);
+    }
+    let sent = world.broker.fetches();
+    let with_rack = sent.iter().filter(|fetch| fetch.rack_id == "near");
+    assert!(with_rack.count() > 2, "it is named the rack again");
+    assert_eq!(world.fetcher.nodes_known(), 1);
+}
+
+#[test]
+fn nodes_that_the_cluster_no_longer_lists_are_not_kept() {
+    let mut broker = Broker::new(&[1]);
+    broker.create("t", 1, 1);
+    ten(&mut broker);
+    let mut world = World::new(config(), broker);
+    world.assign_all(1);
+    assert_eq!(world.drain(100).expect("records").offsets(0).len(), 10);
+    for node in 2..20 {
+        world.broker.nodes = vec![1, node];
+        world.broker.log("t", 0).leader = node;
+        world.broker.log("t", 0).leader_epoch += 1;
+        let at = 8 + i64::from(node);
+        world.broker.append("t", 0, at + 1, plain(at, 1));
+        world.refresh_metadata();
+        world.advance(Duration::from_secs(2));
+        assert_eq!(world.drain(100).expect("a record").offsets(0), [at]);
+        assert!(world.fetcher.nodes_known() <= 3);
+    }
+}
+
 #[test]
 fn lookups_answer_in_the_order_asked_and_over_several_leaders() {
     let mut broker = Broker::new(&[1, 2]);
