@@ -89,6 +89,33 @@ def test_getone_and_getmany_can_be_limited_to_partitions(broker: Broker, clients
     run(program())
 
 
+@pytest.mark.parametrize("codec", [None, "lz4"])
+def test_one_partition_is_read_although_the_others_fill_the_fetch_memory(
+    broker: Broker, clients: Clients, codec: str | None
+) -> None:
+    count, size = 600, 1000
+    topic = broker.create_topic("aio-crowded", 8)
+    where = [TopicPartition(topic, each) for each in range(8)]
+    producer = clients.producer(broker, linger_ms=5, compression_type=codec)
+    for number in range(8 * count):
+        producer.send(topic, b"v" * size, partition=number % 8)
+    producer.flush(30)
+    limits = {"fetch_buffer_memory": 1 << 20, "max_partition_fetch_bytes": 256 << 10}
+
+    async def program() -> None:
+        async with made(broker, **limits) as consumer:
+            consumer.assign(where)
+            for tp in reversed(where):
+                offsets = [(await consumer.getone(tp)).offset for _ in range(20)]
+                while len(offsets) < count:
+                    found = await consumer.getmany(tp, timeout_ms=10_000)
+                    assert found, f"{tp} is not read after offset {offsets[-1]}"
+                    offsets += [each.offset for each in found[tp]]
+                assert offsets == list(range(count))
+
+    run(program())
+
+
 def test_waiting_for_partitions_that_are_not_assigned_raises(
     embedded: Broker, clients: Clients
 ) -> None:

@@ -7,7 +7,7 @@
 //! The one change that is not marked is a position moved by draining: what is fetched next does not
 //! depend on it before the record set is empty.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,6 +61,8 @@ pub(crate) struct Assigned {
     removed: Vec<Removed>,
     /// By the last drain, in its order.
     taken: Vec<Taken>,
+    /// By handle: drains that named some partitions have asked for these in vain.
+    asked_for: BTreeSet<u32>,
     paused: usize,
     next_turn: u64,
     next_stamp: u64,
@@ -215,6 +217,8 @@ impl Assigned {
         self.indexes = handles
             .map(|(index, state)| (state.handle, index))
             .collect();
+        let indexes = &self.indexes;
+        self.asked_for.retain(|handle| indexes.contains_key(handle));
         self.paused = self
             .partitions
             .values()
@@ -297,6 +301,7 @@ impl Assigned {
         let index = self.index_of(index, partition, stamp);
         if let Some((_, state)) = self.partitions.get_index(index) {
             let handle = state.handle;
+            self.asked_for.remove(&handle);
             self.taken.push(Taken {
                 handle,
                 stamp,
@@ -304,6 +309,31 @@ impl Assigned {
                 records,
             });
         }
+    }
+
+    /// A drain of these partitions found nothing.
+    pub(crate) fn ask_for(&mut self, partitions: &[TopicPartition]) {
+        for partition in partitions {
+            if let Some(state) = self.partitions.get(partition) {
+                self.asked_for.insert(state.handle);
+            }
+        }
+    }
+
+    /// Partitions of which a drain found nothing, if nothing was let through for it since.
+    pub(crate) fn asked_for(&self) -> &BTreeSet<u32> {
+        &self.asked_for
+    }
+
+    /// Something came for those drains: each looks again, and says so if it found nothing.
+    pub(crate) fn serve_all(&mut self) {
+        self.asked_for.clear();
+    }
+
+    /// True if a drain asked for this partition in vain. It counts as served from now on.
+    pub(crate) fn serve(&mut self, partition: &TopicPartition) -> bool {
+        let state = self.partitions.get(partition);
+        state.is_some_and(|state| self.asked_for.remove(&state.handle))
     }
 
     /// Moves the positions back to where the last drain began; not those that the application has

@@ -77,7 +77,7 @@ fn end_of(batch: &RawBatch) -> FetchPosition {
     }
 }
 
-/// A paused partition's leftovers may pin this many times their size.
+/// Leftovers that nobody asks for may pin this many times their size.
 const PINNED_RATIO_MAX: usize = 4;
 
 #[derive(Debug)]

@@ -59,6 +59,8 @@ pub struct Consumer {
     pub(crate) attentive: AtomicBool,
     /// A drain found nothing that it may take, whatever is decoded.
     pub(crate) starved: AtomicBool,
+    /// A drain that named some partitions found nothing of them.
+    pub(crate) passed_over: AtomicBool,
     /// What was buffered has lost its worth, and with it jobs for a codec.
     pub(crate) discarded: AtomicBool,
     notifier: Arc<Notifier>,
@@ -80,6 +82,7 @@ impl Consumer {
             changed: AtomicBool::new(false),
             attentive: AtomicBool::new(true),
             starved: AtomicBool::new(false),
+            passed_over: AtomicBool::new(false),
             discarded: AtomicBool::new(false),
             notifier,
         });
@@ -198,7 +201,7 @@ impl Consumer {
                     self.emptied();
                 }
                 if drained.records == 0 {
-                    self.found_nothing();
+                    self.found_nothing(only);
                 }
             }
             Err(error) => {
@@ -406,9 +409,15 @@ impl Consumer {
         }
     }
 
-    /// Only what waits to be decoded may help, and then the fetcher is attentive.
-    fn found_nothing(&self) {
+    /// Only what waits to be decoded may help, and then the fetcher is attentive. If some
+    /// partitions were named, a fetch may help too: what others hold need not be in its way.
+    fn found_nothing(&self, only: &[TopicPartition]) {
         self.starved.store(true, Ordering::SeqCst);
+        if !only.is_empty() {
+            self.subscription.lock().ask_for(only);
+            self.passed_over.store(true, Ordering::SeqCst);
+            self.changed.store(true, Ordering::SeqCst);
+        }
         if self.attentive.load(Ordering::SeqCst) {
             self.notifier.notify();
         }

@@ -2,7 +2,8 @@
 //!
 //! Oldest first, as that is the order of draining. A batch of a paused partition waits until it is
 //! resumed; one whose fetch was thrown away is dropped. Decoding goes on while the budget has
-//! room; beyond it, only if nothing else can make progress: nothing is drainable and no job runs.
+//! room; beyond it, only if nothing else can make progress: no job runs, and nothing is drainable
+//! or a drain found nothing of the batch's partition.
 //!
 //! Nor does it run far ahead of the application, which gains nothing by it: a codec's buffers are
 //! used again once they were drained, and fresh ones cost as much as the decompression. What a
@@ -81,10 +82,10 @@ impl Fetcher {
         if queue.growth.is_none() && queue.running > 0 {
             return None;
         }
-        let index = self.first_job()?;
+        let mut index = self.first_job()?;
         let memory = &self.shared.memory;
         let (free, decoded) = (memory.free(), memory.decoded());
-        let (batches, wanted) = self.decode.fitting(&self.decode.waiting[index], free);
+        let (mut batches, mut wanted) = self.decode.fitting(&self.decode.waiting[index], free);
         let starved = self.shared.starved.swap(false, Ordering::SeqCst);
         let queue = &mut self.decode;
         queue.passed_over = if starved {
@@ -95,9 +96,14 @@ impl Fetcher {
         // Twice the next one at least: one is drained while another is decoded.
         let far_ahead = decoded - queue.passed_over >= AHEAD_BYTES_MAX.max(2 * wanted);
         let waits = wanted > free || far_ahead;
-        if waits && (queue.running > 0 || self.shared.has_drainable()) {
+        if waits && queue.running > 0 {
             return None;
         }
+        if waits && self.shared.has_drainable() {
+            index = self.job_asked_for()?;
+            (batches, wanted) = self.decode.fitting(&self.decode.waiting[index], free);
+        }
+        let queue = &mut self.decode;
         let mut job = queue.waiting.remove(index)?;
         if let Some(rest) = job.split_off(batches) {
             queue.waiting.insert(index, rest);
@@ -125,6 +131,15 @@ impl Fetcher {
         let assigned = self.shared.subscription.lock();
         let mut waiting = self.decode.waiting.iter();
         waiting.position(|job| may_run(job, &assigned))
+    }
+
+    /// The oldest job of a partition of which a drain found nothing: once for each such drain.
+    fn job_asked_for(&self) -> Option<usize> {
+        let mut assigned = self.shared.subscription.lock();
+        let mut waiting = self.decode.waiting.iter();
+        waiting.position(|job| {
+            !job.is_orphaned() && may_run(job, &assigned) && assigned.serve(&job.partition)
+        })
     }
 
     /// Whether there is anything to decode that may be drained afterwards.

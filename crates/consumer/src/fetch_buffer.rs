@@ -220,13 +220,14 @@ impl FetchBuffer {
     }
 
     /// Copies out what a paused partition still holds of a frame much larger than it: nobody
-    /// knows when it will be resumed, and the frame would count all that time.
-    pub(crate) fn unpin_paused(&self, subscription: &Subscription, memory: &Arc<FetchMemory>) {
+    /// knows when it will be resumed, and the frame would count all that time. With `all`, also
+    /// what other partitions hold: the application asks for none of them.
+    pub(crate) fn unpin(&self, subscription: &Subscription, memory: &Arc<FetchMemory>, all: bool) {
         let (mut state, assigned) = self.lock_with(subscription);
-        if !assigned.has_paused() {
+        if !all && !assigned.has_paused() {
             return;
         }
-        for fetch in state.sets.paused_mut(&assigned) {
+        for fetch in state.sets.idle_mut(&assigned, all) {
             fetch.unpin(memory);
         }
     }

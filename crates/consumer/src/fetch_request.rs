@@ -7,6 +7,9 @@
 //! sit on the request while the application empties those partitions, and they could not be
 //! fetched meanwhile. If that look finds nothing, the node rests until a partition is emptied or
 //! the rest is over, and is then asked to wait as usual.
+//!
+//! Where what the application does not ask for holds the memory, what it asks for is fetched all
+//! the same: alone, by a request outside of the session, as the broker would serve others first.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,6 +35,20 @@ pub(crate) const QUIET: Duration = Duration::from_millis(50);
 /// all of it is copied into memory that no cache holds, and nothing of it is there before all of it.
 const ANSWERS_MIN: usize = 4;
 
+/// What the next fetch may bring.
+struct Share {
+    max_bytes: usize,
+    /// By handle; of all partitions of the session if none is named.
+    only: Vec<u32>,
+}
+
+impl Share {
+    fn of_all(max_bytes: usize) -> Self {
+        let only = Vec::new();
+        Self { max_bytes, only }
+    }
+}
+
 impl Fetcher {
     pub(crate) fn send_fetches(&mut self, cluster: &mut Cluster, now: Instant) {
         let eager = self.shared.config.fetch_min_bytes <= 1;
@@ -49,7 +66,7 @@ impl Fetcher {
         for (node, probe) in due {
             let share = self.budget_share(left, node);
             left -= 1;
-            let Some(max_bytes) = share else { continue };
+            let Some(share) = share else { continue };
             if !cluster.is_ready(node, Purpose::Fetch, now) {
                 if cluster.is_backing_off(node, Purpose::Fetch, now) {
                     self.give_up_closer_replica(node, now);
@@ -59,7 +76,7 @@ impl Fetcher {
                 self.waiting = true;
                 continue;
             }
-            self.send_fetch(node, max_bytes, probe, cluster, now);
+            self.send_fetch(node, &share, probe, cluster, now);
         }
     }
 
@@ -81,7 +98,7 @@ impl Fetcher {
 
     /// How many bytes the next answer may bring: a fair part of what the budget has left. None:
     /// wait until records were drained.
-    fn budget_share(&self, nodes_left: usize, node: NodeId) -> Option<usize> {
+    fn budget_share(&self, nodes_left: usize, node: NodeId) -> Option<Share> {
         let config = &self.shared.config;
         let partition_max = config.max_partition_fetch_bytes.max(1) as usize;
         let wanted = self.nodes.get(&node).map_or(0, |n| n.session.wanted());
@@ -98,21 +115,44 @@ impl Fetcher {
             .min(free / nodes_left.max(1))
             .max(most.min(free).min(partition_max));
         if share >= most.min(partition_max) {
-            return Some(share);
+            return Some(Share::of_all(share));
+        }
+        let max_bytes = most.min(partition_max);
+        if self.reserved_bytes > 0 || self.decode.running > 0 {
+            return None;
         }
         // Too little. If nothing else can free memory (all of it is held by paused partitions,
         // or the budget is smaller than one partition's fetch), one fetch is let through.
-        let stuck = self.reserved_bytes == 0
-            && self.decode.running == 0
-            && !self.shared.has_drainable()
-            && !self.has_job();
-        stuck.then_some(most.min(partition_max))
+        if !self.shared.has_drainable() && !self.has_job() {
+            return Some(Share::of_all(max_bytes));
+        }
+        // So is one for each drain that found nothing: the application may never take the rest.
+        let only = self.asked_for(node);
+        (!only.is_empty()).then_some(Share { max_bytes, only })
+    }
+
+    /// What could be fetched from this node of the partitions of which a drain found nothing.
+    fn asked_for(&self, node: NodeId) -> Vec<u32> {
+        let Some(entry) = self.nodes.get(&node) else {
+            return Vec::new();
+        };
+        let assigned = self.shared.subscription.lock();
+        let handles = assigned.asked_for().iter().copied();
+        handles
+            .filter(|&handle| entry.session.wants(handle))
+            .collect()
+    }
+
+    /// Less is free than one partition's fetch takes.
+    pub(crate) fn is_short_of_memory(&self) -> bool {
+        let partition_max = self.shared.config.max_partition_fetch_bytes.max(1) as usize;
+        self.shared.memory.free() < partition_max
     }
 
     fn send_fetch(
         &mut self,
         node: NodeId,
-        max_bytes: usize,
+        share: &Share,
         probe: bool,
         cluster: &mut Cluster,
         now: Instant,
@@ -132,7 +172,12 @@ impl Fetcher {
             negotiated.min(TOPIC_ID_VERSION - 1)
         };
         let sessions = config.enable_incremental_fetch_sessions && version >= SESSION_VERSION;
-        let plan = entry.session.plan(by_topic_id, sessions);
+        let plan = if share.only.is_empty() {
+            entry.session.plan(by_topic_id, sessions)
+        } else {
+            entry.session.plan_aside(&share.only)
+        };
+        let max_bytes = share.max_bytes;
         let metrics = &self.shared.metrics;
         if plan.is_full() {
             metrics.fetch_session_full_total.add(1);

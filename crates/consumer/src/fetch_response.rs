@@ -79,7 +79,7 @@ impl Fetcher {
         if response.throttle_time_ms <= 0 {
             self.shared.metrics.fetch_answered_total.add(1);
         }
-        let empty = response.responses.is_empty();
+        let empty = !has_news(&response);
         if let Some(entry) = self.nodes.get_mut(&node) {
             entry.session.answered(response.session_id);
             entry.failures = 0;
@@ -89,7 +89,16 @@ impl Fetcher {
         self.closer_replica_answered(node);
         let frame = Arc::new(self.shared.memory.charge(frame_bytes));
         if self.take_answer(node, response, &frame, cluster, now) {
+            self.served(node);
             self.shared.buffer.wake();
+        }
+    }
+
+    /// One fetch for the drains that found nothing is let through for each time that they look.
+    fn served(&self, node: NodeId) {
+        let entry = self.nodes.get(&node);
+        if entry.is_some_and(|entry| entry.session.is_aside()) {
+            self.shared.subscription.lock().serve_all();
         }
     }
 
@@ -342,6 +351,17 @@ impl Fetcher {
         self.shared.metrics.stale_results_total.add(1);
         Outcome::Nothing
     }
+}
+
+/// Without a session each answer names all partitions that were asked for.
+fn has_news(response: &FetchResponse) -> bool {
+    let mut answered = response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partitions);
+    answered.any(|data| {
+        data.error_code != 0 || data.records.as_ref().is_some_and(|bytes| !bytes.is_empty())
+    })
 }
 
 /// Hands all new leaders that the answer names to the cluster at once (KIP-951).

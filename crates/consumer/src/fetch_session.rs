@@ -80,6 +80,8 @@ pub(crate) struct FetchSession {
     by_topic_id: bool,
     /// Partitions whose topic's id is not known, changes included.
     nameless: usize,
+    /// By handle: what the last request asked, if it was made outside of the session.
+    aside: Option<IndexMap<u32, Wanted>>,
 }
 
 impl FetchSession {
@@ -117,6 +119,11 @@ impl FetchSession {
         self.wanted
     }
 
+    /// Whether this one is to be fetched.
+    pub(crate) fn wants(&self, handle: u32) -> bool {
+        self.standing(handle).is_some()
+    }
+
     /// All of their topics can be named by id.
     pub(crate) fn knows_topic_ids(&self) -> bool {
         self.nameless == 0
@@ -124,6 +131,7 @@ impl FetchSession {
 
     /// The next request: what has changed, or everything if there is no session.
     pub(crate) fn plan(&mut self, by_topic_id: bool, enabled: bool) -> Plan {
+        self.aside = None;
         if self.by_topic_id != by_topic_id {
             self.by_topic_id = by_topic_id;
             self.reopen();
@@ -153,6 +161,21 @@ impl FetchSession {
             session_id,
             session_epoch,
             send: all,
+            forget: Vec::new(),
+        }
+    }
+
+    /// A request outside of the session, for these partitions only. It changes nothing of what the
+    /// broker remembers, and its answer is none of the session's.
+    pub(crate) fn plan_aside(&mut self, handles: &[u32]) -> Plan {
+        let wanted = handles.iter().filter_map(|&handle| self.standing(handle));
+        let send: Vec<Wanted> = wanted.cloned().collect();
+        let asked = send.iter().map(|wanted| (wanted.handle, wanted.clone()));
+        self.aside = Some(asked.collect());
+        Plan {
+            session_id: 0,
+            session_epoch: FINAL_EPOCH,
+            send,
             forget: Vec::new(),
         }
     }
@@ -193,13 +216,21 @@ impl FetchSession {
         (send, forget)
     }
 
+    /// The last request was made outside of the session.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.aside.is_some()
+    }
+
     /// What the last request asked of a partition.
     pub(crate) fn asked(&self, handle: u32) -> Option<&Wanted> {
-        self.partitions.get(&handle)
+        self.aside.as_ref().unwrap_or(&self.partitions).get(&handle)
     }
 
     /// A good answer, with the session id that the broker gave.
     pub(crate) fn answered(&mut self, session_id: i32) {
+        if self.is_aside() {
+            return;
+        }
         if session_id == 0 {
             // No session (any more): the broker has no room for one.
             self.id = 0;
@@ -392,6 +423,23 @@ mod tests {
         assert!(!session.knows_topic_ids());
         session.leave(1);
         assert!(session.knows_topic_ids());
+    }
+
+    #[test]
+    fn a_request_aside_leaves_the_session_as_it_was() {
+        let mut session = opened();
+        session.want(wanted(1, 10));
+        session.leave(2);
+        let plan = session.plan_aside(&[1, 2]);
+        assert_eq!((plan.session_id, plan.session_epoch), (0, -1));
+        assert_eq!(handles(&plan.send), [1]);
+        assert_eq!(session.asked(1).map(|w| w.fetch_offset), Some(10));
+        assert!(session.asked(0).is_none());
+        session.answered(0);
+        let plan = session.plan(true, true);
+        assert_eq!((plan.session_id, plan.session_epoch), (42, 1));
+        assert_eq!((handles(&plan.send), plan.forget.len()), (vec![1], 1));
+        assert!(session.asked(0).is_some());
     }
 
     #[test]

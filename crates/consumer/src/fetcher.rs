@@ -149,9 +149,12 @@ impl Fetcher {
 
     /// One round: look, then ask for positions, confirmations and records.
     fn turn(&mut self, cluster: &mut Cluster, now: Instant, now_ms: i64) {
-        self.shared
-            .buffer
-            .unpin_paused(&self.shared.subscription, &self.shared.memory);
+        let passed_over = self.shared.passed_over.swap(false, Ordering::SeqCst);
+        self.shared.buffer.unpin(
+            &self.shared.subscription,
+            &self.shared.memory,
+            passed_over && self.is_short_of_memory(),
+        );
         let mut survey = self.look(now);
         self.settle_uncommitted(&survey);
         for partition in &survey.gone {

@@ -162,12 +162,14 @@ impl RecordSets {
         ready.any(|fetch| standing(assigned, fetch) == Standing::Current)
     }
 
-    pub(crate) fn paused_mut<'a>(
+    /// Those of paused partitions, or all that are ready.
+    pub(crate) fn idle_mut<'a>(
         &'a mut self,
         assigned: &'a Assigned,
+        all: bool,
     ) -> impl Iterator<Item = &'a mut Box<CompletedFetch>> {
         let ready = self.ready.iter_mut();
-        ready.filter(|fetch| standing(assigned, fetch) == Standing::Paused)
+        ready.filter(move |fetch| all || standing(assigned, fetch) == Standing::Paused)
     }
 
     /// The order in which they will be served, where each is decoded in time.
