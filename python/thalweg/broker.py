@@ -174,9 +174,9 @@ class Faults:
         """Requests that a fault is for.
 
         Args:
-            api: Kafka's name ("Produce"); None: all. "WriteTxnMarkers" also stands for what the
-                transaction coordinator does without a request: a delay keeps transactions from
-                being complete for so long, any other fault for a moment.
+            api: Kafka's name ("Produce"); None: all requests. "WriteTxnMarkers" also stands for
+                what the transaction coordinator does without a request: a delay keeps each
+                transaction from being complete for so long, any other fault for a moment.
             node: Only at this node.
             topic: Only requests that name this topic.
 

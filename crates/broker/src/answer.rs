@@ -26,7 +26,9 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Answer {
     pub pieces: Vec<Bytes>,
-    /// The frame must not be written before this time.
+    /// What the pieces take that they do not share with the log.
+    pub own_bytes: usize,
+    /// Not to be written before.
     pub not_before: Option<Instant>,
 }
 
@@ -56,7 +58,10 @@ impl ReplyTo {
         // A response that cannot be encoded in its request's version is a bug of a handler. The
         // tests go through all versions. The client must not wait for it.
         match frame::encode_response(self.key, self.version, self.correlation_id, message) {
-            Ok(frame) => self.outcome(vec![frame.into()], now),
+            Ok(frame) => {
+                let own_bytes = frame.len();
+                self.outcome(vec![frame.into()], own_bytes, now)
+            }
             Err(error) => {
                 debug_assert!(false, "{} v{}: {error}", self.key, self.version);
                 Outcome::Close
@@ -65,6 +70,7 @@ impl ReplyTo {
     }
 
     pub(crate) fn body(&self, body: Pieces, now: Instant) -> Outcome {
+        let own_bytes = body.len() - body.shared_bytes;
         let (length, mut pieces) = body.finish();
         let head = frame::response_head(self.key, self.version, self.correlation_id, length);
         // Cannot fail for Fetch: its answers are limited by `fetch.max.bytes` plus one batch.
@@ -72,15 +78,19 @@ impl ReplyTo {
             return Outcome::Close;
         };
         pieces.insert(0, head.into());
-        self.outcome(pieces, now)
+        self.outcome(pieces, own_bytes, now)
     }
 
-    fn outcome(&self, pieces: Vec<Bytes>, now: Instant) -> Outcome {
+    fn outcome(&self, pieces: Vec<Bytes>, own_bytes: usize, now: Instant) -> Outcome {
         if self.then_close {
             return Outcome::Close;
         }
         let not_before = self.delay.map(|delay| now + delay);
-        Outcome::Answer(Answer { pieces, not_before })
+        Outcome::Answer(Answer {
+            pieces,
+            own_bytes,
+            not_before,
+        })
     }
 }
 
@@ -92,6 +102,7 @@ const COPY_BYTES_MAX: usize = 4096;
 pub(crate) struct Pieces {
     done: Vec<Bytes>,
     done_bytes: usize,
+    shared_bytes: usize,
     open: BytesMut,
 }
 
@@ -112,6 +123,7 @@ impl Pieces {
     pub(crate) fn put_shared(&mut self, bytes: Bytes) {
         self.close_open();
         self.done_bytes += bytes.len();
+        self.shared_bytes += bytes.len();
         self.done.push(bytes);
     }
 

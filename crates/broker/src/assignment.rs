@@ -55,7 +55,6 @@ impl Topology {
                 self.spread(0, partitions, factor)
             }
             NewReplicas::Assigned(lists) => {
-                self.check_room(lists.len())?;
                 self.check_assignment(lists)?;
                 Ok(lists.clone())
             }
@@ -105,6 +104,7 @@ impl Topology {
     }
 
     pub(crate) fn check_assignment(&self, lists: &[Vec<i32>]) -> Result<(), ApiError> {
+        self.check_room(lists.len())?;
         let bad = |why: String| Err(ApiError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, why));
         let width = lists.first().map_or(0, Vec::len);
         for list in lists {

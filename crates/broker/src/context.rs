@@ -66,6 +66,12 @@ impl Context<'_> {
         self.injected.as_ref().map(Injected::code)
     }
 
+    /// The error that a fault wants for the whole request, as it names no topic.
+    pub(crate) fn injected_for_all(&self) -> Option<ErrorCode> {
+        let injected = self.injected.as_ref()?;
+        injected.topic.is_none().then_some(injected.code)
+    }
+
     pub(crate) fn time(&self) -> Now {
         Now {
             instant: self.now,
@@ -82,7 +88,7 @@ impl Context<'_> {
     /// Refuses groups that another node coordinates, and names that are too long to be compared for
     /// each partition of a request.
     pub(crate) fn check_coordinator(&self, group: &str) -> Result<(), ErrorCode> {
-        if group.len() > GROUP_ID_BYTES_MAX && self.injected.is_none() {
+        if group.len() > GROUP_ID_BYTES_MAX && self.injected_for_all().is_none() {
             return Err(ErrorCode::INVALID_GROUP_ID);
         }
         self.check_coordinates(CoordinatorKind::Group, group)
@@ -90,7 +96,7 @@ impl Context<'_> {
 
     /// Refuses empty group names, and groups that another node coordinates.
     pub(crate) fn check_group(&self, group: &str) -> Result<(), ErrorCode> {
-        if group.is_empty() && self.injected.is_none() {
+        if group.is_empty() && self.injected_for_all().is_none() {
             return Err(ErrorCode::INVALID_GROUP_ID);
         }
         self.check_coordinator(group)
@@ -98,14 +104,14 @@ impl Context<'_> {
 
     /// Refuses empty transactional ids, and those that another node coordinates.
     pub(crate) fn check_transactional(&self, id: &str) -> Result<(), ErrorCode> {
-        if id.is_empty() && self.injected.is_none() {
+        if id.is_empty() && self.injected_for_all().is_none() {
             return Err(ErrorCode::INVALID_REQUEST);
         }
         self.check_coordinates(CoordinatorKind::Transaction, id)
     }
 
     fn check_coordinates(&self, kind: CoordinatorKind, key: &str) -> Result<(), ErrorCode> {
-        match self.injected() {
+        match self.injected_for_all() {
             Some(code) => Err(code),
             None if self.coordinates(kind, key) => Ok(()),
             None => Err(ErrorCode::NOT_COORDINATOR),

@@ -32,9 +32,11 @@ use crate::{BrokerError, coordinator::MovedCoordinators};
 /// The first retention check comes at most this long after the start, as in Kafka.
 const FIRST_RETENTION: Duration = Duration::from_secs(30);
 
-/// The size limit for requests other than Produce. Only Produce carries records, and may be as
-/// large as `socket.request.max.bytes` allows. Other requests take many times their size once
-/// decoded.
+/// The first producer ids of two brokers differ by a multiple of this.
+const PRODUCER_IDS_APART: i64 = 1000;
+
+/// Only Produce carries records, and may be as large as `socket.request.max.bytes` says. What
+/// others say takes many times their bytes once it is decoded.
 const PLAIN_REQUEST_BYTES_MAX: usize = 16 << 20;
 
 /// The broker without sockets.
@@ -78,6 +80,13 @@ pub struct NodeAddress {
     pub port: u16,
 }
 
+/// A producer may outlive its broker and meet the next one on the same port. If both brokers gave
+/// the same ids, a new producer's batches could pass for the old one's duplicates.
+fn first_producer_id(seed: u64) -> i64 {
+    // Not drawn from the broker's other numbers: a seed keeps its topic ids.
+    i64::from(Random::new(!seed).positive_i32()) * PRODUCER_IDS_APART
+}
+
 impl Core {
     /// Makes a broker with one node for each address. The nodes get the ids 1, 2, ...
     pub fn new(addresses: &[NodeAddress], options: BrokerOptions, seed: u64, now: Instant) -> Self {
@@ -104,7 +113,7 @@ impl Core {
             moved_coordinators: MovedCoordinators::default(),
             codecs: Codecs::default(),
             random,
-            next_producer_id: 0,
+            next_producer_id: first_producer_id(seed),
             memory_bytes: 0,
             started: now,
             has_made_room: false,

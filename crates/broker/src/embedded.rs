@@ -11,11 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
+use socket2::{Domain, Socket, Type};
 use thalweg_protocol::ApiKey;
 
 use crate::assignment::NewReplicas;
@@ -28,10 +29,17 @@ use crate::server::{Server, SharedCore, lock};
 use crate::topology::NewTopic;
 use crate::{BrokerConfig, BrokerError, Core, GroupService};
 
+/// Connections that wait to be accepted by a node that comes back, as std has it for others.
+const BACKLOG: i32 = 128;
+
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
     host: String,
-    ports: Vec<u16>,
+    /// Of all nodes, in the order of their ids.
+    addresses: Vec<SocketAddr>,
+    /// The addresses of stopped nodes, which they are to find again. A free port could go to
+    /// another program, or to a client that connects to it: to itself, then.
+    reserved: Mutex<BTreeMap<i32, Socket>>,
     core: SharedCore,
     server: Server,
     is_closed: AtomicBool,
@@ -46,15 +54,15 @@ impl EmbeddedBroker {
         }
         let options = BrokerOptions::parse(&config.options)?;
         let listeners = listen_all(&config)?;
-        let ports: Vec<u16> = listeners.iter().map(|(_, port, _)| *port).collect();
+        let addresses: Vec<SocketAddr> = listeners.iter().map(|(_, at, _)| *at).collect();
         let advertised = advertised_host(&config);
-        let address = |port: &u16| NodeAddress {
+        let advertise = |address: &SocketAddr| NodeAddress {
             host: advertised.clone(),
-            port: *port,
+            port: address.port(),
         };
-        let addresses: Vec<NodeAddress> = ports.iter().map(address).collect();
+        let nodes: Vec<NodeAddress> = addresses.iter().map(advertise).collect();
         let seed = config.seed.unwrap_or_else(any_seed);
-        let core = Core::new(&addresses, options, seed, Instant::now());
+        let core = Core::new(&nodes, options, seed, Instant::now());
         let core = Arc::new(Mutex::new(core));
         let listeners = listeners
             .into_iter()
@@ -62,7 +70,8 @@ impl EmbeddedBroker {
         let server = Server::start(Arc::clone(&core), listeners.collect())?;
         Ok(Self {
             host: config.host,
-            ports,
+            addresses,
+            reserved: Mutex::default(),
             core,
             server,
             is_closed: AtomicBool::new(false),
@@ -86,12 +95,12 @@ impl EmbeddedBroker {
 
     /// Returns the ids of all nodes: 1, 2, ...
     pub fn node_ids(&self) -> Vec<i32> {
-        (1..).take(self.ports.len()).collect()
+        (1..).take(self.addresses.len()).collect()
     }
 
     /// Returns the nodes' ports, in the order of their ids.
     pub fn ports(&self) -> Vec<u16> {
-        self.ports.clone()
+        self.addresses.iter().map(SocketAddr::port).collect()
     }
 
     /// Returns the ids of the nodes that are not stopped.
@@ -193,7 +202,12 @@ impl EmbeddedBroker {
     pub fn stop_node(&self, node: i32) -> Result<(), BrokerError> {
         self.check_open()?;
         lock(&self.core).check_node(node)?;
-        self.server.stop_node(node)
+        self.server.stop_node(node)?;
+        // If the port is gone already, only start_node can say so.
+        if let Ok(socket) = reserve(self.address(node)) {
+            self.reserved().insert(node, socket);
+        }
+        Ok(())
     }
 
     /// Starts a stopped node again at its old address. Does nothing if it is running.
@@ -206,12 +220,26 @@ impl EmbeddedBroker {
                 return Ok(());
             }
         }
-        let port = self.ports[(node - 1) as usize];
-        let listener = listen(&self.host, node, port)?;
+        let address = self.address(node);
+        let listener = match self.reserved().remove(&node) {
+            Some(socket) => socket.listen(BACKLOG).map(|()| socket.into()),
+            None => TcpListener::bind(address),
+        };
+        let listener =
+            listener.map_err(|source| listen_error(&self.host, node, address.port(), source))?;
         self.server.start_node(node, listener)
     }
 
-    /// Returns the faults of this broker, to add and remove them.
+    /// Of a node that exists.
+    fn address(&self, node: i32) -> SocketAddr {
+        self.addresses[(node - 1) as usize]
+    }
+
+    fn reserved(&self) -> MutexGuard<'_, BTreeMap<i32, Socket>> {
+        self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Faults on demand.
     pub fn faults(&self) -> Faults {
         Faults::new(Arc::clone(&self.core))
     }
@@ -243,6 +271,7 @@ impl EmbeddedBroker {
         self.is_closed.store(true, Ordering::Release);
         lock(&self.core).close_groups();
         self.server.close();
+        self.reserved().clear();
     }
 
     fn check_open(&self) -> Result<(), BrokerError> {
@@ -260,7 +289,7 @@ impl Drop for EmbeddedBroker {
     }
 }
 
-type Listening = (i32, u16, TcpListener);
+type Listening = (i32, SocketAddr, TcpListener);
 
 fn listen_all(config: &BrokerConfig) -> Result<Vec<Listening>, BrokerError> {
     let last = i64::from(config.port) + i64::from(config.nodes) - 1;
@@ -279,14 +308,25 @@ fn listen_all(config: &BrokerConfig) -> Result<Vec<Listening>, BrokerError> {
             };
             let listener = listen(&config.host, node, port)?;
             let address = listener.local_addr();
-            let port = address.map_err(|source| listen_error(&config.host, node, port, source))?;
-            Ok((node, port.port(), listener))
+            let address =
+                address.map_err(|source| listen_error(&config.host, node, port, source))?;
+            Ok((node, address, listener))
         })
         .collect()
 }
 
 fn listen(host: &str, node: i32, port: u16) -> Result<TcpListener, BrokerError> {
     TcpListener::bind((host, port)).map_err(|source| listen_error(host, node, port, source))
+}
+
+/// Binds the address as a listener would, but refuses connections.
+fn reserve(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    // Closed connections may linger. Elsewhere the option would let others take the port.
+    #[cfg(unix)]
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
 }
 
 fn listen_error(host: &str, node: i32, port: u16, source: io::Error) -> BrokerError {

@@ -13,10 +13,7 @@ use std::time::Duration;
 
 use thalweg_protocol::{ApiKey, ErrorCode, Str};
 
-/// The wait after a failure to write markers, like Kafka's request timeout and backoff.
-const MARKERS_RETRY: Duration = Duration::from_millis(100);
-
-/// Names a fault. Ids are never reused.
+/// Names a fault; never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultId(pub u64);
 
@@ -122,15 +119,13 @@ impl FaultRegistry {
         counts
     }
 
-    /// Returns how long a fault on `WriteTxnMarkers` keeps a coordinator from writing its markers:
-    /// the fault's delay, or a short time after which the coordinator tries again. There is no real
-    /// request, because all nodes are in one process.
-    pub(crate) fn hold_back_markers(&mut self, node: i32, topics: Vec<Str>) -> Option<Duration> {
-        let fault = self.take(ApiKey::WRITE_TXN_MARKERS, node, || topics)?;
-        Some(match fault.action {
-            FaultAction::Delay(delay) => delay,
-            _ => MARKERS_RETRY,
-        })
+    /// What a fault on `WriteTxnMarkers` does to the markers of a coordinator. There is no request,
+    /// as all nodes are in one process, so faults of any API are not for them.
+    pub(crate) fn take_for_markers(&mut self, node: i32, topics: Vec<Str>) -> Option<FaultAction> {
+        let markers = ApiKey::WRITE_TXN_MARKERS;
+        let is_meant = |fault: &Fault| fault.matches.api == Some(markers);
+        let fault = self.take_if(markers, node, is_meant, || topics)?;
+        Some(fault.action)
     }
 
     /// Returns the fault for this request, and uses it up once. `topics` is called only if a fault
@@ -141,6 +136,16 @@ impl FaultRegistry {
         node: i32,
         topics: impl FnOnce() -> Vec<Str>,
     ) -> Option<Applied> {
+        self.take_if(api, node, |_| true, topics)
+    }
+
+    fn take_if(
+        &mut self,
+        api: ApiKey,
+        node: i32,
+        is_meant: impl Fn(&Fault) -> bool,
+        topics: impl FnOnce() -> Vec<Str>,
+    ) -> Option<Applied> {
         if self.faults.is_empty() {
             return None;
         }
@@ -148,10 +153,14 @@ impl FaultRegistry {
             .faults
             .values_mut()
             .filter(|fault| fault.times_left != Some(0) && fault.is_for(api, node))
+            .filter(|fault| is_meant(fault))
             .peekable();
         candidates.peek()?;
         let topics = LazyCell::new(topics);
+        // Metadata has its errors by topic: without topics nothing can fail.
+        let by_topic = api == ApiKey::METADATA;
         let fault = candidates.find(|fault| match &fault.matches.topic {
+            None if by_topic && fault.fails() => !topics.is_empty(),
             None => true,
             Some(topic) => topics.contains(topic),
         })?;
@@ -165,6 +174,10 @@ impl FaultRegistry {
 }
 
 impl Fault {
+    fn fails(&self) -> bool {
+        matches!(self.action, FaultAction::Fail(_))
+    }
+
     fn is_for(&self, api: ApiKey, node: i32) -> bool {
         self.matches.api.is_none_or(|wanted| wanted == api)
             && self.matches.node.is_none_or(|wanted| wanted == node)

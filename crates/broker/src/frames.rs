@@ -47,7 +47,12 @@ impl FrameCutter {
         (&mut self.buffer).limit(READ_BUFFER_BYTES)
     }
 
-    /// Returns the next frame, without its length, if it is complete.
+    /// Whether there is more than what a connection reads at a time.
+    pub(crate) fn has_plenty(&self) -> bool {
+        self.buffer.len() >= READ_BUFFER_BYTES
+    }
+
+    /// The next frame, without its length, if it is whole.
     pub(crate) fn take(&mut self) -> Result<Option<Bytes>, BadLength> {
         if self.large.is_none() {
             let Some(length) = self.length()? else {

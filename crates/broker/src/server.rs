@@ -10,6 +10,7 @@
 
 mod connection;
 mod groups;
+mod unread;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,6 +31,7 @@ use tokio::time::{sleep, sleep_until};
 use crate::signals::with_signals_blocked;
 use crate::{BrokerError, Connection, Core};
 use connection::{Limits, serve_connection};
+use unread::{UNREAD_BYTES_MAX, Unread};
 
 pub use groups::{GroupClock, GroupService};
 
@@ -183,9 +185,10 @@ async fn run(
     mut inbox: UnboundedReceiver<Command>,
     started: mpsc::Sender<io::Result<()>>,
 ) {
+    let unread = Unread::new(UNREAD_BYTES_MAX);
     let mut nodes = BTreeMap::new();
     for (node, listener) in listeners {
-        match spawn_node(&core, node, listener) {
+        match spawn_node(&core, &unread, node, listener) {
             Ok(running) => {
                 nodes.insert(node, running);
             }
@@ -211,7 +214,7 @@ async fn run(
                     let _ = done.send(Ok(()));
                 }
                 Some(Command::Start { node, listener, done }) => {
-                    let spawned = spawn_node(&core, node, listener).map(|running| {
+                    let spawned = spawn_node(&core, &unread, node, listener).map(|running| {
                         let _ = lock(&core).start_node(node, Instant::now());
                         nodes.insert(node, running);
                     });
@@ -227,11 +230,17 @@ async fn run(
     }
 }
 
-fn spawn_node(core: &SharedCore, node: i32, listener: StdListener) -> io::Result<Running> {
+fn spawn_node(
+    core: &SharedCore,
+    unread: &Unread,
+    node: i32,
+    listener: StdListener,
+) -> io::Result<Running> {
     listener.set_nonblocking(true)?;
     let listener = Listener(TcpListener::from_std(listener)?);
     let (stop, stopped) = oneshot::channel();
-    let task = tokio::spawn(serve_node(Arc::clone(core), node, listener, stopped));
+    let serving = serve_node(Arc::clone(core), unread.clone(), node, listener, stopped);
+    let task = tokio::spawn(serving);
     Ok(Running { stop, task })
 }
 
@@ -254,6 +263,7 @@ impl Drop for Listener {
 
 async fn serve_node(
     core: SharedCore,
+    unread: Unread,
     node: i32,
     listener: Listener,
     mut stopped: oneshot::Receiver<()>,
@@ -275,7 +285,7 @@ async fn serve_node(
                 Ok((stream, peer)) => {
                     let connection = Connection { node, client_host: format!("/{}", peer.ip()) };
                     connections.spawn(serve_connection(
-                        Arc::clone(&core), connection, stream, limits,
+                        Arc::clone(&core), connection, stream, limits, unread.clone(),
                     ));
                 }
                 Err(_) => sleep(ACCEPT_PAUSE).await,

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use socket2::{Domain, Socket, Type};
 use thalweg_broker::{BrokerConfig, BrokerError, EmbeddedBroker};
 use thalweg_protocol::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use thalweg_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
@@ -262,6 +263,26 @@ fn a_stopped_node_is_gone_and_comes_back_at_its_port() {
 }
 
 #[test]
+fn nobody_takes_the_port_of_a_stopped_node() {
+    let broker = start(2);
+    let port = broker.ports()[0];
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    // Nobody has connected yet, so it is not a closed connection that keeps the port.
+    broker.stop_node(1).unwrap();
+    let other = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let taken = other.bind(&address.into()).unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+    assert!(TcpStream::connect(address).is_err());
+    for _ in 0..2 {
+        broker.start_node(1).unwrap();
+        Client::new(&broker, 1).ask(&MetadataRequest::default(), 12);
+        broker.stop_node(1).unwrap();
+    }
+    broker.close();
+    TcpListener::bind(("127.0.0.1", port)).unwrap();
+}
+
+#[test]
 fn clients_are_told_of_all_nodes_and_where_they_are() {
     let broker = start(3);
     let answer = Client::new(&broker, 2).ask(&MetadataRequest::default(), 12);
@@ -450,6 +471,22 @@ fn a_client_that_goes_away_during_a_long_poll_is_let_go() {
     let mut client = Client::new(&broker, 1);
     client.ask(&produce("t", -1, b"x"), 12);
     assert_eq!(end_offset(&broker, "t"), 1);
+}
+
+#[test]
+fn what_a_client_sent_before_it_went_away_is_served_though_its_long_poll_waits() {
+    let broker = start(1);
+    topic(&broker, "t");
+    let mut client = Client::new(&broker, 1);
+    client.send(&fetch("t", 0, i32::MAX), 12, 1);
+    client.send(&MetadataRequest::default(), 12, 2);
+    client.send(&produce("t", 0, b"x"), 12, 3);
+    drop(client);
+    let start = Instant::now();
+    while broker.requests(Some(ApiKey::METADATA)).is_empty() {
+        assert!(start.elapsed() < PATIENCE, "the long poll holds it");
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

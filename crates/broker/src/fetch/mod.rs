@@ -14,4 +14,4 @@ mod target;
 
 pub(crate) use pending::{PendingFetch, Scope, error_body};
 pub(crate) use session::{FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session, SessionCache};
-pub(crate) use target::{TopicKey, forgotten, has_long_names, targets, uses_ids};
+pub(crate) use target::{TargetKey, TopicKey, forgotten, has_long_names, targets, uses_ids};

@@ -99,6 +99,8 @@ pub(crate) struct GroupEvents {
     queued_requests: usize,
     queued_bytes: usize,
     waiting: BTreeMap<GroupTicket, Waiting>,
+    /// The requests that hold sessions.
+    holders: BTreeMap<(ApiKey, Who), GroupTicket>,
     next_ticket: u64,
     /// The [`Topology::changes`](crate::topology::Topology) that the coordinator last got an event
     /// for.
@@ -162,10 +164,21 @@ impl GroupEvents {
     }
 
     pub(crate) fn wait_for(&mut self, ticket: GroupTicket, waiting: Waiting) {
+        if let Some(who) = &waiting.holds {
+            self.holders.insert((waiting.key, who.clone()), ticket);
+        }
         self.waiting.insert(ticket, waiting);
     }
 
-    /// Returns a request that has no answer yet.
+    /// A member asks again while its request waits, which may then never be answered: it holds the
+    /// session no longer. False if none held it.
+    pub(crate) fn supersede(&mut self, key: ApiKey, who: &Who) -> bool {
+        let older = self.holders.remove(&(key, who.clone()));
+        let older = older.and_then(|ticket| self.waiting.get_mut(&ticket));
+        older.is_some_and(|waiting| waiting.holds.take().is_some())
+    }
+
+    /// A request that has no answer yet.
     pub(crate) fn waiting(&self, ticket: GroupTicket) -> Option<&Waiting> {
         self.waiting.get(&ticket).filter(|w| w.answer.is_none())
     }
@@ -188,8 +201,10 @@ impl GroupEvents {
     /// held, and whether the answer accepts the request.
     pub(crate) fn answer(&mut self, ticket: GroupTicket, body: Bytes) -> Option<(Who, bool)> {
         let waiting = self.waiting.get_mut(&ticket)?;
-        let held = waiting.holds.take();
-        let held = held.map(|who| (who, (waiting.accepts)(&body, waiting.version)));
+        let held = waiting.holds.take().map(|who| {
+            self.holders.remove(&(waiting.key, who.clone()));
+            (who, (waiting.accepts)(&body, waiting.version))
+        });
         waiting.answer = Some(body);
         if let Some(waiter) = &waiting.waiter {
             waiter.wake();
@@ -213,7 +228,10 @@ impl GroupEvents {
 
     /// Drops a request whose answer nobody waits for. Returns the member whose session it held.
     pub(crate) fn forget(&mut self, ticket: GroupTicket) -> Option<Who> {
-        self.waiting.remove(&ticket)?.holds
+        let waiting = self.waiting.remove(&ticket)?;
+        let who = waiting.holds?;
+        self.holders.remove(&(waiting.key, who.clone()));
+        Some(who)
     }
 
     /// Returns the requests that a node received.

@@ -107,7 +107,13 @@ impl Core {
             _ => Str::default(),
         };
         let holds = hand_over.member.map(|member| (group.clone(), member));
-        let holds = holds.filter(|who| self.groups.table.sessions.hold(who, now));
+        let sessions = &mut self.groups.table.sessions;
+        if let Some(who) = &holds
+            && self.groups.events.supersede(reply_to.key, who)
+        {
+            sessions.release(who, false, now);
+        }
+        let holds = holds.filter(|who| sessions.hold(who, now));
         let ticket = self.groups.events.ticket();
         let waiting = Waiting {
             key: reply_to.key,

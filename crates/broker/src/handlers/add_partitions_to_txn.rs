@@ -106,6 +106,9 @@ fn partitions_of(topic: &AddPartitionsToTxnTopic) -> impl Iterator<Item = TopicP
 
 /// Returns why a partition cannot be added.
 fn missing(context: &Context<'_>, (topic, index): &TopicPartition) -> Option<ErrorCode> {
+    if let Some(code) = context.injected_for(topic) {
+        return Some(code);
+    }
     if is_internal(topic) {
         return Some(ErrorCode::TOPIC_AUTHORIZATION_FAILED);
     }

@@ -3,6 +3,7 @@
 //! Finds the requested partitions (in the request or in a session) and answers at once if there is
 //! enough. Otherwise the request waits. Reading and encoding are in `fetch/`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use thalweg_protocol::messages::fetch::{FetchRequest, FetchResponse};
@@ -12,8 +13,8 @@ use crate::Core;
 use crate::answer::{Reply, ReplyTo};
 use crate::context::Context;
 use crate::fetch::{
-    FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, Session, error_body, forgotten,
-    has_long_names, targets, uses_ids,
+    FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, PendingFetch, Scope, Session, TargetKey, error_body,
+    forgotten, has_long_names, targets, uses_ids,
 };
 use crate::subject::{Subject, topic_name};
 use crate::wait::{Wait, WaitsFor};
@@ -30,7 +31,11 @@ impl Subject for FetchRequest {
         // A request without names is about the session's partitions.
         let sessions = (1..=core.topology.nodes_count())
             .filter_map(|node| core.sessions.get(node, self.session_id));
-        for (key, _) in sessions.flat_map(Session::keys) {
+        // By name or by id, as the version has it; the other is empty.
+        let gone = [12, 13].map(|version| forgotten(self, version));
+        let gone: BTreeSet<_> = gone.iter().flatten().collect();
+        let stays = |key: &&TargetKey| !gone.contains(key);
+        for (key, _) in sessions.flat_map(Session::keys).filter(stays) {
             topics.extend(key.find(&core.topology).map(|topic| topic.name.clone()));
         }
         topics

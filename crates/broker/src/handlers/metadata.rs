@@ -27,8 +27,9 @@ impl Subject for MetadataRequest {
             None => topic_name(core, &Str::default(), wish.topic_id),
         };
         match &self.topics {
-            Some(wishes) if !wishes.is_empty() => wishes.iter().filter_map(name).collect(),
-            _ => core
+            // Version 0 asks for all topics with an empty list, but clients no longer speak it.
+            Some(wishes) => wishes.iter().filter_map(name).collect(),
+            None => core
                 .topology
                 .topics()
                 .map(|topic| topic.name.clone())

@@ -46,10 +46,7 @@ pub(crate) fn handle(
 }
 
 fn check_group(context: &mut Context<'_>, request: &OffsetCommitRequest) -> Result<(), ErrorCode> {
-    // If a fault is for one topic, only that topic fails, see below.
-    if context.injected.is_none() {
-        context.check_coordinator(&request.group_id)?;
-    }
+    context.check_coordinator(&request.group_id)?;
     let version = context.version;
     let who = Committer {
         member_id: &request.member_id,

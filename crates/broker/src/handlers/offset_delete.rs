@@ -36,18 +36,21 @@ pub(crate) fn handle(
         let count = topology
             .topic(&topic.name)
             .map_or(0, |topic| topic.partitions.len()) as i32;
+        let injected = context.injected_for(&topic.name);
         let view = context.core.groups.table.get(&group);
         let is_subscribed = view.is_some_and(|view| view.is_subscribed(&topic.name));
         let partitions = topic.partitions.iter().map(|wish| {
             let index = wish.partition_index;
-            let code = if !(0..count).contains(&index) {
+            let code = if let Some(code) = injected {
+                code
+            } else if !(0..count).contains(&index) {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
             } else if is_subscribed {
                 ErrorCode::GROUP_SUBSCRIBED_TO_TOPIC
             } else {
                 ErrorCode::NONE
             };
-            if !is_subscribed {
+            if injected.is_none() && !is_subscribed {
                 let place = Place {
                     group: group.clone(),
                     topic: topic.name.clone(),

@@ -238,6 +238,8 @@ struct TopicOffsets<'a> {
     /// A template, with partition 0.
     place: Place,
     require_stable: bool,
+    /// The error that a fault wants for the topic.
+    injected: Option<ErrorCode>,
 }
 
 impl<'a> TopicOffsets<'a> {
@@ -251,10 +253,14 @@ impl<'a> TopicOffsets<'a> {
                 partition: 0,
             },
             require_stable,
+            injected: context.injected_for(topic),
         }
     }
 
     fn committed(&self, partition: i32) -> OffsetFetchResponsePartitions {
+        if let Some(code) = self.injected {
+            return none(partition, code);
+        }
         let place = || Place {
             partition,
             ..self.place.clone()

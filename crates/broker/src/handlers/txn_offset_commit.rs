@@ -59,15 +59,8 @@ pub(crate) fn handle(
 
 /// Checks what concerns all partitions: the coordinator, the transaction and the member.
 fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<(), ErrorCode> {
-    if context.injected.is_some() {
-        // If a fault is for one topic, only that topic fails, see below.
-        return Ok(());
-    }
     let group = &request.group_id;
-    if group.is_empty() {
-        return Err(ErrorCode::INVALID_GROUP_ID);
-    }
-    context.check_coordinator(group)?;
+    context.check_group(group)?;
     let partitions = existing(context, &request.topics);
     if partitions.is_empty() {
         return Ok(());
@@ -94,10 +87,11 @@ fn check(context: &mut Context<'_>, request: &TxnOffsetCommitRequest) -> Result<
     check_members(context, group, &who, what, unknown)
 }
 
-/// Returns the partitions that exist. The others have their own error.
+/// The partitions that exist and that no fault is for: others have an error of their own.
 fn existing(context: &Context<'_>, topics: &[TxnOffsetCommitRequestTopic]) -> Vec<TopicPartition> {
     let mut found = Vec::new();
-    for topic in topics {
+    let topics = topics.iter();
+    for topic in topics.filter(|topic| context.injected_for(&topic.name).is_none()) {
         let partitions = topic.partitions.iter();
         let exist = partitions.filter(|each| partition_exists(context, topic, each));
         found.extend(exist.map(|each| (topic.name.clone(), each.partition_index)));

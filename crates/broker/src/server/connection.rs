@@ -3,9 +3,10 @@
 //! ```text
 //! read a frame -> Core::handle -> Outcome -> write, wait, close or fall silent -> read ...
 //! ```
-//! As in Kafka, the next request is served only when the last one is answered, so answers keep
-//! their order however long one of them waits. Meanwhile the next frame is read, so that the broker
-//! notices a client that disconnects.
+//! As Kafka does, the next request is served when the last one is answered, so answers keep their
+//! order however long one of them waits. While it waits what follows is read, up to a limit, so that
+//! a client that goes away is noticed. Nobody waits for its answer then, but the requests that it
+//! has sent are served: it may be leaving a group.
 
 #![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 
@@ -20,6 +21,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{sleep_until, timeout};
 
+use super::unread::{Held, Unread};
 use super::{SharedCore, lock, wall_clock_ms};
 use crate::frames::FrameCutter;
 use crate::{Answer, Connection, Outcome, Wait};
@@ -39,6 +41,7 @@ pub(super) async fn serve_connection(
     connection: Connection,
     stream: TcpStream,
     limits: Limits,
+    unread: Unread,
 ) {
     // Answers are complete frames, so waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
@@ -57,22 +60,22 @@ pub(super) async fn serve_connection(
             other => Some(other),
         };
         match outcome {
-            Some(Outcome::Answer(Answer { pieces, not_before })) => {
-                if let Some(time) = not_before
+            Some(Outcome::Answer(answer)) => {
+                if let Some(time) = answer.not_before
                     && !requests.sleep_until(time).await
                 {
-                    return;
+                    continue;
                 }
-                if write_pieces(&mut write, &pieces, limits.idle)
+                if write_answer(&mut write, &answer, limits.idle, &unread)
                     .await
                     .is_err()
                 {
                     return;
                 }
             }
-            Some(Outcome::Nothing) => {}
+            Some(Outcome::Nothing) | None => {}
             Some(Outcome::Mute) => return requests.swallow().await,
-            Some(Outcome::Close | Outcome::Wait(_)) | None => return,
+            Some(Outcome::Close | Outcome::Wait(_)) => return,
         }
     }
 }
@@ -93,11 +96,10 @@ impl Requests {
         timeout(idle, self.frames.next()).await.ok()?.ok()?
     }
 
-    /// Reads one frame ahead if there is none. Returns true when a frame came, false if the client
-    /// has disconnected. If a frame is already there, it never returns.
+    /// Reads one frame ahead, or what follows it. False if the client is gone.
     async fn read_ahead(&mut self) -> bool {
         if self.ahead.is_some() {
-            std::future::pending::<()>().await;
+            return self.frames.read_more().await;
         }
         match self.frames.next().await {
             Ok(Some(frame)) => {
@@ -108,6 +110,7 @@ impl Requests {
         }
     }
 
+    /// `None`: the client went away.
     async fn wait(&mut self, core: &SharedCore, mut wait: Wait) -> Option<Outcome> {
         let deadline = wait.deadline();
         loop {
@@ -174,6 +177,33 @@ impl FrameReader {
             }
         }
     }
+
+    /// Reads what follows a frame. False at the end of the stream; never returns if too much waits
+    /// already.
+    async fn read_more(&mut self) -> bool {
+        if self.cutter.has_plenty() {
+            std::future::pending::<()>().await;
+        }
+        let read = self.read.read_buf(&mut self.cutter.room()).await;
+        read.is_ok_and(|count| count > 0)
+    }
+}
+
+/// Writes an answer, unless others need its memory more.
+async fn write_answer(
+    write: &mut OwnedWriteHalf,
+    answer: &Answer,
+    idle: Duration,
+    unread: &Unread,
+) -> io::Result<()> {
+    let Some(mut held) = unread.hold(answer.own_bytes) else {
+        return write_pieces(write, &answer.pieces, idle, None).await;
+    };
+    let cut_off = held.cut_off();
+    tokio::select! {
+        written = write_pieces(write, &answer.pieces, idle, Some(&mut held)) => written,
+        () = cut_off => Err(io::ErrorKind::OutOfMemory.into()),
+    }
 }
 
 /// Writes the pieces without copying them. A client that takes no bytes for too long counts as
@@ -182,6 +212,7 @@ async fn write_pieces(
     write: &mut OwnedWriteHalf,
     pieces: &[Bytes],
     idle: Duration,
+    mut held: Option<&mut Held>,
 ) -> io::Result<()> {
     let (mut index, mut offset) = (0, 0);
     while index < pieces.len() {
@@ -195,6 +226,9 @@ async fn write_pieces(
         let mut written = timeout(idle, write.write_vectored(&slices[..count])).await??;
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
+        }
+        if let Some(held) = &mut held {
+            held.has_progressed();
         }
         while index < pieces.len() && written >= pieces[index].len() - offset {
             written -= pieces[index].len() - offset;

@@ -242,7 +242,7 @@ impl ProducerEntry {
         }
         if epoch > self.epoch {
             if sequence == 0 {
-                return Sequenced::Append;
+                return self.check_transactional(header);
             }
             return refused(
                 ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -1,7 +1,12 @@
-use thalweg_protocol::messages::metadata::MetadataRequest;
+use thalweg_protocol::messages::fetch::ForgottenTopic;
+use thalweg_protocol::messages::metadata::{MetadataRequest, MetadataRequestTopic};
 use thalweg_protocol::messages::offset_commit::OffsetCommitRequest;
+use thalweg_protocol::messages::offset_delete::{
+    OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
+};
 use thalweg_protocol::{ApiKey, ErrorCode};
 
+use super::transactional::{Writer, committed_offset, init};
 use super::*;
 use crate::{FaultAction, FaultMatch};
 
@@ -141,4 +146,164 @@ fn every_request_is_counted_and_any_api_may_be_meant() {
     let seen = bench.core.faults.seen(None);
     assert_eq!(seen[&ApiKey::METADATA], 2);
     assert_eq!(seen[&ApiKey::OFFSET_COMMIT], 1);
+}
+
+/// Fails one topic of the next request.
+fn fail_topic(bench: &mut Bench, api: ApiKey, topic: &str, code: ErrorCode) {
+    add(bench, api, Some(topic), FaultAction::Fail(code));
+}
+
+fn with_topics() -> Bench {
+    let mut bench = Bench::new(1);
+    bench.create("a", 1, &[]);
+    bench.create("b", 1, &[]);
+    bench
+}
+
+#[test]
+fn a_failed_topic_leaves_the_groups_and_the_other_topics_offsets_alone() {
+    let mut bench = with_topics();
+    for topic in ["a", "b"] {
+        bench.ask(&groups::commit("g", topic, 0, 7), 8);
+    }
+    let code = ErrorCode::UNSTABLE_OFFSET_COMMIT;
+    fail_topic(&mut bench, ApiKey::OFFSET_FETCH, "a", code);
+    assert_eq!(committed_offset(&mut bench, "g", "b", false), Ok(7));
+    assert_eq!(committed_offset(&mut bench, "g", "a", false), Err(code));
+    assert_eq!(committed_offset(&mut bench, "g", "a", false), Ok(7));
+
+    let of_topic = |topic: &str| OffsetDeleteRequestTopic {
+        name: topic.into(),
+        partitions: vec![OffsetDeleteRequestPartition { partition_index: 0 }],
+    };
+    let request = OffsetDeleteRequest {
+        group_id: "g".into(),
+        topics: vec![of_topic("a"), of_topic("b")],
+    };
+    let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
+    fail_topic(&mut bench, ApiKey::OFFSET_DELETE, "a", code);
+    let answer = bench.ask(&request, 0);
+    let codes = answer
+        .topics
+        .iter()
+        .map(|topic| topic.partitions[0].error_code);
+    assert_eq!(
+        (answer.error_code, codes.collect::<Vec<_>>()),
+        (0, vec![code.0, 0])
+    );
+    assert_eq!(committed_offset(&mut bench, "g", "a", false), Ok(7));
+    assert_eq!(committed_offset(&mut bench, "g", "b", false), Ok(-1));
+}
+
+#[test]
+fn a_topic_that_cannot_be_added_keeps_the_others_out_of_the_transaction() {
+    let mut bench = with_topics();
+    let writer = init(&mut bench, "x");
+    let mut request = writer.add_request("a");
+    request
+        .v3_and_below_topics
+        .extend(writer.add_request("b").v3_and_below_topics);
+    let code = ErrorCode::TOPIC_AUTHORIZATION_FAILED;
+    fail_topic(&mut bench, ApiKey::ADD_PARTITIONS_TO_TXN, "a", code);
+    let answer = bench.ask(&request, 3);
+    let topics = answer.results_by_topic_v3_and_below.iter();
+    let codes = topics.map(|topic| topic.results_by_partition[0].partition_error_code);
+    let not_attempted = ErrorCode::OPERATION_NOT_ATTEMPTED.0;
+    assert_eq!(codes.collect::<Vec<_>>(), [code.0, not_attempted]);
+    assert!(writer.describe(&mut bench).topics.is_empty());
+}
+
+#[test]
+fn a_request_that_is_about_no_topic_does_not_use_up_its_failure() {
+    let mut bench = with_topics();
+    let code = ErrorCode::LEADER_NOT_AVAILABLE;
+    let asking = |topics| MetadataRequest {
+        topics: Some(topics),
+        ..MetadataRequest::default()
+    };
+    let none = asking(Vec::new());
+    let of_a = asking(vec![MetadataRequestTopic {
+        name: Some("a".into()),
+        ..MetadataRequestTopic::default()
+    }]);
+    for topic in [None, Some("a")] {
+        add(&mut bench, ApiKey::METADATA, topic, FaultAction::Fail(code));
+        bench.ask(&none, 12);
+        let answer = bench.ask(&of_a, 12);
+        assert_eq!(answer.topics[0].error_code, code.0, "{topic:?}");
+    }
+}
+
+#[test]
+fn a_fetch_that_forgets_a_topic_does_not_use_up_its_failure() {
+    let mut bench = with_topics();
+    let mut request = fetch_request("a", &[(0, 0)]);
+    request.topics.extend(fetch_request("b", &[(0, 0)]).topics);
+    request.session_epoch = 0;
+    let session_id = bench.ask(&request, 12).session_id;
+    let code = ErrorCode::KAFKA_STORAGE_ERROR;
+    fail_topic(&mut bench, ApiKey::FETCH, "a", code);
+    let forgets = FetchRequest {
+        session_id,
+        session_epoch: 1,
+        topics: Vec::new(),
+        forgotten_topics_data: vec![ForgottenTopic {
+            topic: "a".into(),
+            partitions: vec![0],
+            ..ForgottenTopic::default()
+        }],
+        ..request
+    };
+    bench.ask(&forgets, 12);
+    assert_eq!(
+        codes(&bench.ask(&fetch_request("a", &[(0, 0)]), 12)),
+        [code]
+    );
+}
+
+#[test]
+fn a_failed_topic_does_not_let_another_ones_offsets_in_unchecked() {
+    let mut bench = with_topics();
+    let writer = init(&mut bench, "x");
+    let commit = |bench: &mut Bench, writer: &Writer| {
+        let mut request = writer.offset_request("g", "a", 7);
+        let of_b = writer.offset_request("g", "b", 7).topics;
+        request.topics.extend(of_b);
+        let code = ErrorCode::GROUP_AUTHORIZATION_FAILED;
+        fail_topic(bench, ApiKey::TXN_OFFSET_COMMIT, "a", code);
+        let answer = bench.ask(&request, 5);
+        let codes = answer
+            .topics
+            .iter()
+            .map(|topic| topic.partitions[0].error_code);
+        let codes: Vec<i16> = codes.collect();
+        assert_eq!(codes[0], code.0);
+        ErrorCode(codes[1])
+    };
+    assert_eq!(commit(&mut bench, &writer), ErrorCode::NONE);
+    assert_eq!(writer.describe(&mut bench).topics.len(), 1);
+    let writer = writer.abort(&mut bench).unwrap();
+    assert_eq!(committed_offset(&mut bench, "g", "b", true), Ok(-1));
+    let fenced = commit(&mut bench, &writer.at(writer.epoch - 1));
+    assert_eq!(fenced, ErrorCode::INVALID_PRODUCER_EPOCH);
+    // The next transaction commits nothing of what was refused or aborted.
+    let next = commit(&mut bench, &writer);
+    assert_eq!(next, ErrorCode::NONE);
+    writer.commit(&mut bench).unwrap();
+    assert_eq!(committed_offset(&mut bench, "g", "a", true), Ok(-1));
+    assert_eq!(committed_offset(&mut bench, "g", "b", true), Ok(7));
+}
+
+#[test]
+fn the_wrong_node_takes_no_offsets_although_a_topic_fails() {
+    let mut bench = Bench::new(2);
+    bench.create("a", 1, &[]);
+    bench.create("b", 1, &[]);
+    let wrong = 3 - groups::coordinator(&mut bench, "g");
+    let code = ErrorCode::GROUP_AUTHORIZATION_FAILED;
+    fail_topic(&mut bench, ApiKey::OFFSET_COMMIT, "a", code);
+    let mut request = groups::commit("g", "b", 0, 7);
+    request.topics.extend(groups::commit("g", "a", 0, 7).topics);
+    let refused = groups::commit_code(&mut bench, wrong, &request);
+    assert_eq!(refused, ErrorCode::NOT_COORDINATOR);
 }

@@ -171,6 +171,26 @@ fn a_session_does_not_run_while_the_coordinator_takes_its_time() {
 }
 
 #[test]
+fn a_request_that_its_member_has_repeated_holds_no_session() {
+    let mut bench = served();
+    bench.publish(classic("Stable", 1, &["m"]));
+    // Kafka never answers the older one of two JoinGroups.
+    let older = wait(bench.handle(1, &join("m"), 9));
+    bench.request();
+    wait(bench.handle(1, &join("m"), 9));
+    let newer = bench.request();
+    bench.tick_after(SESSION * 3);
+    assert!(bench.events().is_empty());
+    assert!(bench.answer(&newer, &JoinGroupResponse::default()));
+    bench.tick_after(ALMOST);
+    assert!(bench.events().is_empty());
+    let now = bench.now;
+    bench.core.forget_wait(&older, now);
+    bench.tick_after(MOMENT);
+    assert_eq!(bench.expired(), [pair("m")]);
+}
+
+#[test]
 fn sessions_begin_anew_when_the_coordinator_is_another_node() {
     let mut bench = served_by(2, &[]);
     let node = groups::coordinator(&mut bench, "g");

@@ -67,6 +67,10 @@ impl Bench {
     }
 
     pub(super) fn with_options(nodes: u16, options: &[(&str, &str)]) -> Self {
+        Self::seeded(42, nodes, options)
+    }
+
+    pub(super) fn seeded(seed: u64, nodes: u16, options: &[(&str, &str)]) -> Self {
         let address = |node| NodeAddress {
             host: "broker".to_owned(),
             port: 9092 + node,
@@ -75,7 +79,7 @@ impl Bench {
         let now = Instant::now();
         let options = BrokerOptions::parse(&texts(options)).unwrap();
         Self {
-            core: Core::new(&addresses, options, 42, now),
+            core: Core::new(&addresses, options, seed, now),
             now,
             now_ms: NOW_MS,
             woken: Arc::default(),

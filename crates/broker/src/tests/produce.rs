@@ -86,6 +86,23 @@ fn every_idempotent_producer_gets_an_id_of_its_own() {
 }
 
 #[test]
+fn a_broker_gives_other_producer_ids_than_the_one_before_it_unless_the_seed_is_the_same() {
+    let first_id = |seed| {
+        let mut bench = Bench::seeded(seed, 1, &[]);
+        let request = InitProducerIdRequest {
+            transactional_id: None,
+            ..Default::default()
+        };
+        bench.ask(&request, 4).producer_id
+    };
+    let mut ids: Vec<i64> = (0..100).map(first_id).collect();
+    assert_eq!(first_id(7), ids[7]);
+    ids.sort_unstable();
+    let apart = ids.windows(2).map(|pair| pair[1] - pair[0]);
+    assert!(apart.min() >= Some(1000), "{ids:?}");
+}
+
+#[test]
 fn the_wrong_node_names_the_leader_and_its_address() {
     let mut bench = Bench::new(3);
     bench.create("t", 1, &[]);

@@ -72,6 +72,19 @@ fn bad_wishes_are_refused_with_kafkas_codes() {
 }
 
 #[test]
+fn partitions_with_given_replicas_have_the_same_limit() {
+    let (mut topology, mut random) = topology(1);
+    create(&mut topology, &mut random, "a", 1, 1).unwrap();
+    let lists = vec![vec![1]; 200_000];
+    let full = topology.create_partitions("a", 200_001, Some(lists), true);
+    assert_eq!(full.unwrap_err().code, ErrorCode::POLICY_VIOLATION);
+    let lists = vec![vec![1]; 199_999];
+    topology
+        .create_partitions("a", 200_000, Some(lists), true)
+        .unwrap();
+}
+
+#[test]
 fn a_name_is_taken_once_and_a_new_topic_has_a_new_id() {
     let (mut topology, mut random) = topology(1);
     let first = create(&mut topology, &mut random, "a.b", 1, 1).unwrap();

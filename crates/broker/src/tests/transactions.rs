@@ -388,6 +388,14 @@ fn batches_outside_of_the_transaction_are_refused_while_it_is_open() {
     writer.produce(&mut bench, "t", 0).unwrap();
     let plain = bench.produce("t", 0, sequenced(writer.id, 1, 1));
     assert_eq!(ErrorCode(plain.error_code), ErrorCode::INVALID_TXN_STATE);
+    let next_epoch = BatchHeader {
+        producer_id: writer.id,
+        producer_epoch: writer.epoch + 1,
+        base_sequence: 0,
+        ..BatchHeader::default()
+    };
+    let bumped = bench.produce("t", 0, batch_of(next_epoch, &[NOW_MS]));
+    assert_eq!(ErrorCode(bumped.error_code), ErrorCode::INVALID_TXN_STATE);
     let nameless = bench.produce("t", 0, writer.batch(1));
     let refused = ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED;
     assert_eq!(ErrorCode(nameless.error_code), refused);

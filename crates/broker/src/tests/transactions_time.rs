@@ -89,12 +89,12 @@ fn whoever_sleeps_is_woken_if_a_transaction_ends_earlier() {
     let first = bench.core.poll_deadline(&waker);
     let mut request = init_request("x", None);
     request.transaction_timeout_ms = 1000;
-    bench.ask(&request, 4);
+    let answer = bench.ask(&request, 4);
     assert!(!bench.was_woken());
     let writer = Writer {
         transactional_id: "x".to_owned(),
-        id: 0,
-        epoch: 0,
+        id: answer.producer_id,
+        epoch: answer.producer_epoch,
     };
     writer.produce(&mut bench, "t", 0).unwrap();
     assert!(bench.was_woken());
@@ -161,6 +161,46 @@ fn markers_that_are_held_back_make_the_next_transaction_wait() {
     tick(&mut bench);
     assert_eq!(state(&mut bench, "x"), "CompleteCommit");
     assert_eq!(next.produce(&mut bench, "t", 0), Ok(2));
+}
+
+#[test]
+fn a_delay_that_lasts_delays_the_markers_of_each_transaction_once() {
+    let mut bench = bench();
+    let mut writer = init(&mut bench, "x");
+    let matches = FaultMatch {
+        api: Some(ApiKey::WRITE_TXN_MARKERS),
+        ..FaultMatch::default()
+    };
+    let delay = Duration::from_millis(700);
+    let action = FaultAction::Delay(delay);
+    let lasting = bench.core.faults.add(matches, action, None);
+    for hits in 1..3 {
+        writer.produce(&mut bench, "t", 0).unwrap();
+        writer = writer.commit(&mut bench).unwrap();
+        assert_eq!(state(&mut bench, "x"), "PrepareCommit");
+        bench.pass(delay);
+        tick(&mut bench);
+        assert_eq!(state(&mut bench, "x"), "CompleteCommit");
+        assert_eq!(bench.core.faults.hits(lasting), Some(hits));
+    }
+}
+
+#[test]
+fn faults_of_any_api_are_not_for_markers() {
+    let mut bench = bench();
+    let writer = init(&mut bench, "x");
+    writer.produce(&mut bench, "t", 0).unwrap();
+    let of_topic = FaultMatch {
+        topic: Some("t".into()),
+        ..FaultMatch::default()
+    };
+    let unused = bench
+        .core
+        .faults
+        .add(of_topic, FaultAction::Disconnect, Some(1));
+    writer.commit(&mut bench).unwrap();
+    assert_eq!(state(&mut bench, "x"), "CompleteCommit");
+    assert_eq!(bench.core.faults.hits(unused), Some(0));
 }
 
 #[test]

@@ -9,6 +9,10 @@ use super::transaction::Init;
 use super::{Level, Now, ProducerIdAndEpoch, TopicPartition, Transaction};
 use crate::Core;
 use crate::coordinator::CoordinatorKind;
+use crate::faults::FaultAction;
+
+/// After a failure to write markers, as `request.timeout` and backoff would have it.
+const MARKERS_RETRY: Duration = Duration::from_millis(100);
 
 impl Core {
     /// Returns the level of the broker's `transaction.version`.
@@ -107,10 +111,10 @@ impl Core {
         }
         let partitions = transaction.partitions.iter();
         let topics: Vec<Str> = partitions.map(|(topic, _)| topic.clone()).collect();
-        if let Some(pause) = self.held_back(id, topics) {
-            self.transactions.change(id, |transaction| {
-                transaction.deadline = Some(now.instant + pause);
-            });
+        let was_delayed = transaction.was_delayed;
+        if !was_delayed && let Some(action) = self.fault_of_markers(id, topics) {
+            self.transactions
+                .change(id, |transaction| hold_back(transaction, action, now));
             return;
         }
         self.write_markers(id, now);
@@ -118,13 +122,13 @@ impl Core {
             .change(id, |transaction| transaction.complete(now.ms));
     }
 
-    fn held_back(&mut self, id: &str, topics: Vec<Str>) -> Option<Duration> {
-        // An empty transaction has no markers.
+    fn fault_of_markers(&mut self, id: &str, topics: Vec<Str>) -> Option<FaultAction> {
+        // Nothing is written for an empty transaction.
         if topics.is_empty() {
             return None;
         }
         let node = self.transaction_node(id);
-        self.faults.hold_back_markers(node, topics)
+        self.faults.take_for_markers(node, topics)
     }
 
     /// Changes a transaction. Steps that need a new producer id take the next one, as in Kafka.
@@ -147,6 +151,17 @@ impl Core {
         let node = self.coordinator(CoordinatorKind::Transaction, id);
         node.map_or(-1, |node| node.id)
     }
+}
+
+/// A delay is over at some time, even if its fault lasts; what failed is tried again, and may fail
+/// again.
+fn hold_back(transaction: &mut Transaction, action: FaultAction, now: Now) {
+    let pause = match action {
+        FaultAction::Delay(delay) => delay,
+        _ => MARKERS_RETRY,
+    };
+    transaction.was_delayed = matches!(action, FaultAction::Delay(_));
+    transaction.deadline = Some(now.instant + pause);
 }
 
 fn take_next(next_id: &mut i64) -> i64 {

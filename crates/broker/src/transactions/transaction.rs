@@ -51,6 +51,8 @@ pub(crate) struct Transaction {
     /// For an open transaction: when it times out. For a prepared one: when to try to write markers
     /// again.
     pub(super) deadline: Option<Instant>,
+    /// Whether a fault has delayed the markers of the present end.
+    pub(super) was_delayed: bool,
     coordinator: i32,
     pub(crate) coordinator_epoch: i32,
 }
@@ -86,6 +88,7 @@ impl Transaction {
             updated_ms: -1,
             level: Level::KeepsEpoch,
             deadline: None,
+            was_delayed: false,
             coordinator,
             coordinator_epoch: 0,
         }
@@ -312,6 +315,7 @@ impl Transaction {
         self.updated_ms = now.ms;
         // Markers are due.
         self.deadline = Some(now.instant);
+        self.was_delayed = false;
     }
 
     fn next_producer(&self) -> ProducerIdAndEpoch {

@@ -6,7 +6,7 @@ use thalweg_protocol::dynamic::Value;
 
 use crate::attacks::{Attack, attack, long, named, one, topic};
 use crate::topics::TOPIC;
-use crate::world::{PARTITIONS, fields, int, list, text};
+use crate::world::{PARTITIONS, PRODUCER_ID, fields, int, list, text};
 
 pub(crate) fn all() -> Vec<Attack> {
     let mut all = offsets();
@@ -49,7 +49,7 @@ fn offsets() -> Vec<Attack> {
                 fields([
                     ("TransactionalId", text("x0")),
                     ("GroupId", long()),
-                    ("ProducerId", int(0)),
+                    ("ProducerId", int(PRODUCER_ID)),
                     ("ProducerEpoch", int(0)),
                     ("GenerationId", Value::Int(-1)),
                     (
@@ -227,7 +227,7 @@ fn transactions() -> Vec<Attack> {
             },
         ),
         attack("WriteTxnMarkers for offsets", marks, move |count| {
-            let markers = marked(0, "__consumer_offsets", list(count, int));
+            let markers = marked(PRODUCER_ID, "__consumer_offsets", list(count, int));
             fields([("Markers", one(markers))])
         }),
         attack("WriteTxnMarkers of many producers", marks, move |count| {
@@ -258,7 +258,7 @@ fn short() -> Vec<Attack> {
     let of_transaction = || {
         [
             ("TransactionalId", long()),
-            ("ProducerId", int(0)),
+            ("ProducerId", int(PRODUCER_ID)),
             ("ProducerEpoch", int(0)),
         ]
     };

@@ -15,6 +15,9 @@ pub(crate) const PARTITIONS: usize = 1000;
 /// The number of topics `t0`, ..., groups `g0`, ... and transactional ids `x0`, ...
 pub(crate) const NAMES: usize = 200;
 
+/// The producer of `x0`, as the seed gives it.
+pub(crate) const PRODUCER_ID: usize = 32_545_672_000;
+
 pub(crate) struct World {
     core: Core,
     now: Instant,
@@ -150,7 +153,7 @@ impl World {
         }
     }
 
-    /// Makes transactions. That of `x0` has the producer id 0, and many partitions and offsets.
+    /// The transaction of `x0` has many partitions and offsets.
     fn fill_transactions(&mut self) {
         for index in 0..NAMES {
             let body = fields([
@@ -159,21 +162,23 @@ impl World {
                 ("ProducerId", Value::Int(-1)),
                 ("ProducerEpoch", Value::Int(-1)),
             ]);
-            self.ask(ApiKey::INIT_PRODUCER_ID, 4, &body);
+            let answer = self.ask(ApiKey::INIT_PRODUCER_ID, 4, &body);
+            let producer_id = answer.get("ProducerId").and_then(Value::as_int);
+            assert_eq!(producer_id, Some((PRODUCER_ID + index) as i64));
         }
         let topics = list(1, |_| {
             fields([("Name", text("big")), ("Partitions", list(PARTITIONS, int))])
         });
         let body = fields([
             ("V3AndBelowTransactionalId", text("x0")),
-            ("V3AndBelowProducerId", int(0)),
+            ("V3AndBelowProducerId", int(PRODUCER_ID)),
             ("V3AndBelowProducerEpoch", int(0)),
             ("V3AndBelowTopics", topics),
         ]);
         self.ask(ApiKey::ADD_PARTITIONS_TO_TXN, 3, &body);
         let body = fields([
             ("TransactionalId", text("x0")),
-            ("ProducerId", int(0)),
+            ("ProducerId", int(PRODUCER_ID)),
             ("ProducerEpoch", int(0)),
             ("GroupId", text("g")),
         ]);
