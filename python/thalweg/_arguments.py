@@ -100,7 +100,7 @@ def constructor_topics(called: str, topics: tuple[Any, ...]) -> list[str]:
 
     Raises:
         TypeError: If one is no str: options, say.
-        InvalidTopicError: If no topic can have a name.
+        InvalidTopicError: If a topic name is not valid.
     """
     _refuse_mapping(called, topics)
     for each in topics:
@@ -136,7 +136,7 @@ def topics_given(topics: Any) -> list[str]:
 
     Raises:
         TypeError: If it is one str, or no list of str.
-        InvalidTopicError: If no topic can have a name.
+        InvalidTopicError: If a topic name is not valid.
     """
     if isinstance(topics, str | bytes):
         hint = f": [{reprlib.repr(topics)}]" if isinstance(topics, str) else ""
@@ -160,7 +160,7 @@ def partition_given(partition: Any) -> TopicPartition:
     """One partition.
 
     Raises:
-        TypeError: If it is no TopicPartition.
+        TypeError: If `partition` is not a TopicPartition.
     """
     found: TopicPartition | None = _as(TopicPartition, partition)
     if found is None:
@@ -172,7 +172,7 @@ def partitions_named(partitions: Collection[Any]) -> list[TopicPartition]:
     """Partitions that are arguments of their own, as in `pause(*partitions)`.
 
     Raises:
-        TypeError: If one is no TopicPartition.
+        TypeError: If an argument is not a TopicPartition.
     """
     found = [_as(TopicPartition, each) for each in partitions]
     for each, known in zip(partitions, found, strict=True):
@@ -187,9 +187,9 @@ def partitions_given(partitions: Any) -> list[TopicPartition]:
     """Partitions that are one argument.
 
     Raises:
-        TypeError: If it is no list of TopicPartitions.
+        TypeError: If `partitions` is not a list of TopicPartitions.
         ValueError: If a partition is negative.
-        InvalidTopicError: If no topic can have a name.
+        InvalidTopicError: If a topic name is not valid.
     """
     expected = f"a list of {_PARTITION}"
     if _as(TopicPartition, partitions) is not None:
@@ -223,7 +223,7 @@ def number_given(given: Any, name: str, unit: str) -> Any:
     """A time to wait, as it is.
 
     Raises:
-        TypeError: If it is no number.
+        TypeError: If it is not a number.
     """
     if not hasattr(given, "__float__"):
         raise TypeError(f"{name} must be a number of {unit}, got {shown(given)}")
@@ -234,7 +234,7 @@ def duration_given(given: Any, name: str, unit: str) -> Any:
     """A time to wait, which may be infinite.
 
     Raises:
-        TypeError: If it is no number.
+        TypeError: If it is not a number.
         ValueError: If it is negative, or not a number.
     """
     if not number_given(given, name, unit) >= 0:
@@ -246,7 +246,7 @@ def count_given(given: Any, name: str) -> None:
     """A limit of how many.
 
     Raises:
-        TypeError: If it is no int.
+        TypeError: If it is not an int.
         ValueError: If it is below 1.
     """
     if not hasattr(given, "__index__"):
@@ -259,8 +259,8 @@ def int_given(given: Any, name: str, least: int, most: int) -> int:
     """A number between two limits.
 
     Raises:
-        TypeError: If it is no int.
-        ValueError: If it is outside of them.
+        TypeError: If it is not an int.
+        ValueError: If it is outside these limits.
     """
     if not hasattr(given, "__index__"):
         raise TypeError(f"{name} must be an int from {least} to {most}, got {shown(given)}")
@@ -287,7 +287,7 @@ def offsets_given(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets to commit; an offset alone, or with a metadata string, stands for the rest too.
 
     Raises:
-        TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
+        TypeError: If `offsets` is not a {TopicPartition: OffsetAndMetadata}.
         ValueError: If an offset is negative.
     """
     found: dict[TopicPartition, OffsetAndMetadata] = {}

@@ -1,6 +1,6 @@
-"""A consumer's positions, look-ups and committed offsets: half of `KafkaConsumer`.
+"""The calls of `KafkaConsumer` for positions, offset lookups and commits.
 
-Positions are the core's; what is committed is the driver's. Arguments are checked here.
+This module checks the arguments. The core keeps the positions, and the driver commits.
 """
 
 import functools
@@ -28,7 +28,7 @@ _EARLIEST, _LATEST = -2, -1
 
 
 def alone(call: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[C, P], T]:
-    """The call, for one thread at a time: the driver's state has no lock."""
+    """Lets only one thread at a time make the call, because the driver's state has no lock."""
 
     @functools.wraps(call)
     def guarded(self: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -42,7 +42,7 @@ def alone(call: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[C, P], T
 
 
 class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
-    """The calls; opened by `KafkaConsumer`."""
+    """The calls for offsets. `KafkaConsumer` opens the core and sets the attributes."""
 
     config: Config
     _driver: Driver
@@ -50,18 +50,19 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     # ------------------------------------------------------------------ positions
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Offset of the next record to be handed out.
+        """Returns the offset of the next record that the consumer returns.
 
         Args:
             partition: An assigned TopicPartition.
-            timeout_ms: How long to wait until it is known; None: default_api_timeout_ms.
+            timeout_ms: How long to wait until it is known. None: default_api_timeout_ms.
 
         Raises:
-            TypeError: If it is no TopicPartition.
-            IllegalStateError: If it is not assigned.
-            NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
-            LogTruncationError: As `poll`; so are errors of authorization and of connections.
-            KafkaTimeoutError: When the time is over.
+            TypeError: If `partition` is not a TopicPartition.
+            IllegalStateError: If the partition is not assigned.
+            NoOffsetForPartitionError: If no offset is committed and auto_offset_reset is 'none'.
+            LogTruncationError: As in `poll`.
+            KafkaError: An authorization or connection error, as in `poll`.
+            KafkaTimeoutError: After timeout_ms.
         """
         _consuming.check_assigned(self, partition)
         return super().position(partition, self._limit(timeout_ms))
@@ -72,35 +73,36 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         offset: "int | OffsetAndMetadata",
         leader_epoch: int = -1,
     ) -> None:
-        """Reads on from an offset.
+        """Sets the position: the consumer continues at this offset.
 
         Args:
             partition: An assigned TopicPartition.
-            offset: The next offset to read, or an OffsetAndMetadata with its leader epoch.
-            leader_epoch: Of the record before, for truncation detection (KIP-320).
+            offset: The next offset to read. An OffsetAndMetadata also sets the leader epoch.
+            leader_epoch: The leader epoch of the record before `offset`, to detect a truncated log
+                (KIP-320). -1: unknown.
 
         Raises:
-            TypeError: If it is no TopicPartition.
-            ValueError: If the offset is no int of 0 or more, or the partition is not assigned.
+            TypeError: If `partition` is not a TopicPartition.
+            ValueError: If the offset is not an int >= 0, or the partition is not assigned.
         """
         at, epoch = _consuming.offset_given(self, partition, offset, leader_epoch)
         super().seek(partition, at, epoch)
         self._driver.sought(partition)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Reads on from the first offset there is; looked up when it is needed.
+        """Continues at the first available offset. A later call looks the offset up.
 
         Args:
-            *partitions: Assigned ones; none: all.
+            *partitions: Assigned partitions. Without any: all assigned partitions.
 
         Raises:
-            TypeError: If one is no TopicPartition.
-            ValueError: If one is not assigned, or nothing is.
+            TypeError: If an argument is not a TopicPartition.
+            ValueError: If a partition is not assigned, or none is.
         """
         self._seek_to(partitions, "earliest")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Reads on from the end; see `seek_to_beginning`."""
+        """Continues at the end of the log; arguments and errors as in `seek_to_beginning`."""
         self._seek_to(partitions, "latest")
 
     def _seek_to(self, partitions: Collection[TopicPartition], where: Any) -> None:
@@ -112,38 +114,47 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     def seek_to_committed(
         self, *partitions: TopicPartition, timeout_ms: float | None = None
     ) -> None:
-        """Reads on from the committed offsets (aiokafka); where there is none, by reset policy.
+        """Continues at the committed offsets (aiokafka).
+
+        A partition without a committed offset follows `auto_offset_reset`.
+
+        Args:
+            *partitions: Assigned partitions. Without any: all assigned partitions.
+            timeout_ms: How long to wait. None: default_api_timeout_ms.
 
         Raises:
-            TypeError: If one is no TopicPartition.
-            ValueError: If one is not assigned, or nothing is.
-            IllegalStateError: Without group_id.
-            KafkaTimeoutError: When the time is over.
-            NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
-                no position has moved then.
+            TypeError: If an argument is not a TopicPartition.
+            ValueError: If a partition is not assigned, or none is.
+            IllegalStateError: If the consumer has no group_id.
+            KafkaTimeoutError: After timeout_ms.
+            NoOffsetForPartitionError: If a partition has no committed offset, and
+                `auto_offset_reset` is 'none'. Then no position has changed.
         """
         chosen = _consuming.chosen(self, partitions)
         run(self._driver.seek_to_committed(chosen, self._limit(timeout_ms), self.seek))
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hands out nothing of these partitions until `resume`; what is buffered stays.
+        """Returns no records of these partitions until `resume`. Buffered records are kept.
 
         Raises:
-            TypeError: If one is no TopicPartition.
-            IllegalStateError: If one is not assigned.
+            TypeError: If an argument is not a TopicPartition.
+            IllegalStateError: If a partition is not assigned.
         """
         self.pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Undoes `pause`."""
+        """Continues to return records of partitions that `pause` has stopped."""
         self.resume_partitions(partitions_named(partitions))
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Offset after the partition's last record, as of the last fetch; None before one.
+        """Returns the offset after the last record of the partition, as of the last fetch.
+
+        Returns:
+            The offset, or None before the first fetch.
 
         Raises:
-            TypeError: If it is no TopicPartition.
-            IllegalStateError: If it is not assigned.
+            TypeError: If `partition` is not a TopicPartition.
+            IllegalStateError: If the partition is not assigned.
         """
         _consuming.check_assigned(self, partition)
         return super().highwater(partition)
@@ -153,66 +164,68 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """First offset of each partition; they need not be assigned.
+        """Returns the first offset of each partition. The partitions need not be assigned.
 
         Raises:
-            TypeError: If it is no list of TopicPartitions.
+            TypeError: If `partitions` is not a list of TopicPartitions.
             ValueError: If a partition is negative.
-            InvalidTopicError: If no topic can have a name.
-            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+            InvalidTopicError: If a topic name is not valid.
+            KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
         return self._ends(partitions, _EARLIEST, timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Offset after each partition's last record; the last stable one under read_committed.
+        """Returns the end offset of each partition: one more than the offset of the last record.
+
+        With isolation_level='read_committed' it is the last stable offset.
 
         Raises:
-            TypeError: If it is no list of TopicPartitions.
+            TypeError: If `partitions` is not a list of TopicPartitions.
             ValueError: If a partition is negative.
-            InvalidTopicError: If no topic can have a name.
-            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+            InvalidTopicError: If a topic name is not valid.
+            KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
         return self._ends(partitions, _LATEST, timeout_ms)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a timestamp (KIP-79).
+        """Finds the first record at or after a timestamp in each partition (KIP-79).
 
         Args:
             timestamps: {TopicPartition: Unix ms}.
-            timeout_ms: None: default_api_timeout_ms.
+            timeout_ms: How long to wait. None: default_api_timeout_ms.
 
         Returns:
             {TopicPartition: OffsetAndTimestamp, or None if there is no such record}.
 
         Raises:
-            TypeError: If it is no {TopicPartition: number}.
+            TypeError: If `timestamps` is not a {TopicPartition: number}.
             ValueError: If a timestamp is negative.
-            KafkaTimeoutError: When the time is over.
+            KafkaTimeoutError: After timeout_ms.
         """
         targets = _consuming.time_targets(timestamps)
         return _consuming.times_of(self.list_offsets(targets, self._limit(timeout_ms)))
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Names of all topics that this client may see; asks the cluster.
+        """Asks the cluster for the names of all topics that this client may see.
 
         Raises:
-            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+            KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
         answer = self.client.metadata(None, self._limit(timeout_ms))
         return _consuming.visible_topics(answer, self.config)
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int]:
-        """Partition ids of a topic; asks the cluster if it is not known yet.
+        """Returns the partition ids of a topic. Asks the cluster if they are not known yet.
 
         Returns:
-            The ids; none if there is no such topic.
+            The ids. The set is empty if the topic does not exist.
 
         Raises:
-            KafkaTimeoutError: When the time is over (None: default_api_timeout_ms).
+            KafkaTimeoutError: After timeout_ms (None: default_api_timeout_ms).
         """
         known = self.client.cluster().partitions_for_topic(topic)
         if known:
@@ -228,20 +241,20 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commits offsets for the group, and waits until it is done.
+        """Commits offsets for the group, and waits for the answer.
 
         Args:
-            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, an int, or an
-                int and a metadata string; None: the positions.
-            timeout_ms: How long to retry; None: default_api_timeout_ms.
+            offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
+                or a tuple (int, metadata string). None: the current positions.
+            timeout_ms: How long to retry. None: default_api_timeout_ms.
 
         Raises:
-            IllegalStateError: Without group_id.
-            TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
+            IllegalStateError: If the consumer has no group_id.
+            TypeError: If `offsets` is not a {TopicPartition: OffsetAndMetadata}.
             ValueError: If an offset is negative.
-            CommitFailedError: If the group has moved on.
-            RebalanceInProgressError: While the group rebalances: poll, then commit again.
-            KafkaTimeoutError: When the time is over.
+            CommitFailedError: If the group has rebalanced without this consumer.
+            RebalanceInProgressError: While the group rebalances. Poll, then commit again.
+            KafkaTimeoutError: After timeout_ms.
         """
         given = None if offsets is None else offsets_given(offsets)
         run(self._driver.commit(given, self._limit(timeout_ms)))
@@ -255,16 +268,16 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         """Commits offsets without waiting and without retries.
 
         Args:
-            offsets: As for `commit`.
-            callback: Called as f(offsets, answer or exception) from a later `poll`, `commit` or
-                `close`, in the order of the calls; default_offset_commit_callback if None.
+            offsets: As in `commit`.
+            callback: A later `poll`, `commit` or `close` calls it as f(offsets, answer or
+                exception), in the order of the commits. None: default_offset_commit_callback.
 
         Returns:
             A future with is_done, value, exception, succeeded() and failed().
 
         Raises:
-            IllegalStateError: Without group_id.
-            TypeError: If it is no {TopicPartition: OffsetAndMetadata}.
+            IllegalStateError: If the consumer has no group_id.
+            TypeError: If `offsets` is not a {TopicPartition: OffsetAndMetadata}.
             ValueError: If an offset is negative.
         """
         given = None if offsets is None else offsets_given(offsets)
@@ -273,52 +286,55 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
     def mark(self, records: Any) -> None:
         """Marks records as finished, for `commit_marked` and, with auto_commit_marks, auto-commit.
 
-        Records may be marked in any order and by any thread. A commit stops before the first record
-        of a partition that was handed out and is not marked, so a crash loses none. In a log with
-        gaps (compaction, transactions), what was handed out between two commits is committed once
-        all of it is marked. Commits go forward only. Marks of partitions that are taken away are
-        forgotten; after a `seek` back the records are to be marked again.
+        Any thread may mark records, in any order. A commit stops before the first returned record
+        of a partition that is not marked, so a crash loses no record. In a log with gaps
+        (compaction, transactions), the records that were returned between two commits are committed
+        only when all of them are marked. A commit never moves back. When the group takes a
+        partition away, its marks are lost. After a `seek` back, mark the records again.
 
         Args:
-            records: A ConsumerRecord, several, or what `poll` returned.
+            records: A ConsumerRecord, several of them, or the result of `poll`.
 
         Raises:
-            TypeError: If it is something else.
-            IllegalStateError: If 100 000 separate ranges of a partition's records are marked behind
-                one that is not (about 10 MB).
+            TypeError: If `records` is anything else.
+            IllegalStateError: If a partition has 100 000 separate ranges of marked records (about
+                10 MB) after a record that is not marked.
         """
         self._driver.mark(records)
 
     def mark_through(self, records: Any) -> None:
-        """Marks records, and all before them in their partitions, as finished.
+        """Marks records, and all earlier records of their partitions, as finished.
 
-        For work that finishes a partition's records in order; `mark` is for all other work. It may
-        be called from any thread.
+        Use it if you finish the records of a partition in order. Otherwise use `mark`. Any thread
+        may call it.
 
         Args:
-            records: A ConsumerRecord, several, or what `poll` returned.
+            records: A ConsumerRecord, several of them, or the result of `poll`.
 
         Raises:
-            TypeError: If it is something else.
+            TypeError: If `records` is anything else.
         """
         self._driver.mark_through(records)
 
     @alone
     def commit_marked(self, timeout_ms: float | None = None) -> None:
-        """Commits, for each partition, the records before the first one that is not marked.
+        """Commits the marked records of each partition, up to the first one that is not marked.
 
-        Waits until the group has answered.
+        It waits for the answer of the group.
+
+        Args:
+            timeout_ms: How long to retry. None: default_api_timeout_ms.
 
         Raises:
-            KafkaError: As `commit`.
+            KafkaError: As in `commit`.
         """
         run(self._driver.commit_marked(self._limit(timeout_ms)))
 
     @alone
     def allow_rebalance(self) -> None:
-        """With block_rebalance_on_poll: what was polled before is done.
+        """Says that the polled records are processed, with block_rebalance_on_poll=True.
 
-        Its partitions may go, with the next poll. Without that option they always may.
+        The next poll may then give up their partitions. Without that option, every poll may.
         """
         self._driver.allow_rebalance()
 
@@ -329,27 +345,27 @@ class ConsumerOffsets(_core.Consumer[K, V], Generic[K, V]):
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> int | OffsetAndMetadata | None:
-        """The group's committed offset of a partition; asks the coordinator.
+        """Asks the coordinator for the group's committed offset of a partition.
 
         Args:
             partition: Any TopicPartition.
-            metadata: Whether to return the whole OffsetAndMetadata.
-            timeout_ms: None: default_api_timeout_ms.
+            metadata: True returns an OffsetAndMetadata in place of the offset alone.
+            timeout_ms: How long to wait. None: default_api_timeout_ms.
 
         Returns:
-            The offset; None if nothing is committed.
+            The offset. None if nothing is committed.
 
         Raises:
-            IllegalStateError: Without group_id.
-            TypeError: If it is no TopicPartition.
-            KafkaTimeoutError: When the time is over.
+            IllegalStateError: If the consumer has no group_id.
+            TypeError: If `partition` is not a TopicPartition.
+            KafkaTimeoutError: After timeout_ms.
         """
         where = partition_given(partition)
         found = run(self._driver.fetch([where], self._limit(timeout_ms)))[where]
         return found if found is None or metadata else found.offset
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """A snapshot of the membership, for transactions (KIP-447)."""
+        """Returns the current membership, for `send_offsets_to_transaction` (KIP-447)."""
         return self._driver.group_metadata()
 
     # ------------------------------------------------------------------ helpers

@@ -92,8 +92,8 @@ def subscription_given(topics: Any, pattern: Any) -> tuple[list[str], Any]:
 
     Raises:
         TypeError: If topics is no list of str, or the pattern none.
-        InvalidTopicError: If no topic can have a name.
-        ValueError: If neither is given.
+        InvalidTopicError: If a topic name is not valid.
+        ValueError: If neither topics nor pattern is given.
     """
     names = [] if topics is None else topics_given(topics)
     pattern = None if pattern == "" else pattern
@@ -135,8 +135,8 @@ def chosen(core: Any, partitions: Collection[Any]) -> list[TopicPartition]:
     """Assigned partitions; all of them if none is named.
 
     Raises:
-        TypeError: If one is no TopicPartition.
-        ValueError: If one is not assigned, or nothing is.
+        TypeError: If an argument is not a TopicPartition.
+        ValueError: If a partition is not assigned, or none is.
     """
     assigned = core.assignment()
     found = partitions_named(partitions) or sorted(assigned)
@@ -153,7 +153,7 @@ def offset_given(core: Any, partition: Any, offset: Any, leader_epoch: int = -1)
 
     Raises:
         TypeError: If the partition is no TopicPartition.
-        ValueError: If the offset is no int of 0 or more, or the partition is not assigned.
+        ValueError: If the offset is not an int >= 0, or the partition is not assigned.
     """
     where = partition_given(partition)
     if isinstance(offset, OffsetAndMetadata):
@@ -190,9 +190,9 @@ def targets_of(partitions: Iterable[TopicPartition], timestamp: int) -> list[tup
     """For the core's `list_offsets`: one timestamp for all.
 
     Raises:
-        TypeError: If it is no list of TopicPartitions.
+        TypeError: If `partitions` is not a list of TopicPartitions.
         ValueError: If a partition is negative.
-        InvalidTopicError: If no topic can have a name.
+        InvalidTopicError: If a topic name is not valid.
     """
     return [(*where, timestamp) for where in partitions_given(partitions)]
 
@@ -206,7 +206,7 @@ def time_targets(timestamps: Mapping[TopicPartition, int]) -> list[tuple[str, in
     """For the core's `list_offsets`: a time for each.
 
     Raises:
-        TypeError: If it is no {TopicPartition: number}.
+        TypeError: If `timestamps` is not a {TopicPartition: number}.
         ValueError: If one is negative.
     """
     found: list[tuple[str, int, int]] = []
@@ -274,7 +274,7 @@ def whole_ms(timeout_ms: float | None) -> int | None:
     """Whole milliseconds for the core; infinite is None.
 
     Raises:
-        TypeError: If it is no number.
+        TypeError: If it is not a number.
         ValueError: If it is negative.
     """
     if timeout_ms is None or duration_given(timeout_ms, "timeout_ms", _MS) == float("inf"):
@@ -286,7 +286,7 @@ def limit_ms(timeout_ms: float | None, config: Mapping[str, Any]) -> int:
     """How long a call may take; None: default_api_timeout_ms.
 
     Raises:
-        TypeError: If it is no number.
+        TypeError: If it is not a number.
         ValueError: If it is NaN.
     """
     if timeout_ms is None:

@@ -43,9 +43,9 @@ class KafkaAdminClient(
     class, and KafkaTimeoutError if no broker answers in time.
 
     Raises:
-        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        KafkaConfigurationError: If options are wrong. The error names all problems.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
-        TypeError: If the options are one dict: that is for `from_config`.
+        TypeError: If you give the options as one dict: use `from_config`.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
@@ -74,7 +74,7 @@ class KafkaAdminClient(
         """An admin client from a mapping, for Kafka's dotted names and librdkafka's.
 
         Raises:
-            KafkaConfigurationError: As the constructor.
+            KafkaConfigurationError: As in the constructor.
         """
         return cls(**config)
 

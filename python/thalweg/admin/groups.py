@@ -344,7 +344,7 @@ class GroupRequests(PartitionRequests):
             {TopicPartition: error class}; NoError where it went well.
 
         Raises:
-            TypeError: If offsets is something else.
+            TypeError: If `offsets` is anything else.
             ValueError: If an offset is negative.
         """
         offsets = offsets_given(offsets)

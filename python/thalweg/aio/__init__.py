@@ -1,8 +1,8 @@
-"""asyncio on the same native core, with aiokafka's names.
+"""Clients for asyncio with aiokafka's names, on the native core of the other clients.
 
     from thalweg.aio import AIOKafkaProducer
 
-Nothing is loaded before it is used (PEP 562): importing this package loads no native code.
+A name is loaded at its first use (PEP 562), so importing this package loads no native code.
 """
 
 TYPE_CHECKING = False  # typing.TYPE_CHECKING, without importing typing
@@ -51,7 +51,7 @@ _HOMES = {
     "RecordFuture": "aio.producer",
     "TopicPartition": "structs",
 }
-# aiokafka's names that are not here: what to use in their place.
+# What to use in place of the names of aiokafka that do not exist here.
 _ABSENT = {
     "AIOKafkaAdminClient": "use thalweg.KafkaAdminClient, its calls by asyncio.to_thread()",
     "AIOKafkaClient": "each client has its own connections, and takes no client object",

@@ -1,4 +1,4 @@
-"""Where an AIOKafkaConsumer reads on, and what it has committed.
+"""The calls of AIOKafkaConsumer for positions, offset lookups and commits.
 
 position, seek* ──> the core      beginning_offsets ... ──> leaders      commit, committed ──> group
 """
@@ -26,7 +26,7 @@ _EARLIEST, _LATEST = -2, -1
 
 
 class ConsumerOffsets:
-    """The part of an AIOKafkaConsumer that is about offsets; its constructor sets all of these."""
+    """The calls for offsets. The constructor of `AIOKafkaConsumer` sets the attributes."""
 
     config: Config
     _calls: "_core.AsyncConsumer[Any, Any]"
@@ -41,25 +41,32 @@ class ConsumerOffsets:
     # ------------------------------------------------------------------ positions
 
     async def position(self, partition: TopicPartition) -> int:
-        """Offset of the next record to be handed out; waits until it is known.
+        """Returns the offset of the next record that the consumer returns.
+
+        It waits until the offset is known.
 
         Raises:
-            TypeError: If it is no TopicPartition.
-            IllegalStateError: If it is not assigned.
-            NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
-            LogTruncationError: As `KafkaConsumer.poll`; so are errors of authorization and of
-                connections.
+            TypeError: If `partition` is not a TopicPartition.
+            IllegalStateError: If the partition is not assigned.
+            NoOffsetForPartitionError: If no offset is committed and auto_offset_reset is 'none'.
+            LogTruncationError: As in `KafkaConsumer.poll`.
+            KafkaError: An authorization or connection error, as in `KafkaConsumer.poll`.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         _consuming.check_assigned(self._consumer, partition)
         return await self._calls.position(partition, self._limit())
 
     def seek(self, partition: TopicPartition, offset: "int | OffsetAndMetadata") -> None:
-        """Reads on from an offset.
+        """Sets the position: the consumer continues at this offset.
+
+        Args:
+            partition: An assigned TopicPartition.
+            offset: The next offset to read. An OffsetAndMetadata also sets the leader epoch, to
+                detect a truncated log (KIP-320).
 
         Raises:
-            TypeError: If it is no TopicPartition.
-            ValueError: If the offset is no int of 0 or more, or the partition is not assigned.
+            TypeError: If `partition` is not a TopicPartition.
+            ValueError: If the offset is not an int >= 0, or the partition is not assigned.
         """
         self._check_open()
         at, epoch = _consuming.offset_given(self._consumer, partition, offset)
@@ -67,20 +74,20 @@ class ConsumerOffsets:
         self._driver.sought(partition)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Reads on from the first offset there is, and waits until it is known.
+        """Continues at the first available offset, and waits until it is known.
 
         Args:
-            *partitions: Assigned ones; none: all.
+            *partitions: Assigned partitions. Without any: all assigned partitions.
 
         Raises:
-            TypeError: If one is no TopicPartition.
-            ValueError: If one is not assigned, or nothing is.
+            TypeError: If an argument is not a TopicPartition.
+            ValueError: If a partition is not assigned, or none is.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         await self._seek_to(_consuming.chosen(self._consumer, partitions), "earliest")
 
     async def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Reads on from the end; see `seek_to_beginning`."""
+        """Continues at the end of the log; arguments and errors as in `seek_to_beginning`."""
         await self._seek_to(_consuming.chosen(self._consumer, partitions), "latest")
 
     async def _seek_to(self, partitions: list[TopicPartition], where: Any) -> None:
@@ -92,18 +99,23 @@ class ConsumerOffsets:
     async def seek_to_committed(
         self, *partitions: TopicPartition
     ) -> dict[TopicPartition, int | None]:
-        """Reads on from the committed offsets; where there is none, by reset policy.
+        """Continues at the committed offsets.
+
+        A partition without a committed offset follows `auto_offset_reset`.
+
+        Args:
+            *partitions: Assigned partitions. Without any: all assigned partitions.
 
         Returns:
             {TopicPartition: committed offset, or None}.
 
         Raises:
-            TypeError: If one is no TopicPartition.
-            ValueError: If one is not assigned, or nothing is.
-            IllegalStateError: Without group_id.
+            TypeError: If an argument is not a TopicPartition.
+            ValueError: If a partition is not assigned, or none is.
+            IllegalStateError: If the consumer has no group_id.
             KafkaTimeoutError: After default_api_timeout_ms.
-            NoOffsetForPartitionError: If nothing is committed and `auto_offset_reset` is 'none';
-                no position has moved then.
+            NoOffsetForPartitionError: If a partition has no committed offset, and
+                `auto_offset_reset` is 'none'. Then no position has changed.
         """
         chosen = _consuming.chosen(self._consumer, partitions)
         steps = self._driver.seek_to_committed(chosen, self._limit(), self.seek, is_eager=True)
@@ -111,47 +123,57 @@ class ConsumerOffsets:
         return {where: None if at is None else at.offset for where, at in found.items()}
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hands out nothing of these partitions until `resume`; what is buffered stays.
+        """Returns no records of these partitions until `resume`. Buffered records are kept.
 
         Raises:
-            TypeError: If one is no TopicPartition.
-            IllegalStateError: If one is not assigned.
+            TypeError: If an argument is not a TopicPartition.
+            IllegalStateError: If a partition is not assigned.
         """
         self._consumer.pause_partitions(partitions_named(partitions))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Undoes `pause`."""
+        """Continues to return records of partitions that `pause` has stopped."""
         self._consumer.resume_partitions(partitions_named(partitions))
 
     def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
+        """Returns the paused partitions."""
         return self._consumer.paused()
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Offset after the partition's last record, as of the last fetch; None before one.
+        """Returns the offset after the last record of the partition, as of the last fetch.
+
+        Returns:
+            The offset, or None before the first fetch.
 
         Raises:
-            TypeError: If it is no TopicPartition.
-            IllegalStateError: If it is not assigned.
+            TypeError: If `partition` is not a TopicPartition.
+            IllegalStateError: If the partition is not assigned.
         """
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.highwater(partition)
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Offset up to which all transactions were over, as of the last fetch; see `highwater`."""
+        """Returns the offset before which every transaction has ended, as of the last fetch.
+
+        None and errors are as in `highwater`.
+        """
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.last_stable_offset(partition)
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """Offsets between the position and the end, as of the last fetch; see `highwater`.
+        """Returns the number of offsets between the position and the end, as of the last fetch.
 
-        The end is the last stable offset under read_committed.
+        With isolation_level='read_committed' the end is the last stable offset. None and errors are
+        as in `highwater`.
         """
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.lag(partition)
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Unix ms of the last answer to a fetch of the partition; see `highwater`."""
+        """Returns the time of the last fetch answer for the partition, in Unix ms.
+
+        None and errors are as in `highwater`.
+        """
         _consuming.check_assigned(self._consumer, partition)
         return self._consumer.last_poll_timestamp(partition)
 
@@ -160,21 +182,22 @@ class ConsumerOffsets:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """First offset of each partition; they need not be assigned.
+        """Returns the first offset of each partition. The partitions need not be assigned.
 
         Raises:
-            TypeError: If it is no list of TopicPartitions.
+            TypeError: If `partitions` is not a list of TopicPartitions.
             ValueError: If a partition is negative.
-            InvalidTopicError: If no topic can have a name.
+            InvalidTopicError: If a topic name is not valid.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         targets = _consuming.targets_of(partitions, _EARLIEST)
         return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Offset after each partition's last record; see `beginning_offsets`.
+        """Returns the end offset of each partition: one more than the offset of the last record.
 
-        Under read_committed it is the last stable one.
+        With isolation_level='read_committed' it is the last stable offset. It raises the same
+        errors as `beginning_offsets`.
         """
         targets = _consuming.targets_of(partitions, _LATEST)
         return _consuming.offsets_of(await self._calls.list_offsets(targets, self._limit()))
@@ -182,13 +205,16 @@ class ConsumerOffsets:
     async def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after a timestamp (KIP-79).
+        """Finds the first record at or after a timestamp in each partition (KIP-79).
 
         Args:
             timestamps: {TopicPartition: Unix ms}.
 
+        Returns:
+            {TopicPartition: OffsetAndTimestamp, or None if there is no such record}.
+
         Raises:
-            TypeError: If it is no {TopicPartition: number}.
+            TypeError: If `timestamps` is not a {TopicPartition: number}.
             ValueError: If a timestamp is negative.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
@@ -196,7 +222,7 @@ class ConsumerOffsets:
         return _consuming.times_of(await self._calls.list_offsets(targets, self._limit()))
 
     async def topics(self) -> set[str]:
-        """Names of all topics that this client may see; asks the cluster.
+        """Asks the cluster for the names of all topics that this client may see.
 
         Raises:
             KafkaTimeoutError: After default_api_timeout_ms.
@@ -207,74 +233,81 @@ class ConsumerOffsets:
         return _consuming.visible_topics(await self._calls.result(request), self.config)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Partition ids of a topic that is read; None if it is not known. Asks no broker."""
+        """Returns the partition ids of a topic that the consumer reads, without asking a broker.
+
+        None if the client has no metadata of the topic.
+        """
         self._check_open()
         return self._consumer.client.cluster().partitions_for_topic(topic)
 
     # ------------------------------------------------------------------ committed offsets
 
     async def commit(self, offsets: Mapping[TopicPartition, Any] | None = None) -> None:
-        """Commits offsets for the group, and waits until it is done.
+        """Commits offsets for the group, and waits for the answer.
 
         Args:
-            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, an int, or an
-                int and a metadata string; None: the positions.
+            offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
+                or a tuple (int, metadata string). None: the current positions.
 
         Raises:
-            IllegalStateError: Without group_id.
-            TypeError: If offsets is something else.
+            IllegalStateError: If the consumer has no group_id.
+            TypeError: If `offsets` is anything else.
             ValueError: If an offset is negative.
-            CommitFailedError: If the group has moved on, or has taken one of the partitions away
-                since the call.
-            RebalanceInProgressError: While the group rebalances: ask for records, then again.
+            CommitFailedError: If the group has rebalanced without this consumer, or has taken one
+                of the partitions away since the call.
+            RebalanceInProgressError: While the group rebalances. Ask for records, then commit
+                again.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         self._check_open()
         given = None if offsets is None else offsets_given(offsets)
         asked_at = None if given is None else self._driver.departures
-        async with self._committing:  # the retry of one must not undo another
+        async with self._committing:  # a retry of one commit must not undo another commit
             await awaited(self._driver.commit(given, self._limit(), asked_at), self._calls)
 
     def mark(self, records: Any) -> None:
-        """Marks records as finished, as `KafkaConsumer.mark`; from any thread."""
+        """Marks records as finished, as `KafkaConsumer.mark`. Any thread may call it."""
         self._driver.mark(records)
 
     def mark_through(self, records: Any) -> None:
-        """Marks records and all before them, as `KafkaConsumer.mark_through`; from any thread."""
+        """Marks records and all earlier records of their partitions as finished.
+
+        As `KafkaConsumer.mark_through`. Any thread may call it.
+        """
         self._driver.mark_through(records)
 
     async def commit_marked(self) -> None:
-        """Commits, for each partition, the records before the first one that is not marked.
+        """Commits the marked records of each partition, up to the first one that is not marked.
 
-        Waits until the group has answered.
+        It waits for the answer of the group.
 
         Raises:
-            KafkaError: As `commit`.
+            KafkaError: As in `commit`.
         """
         self._check_open()
         async with self._committing:
             await awaited(self._driver.commit_marked(self._limit()), self._calls)
 
     def allow_rebalance(self) -> None:
-        """As `KafkaConsumer.allow_rebalance`."""
+        """Says that the returned records are processed, as `KafkaConsumer.allow_rebalance`."""
         self._check_open()
         self._driver.allow_rebalance()
 
     async def committed(
         self, partition: TopicPartition, metadata: bool = False
     ) -> int | OffsetAndMetadata | None:
-        """The group's committed offset of a partition; asks the coordinator.
+        """Asks the coordinator for the group's committed offset of a partition.
 
         Args:
             partition: Any TopicPartition.
-            metadata: Whether to return the whole OffsetAndMetadata.
+            metadata: True returns an OffsetAndMetadata in place of the offset alone.
 
         Returns:
-            The offset; None if nothing is committed.
+            The offset. None if nothing is committed.
 
         Raises:
-            IllegalStateError: Without group_id.
-            TypeError: If it is no TopicPartition.
+            IllegalStateError: If the consumer has no group_id.
+            TypeError: If `partition` is not a TopicPartition.
             KafkaTimeoutError: After default_api_timeout_ms.
         """
         self._check_open()
@@ -284,7 +317,7 @@ class ConsumerOffsets:
         return at if at is None or metadata else at.offset
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """A snapshot of the membership, for transactions (KIP-447)."""
+        """Returns the current membership, for `send_offsets_to_transaction` (KIP-447)."""
         return self._driver.group_metadata()
 
     # ------------------------------------------------------------------ helpers
@@ -297,13 +330,13 @@ class ConsumerOffsets:
             raise IllegalStateError("this client was started in another event loop")
 
     def _check_running(self) -> None:
-        """For calls that ask for records, or for more of them."""
+        """Raises unless the consumer runs; for calls that ask for records or change the topics."""
         self._check_open()
         if self._stopping is not None:
             raise ConsumerStoppedError("the consumer was stopped")
 
     def _check_open(self) -> None:
-        """For calls that a listener may still make while the consumer is stopped."""
+        """Raises unless started and not ended; for calls that a listener may make during `stop`."""
         if self._ended:
             raise ConsumerStoppedError("the consumer was stopped")
         if not self._started:

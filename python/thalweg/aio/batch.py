@@ -1,4 +1,4 @@
-"""BatchBuilder: records that are collected by hand and sent at once; aiokafka's class."""
+"""BatchBuilder collects records by hand, to send them together; aiokafka's class."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ _Serialize = Callable[[str, list[tuple[str, bytes]], Any, Any], tuple[Any, Any]]
 
 
 class BatchRecordMetadata(NamedTuple):
-    """What `BatchBuilder.append` says of a record it took.
+    """The result of `BatchBuilder.append` for a record that it has added.
 
     Attributes:
-        offset: Its place in the batch, from 0.
-        size: Its bytes in the batch.
+        offset: The index of the record in the batch, from 0.
+        size: The size of the record in the batch, in bytes.
         timestamp: Unix ms.
-        crc: Always None: version 2 batches have no checksum per record.
+        crc: Always None: version 2 batches have no checksum for each record.
     """
 
     offset: int
@@ -27,7 +27,7 @@ class BatchRecordMetadata(NamedTuple):
 
 
 def _varint_bytes(value: int) -> int:
-    """Bytes of a zigzag varint."""
+    """Returns how many bytes a zigzag varint takes."""
     zigzag = (value << 1) ^ (value >> 63)
     return max(1, (zigzag.bit_length() + 6) // 7)
 
@@ -37,13 +37,13 @@ def _data_bytes(data: Any) -> int:
 
 
 class BatchBuilder:
-    """Collects records up to `batch_size`, to be sent to one partition by `send_batch`.
+    """Collects records up to `batch_size` bytes, for `send_batch` to one partition.
 
         batch = producer.create_batch()
         while batch.append(key=None, value=next(values), timestamp=None): ...
         future = await producer.send_batch(batch, "topic", partition=0)
 
-    Made by `AIOKafkaProducer.create_batch`.
+    `AIOKafkaProducer.create_batch` creates it.
     """
 
     def __init__(self, batch_size: int, serialize: _Serialize | None = None) -> None:
@@ -63,21 +63,21 @@ class BatchBuilder:
         value: Any,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> BatchRecordMetadata | None:
-        """Adds a record.
+        """Adds a record to the batch.
 
         Args:
-            timestamp: Unix ms; None takes the time of the call.
-            key: Bytes, or what key_serializer takes (its topic is ""); not None with `value`.
+            timestamp: Unix ms. None: the time of the call.
+            key: Bytes, or what key_serializer takes. The serializer gets "" as the topic.
             value: Bytes, or what value_serializer takes.
-            headers: (name, bytes) pairs.
+            headers: Pairs of name and bytes.
 
         Returns:
-            None if the batch is full (it is then closed) or closed; a first record is always
-            taken.
+            The place and size of the record. None if the batch is closed, or if the record does not
+            fit: the batch is then closed. The first record always fits.
 
         Raises:
             ValueError: If key and value are both None.
-            TypeError: If one of them is no bytes.
+            TypeError: If key or value, after serialization, is not bytes.
         """
         if self._closed:
             return None
@@ -114,17 +114,17 @@ class BatchBuilder:
         return _varint_bytes(body) + body
 
     def close(self) -> None:
-        """Takes no more records; may be called again."""
+        """Closes the batch: it takes no more records. You may call it again."""
         self._closed = True
 
     def closed(self) -> bool:
-        """Whether it takes no more records."""
+        """Whether the batch is closed and takes no more records."""
         return self._closed
 
     def size(self) -> int:
-        """Bytes of the batch, before compression."""
+        """Returns the size of the batch in bytes, before compression."""
         return self._size
 
     def record_count(self) -> int:
-        """Records in the batch."""
+        """Returns the number of records in the batch."""
         return len(self.values)

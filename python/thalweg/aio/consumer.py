@@ -1,12 +1,13 @@
 """AIOKafkaConsumer: aiokafka's consumer on the native core of KafkaConsumer.
 
     getone(), getmany(), poll_arrow(), async for record in consumer
-      └─ found at once: no task sleeps   else: asleep until the I/O thread wakes it (_core.JobCall)
-    commit(), committed(), stop(): the driver's own calls, run by the task (_waits.py)
+      └─ records in the buffer: returns at once
+         else: the task sleeps until the I/O thread wakes it (_core.JobCall)
+    commit(), committed(), stop(): calls of the driver, which the task runs (_waits.py)
 
-Group work is done within the calls that ask for records, as in KafkaConsumer: while no task asks,
-no partition is taken away. Heartbeats go on meanwhile, in the I/O thread. No thread is started for
-a consumer. Several tasks may wait for records of one consumer.
+As in KafkaConsumer, only the calls that ask for records do the work of a group member. While no
+task asks, the consumer gives up no partition. The I/O thread keeps sending heartbeats. A consumer
+starts no thread. Several tasks may wait for records of one consumer.
 """
 
 import asyncio
@@ -85,12 +86,12 @@ _UNUSED: Final = {
 
 log = logging.getLogger("thalweg.consumer")
 
-# How often a call that waits for some partitions looks whether they are still assigned.
+# How often a call that waits for records of given partitions checks that they are still assigned.
 _LOOK_MS: Final = 1000
 
 
 class _Asked(NamedTuple):
-    """A `subscribe` or `assign` that cannot begin yet, and what it was given."""
+    """A `subscribe` or `assign` that cannot begin yet, with its arguments."""
 
     begin: Callable[[], None]
     topics: Sequence[str] = ()
@@ -98,7 +99,7 @@ class _Asked(NamedTuple):
 
 
 class _NotStarted:
-    """Stands for what start() makes."""
+    """Takes the place of the objects that start() creates; using it raises IllegalStateError."""
 
     def __getattr__(self, name: str) -> Any:
         raise IllegalStateError("the consumer was not started: await its start() first")
@@ -106,23 +107,23 @@ class _NotStarted:
 
 @options_listed("c", _UNUSED)
 class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
-    """Reads records of topics or partitions in the event loop that it was started in.
+    """Reads records from topics or partitions in the event loop that awaits `start`.
 
         async with AIOKafkaConsumer("topic", bootstrap_servers="localhost:9092") as consumer:
             async for record in consumer:
                 print(record.offset, record.value)
 
-    Options are KafkaConsumer's, in docs/configuration.md; `consumer_timeout_ms` has no effect, and
-    `loop` is deprecated.
+    The options are those of KafkaConsumer: see docs/configuration.md. `consumer_timeout_ms` has no
+    effect, and `loop` is deprecated.
 
     Args:
         *topics: Topics to subscribe to.
         **configs: Options.
 
     Raises:
-        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
-        TypeError: If a topic is no str; options as one dict are for `from_config`.
-        InvalidTopicError: If no topic can have a name.
+        KafkaConfigurationError: If options are wrong. The error names all problems.
+        TypeError: If a topic is not a str. Give options in a dict to `from_config`.
+        InvalidTopicError: If a topic name is not valid.
     """
 
     config: Config
@@ -194,7 +195,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             self._pid = os.getpid()
             self.config = configured("c", "AIOKafkaConsumer", configs, _UNUSED, CHECKS)
             self._consumer = _core.Consumer()
-            # The core keeps the driver: what that keeps must not lead back here.
+            # The core holds the driver. A strong reference back to this object would be a cycle.
             spawn = functools.partial(_spawn, weakref.ref(self))
             self._driver = Driver(self._consumer, self.config, spawn)
             self._begin = None
@@ -203,26 +204,30 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:
-        """A consumer from a mapping, for Kafka's dotted names and librdkafka's.
+        """Creates a consumer from a mapping, also with Kafka's dotted names or librdkafka's.
+
+        Args:
+            config: The options: {"bootstrap.servers": ..., ...}.
+            *topics: Topics to subscribe to.
 
         Raises:
-            KafkaConfigurationError: As the constructor.
+            KafkaConfigurationError: As in the constructor.
         """
         return cls(*topics, **config)
 
     # ------------------------------------------------------------------ its life
 
     async def start(self) -> None:
-        """Connects; to be awaited once, before anything else but `subscribe` and `assign`.
+        """Connects to the cluster. Await it once; only `subscribe` and `assign` may come before.
 
-        With topics it also waits until their partitions are assigned, for at most
-        default_api_timeout_ms: a group that takes longer is joined on by what follows.
+        With a subscription it also waits, for at most default_api_timeout_ms, until partitions are
+        assigned. If the group takes longer, later calls for records continue the join.
 
         Raises:
-            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. Then,
-                and when it is cancelled up to there, it may be tried again.
-            IllegalStateError: If it was started before.
-            KafkaError: If the group or the topics are refused; the consumer is stopped then.
+            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. You
+                may then await `start` again, also if it was cancelled before it had connected.
+            IllegalStateError: If it was already started.
+            KafkaError: If the brokers refuse the group or the topics. This stops the consumer.
         """
         loop = asyncio.get_running_loop()
         if self._completions is not None:
@@ -250,7 +255,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             raise
 
     async def _begun(self) -> None:
-        """Takes what was asked for before the start."""
+        """Begins the `subscribe` or `assign` that was called before the start."""
         asked, self._begin = self._begin, None
         if asked is None:
             return
@@ -260,13 +265,16 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             log.warning("%r: no partitions were assigned within %d ms", self, limit)
 
     async def stop(self, autocommit: bool = True) -> None:
-        """Gives everything up: commits, if auto-commit is on, and leaves the group.
+        """Commits if auto-commit is on, leaves the group, and closes the consumer.
 
-        A static member (group_instance_id) stays in the group until its session ends. May be
-        called again. Cancelled, it goes on behind.
+        A static member (group_instance_id) stays in the group until its session times out. You may
+        call it again. If the await is cancelled, stopping continues in the background.
 
         Args:
-            autocommit: False leaves the commit out.
+            autocommit: False skips the commit.
+
+        Raises:
+            IllegalStateError: If it is awaited in another event loop.
         """
         if not self._started or self._pid != os.getpid():
             return
@@ -296,9 +304,9 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 
     @property
     def closed(self) -> bool:
-        """Stopped, or started before a fork in the parent of this process.
+        """Whether `stop` was called, or the consumer belongs to the parent of this process.
 
-        False before the start, as of any client that is still to be used.
+        False before the start.
         """
         if self._started and self._pid != os.getpid():
             return True
@@ -307,13 +315,16 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     # ------------------------------------------------------------------ what is read
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads these partitions from now on, and no others; also before the start.
+        """Reads these partitions from now on, and no others. You may call it before the start.
+
+        Args:
+            partitions: The TopicPartitions. An empty list stops reading, as `unsubscribe` does.
 
         Raises:
-            IllegalStateError: If topics are subscribed to.
-            TypeError: If it is no list of TopicPartitions.
+            IllegalStateError: If the consumer is subscribed to topics.
+            TypeError: If `partitions` is not a list of TopicPartitions.
             ValueError: If a partition is negative.
-            InvalidTopicError: If no topic can have a name.
+            InvalidTopicError: If a topic name is not valid.
         """
         given = partitions_given(partitions)
         self._now_or_later(_Asked(lambda: self._driver.assign(given), partitions=given))
@@ -324,22 +335,23 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         pattern: str | re.Pattern[str] | None = None,
         listener: Any = None,
     ) -> None:
-        """Reads topics by name or pattern, as `KafkaConsumer.subscribe`; also before the start.
+        """Subscribes to topics, as `KafkaConsumer.subscribe`. You may call it before the start.
 
         Args:
-            topics: Names.
-            pattern: A regular expression that topics' names are matched with at their start; or a
-                SubscriptionPattern, which the broker matches with whole names (KIP-848).
+            topics: Topic names.
+            pattern: A regular expression that must match at the start of a topic name. Or a
+                SubscriptionPattern, which the broker matches against complete names (KIP-848).
             listener: An AsyncConsumerRebalanceListener, or a ConsumerRebalanceListener whose
-                methods may be coroutines. While one of them runs no records are handed out.
+                methods may be coroutines. While one of them runs, the consumer returns no records.
 
         Raises:
-            IllegalStateError: If partitions are assigned, or both kinds are given.
-            ValueError: If neither is given.
-            TypeError: If topics is no list of str, or the pattern or the listener is none.
-            InvalidTopicError: If no topic can have a name.
-            UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
-                without group_protocol='consumer'; before the start, `start` raises it.
+            IllegalStateError: If `assign` is in use, or both topics and pattern are given.
+            ValueError: If neither topics nor pattern is given.
+            TypeError: If topics, pattern or listener has a wrong type.
+            InvalidTopicError: If a topic name is not valid.
+            UnsupportedOperationError: If pattern is a SubscriptionPattern, and the consumer has no
+                group_id or does not use group_protocol='consumer'. Before the start, `start` raises
+                it.
         """
         names, pattern = _consuming.subscription_given(topics, pattern)
         kinds = AsyncConsumerRebalanceListener, ConsumerRebalanceListener
@@ -351,7 +363,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         self._now_or_later(_Asked(begin, topics=names))
 
     def _now_or_later(self, asked: _Asked) -> None:
-        """At the start, before that; at the end of leaving, while that goes on."""
+        """Begins now; not started yet: at the start; leaving the group: when it has left."""
         if not self._started:
             self._begin = asked
             return
@@ -362,10 +374,10 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
             asked.begin()
 
     def unsubscribe(self) -> Awaitable[None]:
-        """Reads nothing any more, and leaves the group; commits first, if auto-commit is on.
+        """Stops reading and leaves the group. With auto-commit it commits first.
 
         Returns:
-            What may be awaited for its end; it goes on without, too.
+            An awaitable that ends when the consumer has left. You need not await it.
         """
         self._begin = None
         if not self._started:
@@ -378,24 +390,24 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         return asyncio.shield(self._leaving)
 
     def _left(self) -> None:
-        """What was asked for while it left begins at once, before any task can look."""
+        """Begins the call that waited for the end of leaving, before any other task runs."""
         self._is_leaving = False
         asked, self._begin = self._begin, None
         if asked is not None:
             asked.begin()
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to, or those that match the pattern.
+        """Returns the subscribed topics, or the topics that match the pattern.
 
-        Before the start, what `subscribe` was given. Not None without subscription, as
-        `KafkaConsumer.subscription`: aiokafka gives an empty set.
+        Before the start, it returns the topics given to `subscribe`. Without a subscription, the
+        set is empty, as in aiokafka. (`KafkaConsumer.subscription` returns None.)
         """
         if not self._started:
             return set() if self._begin is None else set(self._begin.topics)
         return self._driver.subscription() or set()
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; before the start, what `assign` was given."""
+        """Returns the assigned partitions. Before the start: those given to `assign`."""
         if not self._started:
             return set() if self._begin is None else set(self._begin.partitions)
         return self._consumer.assignment()
@@ -403,17 +415,18 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     # ------------------------------------------------------------------ records
 
     def getone(self, *partitions: TopicPartition) -> Coroutine[Any, Any, ConsumerRecord[K, V]]:
-        """The next record, however long it takes. Cancelled, it has taken none.
+        """Waits for the next record without a limit. A cancelled call loses no record.
 
         Args:
-            *partitions: Those to read from; none: all.
+            *partitions: The partitions to read from. Without any: all assigned partitions.
 
         Raises:
-            ConsumerStoppedError: If the consumer was stopped, also while it waits.
-            IllegalStateError: If nothing is subscribed to or assigned, or none of the partitions
-                is assigned, also once a rebalance takes them away while it waits.
-            TypeError: If one is no TopicPartition.
-            KafkaError: As `KafkaConsumer.poll`.
+            ConsumerStoppedError: If the consumer was stopped, before the call or during it.
+            IllegalStateError: If there is no subscription or assignment. Or if none of the given
+                partitions is assigned, for example because a rebalance has taken them away during
+                the call.
+            TypeError: If an argument is not a TopicPartition.
+            KafkaError: As in `KafkaConsumer.poll`.
         """
         self._check_running()
         named = partitions_named(partitions)
@@ -428,29 +441,29 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
                 return record
 
     def _check_may_come(self, partitions: list[TopicPartition]) -> None:
-        """Raises if no record of these partitions can come; a rebalance may bring them."""
+        """Raises if none of these partitions is assigned, and no rebalance is under way."""
         if partitions and self._driver.is_settled():
             _consuming.check_any_assigned(self._consumer, partitions)
 
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Records that were fetched, by partition. Cancelled, it has taken none.
+        """Returns fetched records, by partition. A cancelled call loses no record.
 
         Args:
-            *partitions: Those to read from; none: all.
-            timeout_ms: How long to wait if there are none.
-            max_records: Most of them; None: max_poll_records.
+            *partitions: The partitions to read from. Without any: all assigned partitions.
+            timeout_ms: How many milliseconds to wait for the first record.
+            max_records: The maximum number of records. None: max_poll_records.
 
         Returns:
-            {TopicPartition: [ConsumerRecord]}; {} when the time is over.
+            {TopicPartition: [ConsumerRecord]}. It is empty if no record arrived in time.
 
         Raises:
-            TypeError: If timeout_ms is no number, or max_records no int.
+            TypeError: If timeout_ms is not a number, or max_records is not an int.
             ValueError: If an argument is out of range.
             ConsumerStoppedError: If the consumer was stopped.
-            IllegalStateError: As `getone`; it does not look again while it waits.
-            KafkaError: As `KafkaConsumer.poll`.
+            IllegalStateError: As in `getone`, but only at the start of the call.
+            KafkaError: As in `KafkaConsumer.poll`.
         """
         self._check_running()
         _consuming.check_limits(max_records)
@@ -465,14 +478,14 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> RecordTable:
-        """Records as columns, as `KafkaConsumer.poll_arrow`.
+        """Returns fetched records as Arrow columns, as `KafkaConsumer.poll_arrow`.
 
         Raises:
-            IllegalStateError: If a deserializer is set: its values could not be columns.
-            TypeError: If timeout_ms is no number, or a limit no int.
+            IllegalStateError: If a deserializer is set. Columns hold bytes.
+            TypeError: If timeout_ms is not a number, or a limit is not an int.
             ValueError: If an argument is out of range.
             ConsumerStoppedError: If the consumer was stopped.
-            KafkaError: And what `KafkaConsumer.poll` raises.
+            KafkaError: As in `KafkaConsumer.poll`.
         """
         self._check_running()
         _consuming.check_bytes(self.config)
@@ -490,7 +503,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
     # ------------------------------------------------------------------ the client itself
 
     def metrics(self, raw: bool = False) -> Any:
-        """Metrics of this consumer, as `KafkaConsumer.metrics`."""
+        """Returns the metrics of this consumer, as `KafkaConsumer.metrics`."""
         found = self._driver.with_metrics(self._consumer.metrics())
         return metrics.snapshot(found, self.config, raw)
 
@@ -504,7 +517,8 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What was in work when an exception left the block may not be done: do not commit it.
+        # After an exception, the application may not have processed the last records: do not
+        # commit them.
         await self.stop(autocommit=exc_type is None)
 
     def __del__(self) -> None:
@@ -527,7 +541,7 @@ class AIOKafkaConsumer(ConsumerOffsets, Generic[K, V]):
 def _spawn(
     reference: "weakref.ref[AIOKafkaConsumer[Any, Any]]", told: Awaitable[object]
 ) -> "asyncio.Task[None]":
-    """Runs what a listener gave back; the driver looks again when it is done."""
+    """Runs the awaitable that a listener returned, then has the core call the driver again."""
     task = asyncio.get_running_loop().create_task(heard(told))
     consumer = reference()
     if consumer is not None:
@@ -538,7 +552,7 @@ def _spawn(
 
 
 class _NothingToWaitFor:
-    """Of a consumer that was not started; unlike a coroutine it need not be awaited."""
+    """The result of `unsubscribe` before the start. Unlike a coroutine, it need not be awaited."""
 
     def __await__(self) -> Generator[Any, None, None]:
         return
@@ -546,6 +560,9 @@ class _NothingToWaitFor:
 
 
 def _close_at_exit(consumer: Any) -> None:
-    """No loop runs any more: nothing is committed, and the group notices by the session's end."""
+    """Closes a consumer whose loop has ended.
+
+    It cannot commit or leave the group, so the group removes the member at its session timeout.
+    """
     consumer._consumer.shutdown(_closing.AT_EXIT_SECONDS * 1000)
     consumer._watch.close()

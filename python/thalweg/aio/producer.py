@@ -1,10 +1,11 @@
 """AIOKafkaProducer: sends records from asyncio; aiokafka's class on the native core.
 
-    await send() ──> accumulator ──> batches ──> brokers                        (Rust, as ever)
+    await send() ──> accumulator ──> batches ──> brokers                                  (Rust)
        └─> RecordFuture <── its batch; the loop is woken once for all batches that are done
 
-`send` appends at once where it can; where it must wait (metadata, memory), the coroutine waits,
-never the loop. The core, the options and the Python steps are KafkaProducer's.
+`send` appends the record at once if it can. If it must wait, for metadata or for memory, only the
+coroutine waits, never the event loop. The core, the options and the Python steps are the same as in
+KafkaProducer.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
         loop: asyncio.AbstractEventLoop | None
         max_batch_size: int
 
-    # A lambda says nothing of its argument: mypy then takes the default, and pyright the bound.
+    # A lambda has no type for its argument. mypy then uses the default, and pyright the bound.
     K = TypeVar("K", bound=Any, default=Any)
     V = TypeVar("V", bound=Any, default=Any)
 else:
@@ -56,18 +57,19 @@ log = logging.getLogger("thalweg.producer")
 
 @options_listed("p")
 class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
-    """Sends records to topics from the event loop that it was started in.
+    """Sends records to topics from the event loop that awaits `start`.
 
         async with AIOKafkaProducer(bootstrap_servers="localhost:9092") as producer:
             future = await producer.send("topic", b"value", key=b"key")
             (await future).offset
 
-    Idempotent and acks='all' by default (KIP-98, KIP-679). Options are KafkaProducer's, in
-    docs/configuration.md, with aiokafka's `max_batch_size` for `batch_size`; `loop` is deprecated.
+    The defaults are acks='all' and idempotence (KIP-98, KIP-679). The options are those of
+    KafkaProducer: see docs/configuration.md. aiokafka's `max_batch_size` is another name of
+    `batch_size`, and `loop` is deprecated.
 
     Raises:
-        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
-        TypeError: If the options are one dict: that is for `from_config`.
+        KafkaConfigurationError: If options are wrong. The error names all problems.
+        TypeError: If you give the options as one dict: use `from_config`.
     """
 
     config: Config
@@ -120,7 +122,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         def __init__(self, *, loop=None, **configs):
             if loop is not None:
                 text = "loop is deprecated: a producer belongs to the loop that awaits its start()"
-                # Of the frame above the decorator's.
+                # The caller's frame is above the frame of the decorator.
                 warnings.warn(text, DeprecationWarning, stacklevel=3)
             self._loop, self._completions = loop, None
             self._stopped = False
@@ -129,26 +131,30 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """A producer from a mapping, for Kafka's dotted names and librdkafka's.
+        """Creates a producer from a mapping, also with Kafka's dotted names or librdkafka's.
+
+        Args:
+            config: The options: {"bootstrap.servers": ..., ...}.
 
         Raises:
-            KafkaConfigurationError: As the constructor.
+            KafkaConfigurationError: As in the constructor.
         """
         return cls(**config)
 
     async def start(self) -> None:
-        """Connects; to be awaited once, before anything else.
+        """Connects to the cluster. Await it once, before any other call.
 
-        With a transactional_id it also gets the producer id, which fences older producers of the
-        same transactional_id (KafkaProducer's `init_transactions`).
+        With a transactional_id it also prepares transactions, as `KafkaProducer.init_transactions`:
+        it fences older producers with the same transactional_id.
 
         Raises:
-            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. Then,
-                and when it is cancelled up to there, it may be tried again.
-            IllegalStateError: If it was started before.
-            KafkaTimeoutError: If the producer id of a transactional_id did not come within
-                max_block_ms; the producer is stopped then, as after the next.
-            FatalTransactionError: If the brokers refuse the transactional_id.
+            NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`. You
+                may then await `start` again, also if it was cancelled before it had connected.
+            IllegalStateError: If it was already started.
+            KafkaTimeoutError: If transactions are not ready within max_block_ms. This stops the
+                producer.
+            FatalTransactionError: If the brokers refuse the transactional_id. This stops the
+                producer.
         """
         loop = asyncio.get_running_loop()
         if self._completions is not None:
@@ -177,17 +183,18 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
                 raise
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Sends what is buffered, then gives everything up; may be called again.
+        """Sends the remaining records, then closes the producer. You may call it again.
 
-        Cancelled, it goes on behind: no more records are taken, those that were are delivered or
-        failed. Await it again to wait for that.
+        If the await is cancelled, stopping continues in the background: the producer takes no more
+        records, and delivers or fails those that it has. Await `stop` again to wait for the end.
 
         Args:
-            timeout: Seconds to wait for acknowledgements; None waits, 0 gives up at once. What is
-                left fails with a KafkaTimeoutError, and is counted in a logged warning.
+            timeout: How many seconds to wait for acknowledgements. None: as long as the records
+                may take. 0: not at all. Records without an acknowledgement then fail with
+                KafkaTimeoutError, and a logged warning counts them.
 
         Raises:
-            TypeError: If the timeout is no number.
+            TypeError: If the timeout is not a number.
             ValueError: If it is negative.
         """
         if timeout is not None:
@@ -202,7 +209,7 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
     def _stopped_with(
         self, loop: asyncio.AbstractEventLoop, completions: _core.Completions, failed_before: int
     ) -> None:
-        """The core is closed: gives up the rest, unless another task's `stop` did."""
+        """Closes everything but the core, unless the `stop` of another task has done so."""
         if self._stopped:
             return
         self._stopped = True
@@ -222,10 +229,12 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         timestamp_ms: int | None = None,
         headers: Sequence[tuple[str, bytes | None]] | None = None,
     ) -> RecordMetadata:
-        """`send`, and its outcome. Cancelled after the append, the record is sent all the same.
+        """Sends one record and waits for its result.
+
+        If the await is cancelled after the record was added to its batch, the record is still sent.
 
         Raises:
-            KafkaError: What `send` raises, and the record's own error.
+            KafkaError: An error of `send`, or the error of the record.
         """
         future = await self.send(topic, value, key, partition, timestamp_ms, headers)
         return await future
@@ -239,49 +248,52 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         partition: int | Sequence[int | None] | None = None,
         timestamps_ms: Sequence[int | None] | None = None,
     ) -> asyncio.Future[BatchMetadata]:
-        """Appends a whole list, as `KafkaProducer.send_many`.
+        """Sends a list of records, as `KafkaProducer.send_many`.
 
-        Back-pressure waits at most `max_block_ms` for each piece. Cancelled while it waits, what
-        was appended is sent, the rest is not.
+        If the buffer is full, it waits at most `max_block_ms` for each part of the list. If it is
+        cancelled while it waits, the records that were added so far are sent, and the others not.
 
         Returns:
-            A future of where the rows went; a BatchSendError if some were not written.
+            A future whose result says where each row was written. It raises a BatchSendError if
+            some rows were not written.
 
         Raises:
-            ValueError: If sequences differ in length; TypeError if an element is no bytes.
+            ValueError: If the sequences differ in length.
+            TypeError: If an element is not bytes.
         """
         return await self._send_many(topic, values, keys, headers, partition, timestamps_ms)
 
     async def send_arrow(
         self, topic: str, data: object, partition: int | None = None
     ) -> asyncio.Future[BatchMetadata]:
-        """Appends columns (any object with `__arrow_c_stream__`), as `KafkaProducer.send_arrow`.
+        """Sends Arrow columns, as `KafkaProducer.send_arrow`.
 
         Args:
-            topic: Where to.
-            data: Columns value, key, partition, timestamp and headers, by name.
-            partition: One partition for all rows, in place of their column.
+            topic: The topic of all rows.
+            data: Any object with `__arrow_c_stream__`. Its columns are found by name: value, key,
+                partition, timestamp and headers.
+            partition: One partition for all rows, in place of the column `partition`.
 
         Returns:
-            A future as that of `send_many`.
+            A future, as that of `send_many`.
         """
         return await self._send_arrow(topic, data, partition)
 
     def create_batch(self) -> BatchBuilder:
-        """An empty batch of at most `batch_size` bytes, to be filled and given to `send_batch`."""
+        """Returns an empty batch of at most `batch_size` bytes, for `send_batch`."""
         serialize = None if self._hooks is None else self._hooks.serialize
         return BatchBuilder(self.config["batch_size"], serialize)
 
     async def send_batch(
         self, batch: BatchBuilder, topic: str, *, partition: int
     ) -> asyncio.Future[RecordMetadata]:
-        """Appends the records of a batch, in order, to one partition; the batch is closed.
+        """Closes the batch and sends its records, in order, to one partition.
 
-        Records that are sent one by one may share its place in the log's batches: that it is
-        written as one batch of its own is not promised. Interceptors do not see it.
+        The log need not hold them as one separate batch: records of other sends may be in the same
+        batch. Interceptors do not see these records.
 
         Returns:
-            A future of where its first record went.
+            A future with the RecordMetadata of the first record.
 
         Raises:
             ValueError: If the batch is empty.
@@ -305,31 +317,31 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
             timeout: Seconds; None waits as long as it takes.
 
         Raises:
-            KafkaTimeoutError: When the time is over.
+            KafkaTimeoutError: After timeout_ms.
         """
         await self._flush(timeout)
         # Callbacks of the futures that are done now come first.
         await asyncio.sleep(0)
 
     async def partitions_for(self, topic: str) -> set[int]:
-        """The topic's partitions.
+        """Returns the partition ids of a topic.
 
         Raises:
-            KafkaTimeoutError: If it is not known within `max_block_ms`.
+            KafkaTimeoutError: If the topic's metadata does not arrive within `max_block_ms`.
         """
         return await self._partitions_for(topic)
 
     async def begin_transaction(self) -> None:
-        """Opens a transaction: what is sent from here on belongs to it. Asks no broker.
+        """Begins a transaction. Records that you send from now on belong to it.
 
-        Cancelled, none is open.
+        It sends no request. If it is cancelled, no transaction has begun.
 
         Raises:
-            IllegalStateError: If one is open already, or without transactional_id.
-            KafkaTimeoutError: If the client's own thread does not answer; none is open then.
-            FatalTransactionError: If the producer cannot go on: a ProducerFencedError if a newer
-                one took over its transactional_id, or another. Every call from then on raises the
-                same; stop the producer.
+            IllegalStateError: If a transaction is open, or there is no transactional_id.
+            KafkaTimeoutError: If the client's I/O thread does not answer. No transaction has begun.
+            FatalTransactionError: If the producer has failed: for example ProducerFencedError if a
+                newer producer uses the transactional_id. Every later call raises the same error.
+                Stop the producer.
         """
         await self._begin_transaction()
 
@@ -339,62 +351,65 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         """Commits a group's offsets if, and when, the transaction commits (KIP-98, KIP-447).
 
         Args:
-            offsets: {TopicPartition: next offset to read}, as OffsetAndMetadata, a number, or a
-                number and a metadata string.
-            group_id: The group; its metadata fences members that the group has left behind.
+            offsets: {TopicPartition: next offset to read}. A value is an OffsetAndMetadata, an int,
+                or a tuple (int, metadata string).
+            group_id: The group's id, or the result of `consumer.group_metadata()`. With the
+                metadata, the group refuses the offsets of a member that it has removed.
 
         Raises:
-            IllegalStateError: Outside of a transaction.
-            KafkaTimeoutError: After max_block_ms. It goes on, and commit_transaction waits for it.
-            TransactionCommitFailedError: If the group has moved on: abort.
-            AbortableTransactionError: If the transaction can only be aborted.
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms. It continues, and commit_transaction waits for
+                it.
+            TransactionCommitFailedError: If the group has rebalanced. Abort the transaction.
+            AbortableTransactionError: If the transaction has failed. Abort it.
             FatalTransactionError: See `begin_transaction`.
-            TypeError: If the arguments are something else.
+            TypeError: If an argument has a wrong type.
             ValueError: If an offset is negative, or the group has no id.
         """
         rows = _transactions.offset_rows(offsets)
         await self._send_offsets(rows, _transactions.group_fields(group_id, None))
 
     async def commit_transaction(self) -> None:
-        """Waits for all that was sent in the transaction, then commits it.
+        """Waits for all records of the transaction, then commits it.
 
-        Cancelled, it goes on: await it again to learn its outcome. Any other call raises
-        IllegalStateError until it is known.
+        If the await is cancelled, the commit continues. Await it again to learn the result. Until
+        the result is known, any other call raises IllegalStateError.
 
         Raises:
-            IllegalStateError: Outside of a transaction.
-            KafkaTimeoutError: After max_block_ms: the outcome is not known yet; await it again.
-            AbortableTransactionError: If a record or request of it failed (the `__cause__`):
-                nothing of it will be committed; await abort_transaction.
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms. The commit continues, and its result is not known
+                yet. Await it again.
+            AbortableTransactionError: If a record or request of the transaction failed (the
+                `__cause__`). Nothing is committed. Await abort_transaction.
             FatalTransactionError: See `begin_transaction`.
         """
         await self._commit_transaction()
 
     async def abort_transaction(self) -> None:
-        """Gives the transaction up. Records not sent yet fail with a TransactionAbortedError.
+        """Aborts the transaction. Records not sent yet fail with TransactionAbortedError.
 
         Raises:
-            IllegalStateError: Outside of a transaction.
-            KafkaTimeoutError: After max_block_ms; as for `commit_transaction`.
+            IllegalStateError: Outside a transaction.
+            KafkaTimeoutError: After max_block_ms, as in `commit_transaction`.
             FatalTransactionError: See `begin_transaction`.
         """
         await self._abort_transaction()
 
     def transaction(self) -> Transaction:
-        """An `async with` block as one transaction.
+        """Makes an `async with` block one transaction.
 
             async with producer.transaction():
                 await producer.send("topic", b"value")
 
-        Commits at its end. If the block raises or is cancelled, or something of the transaction
-        failed, it is aborted and the error raised. After a KafkaTimeoutError of the commit itself,
-        or a cancellation, the outcome is not known: await `commit_transaction` until it is.
-        Commit or abort nothing inside of the block, whose end would then find no transaction.
+        The block commits at its end. If the block raises or is cancelled, or part of the
+        transaction fails, it aborts and raises the error. If the commit itself raises
+        KafkaTimeoutError or is cancelled, the result is not known yet: await `commit_transaction`
+        to learn it. Do not commit or abort inside the block.
         """
         return Transaction(self)
 
     def metrics(self, raw: bool = False) -> Any:
-        """Metrics of this producer, as `KafkaProducer.metrics`."""
+        """Returns the metrics of this producer, as `KafkaProducer.metrics`."""
         return metrics.snapshot(super().metrics(), self.config, raw)
 
     async def __aenter__(self) -> Self:
@@ -413,8 +428,8 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         if getattr(self, "_completions", None) is None or self.closed:
             return
         warnings.warn(f"{self!r} was not stopped", ResourceWarning, stacklevel=2, source=self)
-        # In a running loop nothing may block, and nobody is left who could await: what is not
-        # sent by now fails, and says so.
+        # In a running loop nothing may block, and no task can await this producer any more. So
+        # records that are not sent by now fail.
         if asyncio._get_running_loop() is None:
             _close_at_exit(self)
 
@@ -429,7 +444,7 @@ def _first_of(
     timestamp_ms: int,
     appended: asyncio.Future[BatchMetadata],
 ) -> None:
-    """The outcome of a batch as that of its first record."""
+    """Completes the future of a batch's first record with the result of the batch."""
     error = appended.exception()
     if first.done():
         return
@@ -448,10 +463,12 @@ def _end_at_exit(producer: Any) -> None:
 
 
 def _close_at_exit(producer: Any) -> int:
-    """No loop runs any more: records are sent within a limit, futures stay as they are.
+    """Closes a producer whose loop has ended: sends its records within a time limit.
+
+    The futures get no result.
 
     Returns:
-        How many were not acknowledged.
+        The number of records that were not acknowledged.
     """
     failed_before = records_failed(_core.AsyncProducer.metrics(producer))
     producer._close_blocking(_closing.AT_EXIT_SECONDS)

@@ -4,15 +4,16 @@
       └─ before each: Driver.before_poll: topics' partitions, the group's membership,
          committed offsets, auto-commit                                                  (Python)
 
-Reading is the native core's own. This module and `_consumer_offsets.py` turn kafka-python's calls
-into the core's, and keep what a group needs: `coordinator/driver`.
+The native core reads the records. This module and `_consumer_offsets.py` turn kafka-python's calls
+into calls of the core. `coordinator/driver` does the work of a group member.
 
-One thread at a time may use a consumer: a second thread that polls, subscribes, seeks, commits or
-closes it meanwhile gets an IllegalStateError. `wakeup` and `mark` may be called from any.
+Only one thread at a time may use a consumer. A second thread that polls, subscribes, seeks, commits
+or closes it at the same time gets an IllegalStateError. Any thread may call `wakeup`, `mark` and
+`mark_through`.
 
-`subscribe` with a group_id joins the group, within `poll`; heartbeats go on in Rust. `assign` with
-a group_id commits and finds committed offsets; topics without a group_id are read whole by this
-consumer, as in kafka-python.
+After `subscribe` with a group_id, the next `poll` joins the group, and Rust sends the heartbeats.
+After `assign` with a group_id, the consumer commits offsets and begins at the committed ones, but
+does not join. After `subscribe` without a group_id, it reads all partitions of the topics.
 """
 
 import os
@@ -60,26 +61,26 @@ __all__ = [
 
 @options_listed("c")
 class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
-    """Reads records of topics or partitions (`consumer.KafkaConsumer`).
+    """Reads records from topics or partitions (`consumer.KafkaConsumer`).
 
         with KafkaConsumer(bootstrap_servers="localhost:9092") as consumer:
             consumer.assign([TopicPartition("topic", 0)])
             for record in consumer:
                 print(record.offset, record.value)
 
-    Options are in docs/configuration.md; `K` and `V` are what the deserializers give, bytes or
-    None without them. Iteration raises what `poll` raises, and ends after consumer_timeout_ms
-    without a record.
+    docs/configuration.md describes the options. `K` and `V` are the types that the deserializers
+    return: bytes or None without a deserializer. Iteration raises the same errors as `poll`. It
+    ends after consumer_timeout_ms without a record.
 
     Args:
         *topics: Topics to subscribe to.
         **configs: Options.
 
     Raises:
-        KafkaConfigurationError: If options are unknown, bad or contradictory, with all of them.
+        KafkaConfigurationError: If options are wrong. The error names all problems.
         NoBrokersAvailable: If no bootstrap server answers within `bootstrap_timeout_ms`.
-        TypeError: If a topic is no str; options as one dict are for `from_config`.
-        InvalidTopicError: If no topic can have a name.
+        TypeError: If a topic is not a str. Give options in a dict to `from_config`.
+        InvalidTopicError: If a topic name is not valid.
     """
 
     DEFAULT_CONFIG: ClassVar[dict[str, Any]] = {
@@ -146,14 +147,14 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str) -> Self:
-        """A consumer from a mapping, for Kafka's dotted names and librdkafka's.
+        """Creates a consumer from a mapping, also with Kafka's dotted names or librdkafka's.
 
         Args:
-            config: Options under any of their names: {"bootstrap.servers": ..., ...}.
+            config: The options: {"bootstrap.servers": ..., ...}.
             *topics: Topics to subscribe to.
 
         Raises:
-            KafkaConfigurationError: As the constructor.
+            KafkaConfigurationError: As in the constructor.
         """
         return cls(*topics, **config)
 
@@ -163,16 +164,16 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions from now on, and no others.
 
-        Partitions that stay keep their position and what is buffered.
+        Partitions that were assigned before keep their position and their buffered records.
 
         Args:
-            partitions: TopicPartitions; none at all is `unsubscribe`.
+            partitions: The TopicPartitions. An empty list stops reading, as `unsubscribe` does.
 
         Raises:
-            IllegalStateError: If topics are subscribed to.
-            TypeError: If it is no list of TopicPartitions.
+            IllegalStateError: If the consumer is subscribed to topics.
+            TypeError: If `partitions` is not a list of TopicPartitions.
             ValueError: If a partition is negative.
-            InvalidTopicError: If no topic can have a name.
+            InvalidTopicError: If a topic name is not valid.
         """
         self._driver.assign(partitions_given(partitions))
 
@@ -183,24 +184,25 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         pattern: str | re.Pattern[str] | None = None,
         listener: Any = None,
     ) -> None:
-        """Reads topics by name or pattern, in place of those subscribed to before.
+        """Subscribes to topics by name or pattern. This replaces an earlier subscription.
 
-        With a group_id it joins the group with the next poll, and reads the partitions that the
-        group gives it. Without one it reads all partitions, and new ones once it hears of them.
+        With a group_id, the next poll joins the group, and the consumer reads the partitions that
+        the group assigns to it. Without one it reads all partitions. It adds new partitions when
+        it finds them in the metadata.
 
         Args:
-            topics: Names.
-            pattern: A regular expression that topics' names are matched with at their start; or a
-                SubscriptionPattern, which the broker matches with whole names (KIP-848).
-            listener: A ConsumerRebalanceListener; told of changes from within `poll`.
+            topics: Topic names.
+            pattern: A regular expression that must match at the start of a topic name. Or a
+                SubscriptionPattern, which the broker matches against complete names (KIP-848).
+            listener: A ConsumerRebalanceListener. `poll` calls it when partitions change.
 
         Raises:
-            IllegalStateError: If partitions are assigned, or both kinds are given.
-            ValueError: If neither is given.
-            TypeError: If topics is no list of str, or the pattern or the listener is none.
-            InvalidTopicError: If no topic can have a name.
-            UnsupportedOperationError: If pattern is a SubscriptionPattern, without group_id or
-                without group_protocol='consumer'.
+            IllegalStateError: If `assign` is in use, or both topics and pattern are given.
+            ValueError: If neither topics nor pattern is given.
+            TypeError: If topics, pattern or listener has a wrong type.
+            InvalidTopicError: If a topic name is not valid.
+            UnsupportedOperationError: If pattern is a SubscriptionPattern, and the consumer has no
+                group_id or does not use group_protocol='consumer'.
         """
         names, pattern = _consuming.subscription_given(topics, pattern)
         if listener is not None:
@@ -208,12 +210,12 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         self._driver.subscribe(names, pattern, listener)
 
     def subscription(self) -> set[str] | None:
-        """The topics subscribed to; None without subscription."""
+        """Returns the subscribed topics, or None if there is no subscription."""
         return self._driver.subscription()
 
     @alone
     def unsubscribe(self) -> None:
-        """Reads nothing any more, and leaves the group; commits first, if auto-commit is on."""
+        """Stops reading and leaves the group. With auto-commit it commits first."""
         run(self._driver.unsubscribe())
 
     # ------------------------------------------------------------------ records
@@ -224,32 +226,36 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         max_records: int | None = None,
         update_offsets: bool = True,
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Records that were fetched, by partition.
+        """Returns fetched records, by partition.
 
         Args:
-            timeout_ms: How long to wait if there are none; None waits for ever.
-            max_records: Most of them; None: max_poll_records.
-            update_offsets: kafka-python's internal switch; must be True.
+            timeout_ms: How many milliseconds to wait for the first record. None: without limit.
+            max_records: The maximum number of records. None: max_poll_records.
+            update_offsets: kafka-python's internal switch. It must be True.
 
         Returns:
-            {TopicPartition: [ConsumerRecord]}; {} when the time is over.
+            {TopicPartition: [ConsumerRecord]}. It is empty if no record arrived in time.
 
         Raises:
-            IllegalStateError: If nothing is subscribed to or assigned, another thread uses the
-                consumer, or it is closed.
-            NoOffsetForPartitionError: Without committed offset and with auto_offset_reset none.
-            OffsetOutOfRangeError: If the position is gone and auto_offset_reset is none.
-            LogTruncationError: If the log was cut off below the position, or its topic was made
-                anew, and auto_offset_reset is none (KIP-320); until the application seeks.
-            CorruptRecordError: If a batch's checksum is wrong; the position stays.
-            DeserializationError: If a deserializer raised; the position stays (KIP-334).
-            FencedInstanceIdError: If another consumer has this group_instance_id, for good.
+            IllegalStateError: If there is no subscription or assignment, if another thread uses the
+                consumer, or if the consumer is closed.
+            NoOffsetForPartitionError: If no offset is committed and auto_offset_reset is 'none'.
+            OffsetOutOfRangeError: If the log no longer has the position, and auto_offset_reset is
+                'none'.
+            LogTruncationError: If the log was truncated below the position, or the topic was
+                deleted and created again, and auto_offset_reset is 'none' (KIP-320). Every poll
+                raises it until the application seeks.
+            CorruptRecordError: If the checksum of a batch is wrong. The position does not move.
+            DeserializationError: If a deserializer raised. The position does not move (KIP-334).
+            FencedInstanceIdError: If another consumer uses this group_instance_id. Every later
+                poll raises it too.
             AuthorizationError: A TopicAuthorizationFailedError or GroupAuthorizationFailedError.
             SaslAuthenticationFailedError: If a broker refuses the credentials (KIP-152).
-            KafkaConnectionError: If no TLS connection can be had until a setting changes.
-            BrokerResponseError: What else a broker refuses and no retry cures, by its own class.
+            KafkaConnectionError: If a TLS connection cannot work until you change a setting.
+            BrokerResponseError: If a broker refuses a request for another reason that a retry
+                cannot cure. The class of the error names the reason.
             WakeupError: If `wakeup` was called.
-            TypeError: If timeout_ms is no number, or max_records no int.
+            TypeError: If timeout_ms is not a number, or max_records is not an int.
             ValueError: If an argument is out of range.
         """
         _consuming.check_limits(max_records)
@@ -263,22 +269,22 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> RecordTable:
-        """Records as columns, without making an object of each.
+        """Returns fetched records as Arrow columns, without a Python object for each record.
 
         Args:
-            timeout_ms: How long to wait if there are none; None waits for ever.
-            max_records: Most of them; None: all that is buffered (max_poll_records is not
-                applied).
-            max_bytes: Most bytes; None: poll_arrow_max_bytes.
+            timeout_ms: How many milliseconds to wait for the first record. None: without limit.
+            max_records: The maximum number of records. None: everything in the buffer
+                (max_poll_records does not apply).
+            max_bytes: The maximum number of bytes. None: poll_arrow_max_bytes.
 
         Returns:
-            A table, empty when the time is over; raw bytes, so deserializers do not apply.
+            A table with the raw bytes of keys and values. It is empty if no record arrived in time.
 
         Raises:
-            IllegalStateError: If a deserializer is set: its values could not be columns.
-            TypeError: If timeout_ms is no number, or a limit no int.
+            IllegalStateError: If a deserializer is set. Columns hold bytes.
+            TypeError: If timeout_ms is not a number, or a limit is not an int.
             ValueError: If an argument is out of range.
-            KafkaError: And what `poll` raises.
+            KafkaError: As in `poll`.
         """
         _consuming.check_bytes(self.config)
         _consuming.check_limits(max_records, max_bytes)
@@ -288,41 +294,44 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
     # ------------------------------------------------------------------ the client itself
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
-        """kafka-python 3's: the constructor has bootstrapped; `refresh` asks for metadata again.
+        """Requests the metadata again if `refresh` is True (kafka-python 3).
+
+        Otherwise it does nothing: the constructor has already connected.
 
         Raises:
-            KafkaTimeoutError: When the time is over.
+            KafkaTimeoutError: After timeout_ms.
         """
         if refresh:
             self.client.metadata([], self._limit(timeout_ms))
 
     def metrics(self, raw: bool = False) -> Any:
-        """Metrics of this consumer under Kafka's names (monitoring page of Kafka's docs).
+        """Returns the metrics of this consumer under Kafka's names.
 
         Args:
-            raw: False: {group: {name: value}}, where groups of one node end in its name
-                ('consumer-node-metrics.node-1'); True: {MetricName: KafkaMetric}.
+            raw: False returns {group: {name: value}}. The group of one node ends in the node's name
+                ('consumer-node-metrics.node-1'). True returns {MetricName: KafkaMetric}.
 
         Returns:
-            The metrics; None with metrics_enabled=False.
+            The metrics. None if metrics_enabled is False.
         """
         found = self._driver.with_metrics(super().metrics())
         return metrics.snapshot(found, self.config, raw)
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """Gives everything up: commits, if auto-commit is on, and leaves the group.
+        """Commits if auto-commit is on, leaves the group, and closes the consumer.
 
-        A static member (group_instance_id) stays in the group until its session ends. A second
+        A static member (group_instance_id) stays in the group until its session times out. A second
         call does nothing.
 
         Args:
-            autocommit: False leaves the commit out.
-            timeout_ms: Limit of it all; None: default_api_timeout_ms.
+            autocommit: False skips the commit.
+            timeout_ms: The limit for the complete call. None: default_api_timeout_ms.
 
         Raises:
-            TypeError: If timeout_ms is no number.
+            TypeError: If timeout_ms is not a number.
             ValueError: If it is NaN.
-            IllegalStateError: If another thread uses the consumer. End its poll by `wakeup` first.
+            IllegalStateError: If another thread uses the consumer. Call `wakeup` first: it ends the
+                poll of that thread.
         """
         if self.closed:
             return
@@ -350,11 +359,12 @@ class KafkaConsumer(ConsumerOffsets[K, V], Generic[K, V]):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What was in work when an exception left the block may not be done: do not commit it.
+        # After an exception, the application may not have processed the last records: do not
+        # commit them.
         self.close(autocommit=exc_type is None)
 
     def __del__(self) -> None:
-        # The parent's consumer is not the child's to close.
+        # A forked child must not close its parent's consumer.
         if getattr(self, "_pid", None) == os.getpid() and not self.closed:
             warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
 
@@ -374,6 +384,7 @@ def _check_listener(listener: Any) -> None:
 
 
 def _close_at_exit(consumer: Any) -> None:
-    # What was in work may not be done: an exception, or Ctrl-C, may have ended the program. Nobody
-    # ends the poll of a daemon thread, so it is closed under that.
+    # No commit: an exception or Ctrl-C may have ended the program before it processed the last
+    # records. A daemon thread may still be in `poll`, and nothing ends that poll. So this does not
+    # check for other threads, as `close` does.
     consumer._close(autocommit=False, limit=int(_closing.AT_EXIT_SECONDS * 1000))

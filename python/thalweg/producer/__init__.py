@@ -141,7 +141,7 @@ class KafkaProducer(_core.Producer[K, V], Generic[K, V]):
             config: The options: {"bootstrap.servers": ..., ...}.
 
         Raises:
-            KafkaConfigurationError: As the constructor.
+            KafkaConfigurationError: As in the constructor.
         """
         return cls(**config)
 
