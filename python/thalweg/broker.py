@@ -1,15 +1,15 @@
-"""EmbeddedBroker: Kafka in this process, for starting, for tests, and for use on one machine.
+"""EmbeddedBroker: a Kafka cluster in this process, for first steps, tests and local use.
 
     with EmbeddedBroker(nodes=3) as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
         with broker.faults.on("Produce").then_disconnect():
             ...
 
-Real sockets, so any client works with it. Nodes, leaders and faults are moved at run time. The
-broker itself is native; this module is its Python face.
+It uses real sockets, so any Kafka client can use it. At run time you can stop nodes, move leaders
+and inject faults. The broker is native; this module is its Python interface.
 
-What is deliberately absent: replication, as several nodes share one log each partition, and logs
-that outlive the process, as all of them are in memory.
+There is no replication: the nodes share one log for each partition. All logs are in memory, so
+they end with the process.
 """
 
 import os
@@ -37,7 +37,7 @@ _DELAY_MS_MAX: Final = 24 * 60 * 60 * 1000
 
 
 def _code(error: int | str | type[BrokerResponseError]) -> int:
-    """An error code out of a code, Kafka's name or an error class."""
+    """Returns the error code for a code, for Kafka's name of an error, or for an error class."""
     if isinstance(error, str):
         if error not in _CODES:
             hint = did_you_mean(error, _CODES)
@@ -59,7 +59,7 @@ def _code(error: int | str | type[BrokerResponseError]) -> int:
 
 
 def _api(api: str | None, native: _core.EmbeddedBroker) -> str | None:
-    """The name of an API, checked."""
+    """Checks the name of an API."""
     if api is None:
         return None
     if not isinstance(api, str):
@@ -71,7 +71,7 @@ def _api(api: str | None, native: _core.EmbeddedBroker) -> str | None:
 
 
 class Fault:
-    """A fault that was set; as a context manager it is removed at the end of the block."""
+    """A fault that is set. As a context manager, it is removed at the end of the block."""
 
     def __init__(self, native: _core.EmbeddedBroker, number: int) -> None:
         self._native = native
@@ -79,11 +79,11 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How often it has applied."""
+        """How many requests the fault has hit."""
         return self._native.fault_hits(self._number)
 
     def remove(self) -> None:
-        """Takes it back; it may be used up already."""
+        """Removes the fault. You may also call it when the fault is used up."""
         self._native.remove_fault(self._number)
 
     def __enter__(self) -> Self:
@@ -99,7 +99,11 @@ class Fault:
 
 
 class FaultRule:
-    """Which requests a fault is for; `then_...` says what happens to them."""
+    """Selects requests for a fault. Call one of its methods to set what happens to them.
+
+    In every method, `times` is the number of requests that the fault hits. None: all requests,
+    until you remove the fault.
+    """
 
     def __init__(
         self,
@@ -133,37 +137,37 @@ class FaultRule:
     def then_fail(
         self, error: int | str | type[BrokerResponseError], times: int | None = 1
     ) -> Fault:
-        """Answers with an error and does nothing else.
+        """Answers the request with an error, without doing what it asks.
 
         Args:
-            error: A code, Kafka's name of it, or a class of thalweg.errors.
-            times: How many requests; None: all until it is removed.
+            error: An error code, Kafka's name of it, or a class of thalweg.errors.
+            times: How many requests. None: all, until you remove the fault.
 
         Raises:
             ValueError: If Kafka has no such error, or times is below 1.
-            TypeError: If an argument is of another type.
+            TypeError: If an argument has a wrong type.
         """
         return self._add("fail", times, error_code=_code(error))
 
     def then_delay(self, ms: int, times: int | None = 1) -> Fault:
-        """Holds the answer back for so many milliseconds, a day at most."""
+        """Delays the answer by `ms` milliseconds, at most one day."""
         return self._add("delay", times, delay_ms=int_given(ms, "ms", 0, _DELAY_MS_MAX))
 
     def then_disconnect(self, times: int | None = 1) -> Fault:
-        """Closes the connection before the request is looked at."""
+        """Closes the connection without doing what the request asks."""
         return self._add("disconnect", times)
 
     def apply_then_disconnect(self, times: int | None = 1) -> Fault:
-        """Does what was asked, and closes the connection before answering."""
+        """Does what the request asks, then closes the connection without an answer."""
         return self._add("apply_then_disconnect", times)
 
     def then_silence(self, times: int | None = 1) -> Fault:
-        """Takes the request and never answers."""
+        """Accepts the request and never answers it."""
         return self._add("silence", times)
 
 
 class Faults:
-    """Faults on demand, applied in the order in which they were set."""
+    """The faults of a broker. They apply in the order in which you set them."""
 
     def __init__(self, native: _core.EmbeddedBroker) -> None:
         self._native = native
@@ -171,7 +175,7 @@ class Faults:
     def on(
         self, api: str | None = None, node: int | None = None, topic: str | None = None
     ) -> FaultRule:
-        """Requests that a fault is for.
+        """Selects the requests that a fault hits.
 
         Args:
             api: Kafka's name ("Produce"); None: all requests. "WriteTxnMarkers" also stands for
@@ -181,13 +185,13 @@ class Faults:
             topic: Only requests that name this topic.
 
         Raises:
-            ValueError: If Kafka has no such API, or the broker no such node.
-            TypeError: If an argument is of another type.
+            ValueError: If Kafka has no such API, or the broker has no such node.
+            TypeError: If an argument has a wrong type.
         """
         return FaultRule(self._native, api, node, topic)
 
     def clear(self) -> None:
-        """Takes all faults back."""
+        """Removes all faults."""
         self._native.clear_faults()
 
 
@@ -195,16 +199,16 @@ class EmbeddedBroker:
     """A Kafka cluster of one or more nodes in this process.
 
     Args:
-        nodes: Number of brokers.
-        port: Of the first; the others follow. 0: any free ports.
-        host: Address to listen at.
-        configs: Kafka's broker options by their dotted names; start() checks them. Two more are
-            its own: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2), a feature
-            that Kafka keeps elsewhere.
+        nodes: The number of brokers.
+        port: The port of the first node. The other nodes use the ports after it. 0: any free ports.
+        host: The address to listen on.
+        configs: Kafka's broker options by their dotted names. start() checks them. Two options
+            exist only here: thalweg.memory.max.bytes, and thalweg.transaction.version (0 to 2),
+            which Kafka has as the feature `transaction.version`.
 
     Raises:
-        TypeError: If nodes or port is no int.
-        ValueError: If there is not at least one node, or no such port.
+        TypeError: If nodes or port is not an int.
+        ValueError: If nodes is below 1, or port is not from 0 to 65535.
     """
 
     def __init__(
@@ -225,12 +229,14 @@ class EmbeddedBroker:
         self.faults = Faults(self._native)
 
     def start(self) -> Self:
-        """Listens; returns once every node accepts connections. A second call does nothing.
+        """Starts the broker. Returns when every node accepts connections.
+
+        A second call does nothing.
 
         Raises:
-            KafkaConfigurationError: If an option is not known, a value is none for its option, or
-                the nodes need ports above 65535.
-            OSError: If a port is taken or the host cannot be listened at.
+            KafkaConfigurationError: If an option or its value is not valid, or the nodes need ports
+                above 65535.
+            OSError: If a port is in use, or the broker cannot listen on the host.
             IllegalStateError: After close().
         """
         self._check_names()
@@ -238,9 +244,9 @@ class EmbeddedBroker:
         with self._starting:  # only after the line above has refused a forked child
             if self._end is None:
                 self._groups.start()
-                # The thread keeps the native broker: one that nobody closed ends with this object.
+                # The thread holds the native broker. So end it when this object is freed unclosed.
                 self._end = weakref.finalize(self, _end, self._native, self._groups, self._pid)
-                self._end.atexit = False  # its clients end before it
+                self._end.atexit = False  # its clients must be closed first
                 _closing.watch_broker(self)
         return self
 
@@ -256,7 +262,7 @@ class EmbeddedBroker:
             raise KafkaConfigurationError(text, problems=problems)
 
     def close(self) -> None:
-        """Stops all nodes. A second call does nothing, and neither does one in a forked child."""
+        """Stops all nodes. A second call does nothing, nor does a call in a forked child."""
         if os.getpid() != self._pid:
             return
         if self._end is not None:
@@ -292,27 +298,27 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """'host:port' of all nodes, joined by commas; IllegalStateError before start()."""
+        """'host:port' of all nodes, separated by commas. IllegalStateError before start()."""
         return self._native.bootstrap_servers
 
     @property
     def host(self) -> str:
-        """The address listened at."""
+        """The address that the nodes listen on."""
         return self._native.host
 
     @property
     def nodes(self) -> list[int]:
-        """Node ids."""
+        """The node ids."""
         return self._native.nodes
 
     @property
     def ports(self) -> list[int]:
-        """One a node."""
+        """The port of each node. IllegalStateError before start()."""
         return self._native.ports
 
     @property
     def running(self) -> bool:
-        """Between start() and close()."""
+        """Whether the broker runs: between start() and close()."""
         return self._native.running
 
     def create_topic(
@@ -322,54 +328,75 @@ class EmbeddedBroker:
         configs: Mapping[str, Any] | None = None,
         replication_factor: int = 1,
     ) -> None:
-        """Makes a topic.
+        """Creates a topic.
 
         Args:
-            name: Its name.
-            num_partitions: Number of partitions.
+            name: The topic's name.
+            num_partitions: The number of partitions.
             configs: Kafka's topic options by their dotted names.
-            replication_factor: What metadata tells of; there is one copy all the same.
+            replication_factor: The number of replicas in the metadata. There is only one copy.
 
         Raises:
-            TopicAlreadyExistsError: If there is one.
-            InvalidTopicError: If the name is not allowed.
+            TopicAlreadyExistsError: If the topic exists.
+            InvalidTopicError: If the name is not valid.
+            IllegalStateError: If the broker is not running.
         """
         options = {option: str(value) for option, value in (configs or {}).items()}
         self._native.create_topic(name, num_partitions, replication_factor, options)
 
     def delete_topic(self, name: str) -> None:
-        """Deletes a topic; UnknownTopicOrPartitionError if there is none."""
+        """Deletes a topic. Raises UnknownTopicOrPartitionError if it does not exist."""
         self._native.delete_topic(name)
 
     def topics(self) -> dict[str, int]:
-        """{topic: number of partitions}."""
+        """Returns {topic: number of partitions}."""
         return self._native.topics()
 
     def leader(self, partition: tuple[str, int]) -> int:
-        """Node id of a partition's leader."""
+        """Returns the node id of the leader of a partition (topic, number)."""
         return self._native.leader(partition)
 
     def move_leader(self, partition: tuple[str, int], node: int) -> None:
-        """Makes a node the leader of a partition; the leader epoch grows."""
+        """Makes a node the leader of a partition, with a higher leader epoch.
+
+        Raises:
+            ValueError: If there is no such node.
+        """
         self._native.move_leader(partition, node)
 
     def move_coordinator(self, key: str, node: int) -> None:
-        """Has a node coordinate the group and the transactional id of this name, while it lives.
+        """Makes a node the coordinator of the group and the transactional id with this name.
 
-        What they hold stays; other nodes answer NOT_COORDINATOR.
+        Their state is kept, and other nodes answer NOT_COORDINATOR. It applies while the node runs.
+
+        Raises:
+            ValueError: If there is no such node.
         """
         self._native.move_coordinator(key, node)
 
     def stop_node(self, node: int) -> None:
-        """Closes a node's connections and its port; its partitions get other leaders."""
+        """Stops a node: closes its port and connections, and moves its partitions' leaders.
+
+        Raises:
+            ValueError: If there is no such node.
+        """
         self._native.stop_node(node)
 
     def start_node(self, node: int) -> None:
-        """Has a stopped node listen at its port again."""
+        """Starts a stopped node on its old port.
+
+        Raises:
+            ValueError: If there is no such node.
+        """
         self._native.start_node(node)
 
     def requests(self, api: str | None = None) -> dict[str, int]:
-        """{API name: requests that came since start()}, those that a fault left unanswered too.
+        """Returns {API name: number of requests since start()}.
+
+        It also counts requests that a fault left without an answer.
+
+        Args:
+            api: Count only this API. None: all.
 
         Raises:
             ValueError: If Kafka has no such API.
@@ -384,7 +411,7 @@ class EmbeddedBroker:
 
 
 def _end(native: _core.EmbeddedBroker, groups: GroupServer, pid: int) -> None:
-    """Also at exit, that of a forked child among them, to which nothing here belongs."""
+    """Ends the broker, except in a forked child: the broker belongs to the parent."""
     if os.getpid() == pid:
         native.close()
         groups.join()

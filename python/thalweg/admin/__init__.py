@@ -2,8 +2,8 @@
 
     create_topics(...) ── a dict in Kafka's own field names ──> _core.Client.request(api, ...)
 
-Each file is one of Kafka's groups of admin calls. Answers are dicts with Kafka's field names in
-snake_case, as kafka-python 3 gives them; kafka-python 2's names of calls work too.
+Each file has one group of admin calls. As in kafka-python 3, answers are dicts with Kafka's field
+names in snake_case. The method names of kafka-python 2 work too.
 """
 
 from thalweg.admin.acls import (

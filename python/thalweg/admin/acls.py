@@ -20,11 +20,11 @@ __all__ = [
     "operation_names",
 ]
 
-_NOT_ASKED = -(2**31)  # of authorized operations: the broker was not asked for them
+_NOT_ASKED = -(2**31)  # value of authorized operations if the request did not ask for them
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about; ANY only in filters."""
+    """The type of resource that an ACL is about. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -37,7 +37,7 @@ class ResourceType(IntEnum):
 
 
 class ACLOperation(IntEnum):
-    """What may be done; ANY only in filters."""
+    """The operation that an ACL allows or denies. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -58,7 +58,7 @@ class ACLOperation(IntEnum):
 
 
 class ACLPermissionType(IntEnum):
-    """Whether it is allowed; ANY only in filters."""
+    """Whether an ACL allows or denies. ANY is for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -67,7 +67,7 @@ class ACLPermissionType(IntEnum):
 
 
 class ACLResourcePatternType(IntEnum):
-    """How a resource's name is meant (KIP-290); ANY and MATCH only in filters."""
+    """How an ACL matches resource names (KIP-290). ANY and MATCH are for filters only."""
 
     UNKNOWN = 0
     ANY = 1
@@ -77,7 +77,7 @@ class ACLResourcePatternType(IntEnum):
 
 
 class _Value:
-    """Compares, hashes and shows itself by its attributes."""
+    """Base of values that compare, hash and print by their attributes."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -91,7 +91,7 @@ class _Value:
 
 
 class ResourcePatternFilter(_Value):
-    """Which resources a filter is about; a name of None is any name."""
+    """The resources that a filter matches. A name of None matches any name."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class ResourcePatternFilter(_Value):
 
 
 class ResourcePattern(ResourcePatternFilter):
-    """Which resources an ACL is about."""
+    """The resources that an ACL is about."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class ResourcePattern(ResourcePatternFilter):
 
 
 class ACLFilter(_Value):
-    """Which ACLs are meant; None is any principal or host."""
+    """Matches ACLs. None as principal or host matches any."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class ACLFilter(_Value):
 
 
 class ACL(ACLFilter):
-    """One entry: this principal from this host may, or may not, do this."""
+    """One entry: allows or denies an operation to a principal from a host."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class ACL(ACLFilter):
 
 
 def operation_names(bits: int | None) -> list[str] | None:
-    """Names of the operations of a bit field; None if the broker was not asked (KIP-430)."""
+    """Returns the operations of a bit field. None if the request did not ask for them (KIP-430)."""
     if bits is None or bits == _NOT_ASKED:
         return None
     return [each.name for each in ACLOperation if each > ACLOperation.ALL and bits >> each & 1]
@@ -220,13 +220,13 @@ def _acl_of(resource: dict[str, Any], acl: dict[str, Any]) -> ACL:
 
 
 class AclRequests(Requests):
-    """Calls about ACLs; they raise SecurityDisabledError where no authorizer is set."""
+    """Calls about ACLs. They raise SecurityDisabledError if the brokers have no authorizer."""
 
     def describe_acls(self, acl_filter: ACLFilter) -> tuple[list[ACL], type[BrokerResponseError]]:
-        """ACLs that a filter matches (DescribeAcls).
+        """Returns the ACLs that a filter matches (DescribeAcls).
 
         Returns:
-            ([ACL], NoError), as kafka-python.
+            ([ACL], NoError), as in kafka-python.
         """
         answer = self._call(
             "DescribeAcls",
@@ -243,7 +243,7 @@ class AclRequests(Requests):
             {"succeeded": [ACL], "failed": [error class]}.
 
         Raises:
-            IllegalArgumentError: If one is no ACL.
+            IllegalArgumentError: If an element is not an ACL.
         """
         if not all(isinstance(each, ACL) for each in acls):
             raise IllegalArgumentError("acls must contain ACL objects")
@@ -271,13 +271,13 @@ class AclRequests(Requests):
     def delete_acls(
         self, acl_filters: Iterable[ACLFilter]
     ) -> list[tuple[ACLFilter, list[ACL], type[BrokerResponseError]]]:
-        """Removes the ACLs that filters match (DeleteAcls).
+        """Removes the ACLs that the filters match (DeleteAcls).
 
         Returns:
             [(filter, [removed ACL], error class)], in the order of the filters.
 
         Raises:
-            IllegalArgumentError: If one is no ACLFilter.
+            IllegalArgumentError: If an element is not an ACLFilter.
         """
         filters = list(acl_filters)
         if not all(isinstance(each, ACLFilter) for each in filters):

@@ -1,7 +1,7 @@
-"""Answers that kafka-python 3 gives as objects; all others are dicts.
+"""Answers that kafka-python 3 returns as objects. All other answers are dicts.
 
-response.results[0].name    a field by its name       response.results[0][0]    by its place
-response.to_dict()          all of it as dicts, with the same names
+response.results[0].name    a field by name           response.results[0][0]    by index
+response.to_dict()          everything as dicts, with the same names
 """
 
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ class CreatePartitionsTopicResult(NamedTuple):
     error_message: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """{name, error_code, error_message}."""
+        """Returns {name, error_code, error_message}."""
         return self._asdict()
 
 
 class CreatePartitionsResponse(NamedTuple):
-    """What `create_partitions` gives."""
+    """The result of `create_partitions`."""
 
     throttle_time_ms: int
     results: list[CreatePartitionsTopicResult]
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
-        """The answer of a broker."""
+        """Converts the answer of a broker."""
         rows = [
             CreatePartitionsTopicResult(row["Name"], row["ErrorCode"], row["ErrorMessage"])
             for row in answer["Results"]
@@ -44,7 +44,7 @@ class CreatePartitionsResponse(NamedTuple):
         return cls(answer.get("ThrottleTimeMs", 0), rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """{throttle_time_ms, results: [{name, error_code, error_message}]}."""
+        """Returns {throttle_time_ms, results: [{name, error_code, error_message}]}."""
         return self._asdict() | {"results": [each.to_dict() for each in self.results]}
 
 
@@ -56,7 +56,7 @@ class PartitionResult(NamedTuple):
     error_message: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """{partition_id, error_code, error_message}."""
+        """Returns {partition_id, error_code, error_message}."""
         return self._asdict()
 
 
@@ -67,13 +67,13 @@ class ReplicaElectionResult(NamedTuple):
     partition_result: list[PartitionResult]
 
     def to_dict(self) -> dict[str, Any]:
-        """{topic, partition_result: [{partition_id, error_code, error_message}]}."""
+        """Returns {topic, partition_result: [{partition_id, error_code, error_message}]}."""
         rows = [each.to_dict() for each in self.partition_result]
         return self._asdict() | {"partition_result": rows}
 
 
 class ElectLeadersResponse(NamedTuple):
-    """What `elect_leaders` gives; `error_code` is 0 on brokers before 2.4, which have none."""
+    """The result of `elect_leaders`. Brokers before 2.4 send no `error_code`: it is then 0."""
 
     throttle_time_ms: int
     error_code: int
@@ -81,7 +81,7 @@ class ElectLeadersResponse(NamedTuple):
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Self:
-        """The answer of a broker."""
+        """Converts the answer of a broker."""
         rows = [
             ReplicaElectionResult(
                 topic["Topic"],
@@ -95,6 +95,6 @@ class ElectLeadersResponse(NamedTuple):
         return cls(answer.get("ThrottleTimeMs", 0), answer.get("ErrorCode", 0), rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """{throttle_time_ms, error_code, replica_election_results: [...]}."""
+        """Returns {throttle_time_ms, error_code, replica_election_results: [...]}."""
         rows = [each.to_dict() for each in self.replica_election_results]
         return self._asdict() | {"replica_election_results": rows}

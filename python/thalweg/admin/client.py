@@ -34,13 +34,14 @@ class KafkaAdminClient(
     TransactionRequests,
     UserRequests,
 ):
-    """Administers a cluster (`org.apache.kafka.clients.admin.Admin`); may be shared by threads.
+    """Administers a cluster (`clients.admin.Admin`). Threads may share it.
 
         with KafkaAdminClient(bootstrap_servers="localhost:9092") as admin:
             admin.create_topics(["topic"])
 
-    Options are in docs/configuration.md. Calls raise a BrokerResponseError of the error's own
-    class, and KafkaTimeoutError if no broker answers in time.
+    docs/configuration.md describes the options. If a broker refuses a call, the call raises the
+    class of that error, a subclass of BrokerResponseError. If no broker answers in time, it raises
+    KafkaTimeoutError.
 
     Raises:
         KafkaConfigurationError: If options are wrong. The error names all problems.
@@ -71,7 +72,10 @@ class KafkaAdminClient(
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """An admin client from a mapping, for Kafka's dotted names and librdkafka's.
+        """Creates an admin client from a mapping, also with Kafka's dotted names or librdkafka's.
+
+        Args:
+            config: The options: {"bootstrap.servers": ..., ...}.
 
         Raises:
             KafkaConfigurationError: As in the constructor.
@@ -88,7 +92,7 @@ class KafkaAdminClient(
         return self._client.bootstrap_connected()
 
     def close(self) -> None:
-        """Gives all connections up; a second call does nothing."""
+        """Closes all connections. A second call does nothing."""
         self._client.close()
 
     def __enter__(self) -> Self:

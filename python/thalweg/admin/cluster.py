@@ -1,4 +1,4 @@
-"""The cluster itself: brokers, versions, features, quorum, log directories."""
+"""The cluster: brokers, versions, features, quorum, log directories."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from thalweg.structs import TopicPartitionReplica
 
 __all__ = ["ClusterRequests", "UpdateFeatureType"]
 
-_FENCED_VERSION = 2  # DescribeCluster tells of fenced brokers (KIP-1073)
+_FENCED_VERSION = 2  # DescribeCluster with fenced brokers (KIP-1073)
 
 
 class UpdateFeatureType(FlexibleEnum, IntEnum):
@@ -34,11 +34,13 @@ class ClusterRequests(PartitionRequests):
     """Calls about the cluster."""
 
     def describe_cluster(self) -> dict[str, Any]:
-        """Brokers, controller and cluster id (DescribeCluster; Metadata on old brokers).
+        """Describes the brokers, the controller and the cluster id.
+
+        It sends DescribeCluster, or Metadata to old brokers.
 
         Returns:
-            {cluster_id, controller_id, brokers: [{broker_id, host, port, rack, is_fenced}],
-            cluster_authorized_operations}; brokers have node_id as well.
+            {cluster_id, controller_id, brokers: [{broker_id, node_id, host, port, rack,
+            is_fenced}], cluster_authorized_operations}.
         """
         try:
             version = self._client.negotiate("DescribeCluster")
@@ -73,24 +75,24 @@ class ClusterRequests(PartitionRequests):
         return found
 
     def api_versions(self) -> dict[str, tuple[int, int]]:
-        """{API name: (least version, greatest version)} of one of the brokers."""
+        """Returns {API name: (min version, max version)} of one of the brokers."""
         return self._client.api_versions("any")
 
     def get_broker_version_data(self, broker_id: int) -> dict[str, tuple[int, int]]:
-        """{API name: (least version, greatest version)} of a broker."""
+        """Returns {API name: (min version, max version)} of a broker."""
         return self._client.api_versions(broker_id)
 
     def describe_features(
         self, send_request_to_controller: bool = False
     ) -> dict[str, dict[str, Any]]:
-        """Features and their levels (ApiVersions, KIP-584).
+        """Describes features and their levels (ApiVersions, KIP-584).
 
         Args:
-            send_request_to_controller: Whether the controller is asked, not any broker.
+            send_request_to_controller: True asks the controller. False asks any broker.
 
         Returns:
-            {feature: {"supported": (least, greatest), "finalized": (least, greatest),
-            "finalized_epoch": int or None}}, each key only where it is known.
+            {feature: {"supported": (min, max), "finalized": (min, max), "finalized_epoch": int or
+            None}}. Keys that the broker does not report are missing.
         """
         answer = self._call(
             "ApiVersions",
@@ -114,16 +116,20 @@ class ClusterRequests(PartitionRequests):
         validate_only: bool = False,
         timeout_ms: float = 60000,
     ) -> dict[str, str]:
-        """Sets features' levels (UpdateFeatures, KIP-584).
+        """Sets the levels of features (UpdateFeatures, KIP-584).
 
         Args:
-            feature_updates: {feature: level} or {feature: (UpdateFeatureType, level)}; a level
+            feature_updates: {feature: level} or {feature: (UpdateFeatureType, level)}. A level
                 below 1 removes the feature.
-            validate_only: Only check whether it would work.
+            validate_only: Only check the request, and change nothing.
             timeout_ms: How long the controller may take.
 
         Returns:
             {feature: "OK", or the error}.
+
+        Raises:
+            TypeError: If `feature_updates` is not a mapping.
+            IncompatibleBrokerVersion: If validate_only is set, and the broker older than 3.3.
         """
         if not isinstance(feature_updates, Mapping):
             raise TypeError("feature_updates must be {feature: level or (type, level)}")
@@ -156,7 +162,7 @@ class ClusterRequests(PartitionRequests):
         return found
 
     def describe_metadata_quorum(self) -> dict[str, Any]:
-        """The quorum of KRaft (DescribeQuorum, KIP-595, KIP-853).
+        """Describes the KRaft quorum (DescribeQuorum, KIP-595, KIP-853).
 
         Returns:
             {topics: [{topic_name, partitions: [{leader_id, leader_epoch, high_watermark,
@@ -181,17 +187,20 @@ class ClusterRequests(PartitionRequests):
     def describe_log_dirs(
         self, topic_partitions: Any = None, brokers: Iterable[int] | None = None
     ) -> list[dict[str, Any]]:
-        """Where replicas lie and how large they are (DescribeLogDirs, KIP-113).
+        """Describes the log directories of brokers, with the replicas in them and their sizes.
+
+        It sends DescribeLogDirs (KIP-113).
 
         Args:
             topic_partitions: {topic: [partitions]}, [topics], or None for all.
-            brokers: Node ids; None: all brokers.
+            brokers: Node ids. None: all brokers.
 
         Returns:
             [{broker, log_dirs: [{log_dir, error_code, total_bytes, usable_bytes, topics}]}].
 
         Raises:
-            BrokerResponseError: If a broker refuses (brokers before 3.2 tell of no directory then).
+            BrokerResponseError: If a broker refuses. A broker before 3.2 returns an empty list
+                instead.
         """
         body = {"Topics": self._chosen_partitions(topic_partitions)}
         found = []
@@ -208,13 +217,13 @@ class ClusterRequests(PartitionRequests):
     def alter_replica_log_dirs(
         self, replica_assignments: Mapping[Any, str]
     ) -> dict[TopicPartitionReplica, type[BrokerResponseError]]:
-        """Moves replicas to other directories of their brokers (AlterReplicaLogDirs, KIP-113).
+        """Moves replicas to other log directories of their broker (AlterReplicaLogDirs, KIP-113).
 
         Args:
             replica_assignments: {TopicPartitionReplica: absolute path}.
 
         Returns:
-            {TopicPartitionReplica: error class}; NoError where it went well.
+            {TopicPartitionReplica: error class}. NoError means success.
         """
         by_node: dict[int, dict[str, dict[str, list[int]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))

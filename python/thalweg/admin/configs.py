@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _TYPES_VERSION = 1  # ListConfigResources by type
-# Brokers take these and describe them only where they are set.
+# Options that brokers accept, but describe only if they are set.
 _NOT_DESCRIBED = frozenset(
     {
         "follower.replication.throttled.rate",
@@ -33,7 +33,7 @@ _NOT_DESCRIBED = frozenset(
 
 
 class ConfigResourceType(FlexibleEnum, IntEnum):
-    """What options belong to."""
+    """The types of resources that have options."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -44,7 +44,7 @@ class ConfigResourceType(FlexibleEnum, IntEnum):
 
 
 class ConfigSourceType(FlexibleEnum, IntEnum):
-    """Where an option's value comes from."""
+    """The source of an option's value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -57,7 +57,7 @@ class ConfigSourceType(FlexibleEnum, IntEnum):
     DYNAMIC_GROUP_CONFIG = 8
 
     def is_modified(self) -> bool:
-        """Whether it was set for the resource itself."""
+        """Whether the value was set for this resource, and is not a default."""
         return self not in (
             self.DYNAMIC_DEFAULT_BROKER_CONFIG,
             self.STATIC_BROKER_CONFIG,
@@ -81,7 +81,7 @@ class ConfigType(FlexibleEnum, IntEnum):
 
 
 class AlterConfigOp(FlexibleEnum, IntEnum):
-    """What to do with an option (KIP-339)."""
+    """The operations on an option (KIP-339). APPEND and SUBTRACT are for lists."""
 
     SET = 0
     DELETE = 1
@@ -90,7 +90,7 @@ class AlterConfigOp(FlexibleEnum, IntEnum):
 
 
 class ConfigFilterType(FlexibleEnum, IntEnum):
-    """Which options describe_configs leaves in."""
+    """Which options `describe_configs` returns."""
 
     ALL = 0
     DYNAMIC = 1
@@ -99,7 +99,7 @@ class ConfigFilterType(FlexibleEnum, IntEnum):
     STATIC = 4
 
     def keeps(self, source: ConfigSourceType, read_only: bool) -> bool:
-        """Whether an option is left in."""
+        """Whether an option of this source passes the filter."""
         if self is self.DYNAMIC:
             return not read_only
         if self is self.MODIFIED:
@@ -112,13 +112,14 @@ class ConfigFilterType(FlexibleEnum, IntEnum):
 
 
 class ConfigResource:
-    """Something that has options, and which of them are meant.
+    """A resource with options, such as a topic or a broker, and the options to describe or set.
 
     Args:
         resource_type: A ConfigResourceType, or its name.
-        name: A topic's name, a broker's node id, ...
-        configs: Names of options for describe_configs (None: all), {name: value} or
-            {name: (AlterConfigOp, value)} for alter_configs.
+        name: The name of a topic, the node id of a broker, and so on. "" with the type BROKER: the
+            default of all brokers.
+        configs: For `describe_configs`, the names of options (None: all). For `alter_configs`,
+            {name: value} or {name: (AlterConfigOp, value)}.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class ConfigResource:
     __hash__ = None  # type: ignore[assignment]
 
 
-# Which filters leave in what the default of all brokers has: options that were set there.
+# The filters that keep the options of the default of all brokers. All of them were set there.
 _OF_DEFAULT = (ConfigFilterType.ALL, ConfigFilterType.DYNAMIC, ConfigFilterType.MODIFIED)
 
 
@@ -147,7 +148,7 @@ def _is_brokers_default(resource_type: int, name: str) -> bool:
 
 
 def describe_entry(row: Mapping[str, Any], resource_type: str) -> tuple[str, dict[str, Any]]:
-    """(name, the rest) of one described option, with names for its numbers."""
+    """Returns (name, entry) of one described option, with names in place of numeric codes."""
     entry = dict(row)
     name = entry.pop("name")
     for field, kind in (("config_source", ConfigSourceType), ("config_type", ConfigType)):
@@ -191,7 +192,7 @@ class ConfigRequests(Requests):
     """Calls about options."""
 
     def _by_node(self, resources: Iterable[ConfigResource]) -> dict[Any, list[ConfigResource]]:
-        """Options of one broker are asked of that broker; all others of any."""
+        """Groups resources by the node to ask: the broker itself for its own options, else any."""
         found: dict[Any, list[ConfigResource]] = defaultdict(list)
         resources = _resources_given(resources)
         own = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER)
@@ -213,11 +214,11 @@ class ConfigRequests(Requests):
         include_synonyms: bool = False,
         config_filter: ConfigFilterType | str = "modified",
     ) -> dict[str, dict[str, dict[str, dict[str, Any]]]]:
-        """Options and their values (DescribeConfigs).
+        """Describes options and their values (DescribeConfigs).
 
         Args:
-            config_resources: What to ask about; their configs name the options, None: all.
-            include_synonyms: Whether to tell where else a value could come from.
+            config_resources: The resources. Their `configs` name the options; None: all.
+            include_synonyms: Whether to return all values of each option, by precedence.
             config_filter: 'all', 'modified', 'dynamic', 'default' or 'static'.
 
         Returns:
@@ -257,7 +258,7 @@ class ConfigRequests(Requests):
                 default = _is_brokers_default(row["ResourceType"], row["ResourceName"])
                 for config in row["Configs"]:
                     source = ConfigSourceType.build_from(max(0, config["ConfigSource"]))
-                    # What is described of the default is what is set there.
+                    # Brokers describe only those options of the default that are set there.
                     keeps = (
                         kept in _OF_DEFAULT if default else kept.keeps(source, config["ReadOnly"])
                     )
@@ -270,16 +271,17 @@ class ConfigRequests(Requests):
     def list_config_resources(
         self, resource_types: Iterable[ConfigResourceType | str] | None = None
     ) -> dict[str, list[str]]:
-        """Resources that have options (ListConfigResources, KIP-1142).
+        """Lists the resources that have options (ListConfigResources, KIP-1142).
 
         Args:
-            resource_types: Only these; None: all. Brokers before 4.1 know CLIENT_METRICS only.
+            resource_types: Only these types. None: all types. Brokers before 4.1 support only
+                CLIENT_METRICS.
 
         Returns:
             {resource type: [name]}.
 
         Raises:
-            IncompatibleBrokerVersion: If other types are asked of brokers before 4.1.
+            IncompatibleBrokerVersion: If you ask a broker before 4.1 for another type.
         """
         kinds = [int(ConfigResourceType.build_from(each)) for each in resource_types or ()]
         if kinds and self._client.negotiate("ListConfigResources") < _TYPES_VERSION:
@@ -306,17 +308,22 @@ class ConfigRequests(Requests):
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Sets options (IncrementalAlterConfigs, KIP-339; AlterConfigs on old brokers).
+        """Sets options (IncrementalAlterConfigs, KIP-339, or AlterConfigs on old brokers).
 
         Args:
-            config_resources: With configs {name: value} or {name: (AlterConfigOp, value)}.
-            validate_only: Only check whether it would work.
-            raise_on_unknown: Whether names that no resource has are a ValueError.
-            incremental: None: incremental wherever the brokers know it. False: AlterConfigs;
-                options that are set and not named are then sent along, as it would reset them.
+            config_resources: The resources, with `configs` as {name: value} or {name:
+                (AlterConfigOp, value)}.
+            validate_only: Only check the request, and change nothing.
+            raise_on_unknown: True raises ValueError for unknown option names.
+            incremental: None uses IncrementalAlterConfigs if the brokers support it. False uses
+                AlterConfigs, which resets every option that the request does not have. So the call
+                also sends the other options that are set, with their current values.
 
         Returns:
             {resource type: {name: "OK", or the error}}.
+
+        Raises:
+            ValueError: If an option is unknown, or the operation is not SET with AlterConfigs.
         """
         resources = _resources_given(config_resources)
         if raise_on_unknown:
@@ -334,13 +341,14 @@ class ConfigRequests(Requests):
         raise_on_unknown: bool = True,
         incremental: bool | None = None,
     ) -> dict[str, dict[str, str]]:
-        """Sets options back to their defaults.
+        """Resets options to their defaults.
 
         Args:
-            config_resources: With the options' names as configs; none: all that are set.
-            validate_only: Only check whether it would work.
-            raise_on_unknown: Whether names that no resource has are a ValueError.
-            incremental: See alter_configs.
+            config_resources: The resources, with option names as `configs`. Without names: all
+                options that are set.
+            validate_only: Only check the request, and change nothing.
+            raise_on_unknown: True raises ValueError for unknown option names.
+            incremental: As in `alter_configs`.
 
         Returns:
             {resource type: {name: "OK", or the error}}.
@@ -384,7 +392,7 @@ class ConfigRequests(Requests):
                 raise ValueError(f"Unrecognized configs: {sorted(unknown)} of {about}")
 
     def _known_names(self, resource: ConfigResource) -> set[str] | None:
-        """Names of the options that a resource may have; None if the broker does not say."""
+        """Returns the option names that a resource may have, or None if the broker does not say."""
         if _is_brokers_default(resource.resource_type, resource.name):
             resource = ConfigResource(ConfigResourceType.BROKER, self._node_ids()[0])
         entries = self._entries(resource, "all")

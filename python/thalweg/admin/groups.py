@@ -1,4 +1,4 @@
-"""Groups: list, describe, delete, their members and their committed offsets."""
+"""Groups: list, describe and delete them, remove members, change committed offsets."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ _BATCHED_LEAVE = 3  # LeaveGroup with several members, static ones too (KIP-345)
 
 
 class GroupState(FlexibleEnum, StrEnum):
-    """States that brokers tell of (KIP-518, KIP-848)."""
+    """The states of groups (KIP-518, KIP-848)."""
 
     UNKNOWN = "Unknown"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -47,7 +47,7 @@ class GroupState(FlexibleEnum, StrEnum):
 
 
 class GroupType(FlexibleEnum, StrEnum):
-    """Protocols of groups (KIP-848, KIP-932)."""
+    """The types of groups (KIP-848, KIP-932)."""
 
     UNKNOWN = "Unknown"
     CLASSIC = "classic"
@@ -56,12 +56,12 @@ class GroupType(FlexibleEnum, StrEnum):
 
 
 class MemberToRemove:
-    """A member of a group, by the id it was given or by its static id.
+    """A member for `remove_group_members`.
 
     Args:
-        member_id: Of a dynamic member.
-        group_instance_id: Of a static member (KIP-345).
-        reason: For the broker's log (KIP-800).
+        member_id: The id of a dynamic member.
+        group_instance_id: The id of a static member (KIP-345).
+        reason: A text for the broker's log (KIP-800).
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class MemberToRemove:
 
 
 def _spelt_out(member: dict[str, Any]) -> dict[str, Any]:
-    """A described member whose subscription and assignment are dicts."""
+    """Returns a described member with its subscription and assignment as dicts."""
     return member | {
         name: _fields(member[name]) if isinstance(member[name], tuple) else member[name]
         for name in ("member_metadata", "member_assignment")
@@ -96,7 +96,7 @@ def _spelt_out(member: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields(said: Any) -> dict[str, Any]:
-    """A Subscription or Assignment as kafka-python's to_dict() has it, its user_data as bytes."""
+    """Returns a Subscription or Assignment as kafka-python's to_dict() does; user_data is bytes."""
     found: dict[str, Any] = said._asdict()
     del found["version"]
     for name in {"owned_partitions", "assigned_partitions"} & found.keys():
@@ -108,7 +108,7 @@ def _fields(said: Any) -> dict[str, Any]:
 
 
 def _decoded(kind: Any, data: bytes) -> Any:
-    """What a member put into its byte field; the bytes themselves if they are something else."""
+    """Decodes a byte field of a member. Returns the bytes if they are not a `kind`."""
     if not data:
         return data
     try:
@@ -118,7 +118,7 @@ def _decoded(kind: Any, data: bytes) -> Any:
 
 
 def _offset_codes(group_id: str) -> Codes:
-    """The error code of an OffsetFetch answer about one group."""
+    """Finds the group's error code in an OffsetFetch answer about one group."""
     about = f"committed offsets of group {group_id!r}"
     return lambda answer: [((answer.get("Groups") or [answer])[0].get("ErrorCode", 0), None, about)]
 
@@ -132,10 +132,10 @@ class GroupRequests(PartitionRequests):
         states_filter: Iterable[GroupState | str] | None = None,
         types_filter: Iterable[GroupType | str] | None = None,
     ) -> list[dict[str, Any]]:
-        """All groups (ListGroups).
+        """Lists groups (ListGroups).
 
         Args:
-            broker_ids: Only groups that these nodes coordinate; None: all nodes.
+            broker_ids: Only groups whose coordinator is one of these nodes. None: all nodes.
             states_filter: Only these states (brokers of 2.6 and newer, KIP-518).
             types_filter: Only these types (brokers of 3.8 and newer, KIP-848).
 
@@ -164,18 +164,18 @@ class GroupRequests(PartitionRequests):
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> dict[str, dict[str, Any]]:
-        """Groups of the classic protocol with their members (DescribeGroups).
+        """Describes groups of the classic protocol, with their members (DescribeGroups).
 
         Args:
-            group_ids: Names.
-            group_coordinator_id: The node that coordinates all of them; None: looked up.
-            include_authorized_operations: Whether to tell what the caller may do.
+            group_ids: Group ids.
+            group_coordinator_id: The node id of the coordinator of all groups. None: ask for it.
+            include_authorized_operations: Whether to ask which operations the caller may do.
 
         Returns:
             {group: {group_id, group_state, protocol_type, protocol_data, members, error,
-            authorized_operations}}; a member's member_metadata is {topics, user_data,
-            owned_partitions, generation_id, rack_id} and its member_assignment
-            {assigned_partitions, user_data}, with partitions as [{topic, partitions}].
+            authorized_operations}}. The member_metadata of a member is {topics, user_data,
+            owned_partitions, generation_id, rack_id}. Its member_assignment is
+            {assigned_partitions, user_data}. Partitions are [{topic, partitions}].
         """
         found: dict[str, dict[str, Any]] = {}
         for group_id in group_ids:
@@ -215,10 +215,10 @@ class GroupRequests(PartitionRequests):
     def delete_groups(
         self, group_ids: Iterable[str], group_coordinator_id: int | None = None
     ) -> dict[str, str]:
-        """Deletes groups without members, and their offsets (DeleteGroups).
+        """Deletes groups that have no members, with their committed offsets (DeleteGroups).
 
         Returns:
-            {group: "OK", or the name of its error's class}.
+            {group: "OK", or the name of its error class}.
         """
         found = {}
         for group_id in group_ids:
@@ -242,13 +242,13 @@ class GroupRequests(PartitionRequests):
         members: Iterable[MemberToRemove],
         group_coordinator_id: int | None = None,
     ) -> dict[str | None, type[BrokerResponseError]]:
-        """Has members leave their group (LeaveGroup).
+        """Removes members from a group (LeaveGroup).
 
         Returns:
-            {member id, or static id: error class}; NoError where it went well.
+            {member id, or group_instance_id: error class}. NoError means success.
 
         Raises:
-            IncompatibleBrokerVersion: For static members on brokers before 2.4.
+            IncompatibleBrokerVersion: If a member is static, and the broker older than 2.4.
         """
         chosen = list(members)
         if not chosen:
@@ -292,16 +292,19 @@ class GroupRequests(PartitionRequests):
     def list_group_offsets(
         self, group_specs: Any
     ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Committed offsets of groups (OffsetFetch), not counting those of open transactions.
+        """Returns the committed offsets of groups (OffsetFetch).
+
+        It does not see offsets of open transactions.
 
         Args:
-            group_specs: {group: [TopicPartition], or None for all}, [group], or a group.
+            group_specs: {group: [TopicPartition], or None for all partitions}, [group], or a group.
 
         Returns:
-            {group: {TopicPartition: OffsetAndMetadata}}, without partitions that have none.
+            {group: {TopicPartition: OffsetAndMetadata}}, without partitions that have no offset.
 
         Raises:
             BrokerResponseError: If a group or partition fails.
+            ValueError: If `group_specs` is empty.
         """
         if isinstance(group_specs, str):
             group_specs = [group_specs]
@@ -333,15 +336,15 @@ class GroupRequests(PartitionRequests):
         offsets: Mapping[TopicPartition, OffsetAndMetadata],
         group_coordinator_id: int | None = None,
     ) -> dict[TopicPartition, type[BrokerResponseError]]:
-        """Commits offsets for a group without members (OffsetCommit).
+        """Sets the committed offsets of a group without members (OffsetCommit).
 
         Args:
             group_id: A group without members.
             offsets: {TopicPartition: OffsetAndMetadata(next offset to read)}.
-            group_coordinator_id: The node that coordinates it; None: looked up.
+            group_coordinator_id: The node id of the coordinator. None: ask for it.
 
         Returns:
-            {TopicPartition: error class}; NoError where it went well.
+            {TopicPartition: error class}. NoError means success.
 
         Raises:
             TypeError: If `offsets` is anything else.
@@ -374,15 +377,21 @@ class GroupRequests(PartitionRequests):
         offset_specs: Mapping[TopicPartition, OffsetSpec | OffsetTimestamp | int],
         group_coordinator_id: int | None = None,
     ) -> dict[TopicPartition, dict[str, Any]]:
-        """Commits offsets that are looked up, kept within what the partitions have.
+        """Looks up offsets and commits them for a group without members.
+
+        An offset outside the log of its partition is moved to the nearest end of the log. If no
+        record has the timestamp or a later one, the call commits the end of the log.
 
         Args:
             group_id: A group without members.
             offset_specs: {TopicPartition: OffsetSpec, OffsetTimestamp, or an offset}.
-            group_coordinator_id: The node that coordinates it; None: looked up.
+            group_coordinator_id: The node id of the coordinator. None: ask for it.
 
         Returns:
-            {TopicPartition: {"error": error class, "offset": what was committed}}.
+            {TopicPartition: {"error": error class, "offset": the committed offset}}.
+
+        Raises:
+            TypeError: If a value of `offset_specs` has another type.
         """
         expected = "{TopicPartition: OffsetSpec, OffsetTimestamp or int}"
         if not mapping_given(offset_specs, "offset_specs", expected):
@@ -421,10 +430,11 @@ class GroupRequests(PartitionRequests):
         """Deletes committed offsets (OffsetDelete, KIP-496).
 
         Returns:
-            {TopicPartition: error class}; GroupSubscribedToTopicError while members read it.
+            {TopicPartition: error class}. NoError means success. GroupSubscribedToTopicError means
+            that the group has members which are subscribed to the topic.
 
         Raises:
-            BrokerResponseError: If the whole group fails (GroupIdNotFoundError, ...).
+            BrokerResponseError: If the call fails for the group (GroupIdNotFoundError, ...).
         """
         topics: dict[str, list[dict[str, int]]] = {}
         for topic, partition in partitions_given(partitions):
@@ -451,7 +461,7 @@ class GroupRequests(PartitionRequests):
     def list_consumer_groups(
         self, broker_ids: Iterable[int] | None = None
     ) -> list[tuple[str, str]]:
-        """kafka-python 2's: [(group, protocol type)]; see list_groups."""
+        """Returns [(group, protocol type)] (kafka-python 2); see `list_groups`."""
         return [(row["group_id"], row["protocol_type"]) for row in self.list_groups(broker_ids)]
 
     def describe_consumer_groups(
@@ -460,7 +470,7 @@ class GroupRequests(PartitionRequests):
         group_coordinator_id: int | None = None,
         include_authorized_operations: bool = False,
     ) -> list[GroupInformation]:
-        """kafka-python 2's: [GroupInformation]; see describe_groups.
+        """Returns [GroupInformation] (kafka-python 2); see `describe_groups`.
 
         Raises:
             BrokerResponseError: The first group's error (GroupIdNotFoundError, ...).
@@ -489,7 +499,7 @@ class GroupRequests(PartitionRequests):
     def delete_consumer_groups(
         self, group_ids: Sequence[str], group_coordinator_id: int | None = None
     ) -> list[tuple[str, type[BrokerResponseError]]]:
-        """kafka-python 2's: [(group, error class)]; see delete_groups."""
+        """Deletes groups and returns [(group, error class)] (kafka-python 2)."""
         found = []
         for group_id in group_ids:
             answer = self._call(
@@ -506,9 +516,9 @@ class GroupRequests(PartitionRequests):
         group_coordinator_id: int | None = None,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """kafka-python 2's: offsets of one group; see list_group_offsets.
+        """Returns the committed offsets of one group (kafka-python 2); see `list_group_offsets`.
 
-        Partitions that are asked for and have none are in it with offset -1.
+        A partition that you ask for, and that has no committed offset, has offset -1.
         """
         asked = None if partitions is None else list(partitions)
         found = self.list_group_offsets({group_id: asked})[group_id]

@@ -1,4 +1,4 @@
-"""Between Kafka's field names and Python's: answers in snake_case, enums from many spellings."""
+"""Converts Kafka's names: the fields of answers to snake_case, many spellings to enum members."""
 
 import re
 from typing import Any, Final, Self
@@ -11,12 +11,12 @@ _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def snake_case(name: str) -> str:
-    """`TopicAuthorizedOperations` -> `topic_authorized_operations`."""
+    """Converts `TopicAuthorizedOperations` to `topic_authorized_operations`."""
     return _HUMP.sub("_", name).lower()
 
 
 def snake_keys(value: Any) -> Any:
-    """An answer with snake_case keys throughout; ids as UUIDs; throttle times left out."""
+    """Converts all keys of an answer to snake_case and ids to UUIDs; drops throttle times."""
     if isinstance(value, list):
         return [snake_keys(each) for each in value]
     if not isinstance(value, dict):
@@ -30,14 +30,17 @@ def snake_keys(value: Any) -> Any:
 
 
 class FlexibleEnum:
-    """Mixin of enums whose members are found by member, value, or name in any case, - for _."""
+    """Mixin for enums that find their members by several spellings.
+
+    A spelling is a member, a value, or a name in any case, also with `-` in place of `_`.
+    """
 
     @classmethod
     def build_from(cls, value: object) -> Self:
-        """The member meant.
+        """Returns the member for a spelling.
 
         Raises:
-            ValueError: If there is none.
+            ValueError: If no member matches.
         """
         members: Any = cls
         try:
@@ -51,5 +54,5 @@ class FlexibleEnum:
 
     @classmethod
     def value_for(cls, value: object) -> Any:
-        """The value of the member meant; see build_from."""
+        """Returns the value of the member for a spelling; see `build_from`."""
         return getattr(cls.build_from(value), "value")  # noqa: B009 (a mixin has none)

@@ -1,4 +1,4 @@
-"""Which offset of a partition is meant (OffsetSpec, KIP-79, KIP-734, KIP-1005)."""
+"""Ways to name an offset of a partition (OffsetSpec, KIP-79, KIP-734, KIP-1005)."""
 
 from enum import IntEnum
 
@@ -8,14 +8,14 @@ __all__ = ["IsolationLevel", "OffsetSpec", "OffsetTimestamp"]
 
 
 class IsolationLevel(FlexibleEnum, IntEnum):
-    """Whether records of open transactions count."""
+    """Whether offsets after open transactions count (READ_UNCOMMITTED) or not."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class OffsetSpec(FlexibleEnum, IntEnum):
-    """Offsets by name; any number of at least 0 is a timestamp in Unix ms."""
+    """Offsets by name. Where an OffsetSpec is expected, an int >= 0 is a timestamp in Unix ms."""
 
     LATEST = -1
     EARLIEST = -2
@@ -25,7 +25,7 @@ class OffsetSpec(FlexibleEnum, IntEnum):
 
 
 class OffsetTimestamp(int):
-    """A timestamp in Unix ms, where a plain int would be an offset."""
+    """A timestamp in Unix ms, for calls where a plain int is an offset."""
 
     __slots__ = ()
 

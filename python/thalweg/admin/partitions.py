@@ -1,4 +1,4 @@
-"""Partitions: add, delete records, look offsets up, elect leaders, move replicas."""
+"""Partitions: add them, delete records, look up offsets, elect leaders, move replicas."""
 
 import time
 from collections import defaultdict
@@ -34,11 +34,11 @@ _SPEC_VERSIONS: dict[int, int] = {
 
 
 class NewPartitions:
-    """A topic's partitions as they are to be.
+    """The wanted partitions of a topic, for `create_partitions`.
 
     Args:
-        total_count: How many there are to be.
-        new_assignments: The node ids of each new one; None lets the controller choose.
+        total_count: The new number of partitions, with the existing ones.
+        new_assignments: The node ids of each new partition. None: the controller chooses.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class NewPartitions:
 
 
 def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """{topic: its partitions}."""
+    """Groups partitions by topic: {topic: [partition]}."""
     found: dict[str, list[int]] = defaultdict(list)
     for topic, partition in partitions:
         found[topic].append(partition)
@@ -57,7 +57,7 @@ def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 
 def _new_partitions(name: str, given: Any) -> dict[str, Any]:
-    """A count, NewPartitions, or {"count": int, "assignments": [[node ids]]}."""
+    """Returns a topic of the request; `given` is a value of `create_partitions`' mapping."""
     if isinstance(given, int):
         given = NewPartitions(given)
     elif isinstance(given, Mapping):
@@ -85,17 +85,18 @@ class PartitionRequests(Requests):
         """Adds partitions to topics (CreatePartitions).
 
         Args:
-            topic_partitions: {topic: total count}, or NewPartitions, or {"count": int,
-                "assignments": [[node ids]]} in place of the count.
-            timeout_ms: How long the controller may take; None: request_timeout_ms.
-            validate_only: Only check whether it would work.
-            raise_errors: Whether the first topic's error is raised; else see error_code.
+            topic_partitions: {topic: total count}. In place of the count: a NewPartitions, or
+                {"count": int, "assignments": [[node ids]]}.
+            timeout_ms: How long the controller may take. None: request_timeout_ms.
+            validate_only: Only check the request, and change nothing.
+            raise_errors: True raises the first topic's error. False: see error_code.
 
         Returns:
-            An object with `results`, rows of name, error_code and error_message.
+            An object with `results`: rows of name, error_code and error_message.
 
         Raises:
-            InvalidPartitionsError: If there are that many already; and others.
+            InvalidPartitionsError: If the topic already has so many partitions, or more.
+            BrokerResponseError: Any other error of CreatePartitions.
         """
         answer = self._call(
             "CreatePartitions",
@@ -114,11 +115,12 @@ class PartitionRequests(Requests):
         return CreatePartitionsResponse.of(answer)
 
     def _leaders(self, partitions: Iterable[TopicPartition]) -> dict[int, set[TopicPartition]]:
-        """{leader: its partitions}, from fresh metadata.
+        """Requests metadata, and returns {leader: its partitions}.
 
         Raises:
             UnknownTopicOrPartitionError: If a partition does not exist.
-            BrokerResponseError: If a topic cannot be described, say for lack of rights.
+            BrokerResponseError: If a broker refuses to describe a topic, for example without the
+                right to do so.
         """
         wanted = set(partitions)
         found: dict[int, set[TopicPartition]] = defaultdict(set)
@@ -145,9 +147,9 @@ class PartitionRequests(Requests):
         timeout_ms: float | None,
         node: int | None = None,
     ) -> None:
-        """Asks each partition's leader, and again after a change of leaders, within the limit.
+        """Asks the leader of each partition, and retries after leader changes within the limit.
 
-        `ask(node, partitions)` gives the partitions that moved away.
+        `ask(node, partitions)` returns the partitions whose leader is another node.
         """
         deadline = time.monotonic() + self._timeout(timeout_ms) / 1000
         backoff = self.config["retry_backoff_ms"] / 1000
@@ -172,9 +174,9 @@ class PartitionRequests(Requests):
         """Deletes the records before an offset (DeleteRecords, KIP-107).
 
         Args:
-            records_to_delete: {TopicPartition: first offset to stay}; -1: all there are.
-            timeout_ms: How long to go on after changes of leaders; None: request_timeout_ms.
-            partition_leader_id: The node to ask instead of each partition's leader.
+            records_to_delete: {TopicPartition: first offset to keep}. -1 deletes all records.
+            timeout_ms: How long to retry after leader changes. None: request_timeout_ms.
+            partition_leader_id: The node to ask, in place of the leader of each partition.
 
         Returns:
             {TopicPartition: {partition_index, low_watermark, error_code}}.
@@ -226,19 +228,20 @@ class PartitionRequests(Requests):
         isolation_level: IsolationLevel | int | str = IsolationLevel.READ_UNCOMMITTED,
         timeout_ms: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Looks offsets up at the leaders (ListOffsets).
+        """Looks up offsets at the leaders (ListOffsets).
 
         Args:
             topic_partition_specs: {TopicPartition: OffsetSpec, or a timestamp in Unix ms}.
-            isolation_level: Whether LATEST is the last stable offset.
-            timeout_ms: How long to go on after changes of leaders; None: request_timeout_ms.
+            isolation_level: With READ_COMMITTED, LATEST is the last stable offset.
+            timeout_ms: How long to retry after leader changes. None: request_timeout_ms.
 
         Returns:
-            {TopicPartition: OffsetAndTimestamp}; offset -1 where there is no such record.
+            {TopicPartition: OffsetAndTimestamp}. The offset is -1 if there is no such record.
 
         Raises:
             UnknownTopicOrPartitionError: If a partition does not exist.
-            UnsupportedVersionError: If a broker does not know a named offset.
+            UnsupportedVersionError: If a broker is too old for an OffsetSpec.
+            TypeError: If a value is neither an OffsetSpec nor an int.
         """
         level = IsolationLevel.build_from(isolation_level)
         expected = "{TopicPartition: OffsetSpec or int}"
@@ -298,16 +301,16 @@ class PartitionRequests(Requests):
         response_partition_limit: int = 2000,
         cursor: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Topics with their partitions, page by page (DescribeTopicPartitions, KIP-966).
+        """Describes topics and their partitions, page by page (DescribeTopicPartitions, KIP-966).
 
         Args:
-            topics: Names.
-            response_partition_limit: Most partitions of one answer.
-            cursor: next_cursor of the page before.
+            topics: Topic names.
+            response_partition_limit: The maximum number of partitions in one answer.
+            cursor: The next_cursor of the page before. None: the first page.
 
         Returns:
-            {"topics": [...], "next_cursor": None or {topic_name, partition_index}}; partitions
-            have eligible_leader_replicas and last_known_elr.
+            {"topics": [...], "next_cursor": {topic_name, partition_index}, or None after the last
+            page}. Partitions also have eligible_leader_replicas and last_known_elr.
 
         Raises:
             IncompatibleBrokerVersion: On brokers before 3.7.
@@ -331,7 +334,12 @@ class PartitionRequests(Requests):
         return {"topics": found["topics"], "next_cursor": found["next_cursor"]}
 
     def _chosen_partitions(self, given: Any) -> list[dict[str, Any]] | None:
-        """{topic: [partitions]}, [topics] (all of their partitions), [TopicPartition] or None."""
+        """Returns the request's partitions by topic.
+
+        Args:
+            given: {topic: [partitions]}, [topic] for all partitions of each, [TopicPartition], or
+                None.
+        """
         if given is None:
             return None
         if not isinstance(given, Mapping):
@@ -353,16 +361,17 @@ class PartitionRequests(Requests):
         timeout_ms: float | None = None,
         raise_errors: bool = True,
     ) -> ElectLeadersResponse:
-        """Has leaders elected (ElectLeaders, KIP-460).
+        """Starts leader elections (ElectLeaders, KIP-460).
 
         Args:
-            election_type: 0: the preferred replica; 1: any replica, losing records.
+            election_type: 0 elects the preferred replica. 1 is an unclean election: it elects any
+                live replica, and may lose records.
             topic_partitions: {topic: [partitions]}, [topics], or None for all partitions.
-            timeout_ms: How long the controller may take; None: request_timeout_ms.
-            raise_errors: Whether the first error is raised; ElectionNotNeededError is none.
+            timeout_ms: How long the controller may take. None: request_timeout_ms.
+            raise_errors: True raises the first error. ElectionNotNeededError is not an error.
 
         Returns:
-            An object with error_code and `replica_election_results`, rows of topic and
+            An object with error_code and `replica_election_results`: rows of topic and
             partition_result, which has rows of partition_id, error_code and error_message.
         """
 
@@ -393,7 +402,7 @@ class PartitionRequests(Requests):
     def perform_leader_election(
         self, election_type: int, topic_partitions: Any = None, timeout_ms: float | None = None
     ) -> ElectLeadersResponse:
-        """kafka-python 2's name of elect_leaders."""
+        """Calls `elect_leaders` (kafka-python 2's name)."""
         return self.elect_leaders(election_type, topic_partitions, timeout_ms)
 
     def alter_partition_reassignments(
@@ -404,14 +413,15 @@ class PartitionRequests(Requests):
         """Moves replicas to other brokers (AlterPartitionReassignments, KIP-455).
 
         Args:
-            reassignments: {TopicPartition: [node ids], or None to cancel}.
-            timeout_ms: How long the controller may take; None: request_timeout_ms.
+            reassignments: {TopicPartition: [node ids]}. None in place of the list cancels a move.
+            timeout_ms: How long the controller may take. None: request_timeout_ms.
 
         Returns:
             {TopicPartition: None, or its error class}.
 
         Raises:
-            ValueError: If a list is empty or has something else than ints.
+            BrokerResponseError: If the controller refuses the complete request.
+            ValueError: If a list is empty, or an element is not an int.
         """
         topics: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for where, nodes in reassignments.items():
@@ -444,11 +454,11 @@ class PartitionRequests(Requests):
     def list_partition_reassignments(
         self, topic_partitions: Any = None, timeout_ms: float | None = None
     ) -> dict[TopicPartition, dict[str, list[int]]]:
-        """Replicas on the move (ListPartitionReassignments, KIP-455).
+        """Lists the reassignments under way (ListPartitionReassignments, KIP-455).
 
         Args:
             topic_partitions: {topic: [partitions]}, [TopicPartition], or None for all.
-            timeout_ms: How long the controller may take; None: request_timeout_ms.
+            timeout_ms: How long the controller may take. None: request_timeout_ms.
 
         Returns:
             {TopicPartition: {replicas, adding_replicas, removing_replicas}}.

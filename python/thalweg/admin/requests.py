@@ -1,8 +1,8 @@
-"""How admin calls reach brokers: routed, retried within a limit, errors raised by class.
+"""Sends admin requests: chooses the node, retries within a limit, raises errors by class.
 
 call ──> node: any | controller | id | coordinator ──> answer ──> its error codes
 ^                                                                    │
-└────────── retriable: wait (backoff), look again, send again <──────┘
+└──── retriable: wait (backoff), find the node again, send again <───┘
 """
 
 import random
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Codes", "Requests", "first_error"]
 
-# Of an answer: (error code, its message or None, what it is about).
+# Finds the errors of an answer: (error code, its message or None, what the error is about).
 Codes = Callable[[dict[str, Any]], Iterable[tuple[int, str | None, str]]]
 
 _TRY_AGAIN = (
@@ -46,7 +46,7 @@ def _no_codes(_: dict[str, Any]) -> Iterable[tuple[int, str | None, str]]:
 def first_error(
     codes: Iterable[tuple[int, str | None, str]], ignored: tuple[type[KafkaError], ...] = ()
 ) -> BrokerResponseError | None:
-    """The first error among an answer's codes, as an exception that says what it is about."""
+    """Returns the first error of an answer as an exception that says what it is about."""
     for code, message, about in codes:
         kind = for_code(code)
         if kind is NoError or issubclass(kind, ignored):
@@ -56,13 +56,13 @@ def first_error(
 
 
 class Requests:
-    """The part of the admin client that all of its calls share."""
+    """Base of the admin client's groups of calls: sends requests."""
 
     config: "Config"
     _client: "_core.Client"
 
     def _timeout(self, timeout_ms: float | None) -> int:
-        """The broker's own limit of a call: given, or request_timeout_ms."""
+        """Returns the time that a broker may take for a call. Default: request_timeout_ms."""
         return int(self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms)
 
     def _call(
@@ -77,22 +77,23 @@ class Requests:
         version: int | None = None,
         max_version: int | None = None,
     ) -> dict[str, Any]:
-        """One request, repeated while a broker says that another one should be asked.
+        """Sends a request, and repeats it while a broker answers that another broker must do it.
 
         Args:
-            api: Kafka's name of it.
-            body: Its fields, or a list of (least version, fields).
+            api: Kafka's name of the request.
+            body: The fields, or a list of (min version, fields).
             node: See `_core.Client.request`.
-            codes: What error codes an answer has.
-            raise_errors: Whether they are raised; routing errors are dealt with all the same.
-            ignored: Error classes that are no errors here.
+            codes: Finds the error codes of an answer.
+            raise_errors: Whether to raise the first error. Routing errors are retried in any case.
+            ignored: Error classes that do not count as errors.
             version: Exactly this version.
             max_version: At most this version.
 
         Raises:
             BrokerResponseError: The first error of the answer.
             KafkaTimeoutError: If no broker answers in time.
-            KafkaConnectionError: If the connection broke while the request changed something.
+            KafkaConnectionError: If the connection broke after the client had sent a request that
+                changes something. The broker may or may not have done it.
         """
         deadline = time.monotonic() + self.config["default_api_timeout_ms"] / 1000
         first, most = self.config["retry_backoff_ms"], self.config["retry_backoff_max_ms"]
@@ -116,7 +117,7 @@ class Requests:
         return answer
 
     def _metadata(self, topics: Iterable[str] | None) -> dict[str, Any]:
-        """A Metadata answer about some topics, about all (None) or about the brokers alone."""
+        """Requests metadata of topics, of all topics (None), or of the brokers only ([])."""
         names = None if topics is None else [{"Name": name} for name in topics]
         return self._call("Metadata", {"Topics": names, "AllowAutoTopicCreation": False})
 
@@ -124,5 +125,5 @@ class Requests:
         return sorted(node.nodeId for node in self._client.nodes())
 
     def _coordinator(self, group_id: str, node: int | None) -> Any:
-        """Where requests of a group go: to the node given, or to its coordinator."""
+        """Returns where to send requests of a group: to the given node, or to its coordinator."""
         return ("coordinator", "group", group_id) if node is None else node

@@ -15,20 +15,20 @@ from thalweg.errors import KafkaError, KafkaTimeoutError, for_code
 __all__ = ["NewTopic", "TopicRequests"]
 
 _ID_DESCRIBE_VERSION = 12  # Metadata by topic id
-_OPERATIONS_VERSION = 8  # Metadata tells what the caller may do (KIP-430)
+_OPERATIONS_VERSION = 8  # Metadata with the authorized operations (KIP-430)
 _ID_DELETE_VERSION = 6  # DeleteTopics by topic id
 _POLL_SECONDS = 0.1
 
 
 class NewTopic:
-    """A topic to be made.
+    """A topic for `create_topics`.
 
     Args:
-        name: Its name.
-        num_partitions: Number of partitions; -1: the brokers' default (KIP-464).
-        replication_factor: Replicas of each partition; -1: the brokers' default.
-        replica_assignments: {partition: [node ids]} instead of the two numbers.
-        topic_configs: {option: value} of the topic.
+        name: The topic's name.
+        num_partitions: The number of partitions. -1: the brokers' default (KIP-464).
+        replication_factor: The number of replicas of each partition. -1: the brokers' default.
+        replica_assignments: {partition: [node ids]}, in place of the two numbers.
+        topic_configs: Topic options, as {option: value}.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class NewTopic:
 
 
 def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
-    """Names, NewTopics, or {name: {num_partitions, replication_factor, assignments, configs}}."""
+    """Returns the request's topics; `new_topics` is as for `create_topics`."""
     if isinstance(new_topics, str):
         raise TypeError("new_topics must be a list or dict, not one str")
     found: list[NewTopic] = []
@@ -91,7 +91,7 @@ def _new_topics(new_topics: Any) -> list[dict[str, Any]]:
 
 
 def _described(topic: dict[str, Any]) -> dict[str, Any]:
-    """A topic of a Metadata answer, under kafka-python 3's names and 2's."""
+    """Returns a topic of a Metadata answer with the keys of kafka-python 3 and kafka-python 2."""
     topic = snake_keys(topic)
     operations = operation_names(topic.pop("topic_authorized_operations", None))
     topic["topic_authorized_operations"] = topic["authorized_operations"] = operations
@@ -106,27 +106,26 @@ class TopicRequests(Requests):
     """Calls about topics."""
 
     def list_topics(self) -> list[str]:
-        """Names of all topics, internal ones too (Metadata).
+        """Returns the names of all topics, also of internal ones (Metadata).
 
         Raises:
-            KafkaError: If the cluster cannot be asked.
+            KafkaError: If no broker answers the request.
         """
         return [topic["Name"] for topic in self._metadata(None)["Topics"]]
 
     def describe_topics(
         self, topics: Iterable[str | uuid.UUID] | None = None
     ) -> list[dict[str, Any]]:
-        """Topics with their partitions (Metadata); creates none.
+        """Describes topics and their partitions (Metadata). It does not create topics.
 
         Args:
-            topics: Names, or topic ids (KIP-516); None: all.
+            topics: Names, or topic ids (KIP-516). None: all topics.
 
         Returns:
-            A dict for each: error_code, name, topic_id, is_internal, partitions (each with
+            A dict for each topic: error_code, name, topic_id, is_internal, partitions (each with
             partition_index, leader_id, leader_epoch, replica_nodes, isr_nodes,
-            offline_replicas, error_code) and authorized_operations; under kafka-python 2's
-            keys (topic, partition, leader, replicas, isr) as well. An unknown topic has
-            error_code 3.
+            offline_replicas, error_code) and authorized_operations. kafka-python 2's keys (topic,
+            partition, leader, replicas, isr) are there too. An unknown topic has error_code 3.
         """
         asked: list[dict[str, Any]] | None = None
         by_id = False
@@ -156,24 +155,27 @@ class TopicRequests(Requests):
         raise_errors: bool = True,
         wait_for_metadata: bool = False,
     ) -> dict[str, Any]:
-        """Makes topics (CreateTopics).
+        """Creates topics (CreateTopics).
 
         Args:
             new_topics: Names, NewTopics, or {name: {"num_partitions": int,
                 "replication_factor": int, "assignments": {partition: [node ids]},
-                "configs": {option: value}}}, all keys optional.
-            timeout_ms: How long the controller may take; None: request_timeout_ms.
-            validate_only: Only check whether it would work.
-            raise_errors: Whether the first topic's error is raised; else see error_code.
-            wait_for_metadata: Return once every partition has a leader.
+                "configs": {option: value}}}. All keys are optional.
+            timeout_ms: How long the controller may take. None: request_timeout_ms.
+            validate_only: Only check the request, and change nothing.
+            raise_errors: True raises the first topic's error. False: see error_code.
+            wait_for_metadata: Also wait, for at most 10 s, until every partition has a leader.
 
         Returns:
             {"topics": [{name, topic_id, error_code, error_message, num_partitions,
             replication_factor, configs: {option: {...}}}]}.
 
         Raises:
-            TopicAlreadyExistsError: If one exists; and the other errors of CreateTopics.
-            ValueError: If no topic is given.
+            TopicAlreadyExistsError: If a topic exists.
+            BrokerResponseError: Any other error of CreateTopics.
+            KafkaTimeoutError: If wait_for_metadata takes too long.
+            ValueError: If `new_topics` is empty, or you set both validate_only and
+                wait_for_metadata.
         """
         if validate_only and wait_for_metadata:
             raise ValueError("validate_only and wait_for_metadata are mutually exclusive")
@@ -202,10 +204,10 @@ class TopicRequests(Requests):
         return found
 
     def wait_for_topics(self, topic_names: Iterable[str], timeout_ms: float = 10000) -> None:
-        """Waits until topics are known and all of their partitions have leaders.
+        """Waits until the topics exist and all of their partitions have a leader.
 
         Raises:
-            KafkaTimeoutError: When the time is over; says what is missing.
+            KafkaTimeoutError: After timeout_ms. The message says what is missing.
         """
         names = list(topic_names)
         deadline = time.monotonic() + timeout_ms / 1000
@@ -232,14 +234,16 @@ class TopicRequests(Requests):
 
         Args:
             topics: Names, or topic ids (brokers of 2.8 and newer).
-            timeout_ms: How long the controller may take; None: request_timeout_ms.
-            raise_errors: Whether the first topic's error is raised; else see error_code.
+            timeout_ms: How long the controller may take. None: request_timeout_ms.
+            raise_errors: True raises the first topic's error. False: see error_code.
 
         Returns:
             {"topics": [{name, topic_id, error_code, error_message}]}.
 
         Raises:
-            UnknownTopicOrPartitionError: If one does not exist; and other errors of DeleteTopics.
+            UnknownTopicOrPartitionError: If a topic does not exist.
+            BrokerResponseError: Any other error of DeleteTopics.
+            TypeError: If `topics` is one str.
         """
         if isinstance(topics, str):
             raise TypeError("topics must be a list of names, not one str")

@@ -1,4 +1,4 @@
-"""Transactions as an administrator sees them (KIP-664)."""
+"""Transactions: list, describe and abort them, find hanging ones (KIP-664)."""
 
 import time
 from collections import defaultdict
@@ -21,11 +21,11 @@ __all__ = [
     "TransactionState",
 ]
 
-_SLACK_MS = 5 * 60 * 1000  # kafka-transactions.sh waits so much longer than the timeout
+_SLACK_MS = 5 * 60 * 1000  # kafka-transactions.sh also adds this to the timeout
 
 
 class TransactionState(FlexibleEnum, StrEnum):
-    """States that coordinators tell of."""
+    """The states of a transaction at its coordinator."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -47,7 +47,7 @@ _OVER = (
 
 
 class TransactionListing(NamedTuple):
-    """A transactional id that a coordinator knows."""
+    """A row of `list_transactions`."""
 
     transactional_id: str
     producer_id: int
@@ -55,7 +55,7 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transactional id in full."""
+    """A transaction, as `describe_transactions` returns it. Times are Unix ms."""
 
     coordinator_id: int
     state: TransactionState
@@ -67,7 +67,10 @@ class TransactionDescription(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """A producer that a partition remembers; current_transaction_start_offset -1 outside one."""
+    """An active producer of a partition.
+
+    `last_timestamp` is in Unix ms. `current_transaction_start_offset` is -1 outside a transaction.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -78,13 +81,13 @@ class ProducerState(NamedTuple):
 
 
 class PartitionProducerState(NamedTuple):
-    """The producers that a partition remembers."""
+    """The active producers of a partition."""
 
     active_producers: list[ProducerState]
 
 
 class AbortTransactionSpec(NamedTuple):
-    """An open transaction on a partition; coordinator_epoch -1 leaves that check out."""
+    """An open transaction on a partition. The coordinator epoch -1 skips the check of the epoch."""
 
     topic_partition: TopicPartition
     producer_id: int
@@ -103,13 +106,14 @@ class TransactionRequests(PartitionRequests):
         duration_filter_ms: float | None = None,
         transactional_id_pattern: str | None = None,
     ) -> dict[int, list[TransactionListing]]:
-        """Transactional ids by coordinator (ListTransactions).
+        """Lists the transactional ids of each coordinator (ListTransactions).
 
         Args:
-            broker_ids: Nodes to ask; None: all.
+            broker_ids: Ids of the nodes to ask. None: all nodes.
             producer_id_filters: Only these producer ids.
             state_filters: Only these states.
-            duration_filter_ms: Only transactions open for longer (brokers of 3.8 and newer).
+            duration_filter_ms: Only transactions that are open for longer (brokers of 3.8 and
+                newer).
             transactional_id_pattern: Only ids that match (brokers of 4.1 and newer, KIP-1152).
 
         Returns:
@@ -147,10 +151,13 @@ class TransactionRequests(PartitionRequests):
     def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, TransactionDescription]:
-        """Transactional ids in full (DescribeTransactions).
+        """Describes the transactions of transactional ids (DescribeTransactions).
+
+        Returns:
+            {transactional id: TransactionDescription}.
 
         Raises:
-            TransactionalIdNotFoundError: If a coordinator does not know one.
+            TransactionalIdNotFoundError: If a coordinator does not know a transactional id.
         """
         found = {}
         for name in transactional_ids:
@@ -191,11 +198,14 @@ class TransactionRequests(PartitionRequests):
     def describe_producers(
         self, partitions: Iterable[TopicPartition], broker_id: int | None = None
     ) -> dict[TopicPartition, PartitionProducerState]:
-        """The producers that partitions remember (DescribeProducers).
+        """Describes the active producers of partitions (DescribeProducers).
 
         Args:
             partitions: TopicPartitions.
-            broker_id: A replica to ask; None: each partition's leader.
+            broker_id: The replica to ask. None: the leader of each partition.
+
+        Returns:
+            {TopicPartition: PartitionProducerState}.
 
         Raises:
             BrokerResponseError: If a partition fails.
@@ -263,10 +273,12 @@ class TransactionRequests(PartitionRequests):
     def find_hanging_transactions(
         self, broker_ids: Iterable[int] | None = None, max_transaction_timeout_ms: int = 900000
     ) -> list[dict[str, Any]]:
-        """Transactions open for longer than brokers allow, as kafka-transactions.sh finds them.
+        """Finds transactions that are open for too long, as kafka-transactions.sh does.
+
+        Too long is 5 minutes more than `max_transaction_timeout_ms`.
 
         Args:
-            broker_ids: Nodes to ask; None: all.
+            broker_ids: Ids of the nodes to ask. None: all nodes.
             max_transaction_timeout_ms: The brokers' transaction.max.timeout.ms.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Users' SCRAM credentials (KIP-554)."""
+"""SCRAM credentials of users (KIP-554)."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class ScramMechanism(FlexibleEnum, IntEnum):
-    """The hash of a SCRAM credential."""
+    """The hash function of a SCRAM credential."""
 
     UNKNOWN = 0
     SCRAM_SHA_256 = 1
@@ -27,12 +27,12 @@ class ScramMechanism(FlexibleEnum, IntEnum):
 
     @property
     def hash_name(self) -> str:
-        """Hashlib's name of it."""
+        """The name of the hash function in hashlib."""
         return {1: "sha256", 2: "sha512"}[int(self)]
 
 
 class UserScramCredentialDeletion:
-    """Takes a credential away."""
+    """Deletes a credential of a user."""
 
     def __init__(self, user: str, mechanism: ScramMechanism | str | int) -> None:
         self.user = user
@@ -40,14 +40,14 @@ class UserScramCredentialDeletion:
 
 
 class UserScramCredentialUpsertion:
-    """Sets a credential; only the salted hash is sent, and the password is not kept.
+    """Sets a credential. The client sends only the salted hash, and does not keep the password.
 
     Args:
-        user: Whose it is.
-        mechanism: Its hash.
-        password: str or bytes.
-        iterations: At least 4096, which None stands for.
-        salt: None: a random one.
+        user: The name of the user.
+        mechanism: The hash function.
+        password: The password, as str or bytes.
+        iterations: The number of hash iterations, at least 4096. None: 4096.
+        salt: The salt. None: a random one.
 
     Raises:
         IllegalArgumentError: If the mechanism is UNKNOWN.
@@ -90,7 +90,7 @@ class UserRequests(Requests):
             {user: None, or the error's message}.
 
         Raises:
-            IllegalArgumentError: If an alteration is neither.
+            IllegalArgumentError: If an element is neither a deletion nor an upsertion.
         """
         deletions: list[dict[str, Any]] = []
         upsertions: list[dict[str, Any]] = []
@@ -125,15 +125,16 @@ class UserRequests(Requests):
     def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Which credentials users have (DescribeUserScramCredentials).
+        """Describes the credentials of users (DescribeUserScramCredentials).
 
         Args:
-            users: Names; None: all users that have one.
+            users: User names. None: all users that have a credential.
 
         Returns:
             {user: {"error": None or message, "credential_infos": [{mechanism, iterations}]}}.
         """
-        # For all users an empty list: brokers (4.3) do not answer to null if they refuse.
+        # An empty list asks for all users. null would too, but brokers (4.3) do not answer it when
+        # they refuse.
         asked = [{"Name": name} for name in users or ()]
         answer = self._call(
             "DescribeUserScramCredentials",

@@ -1,9 +1,9 @@
-"""One queue of completions for each event loop, shared by the producers started in it.
+"""One queue of completions for each event loop, shared by all clients started in it.
 
-    attach(loop) ──> Completions, watched by loop.add_reader ── last detach() ──> no longer
-                         └─ where a loop cannot: one call_soon_threadsafe a drain (_Notifier)
+    attach(loop) ──> Completions, watched by loop.add_reader ── last detach() ──> not watched
+                         └─ if the loop cannot: one call_soon_threadsafe per drain (_Notifier)
 
-A loop is held weakly: one that is thrown away takes its completions with it.
+The references to loops are weak: when a loop is freed, so are its completions.
 """
 
 import logging
@@ -23,9 +23,9 @@ _users: "weakref.WeakKeyDictionary[Completions, int]" = weakref.WeakKeyDictionar
 
 
 class _Notifier:
-    """Has a loop drain its completions, for loops that watch no descriptors.
+    """Makes a loop that cannot watch file descriptors drain its completions.
 
-    Called by the core's callback thread, once for all that came since the last drain.
+    The core's callback thread calls it once for all completions since the last drain.
     """
 
     def __init__(self, loop: AbstractEventLoop) -> None:
@@ -55,7 +55,7 @@ def _made_for(loop: AbstractEventLoop) -> Completions:
 
 
 def attach(loop: AbstractEventLoop) -> Completions:
-    """The completions of a running loop; called in its thread."""
+    """Returns the completions of a running loop. The thread of the loop calls it."""
     reference = _by_loop.get(loop)
     completions = None if reference is None else reference()
     if completions is None:
@@ -66,10 +66,10 @@ def attach(loop: AbstractEventLoop) -> Completions:
 
 
 def detach(loop: AbstractEventLoop, completions: Completions) -> None:
-    """Gives up what `attach` gave; with its last user the loop no longer watches it."""
+    """Undoes one `attach`. After the last one, the loop no longer watches the completions."""
     left = _users[completions] = _users.get(completions, 1) - 1
-    # While somebody still waits (for a flush, say), the loop goes on watching; the next producer
-    # of this loop uses it again.
+    # While a task still waits, for example for a flush, the loop must keep watching. The next
+    # client of this loop uses the same completions.
     if left > 0 or len(completions) > 0 or loop.is_closed():
         return
     _by_loop.pop(loop, None)

@@ -46,7 +46,7 @@ class Transaction:
             raise
 
     async def _abort_after(self, error: BaseException) -> FatalTransactionError | None:
-        """Aborts; says whether that showed that the producer cannot go on."""
+        """Aborts the transaction. Returns the fatal error if that shows the producer has failed."""
         if isinstance(error, FatalTransactionError):
             return None
         try:

@@ -1,4 +1,4 @@
-"""Runs a call of the driver in a task: what it waits for, the task sleeps for."""
+"""Runs a call of the driver in a task, which sleeps while the call waits."""
 
 import asyncio
 import contextlib
@@ -17,12 +17,14 @@ _T = TypeVar("_T")
 async def awaited(
     steps: Waiting[_T], calls: "_core.AsyncConsumer[Any, Any]", wait: Wait | None = None
 ) -> _T:
-    """What the call returns, or raises. Cancelled, it ends what it has begun.
+    """Runs a call of the driver to its end, and returns or raises its result.
+
+    A cancellation is thrown into the call, so that it can clean up.
 
     Args:
         steps: A call of the driver.
-        calls: Of the consumer that it is about.
-        wait: What it waits for, if it has been run up to there.
+        calls: The calls of the same consumer.
+        wait: The first wait of the call, if the call has already run up to it.
     """
     try:
         if wait is None:
@@ -42,7 +44,7 @@ async def awaited(
 async def _outcome(wait: Wait, calls: "_core.AsyncConsumer[Any, Any]") -> Any:
     if wait.what is None:
         return await asyncio.sleep(wait.left_ms / 1000)
-    if isinstance(wait.what, asyncio.Future):  # a listener's
+    if isinstance(wait.what, asyncio.Future):  # the task of a rebalance listener
         return await asyncio.wait([wait.what], timeout=wait.left_ms / 1000)
     if isinstance(wait.what, CoreCall):
         return await getattr(calls, wait.what.name)(wait.what.argument, wait.left_ms)
@@ -52,12 +54,12 @@ async def _outcome(wait: Wait, calls: "_core.AsyncConsumer[Any, Any]") -> Any:
 
 
 async def _finished(what: Background[Any], limit_ms: float) -> Any:
-    """What another thread brings."""
+    """Waits for work that another thread does, and returns its result."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
     def wake(_: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed, so no task waits
             loop.call_soon_threadsafe(done.set)
 
     what.add_done_callback(wake)
@@ -69,7 +71,10 @@ async def _finished(what: Background[Any], limit_ms: float) -> Any:
 def begun(
     steps: Waiting[None], calls: "_core.AsyncConsumer[Any, Any]", then: Callable[[], None]
 ) -> "asyncio.Task[None]":
-    """The call as a task, and what comes after it; what it does before it waits is done at once."""
+    """Starts a call of the driver, and calls `then` when it has ended.
+
+    The call runs at once up to its first wait. The returned task runs the rest.
+    """
     try:
         first = next(steps, None)
     finally:

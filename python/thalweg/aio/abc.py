@@ -16,8 +16,8 @@ class AbstractTokenProvider(ABC):
 
     @abstractmethod
     async def token(self) -> str:
-        """A token that has not expired."""
+        """Returns a token that has not expired."""
 
     def extensions(self) -> dict[str, str]:
-        """Names and values that accompany the token (KIP-342)."""
+        """Returns the extensions of the token by name (KIP-342)."""
         return {}

@@ -311,16 +311,16 @@ class AIOKafkaProducer(_core.AsyncProducer[K, V], Generic[K, V]):
         return first
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Waits until all that was sent before has its outcome, well or not.
+        """Waits until every record sent before has its result, success or failure.
 
         Args:
-            timeout: Seconds; None waits as long as it takes.
+            timeout: The limit in seconds. None: without limit.
 
         Raises:
-            KafkaTimeoutError: After timeout_ms.
+            KafkaTimeoutError: After the timeout.
         """
         await self._flush(timeout)
-        # Callbacks of the futures that are done now come first.
+        # Let the callbacks of the finished futures run first.
         await asyncio.sleep(0)
 
     async def partitions_for(self, topic: str) -> set[int]:
