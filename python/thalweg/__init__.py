@@ -2,8 +2,8 @@
 
     from thalweg import KafkaProducer, KafkaConsumer, KafkaAdminClient, TopicPartition
 
-The names are kafka-python's. Nothing is loaded before it is used (PEP 562): `import thalweg`
-reads no other module, and no native code runs until a client is made.
+The names are kafka-python's. A name is loaded at its first use (PEP 562): `import thalweg` reads no
+other module, and no native code runs until you create a client.
 """
 
 from thalweg._version import __version__

@@ -1,9 +1,9 @@
-"""What a call is given, checked: errors name the parameter, what was given and what is expected.
+"""Checks the arguments of calls. Errors name the parameter, the given value and what is expected.
 
-A wrong type is a TypeError and a wrong value a ValueError, as in kafka-python 3. A name that no
-topic can have is an InvalidTopicError, which is a ValueError too.
+A wrong type raises TypeError and a wrong value ValueError, as in kafka-python 3. An invalid topic
+name raises InvalidTopicError, which is also a ValueError.
 
-What is deliberately absent: options (`config.py`), and what depends on a client's state.
+It does not check options (see `config.py`), nor anything that depends on a client's state.
 """
 
 import functools
@@ -40,7 +40,7 @@ _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def shown(given: Any) -> str:
-    """An argument for a message: its type, and a short repr."""
+    """Returns an argument's type and short repr, for messages."""
     return "None" if given is None else f"{type(given).__name__} {reprlib.repr(given)}"
 
 
@@ -53,10 +53,10 @@ def _listed(given: Any, name: str, expected: str) -> list[Any]:
 
 
 def mapping_given(given: Any, name: str, expected: str) -> Mapping[Any, Any]:
-    """A mapping.
+    """Returns the argument if it is a mapping.
 
     Raises:
-        TypeError: If it is something else.
+        TypeError: If it is not.
     """
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must be {expected}, got {shown(given)}")
@@ -67,7 +67,7 @@ def mapping_given(given: Any, name: str, expected: str) -> Mapping[Any, Any]:
 
 
 def _refuse_mapping(called: str, given: Iterable[object]) -> None:
-    # Its repr is not shown: there may be passwords in it.
+    # The message does not show the mapping: it may contain passwords.
     if any(isinstance(each, Mapping) for each in given):
         raise TypeError(
             f"{called} takes options as keywords, not as a dict in the first place:"
@@ -76,9 +76,9 @@ def _refuse_mapping(called: str, given: Iterable[object]) -> None:
 
 
 def keywords_only(init: Callable[..., None]) -> Callable[..., None]:
-    """A constructor that says what to do where options are given as confluent-kafka takes them.
+    """Makes a constructor explain what to do if options come as one dict, as in confluent-kafka.
 
-    Its signature stays that of `init`.
+    The signature remains that of `init`.
     """
     called = init.__qualname__.partition(".")[0]
 
@@ -96,10 +96,10 @@ def keywords_only(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def constructor_topics(called: str, topics: tuple[Any, ...]) -> list[str]:
-    """The topics that a consumer's constructor is given.
+    """Returns the topics that a consumer's constructor got.
 
     Raises:
-        TypeError: If one is no str: options, say.
+        TypeError: If one of them is not a str, for example a dict of options.
         InvalidTopicError: If a topic name is not valid.
     """
     _refuse_mapping(called, topics)
@@ -116,11 +116,11 @@ def constructor_topics(called: str, topics: tuple[Any, ...]) -> list[str]:
 
 
 def check_topic(name: Any) -> None:
-    """Kafka's rule (`org.apache.kafka.common.internals.Topic`).
+    """Checks a topic name (`org.apache.kafka.common.internals.Topic`).
 
     Raises:
-        TypeError: If the name is no str.
-        InvalidTopicError: If no topic can have it.
+        TypeError: If the name is not a str.
+        InvalidTopicError: If the name is not valid.
     """
     if not isinstance(name, str):
         raise TypeError(f"a topic's name must be a str, got {shown(name)}")
@@ -132,10 +132,10 @@ def check_topic(name: Any) -> None:
 
 
 def topics_given(topics: Any) -> list[str]:
-    """Topics to subscribe to.
+    """Returns the topics to subscribe to as a list.
 
     Raises:
-        TypeError: If it is one str, or no list of str.
+        TypeError: If `topics` is one str, or not a list of str.
         InvalidTopicError: If a topic name is not valid.
     """
     if isinstance(topics, str | bytes):
@@ -148,7 +148,11 @@ def topics_given(topics: Any) -> list[str]:
 
 
 def _as(kind: type[Any], given: Any) -> Any:
-    """A named tuple as ours: kafka-python's and aiokafka's are told by their fields. Else None."""
+    """Converts a named tuple of kafka-python or aiokafka with the same fields to `kind`.
+
+    Returns:
+        The tuple, or None if the fields differ.
+    """
     if isinstance(given, kind):
         return given
     fields = getattr(given, "_fields", ())
@@ -157,7 +161,7 @@ def _as(kind: type[Any], given: Any) -> Any:
 
 
 def partition_given(partition: Any) -> TopicPartition:
-    """One partition.
+    """Returns the argument as a TopicPartition.
 
     Raises:
         TypeError: If `partition` is not a TopicPartition.
@@ -169,7 +173,7 @@ def partition_given(partition: Any) -> TopicPartition:
 
 
 def partitions_named(partitions: Collection[Any]) -> list[TopicPartition]:
-    """Partitions that are arguments of their own, as in `pause(*partitions)`.
+    """Returns partitions given as separate arguments, as in `pause(*partitions)`.
 
     Raises:
         TypeError: If an argument is not a TopicPartition.
@@ -184,7 +188,7 @@ def partitions_named(partitions: Collection[Any]) -> list[TopicPartition]:
 
 
 def partitions_given(partitions: Any) -> list[TopicPartition]:
-    """Partitions that are one argument.
+    """Returns partitions given as one list.
 
     Raises:
         TypeError: If `partitions` is not a list of TopicPartitions.
@@ -220,7 +224,7 @@ def partitions_given(partitions: Any) -> list[TopicPartition]:
 
 
 def number_given(given: Any, name: str, unit: str) -> Any:
-    """A time to wait, as it is.
+    """Returns the argument unchanged if it is a number.
 
     Raises:
         TypeError: If it is not a number.
@@ -231,11 +235,11 @@ def number_given(given: Any, name: str, unit: str) -> Any:
 
 
 def duration_given(given: Any, name: str, unit: str) -> Any:
-    """A time to wait, which may be infinite.
+    """Returns a time to wait unchanged. It may be infinite.
 
     Raises:
         TypeError: If it is not a number.
-        ValueError: If it is negative, or not a number.
+        ValueError: If it is negative or NaN.
     """
     if not number_given(given, name, unit) >= 0:
         raise ValueError(f"{name} must be a number of {unit}, 0 or more, got {given}")
@@ -243,7 +247,7 @@ def duration_given(given: Any, name: str, unit: str) -> Any:
 
 
 def count_given(given: Any, name: str) -> None:
-    """A limit of how many.
+    """Checks a limit of a count.
 
     Raises:
         TypeError: If it is not an int.
@@ -256,7 +260,7 @@ def count_given(given: Any, name: str) -> None:
 
 
 def int_given(given: Any, name: str, least: int, most: int) -> int:
-    """A number between two limits.
+    """Returns the argument if it is an int from `least` to `most`.
 
     Raises:
         TypeError: If it is not an int.
@@ -273,7 +277,7 @@ def int_given(given: Any, name: str, least: int, most: int) -> int:
 
 
 def _offset_given(value: Any) -> OffsetAndMetadata | None:
-    """A value of `offsets_given`; None if it is none."""
+    """Converts a value of the mapping for `offsets_given`. Returns None if it has a wrong type."""
     found: OffsetAndMetadata | None = _as(OffsetAndMetadata, value)
     if found is not None:
         return found
@@ -284,7 +288,9 @@ def _offset_given(value: Any) -> OffsetAndMetadata | None:
 
 
 def offsets_given(offsets: Any) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets to commit; an offset alone, or with a metadata string, stands for the rest too.
+    """Returns the offsets to commit, every value as an OffsetAndMetadata.
+
+    A value may also be an int, or a tuple (int, metadata string).
 
     Raises:
         TypeError: If `offsets` is not a {TopicPartition: OffsetAndMetadata}.

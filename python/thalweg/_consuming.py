@@ -1,9 +1,9 @@
-"""What KafkaConsumer and AIOKafkaConsumer have in common on the Python side.
+"""The Python code that KafkaConsumer and AIOKafkaConsumer share.
 
     config.configured() ──> Config ──> Hooks: the Python steps of `poll`, for the native core
-    arguments ── checked ──> what the core takes      its answers ──> what the user is given
+    arguments ── checked ──> arguments of the core      answers of the core ──> results for the user
 
-What is deliberately absent: waiting, in which the two differ.
+It does not wait: the two consumers wait in different ways.
 """
 
 import re
@@ -54,7 +54,7 @@ _Listed = tuple[str, int, int, int, int]
 
 _MS: Final = "milliseconds"
 _TIMES: Final = "{TopicPartition: milliseconds since 1970}"
-_LONGEST_MS: Final = 2**31 - 1  # which is as good as no limit
+_LONGEST_MS: Final = 2**31 - 1  # 24 days, in practice no limit
 _ASSIGNED_SHOWN_MAX: Final = 5
 _HOW_TO_GET_SOME: Final = (
     "assign() gives partitions at once; a subscription gets its own within the calls that ask for"
@@ -75,23 +75,26 @@ class Hooks:
 
 
 def watched(consumer: Any, client: Any, config: Config) -> metrics.Watch:
-    """Has an opened consumer's reporters, statistics and listeners be told, until it is closed."""
+    """Starts to call the metrics reporters, `stats_cb` and cluster listeners of a consumer.
+
+    The returned Watch stops the reporters and `stats_cb` when it is closed.
+    """
     deserializers = config["key_deserializer"], config["value_deserializer"]
     own = [*deserializers, *config["interceptor_classes"], *config["metric_reporters"]]
     interceptor.tell_cluster(client.watch_cluster_id, own)
     return metrics.Watch(consumer, config, "consumer")
 
 
-# ---------------------------------------------------------------------- what is given
+# ---------------------------------------------------------------------- arguments
 
 
 def subscription_given(topics: Any, pattern: Any) -> tuple[list[str], Any]:
-    """The topics and the pattern of a `subscribe`, of which one is wanted.
+    """Returns the topics and the pattern of a `subscribe`. At least one of them must be given.
 
-    An empty pattern is none, as in kafka-python: it would match every topic.
+    An empty pattern counts as no pattern, as in kafka-python: it would match every topic.
 
     Raises:
-        TypeError: If topics is no list of str, or the pattern none.
+        TypeError: If topics or pattern has a wrong type.
         InvalidTopicError: If a topic name is not valid.
         ValueError: If neither topics nor pattern is given.
     """
@@ -117,14 +120,19 @@ def _not_assigned(partition: TopicPartition, assigned: Collection[TopicPartition
 
 
 def check_any_assigned(core: Any, partitions: Collection[TopicPartition]) -> None:
-    """Raises an IllegalStateError if none of these is assigned, so that no record can come."""
+    """Raises IllegalStateError if none of the partitions is assigned, as no record can arrive."""
     assigned = core.assignment()
     if assigned.isdisjoint(partitions):
         raise IllegalStateError(_not_assigned(next(iter(partitions)), assigned))
 
 
 def check_assigned(core: Any, partition: Any) -> None:
-    """Raises what a partition that is not assigned, or none at all, deserves."""
+    """Checks that the argument is an assigned partition.
+
+    Raises:
+        TypeError: If it is not a TopicPartition.
+        IllegalStateError: If it is not assigned.
+    """
     where = partition_given(partition)
     assigned = core.assignment()
     if where not in assigned:
@@ -132,7 +140,7 @@ def check_assigned(core: Any, partition: Any) -> None:
 
 
 def chosen(core: Any, partitions: Collection[Any]) -> list[TopicPartition]:
-    """Assigned partitions; all of them if none is named.
+    """Returns the given partitions, which must be assigned. Without any: all assigned ones.
 
     Raises:
         TypeError: If an argument is not a TopicPartition.
@@ -149,10 +157,10 @@ def chosen(core: Any, partitions: Collection[Any]) -> list[TopicPartition]:
 
 
 def offset_given(core: Any, partition: Any, offset: Any, leader_epoch: int = -1) -> tuple[int, int]:
-    """An offset to seek to and the leader epoch before it, of an assigned partition.
+    """Returns the offset to seek to and the leader epoch before it.
 
     Raises:
-        TypeError: If the partition is no TopicPartition.
+        TypeError: If the partition is not a TopicPartition.
         ValueError: If the offset is not an int >= 0, or the partition is not assigned.
     """
     where = partition_given(partition)
@@ -160,7 +168,7 @@ def offset_given(core: Any, partition: Any, offset: Any, leader_epoch: int = -1)
         leader_epoch = offset.leader_epoch
         offset = offset.offset
     if type(offset) is bool or not hasattr(offset, "__index__") or offset < 0:
-        # A ValueError for other types too, as in kafka-python.
+        # Also for a wrong type a ValueError, as in kafka-python.
         name = f"{where.topic}-{where.partition}"
         raise ValueError(f"the offset of {name} must be an int, 0 or more, got {shown(offset)}")
     assigned = core.assignment()
@@ -170,14 +178,14 @@ def offset_given(core: Any, partition: Any, offset: Any, leader_epoch: int = -1)
 
 
 def check_bytes(config: Mapping[str, Any]) -> None:
-    """Raises an IllegalStateError if a deserializer is set, as columns hold bytes."""
+    """Raises IllegalStateError if a deserializer is set, because columns hold bytes."""
     for name in ("key_deserializer", "value_deserializer"):
         if config[name] is not None:
             raise IllegalStateError(f"poll_arrow() gives bytes, but {name} is set")
 
 
 def check_limits(max_records: Any, max_bytes: Any = None) -> None:
-    """Raises a TypeError or a ValueError for limits of a poll that are none."""
+    """Checks the limits of a poll: each must be an int of at least 1, or None."""
     for name, given in (("max_records", max_records), ("max_bytes", max_bytes)):
         if given is not None:
             count_given(given, name)
@@ -187,7 +195,7 @@ def check_limits(max_records: Any, max_bytes: Any = None) -> None:
 
 
 def targets_of(partitions: Iterable[TopicPartition], timestamp: int) -> list[tuple[str, int, int]]:
-    """For the core's `list_offsets`: one timestamp for all.
+    """Returns the rows for the core's `list_offsets`, with one timestamp for all partitions.
 
     Raises:
         TypeError: If `partitions` is not a list of TopicPartitions.
@@ -198,16 +206,16 @@ def targets_of(partitions: Iterable[TopicPartition], timestamp: int) -> list[tup
 
 
 def offsets_of(rows: Iterable[_Listed]) -> dict[TopicPartition, int]:
-    """Its answer, as `beginning_offsets` gives it."""
+    """Converts the answer of the core's `list_offsets` to the result of `beginning_offsets`."""
     return {TopicPartition(topic, partition): offset for topic, partition, offset, _, _ in rows}
 
 
 def time_targets(timestamps: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
-    """For the core's `list_offsets`: a time for each.
+    """Returns the rows for the core's `list_offsets`, with the timestamp of each partition.
 
     Raises:
         TypeError: If `timestamps` is not a {TopicPartition: number}.
-        ValueError: If one is negative.
+        ValueError: If a timestamp is negative.
     """
     found: list[tuple[str, int, int]] = []
     for key, timestamp in mapping_given(timestamps, "timestamps", _TIMES).items():
@@ -223,7 +231,7 @@ def time_targets(timestamps: Mapping[TopicPartition, int]) -> list[tuple[str, in
 
 
 def times_of(rows: Iterable[_Listed]) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """Its answer, as `offsets_for_times` gives it."""
+    """Converts the answer of the core's `list_offsets` to the result of `offsets_for_times`."""
     return {
         TopicPartition(topic, partition): None
         if offset < 0
@@ -233,7 +241,7 @@ def times_of(rows: Iterable[_Listed]) -> dict[TopicPartition, OffsetAndTimestamp
 
 
 def visible_topics(answer: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:
-    """The topics of a Metadata answer that the user may see."""
+    """Returns the topics of a Metadata answer, without internal ones if the option says so."""
     hidden = config["exclude_internal_topics"]
     return {
         row["Name"]
@@ -248,10 +256,10 @@ def visible_topics(answer: Mapping[str, Any], config: Mapping[str, Any]) -> set[
 def reset_kind(
     config: Mapping[str, Any], missing: Iterable[TopicPartition]
 ) -> Literal["earliest", "latest", "by_duration"]:
-    """'earliest', 'latest' or 'by_duration', for partitions without committed offset.
+    """Returns the reset policy for partitions without a committed offset.
 
     Raises:
-        NoOffsetForPartitionError: If it is 'none'.
+        NoOffsetForPartitionError: If auto_offset_reset is 'none'.
     """
     kind: Any = config["auto_offset_reset"].partition(":")[0]
     if kind == "none":
@@ -265,13 +273,13 @@ def reset_kind(
 
 
 def reset_since_ms(config: Mapping[str, Any]) -> int:
-    """With 'by_duration', the time to read on from (KIP-1106)."""
+    """Returns the time to begin at with 'by_duration', in Unix ms (KIP-1106)."""
     duration = config["auto_offset_reset"].partition(":")[2]
     return int(time.time() * 1000) - (duration_ms(duration) or 0)
 
 
 def whole_ms(timeout_ms: float | None) -> int | None:
-    """Whole milliseconds for the core; infinite is None.
+    """Converts a timeout to whole milliseconds for the core. Infinite becomes None.
 
     Raises:
         TypeError: If it is not a number.
@@ -283,7 +291,7 @@ def whole_ms(timeout_ms: float | None) -> int | None:
 
 
 def limit_ms(timeout_ms: float | None, config: Mapping[str, Any]) -> int:
-    """How long a call may take; None: default_api_timeout_ms.
+    """Returns how many milliseconds a call may take. None: default_api_timeout_ms.
 
     Raises:
         TypeError: If it is not a number.

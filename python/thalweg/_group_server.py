@@ -1,4 +1,4 @@
-"""The thread that serves an embedded broker's consumer groups.
+"""The thread that serves the consumer groups of an embedded broker.
 
     broker (Rust) ── requests, expired sessions ──> coordinator/groups.py, a pure state machine
                   <── answers, views of the groups ──┘
@@ -41,18 +41,18 @@ _STOP_LIMIT_S: Final = 5.0
 
 
 class GroupServer:
-    """Serves the groups of one broker until that is closed."""
+    """Serves the groups of one broker until the broker is closed."""
 
     def __init__(self, native: Any) -> None:
         self._native = native
         self._topics = TopicsChanged({}, {})
         self._groups: Groups | None = None
-        # A daemon: a broker that nobody closed is closed at exit, when threads that are none would
-        # have been waited for already.
+        # A daemon thread: a broker that is still open is closed by atexit. The interpreter waits
+        # for other threads before that, and this one would never end.
         self._thread = threading.Thread(target=self._serve, name="thalweg-groups", daemon=True)
 
     def start(self) -> None:
-        """Takes the groups over from the broker, which runs."""
+        """Starts to serve the groups. The broker must be running."""
         self._native._serve_groups()
         options = self._native._group_options()
         settings = _consumer_settings(options)
@@ -64,7 +64,7 @@ class GroupServer:
         self._thread.start()
 
     def join(self) -> None:
-        """Waits for the end of the thread, once the broker is closed."""
+        """Waits for the end of the thread. Close the broker first."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(_STOP_LIMIT_S)
 
@@ -87,7 +87,7 @@ class GroupServer:
                 self._step(groups, Ticked(), now)
 
     def _read(self, row: tuple[Any, ...]) -> tuple[float, GroupEvent]:
-        """When it came, and what it is."""
+        """Converts an event of the broker to (time of arrival, event)."""
         match row:
             case ("request", token, api, version, client_id, host, at_ms, _, body, draft):
                 return at_ms, Arrived(token, api, version, body, client_id, host, draft)
@@ -107,10 +107,10 @@ class GroupServer:
         try:
             actions = groups.step(event, now)
         except Exception:
-            # A fault of ours must not end all groups.
+            # A defect in this code must not stop all groups.
             log.exception("serving %r failed", event)
             if isinstance(event, Arrived):
-                # An answer that fits no schema has the broker say UNKNOWN_SERVER_ERROR.
+                # An answer that fits no schema makes the broker answer UNKNOWN_SERVER_ERROR.
                 with contextlib.suppress(TypeError):
                     self._native._answer_group_request(event.token, None)
             return

@@ -97,7 +97,7 @@ class ClusterResourceListener:
 def tell_cluster(
     watch_cluster_id: Callable[[Callable[[str], object]], object], things: Iterable[Any]
 ) -> None:
-    """Has those of a user's objects that listen hear of the cluster's id."""
+    """Calls `on_update` of every object that has it when the cluster's id becomes known."""
     listeners = [each for each in things if hasattr(each, "on_update")]
 
     def tell(cluster_id: str) -> None:
@@ -112,7 +112,7 @@ def tell_cluster(
 
 
 def _overridden(interceptors: Sequence[Any], verb: str) -> list[Callable[..., Any]]:
-    """The bound methods `verb` that are not the do-nothing ones of the base classes."""
+    """Returns the methods `verb` of the interceptors, without those of the base classes."""
     bases = (ProducerInterceptor, ConsumerInterceptor)
     idle = [getattr(base, verb) for base in bases if hasattr(base, verb)]
     methods = (getattr(each, verb, None) for each in interceptors)
@@ -120,9 +120,10 @@ def _overridden(interceptors: Sequence[Any], verb: str) -> list[Callable[..., An
 
 
 def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None:
-    """One function that passes a value through `verb` of each; None if there is none.
+    """Returns a function that passes a value through `verb` of each, or None if none has it.
 
-    Never raises: what an interceptor raises is logged, and the value goes on unchanged.
+    The function never raises. If an interceptor raises, it logs the error and passes the value on
+    unchanged.
     """
     methods = _overridden(interceptors, verb)
     if not methods:
@@ -140,7 +141,7 @@ def chain(interceptors: Sequence[Any], verb: str) -> Callable[[Any], Any] | None
 
 
 def notify(interceptors: Sequence[Any], verb: str) -> Callable[..., None] | None:
-    """One function that calls `verb` of each with the same arguments; None if there is none."""
+    """Returns a function that calls `verb` of each with its arguments, or None if none has it."""
     methods = _overridden(interceptors, verb)
     if not methods:
         return None

@@ -24,9 +24,10 @@ log = logging.getLogger(__name__)
 
 _Groups = Mapping[str, Mapping[str, float]]
 
-# How soon a reporter hears of metrics that are new: of a node just connected, a topic just used.
+# How often reporters learn of new metrics, for example of a newly connected node or a new topic.
 _REFRESH_SECONDS: Final = 1.0
-# Metrics that a reporter reads one after the other are of one moment, until it reads one again.
+# A reporter that reads several metrics in a row gets values of one moment: the snapshot is reused
+# for this long, or until the reporter reads the same metric again.
 _FRESH_SECONDS: Final = 0.05
 
 
@@ -85,7 +86,7 @@ class MetricsReporter:
 
 
 def named(groups: _Groups, client_id: str) -> dict[MetricName, float]:
-    """The metrics of `_core`'s groups by their full names."""
+    """Returns the metrics of `_core`'s groups by their full names."""
     found = {}
     for group, values in groups.items():
         base, _, about = group.partition(".")
@@ -103,7 +104,7 @@ def named(groups: _Groups, client_id: str) -> dict[MetricName, float]:
 
 
 def snapshot(groups: _Groups, config: Mapping[str, Any], raw: bool) -> Any:
-    """What `metrics(raw)` of a client returns."""
+    """Returns the result of a client's `metrics(raw)`."""
     if not config["metrics_enabled"]:
         return None
     if not raw:
@@ -115,7 +116,7 @@ def snapshot(groups: _Groups, config: Mapping[str, Any], raw: bool) -> Any:
 
 
 class Watch:
-    """Tells one client's reporters and its `stats_cb`; made with the client, closed with it.
+    """Calls the reporters and the `stats_cb` of one client, until the client is closed.
 
     It does not keep the client alive.
 
@@ -147,7 +148,7 @@ class Watch:
             self._every(config["statistics_interval_ms"] / 1000, self.tell_statistics)
 
     def close(self) -> None:
-        """Tells the last news and closes the reporters; a second call does nothing."""
+        """Reports the last changes and closes the reporters. A second call does nothing."""
         self._stop_timers()
         if self._reporters:
             self.refresh()
@@ -155,7 +156,7 @@ class Watch:
             self._reporters = []
 
     def refresh(self) -> None:
-        """Tells the reporters which metrics have come and gone."""
+        """Tells the reporters which metrics are new and which are gone."""
         if self._client() is None:
             self._stop_timers()
             return
@@ -167,7 +168,7 @@ class Watch:
             self._call("metric_change", self._told[name])
 
     def tell_statistics(self) -> None:
-        """Calls `stats_cb`; what it raises is logged."""
+        """Calls `stats_cb`. Logs an exception."""
         client = self._client()
         if client is None:
             self._stop_timers()
@@ -179,7 +180,7 @@ class Watch:
             log.exception("stats_cb raised")
 
     def _statistics(self, groups: _Groups) -> dict[str, Any]:
-        """What librdkafka counts too under its names, and all metrics under Kafka's."""
+        """Returns librdkafka's statistics under its names, and all metrics under Kafka's names."""
         mine = groups[f"{self._kind}-metrics"]
         found: dict[str, Any] = {
             "name": self._client_id,
@@ -209,7 +210,7 @@ class Watch:
         return KafkaMetric(name, lambda: self._read(name))
 
     def _read(self, name: MetricName) -> float:
-        """One metric; the last one of a client that is closed."""
+        """Returns the value of a metric, or its last value if the client is closed."""
         is_old = time.monotonic() - self._read_at >= _FRESH_SECONDS
         if self._reporters and (is_old or name in self._seen):
             self._read_all()

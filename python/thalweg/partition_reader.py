@@ -1,9 +1,9 @@
-"""A bounded range of one partition as Arrow batches: what a Spark task reads with.
+"""Reads a range of offsets of one partition as Arrow batches, for the tasks of the Spark source.
 
     PartitionReader(config, topic, partition, start, end) ──> batches with __arrow_c_array__
 
-Positions are given, so no group, commit or reset takes part. The schema is that of Spark's Kafka
-connector.
+The caller gives the offsets, so it uses no group, commit or reset. The schema is that of Spark's
+Kafka connector.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ __all__ = ["PartitionReader"]
 
 
 class PartitionReader:
-    """Reads offsets [start, end) of a partition, in order, once."""
+    """Reads the offsets [start, end) of a partition once, in order."""
 
     def __init__(
         self,
@@ -38,19 +38,20 @@ class PartitionReader:
         """Connects and starts to fetch.
 
         Args:
-            config: A consumer's options, under any of their names.
+            config: The consumer's options, under any of their names.
             topic: The topic.
-            partition: The partition.
-            start: First offset to read.
-            end: Offset to stop before.
+            partition: The partition's number.
+            start: The first offset to read.
+            end: The offset to stop before.
             include_headers: Whether the batches have a column of headers.
-            fail_on_data_loss: Whether offsets that are gone are an error; else they are skipped.
-            batch_rows: Most rows of a batch.
-            batch_bytes: About how many bytes a batch has at most.
-            timeout_ms: Limit of the wait for each batch.
+            fail_on_data_loss: True raises an error if the log no longer has some offsets. False
+                skips them.
+            batch_rows: The maximum number of rows of a batch.
+            batch_bytes: The approximate maximum size of a batch.
+            timeout_ms: How long to wait for each batch.
 
         Raises:
-            KafkaConfigurationError: If the options cannot be.
+            KafkaConfigurationError: If options are wrong. The error names all problems.
             NoBrokersAvailable: If no bootstrap server answers.
         """
         from thalweg import _core
@@ -69,21 +70,25 @@ class PartitionReader:
         )
 
     def __iter__(self) -> "Iterator[_core.ArrowBatch]":
-        """Batches until `end`.
+        """Returns the batches up to `end`.
 
         Raises:
-            OffsetOutOfRangeError: If offsets are gone and `fail_on_data_loss` is set.
+            OffsetOutOfRangeError: If the log no longer has some offsets, and `fail_on_data_loss` is
+                True.
             KafkaTimeoutError: If nothing arrives for `timeout_ms`.
         """
         return iter(self._native)
 
     @property
     def lost(self) -> list[tuple[int, int]]:
-        """Ranges [from, to) of offsets that were gone and passed over; empty once closed."""
+        """The skipped ranges [from, to) of offsets that the log no longer has. Empty after close.
+
+        Read it before `close`.
+        """
         return self._native.lost
 
     def close(self) -> None:
-        """Stops fetching and gives the connection up."""
+        """Stops fetching and closes the connection."""
         self._native.close()
 
     def __enter__(self) -> Self:

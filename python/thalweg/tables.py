@@ -1,10 +1,10 @@
-"""Columns of consumed records: what `poll_arrow` returns.
+"""RecordTable: records as Arrow columns, the result of `poll_arrow`.
 
     poll_arrow() ──> _core.RecordTable (Arrow's C data) ──> RecordTable ──> pyarrow, pandas, polars
 
-The table is exported by the Arrow PyCapsule interface, any number of times and without a copy,
-so any library that reads it (pyarrow, polars, duckdb, ...) takes the object itself. Libraries
-are imported only by the method that names them.
+The table implements the Arrow PyCapsule interface, so you can pass it to any library that reads
+this interface (pyarrow, polars, duckdb, ...). You can export it several times, without a copy.
+Each method imports only the library in its name.
 """
 
 import html
@@ -32,9 +32,9 @@ def _require(library: str, extra: str) -> Any:
 
 
 class RecordTable:
-    """Records as columns; immutable.
+    """Records as Arrow columns. The table is immutable.
 
-    Columns, also when empty: topic string, partition int32, offset int64, timestamp
+    The columns, also of an empty table: topic string, partition int32, offset int64, timestamp
     timestamp[ms, UTC], timestamp_type int32, leader_epoch int32, key binary, value binary,
     headers list<struct<key: string, value: binary>>. key, value and headers may be null.
     """
@@ -46,52 +46,52 @@ class RecordTable:
 
     @property
     def num_rows(self) -> int:
-        """Number of records."""
+        """The number of records."""
         return self._native.num_rows
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns."""
+        """The size of all columns in bytes."""
         return self._native.nbytes
 
     @property
     def column_names(self) -> list[str]:
-        """Names in order."""
+        """The names of the columns, in order."""
         return self._native.column_names
 
     def __len__(self) -> int:
         return self._native.num_rows
 
     def __arrow_c_schema__(self) -> object:
-        """Arrow's PyCapsule interface: the schema."""
+        """Exports the schema (Arrow's PyCapsule interface)."""
         return self._native.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Arrow's PyCapsule interface: the columns, as a stream of record batches."""
+        """Exports the columns as a stream of record batches (Arrow's PyCapsule interface)."""
         return self._native.__arrow_c_stream__(requested_schema)
 
     def to_pyarrow(self) -> "pa.Table":
-        """A pyarrow.Table over the same memory.
+        """Returns a pyarrow.Table that shares the memory.
 
         Raises:
-            ImportError: Without pyarrow; says what to install.
+            ImportError: If pyarrow is not installed. The message says what to install.
         """
         return _require("pyarrow", "arrow").table(self)
 
     def to_pandas(self, **options: Any) -> "pd.DataFrame":
-        """A pandas.DataFrame; `options` are those of pyarrow.Table.to_pandas.
+        """Returns a pandas.DataFrame. `options` go to pyarrow.Table.to_pandas.
 
         Raises:
-            ImportError: Without pyarrow or pandas; says what to install.
+            ImportError: If pyarrow or pandas is not installed. The message says what to install.
         """
         _require("pandas", "spark")
         return self.to_pyarrow().to_pandas(**options)
 
     def to_polars(self) -> "pl.DataFrame":
-        """A polars.DataFrame over the same memory where polars allows it.
+        """Returns a polars.DataFrame. It shares the memory if polars can.
 
         Raises:
-            ImportError: Without polars; says what to install.
+            ImportError: If polars is not installed. The message says what to install.
         """
         frame: pl.DataFrame = _require("polars", "all").DataFrame(self)
         return frame
@@ -100,7 +100,7 @@ class RecordTable:
         return f"<RecordTable of {self.num_rows} records, {self.nbytes} bytes>"
 
     def _repr_html_(self) -> str:
-        """The first rows, for notebooks; the summary alone without pyarrow."""
+        """Returns the first rows, for notebooks. Without pyarrow, only the summary."""
         summary = html.escape(repr(self))
         try:
             rows = self.to_pyarrow().slice(0, _SHOWN_ROWS).to_pylist()

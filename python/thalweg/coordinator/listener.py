@@ -1,4 +1,4 @@
-"""What an application hears of changes to a consumer's partitions (ConsumerRebalanceListener)."""
+"""Rebalance listeners: they tell the application when a consumer's partitions change."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -20,37 +20,43 @@ log = logging.getLogger("thalweg.coordinator")
 
 
 class ConsumerRebalanceListener(ABC):
-    """Called from within `poll`, in the application's thread (`ConsumerRebalanceListener`).
+    """Base class of rebalance listeners (`consumer.ConsumerRebalanceListener`).
 
-    The callbacks may seek, pause and commit.
+    The consumer calls it in the application's thread, within `poll`, `unsubscribe` and `close`. The
+    methods may seek, pause and commit. If a method raises, the consumer logs the error and
+    continues.
     """
 
     @abstractmethod
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Partitions are about to be given up; the time to commit."""
+        """Called before the consumer gives up partitions. You can still commit their offsets."""
 
     @abstractmethod
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Partitions are this consumer's from now on."""
+        """Called when new partitions are assigned, before their records are returned."""
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Partitions are someone else's already; too late to commit (KIP-429)."""
+        """Called when other members may already own the partitions: do not commit (KIP-429)."""
         self.on_partitions_revoked(lost)
 
 
 class AsyncConsumerRebalanceListener(ABC):
-    """The same with coroutines, for asyncio clients."""
+    """Base class of rebalance listeners for AIOKafkaConsumer, with coroutines.
+
+    The methods may seek, pause and commit. If a method raises, the consumer logs the error and
+    continues.
+    """
 
     @abstractmethod
     async def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Partitions are about to be given up; the time to commit."""
+        """Called before the consumer gives up partitions. You can still commit their offsets."""
 
     @abstractmethod
     async def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Partitions are this consumer's from now on."""
+        """Called when new partitions are assigned, before their records are returned."""
 
     async def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Partitions are someone else's already; too late to commit (KIP-429)."""
+        """Called when other members may already own the partitions: do not commit (KIP-429)."""
         await self.on_partitions_revoked(lost)
 
 
@@ -63,20 +69,20 @@ def tell(
     partitions: Iterable[TopicPartition],
     spawn: Callable[[Awaitable[object]], Any] | None = None,
 ) -> Any:
-    """Calls a listener; what it raises is logged, as the rebalance goes on without it.
+    """Calls a method of a listener. Logs an exception, because the rebalance must continue.
 
     Args:
-        listener: Whom to tell, if anybody.
+        listener: The listener, or None.
         what: The method's name.
-        partitions: What it is told.
-        spawn: Runs what a listener of asyncio gives back, as a task.
+        partitions: The method's argument.
+        spawn: Starts a task for the awaitable that an asyncio listener returns.
 
     Returns:
-        That task; None if there is none to wait for.
+        The task, or None if there is nothing to wait for.
     """
     if listener is None:
         return None
-    # aiokafka's listeners are given sets, kafka-python's lists.
+    # aiokafka passes sets to listeners, kafka-python lists.
     given = list(partitions) if spawn is None else set(partitions)
     try:
         told = getattr(listener, what)(given)
@@ -87,7 +93,7 @@ def tell(
 
 
 async def heard(told: Awaitable[object]) -> None:
-    """Awaits what a listener gave back; what it raises is logged."""
+    """Awaits the awaitable that a listener returned. Logs an exception."""
     try:
         await told
     except Exception:

@@ -132,8 +132,8 @@ class DeserializeWrapper(Deserializer[Any]):
 
 
 def _without_headers(method: Callable[..., Any]) -> bool:
-    """Whether a (de)serialize method has kafka-python 2.x's two arguments."""
-    import inspect  # here and below: only who sets a serializer pays for these imports
+    """Whether a (de)serialize method has the two arguments of kafka-python 2."""
+    import inspect  # imported here, as only programs that set a serializer need it
 
     try:
         parameters = inspect.signature(method).parameters.values()
@@ -163,17 +163,17 @@ def _as_function(given: Any, verb: str) -> Callable[..., Any] | None:
 
 
 def serialize_function(given: Any) -> SerializeFunction | None:
-    """`f(topic, headers, data) -> bytes` of a Serializer, an older one, or a plain callable.
+    """Returns `f(topic, headers, data) -> bytes` for a serializer of any form. None stays None.
 
     Raises:
-        TypeError: If it is none of them.
+        TypeError: If `given` is not a serializer.
     """
     return _as_function(given, "serialize")
 
 
 def deserialize_function(given: Any) -> DeserializeFunction | None:
-    """`f(topic, headers, data) -> object`; see `serialize_function`.
+    """Returns `f(topic, headers, data) -> object`; see `serialize_function`.
 
-    A plain callable is called for None too, as kafka-python 3 does.
+    It also calls a plain callable with None, as kafka-python 3 does.
     """
     return _as_function(given, "deserialize")
