@@ -1,4 +1,4 @@
-"""`python -m thalweg`: the same as the command `thalweg`."""
+"""`python -m thalweg` runs the command `thalweg`."""
 
 import sys
 

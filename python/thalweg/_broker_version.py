@@ -1,7 +1,7 @@
-"""Kafka's version, told by the versions of the APIs that a broker announces.
+"""Infers a broker's version from the versions of its APIs.
 
-No broker says its own version. Each row names an API version that came with a version of Kafka, as
-in kafka-python; the first row that a broker has tells its version.
+A broker does not report its own version. Each row of the table has an API version that is new in a
+version of Kafka, as in kafka-python. The first row that a broker supports gives its version.
 """
 
 from collections.abc import Mapping
@@ -41,15 +41,15 @@ _FIRST_WITH: Final = (
     ((0, 10, 2), "OffsetFetch", 2),
     ((0, 10, 1), "Metadata", 2),
 )
-# The first one that answers ApiVersions at all.
+# The first version that answers ApiVersions.
 _OLDEST: Final = (0, 10, 0)
 
 
 def inferred(api_versions: ApiVersions) -> tuple[int, ...]:
-    """Kafka's version, as kafka-python infers it.
+    """Returns the broker's version, as kafka-python infers it.
 
     Args:
-        api_versions: {API name: (least, highest)}.
+        api_versions: {API name: (min version, max version)}.
     """
     for broker_version, api, version in _FIRST_WITH:
         least, highest = api_versions.get(api, (0, -1))

@@ -1,8 +1,9 @@
-"""Bootstrap servers by their canonical names (client_dns_lookup, KIP-235).
+"""Replaces bootstrap servers by their canonical names (client_dns_lookup, KIP-235).
 
     cluster.example:9092 ── all its addresses ── the name of each ──> broker-1.example:9092, ...
 
-For TLS and SASL, which compare names with certificates and principals, behind one alias.
+TLS and SASL need it if one alias stands for several brokers: they compare the broker's name with a
+certificate or principal.
 """
 
 import socket
@@ -12,14 +13,14 @@ __all__ = ["canonical"]
 
 
 def canonical(servers: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Each server's addresses, by their own names; waits for the name service.
+    """Returns the names of all addresses of the servers. It waits for the name service.
 
     Args:
-        servers: (host, port).
+        servers: Pairs of (host, port).
 
     Returns:
-        (name of an address, or the address where it has none; port), each once, in order. A host
-        that is not known stays as it is: connecting to it says what is wrong.
+        Pairs of (name, port) in order, without duplicates. An address without a name stays an
+        address. An unknown host stays as it is: the attempt to connect then reports the error.
     """
     found: dict[tuple[str, int], None] = {}
     for host, port in servers:

@@ -1,9 +1,9 @@
-"""Clients that are still open when the interpreter ends are closed, within a limit.
+"""Closes the clients that are still open at exit, within a time limit.
 
-    client made ── watch() ──> open clients of this process ── atexit ──> close, 1 s each
-    broker started ── watch_broker() ──────────────────────── atexit ──> close, after the clients
+    client created ── watch() ──> open clients of this process ── atexit ──> close, 1 s each
+    broker started ── watch_broker() ──────────────────────────── atexit ──> close, after clients
 
-A forked child forgets its parent's clients: it must not touch their sockets.
+A forked child forgets the clients of its parent, because it must not touch their sockets.
 """
 
 import atexit
@@ -28,24 +28,24 @@ _brokers: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 def next_number(kind: str) -> int:
-    """1, 2, 3 ... for the names that clients without a client_id get."""
+    """Returns 1, 2, 3, ... for the names of clients without a client_id."""
     return next(_numbers.setdefault(kind, itertools.count(1)))
 
 
 def watch(client: Any, close: Callable[[Any], None]) -> None:
-    """Has `close(client)` called at exit, unless the client is gone or closed by then."""
+    """Calls `close(client)` at exit, unless the client was closed or freed before."""
     _open[client] = close
 
 
 def watch_broker(broker: Any) -> None:
-    """Has an embedded broker closed at exit, once the clients are."""
+    """Closes an embedded broker at exit, after the clients."""
     _brokers.add(broker)
 
 
 def tell_of_lost(producer: Any, records: int) -> None:
-    """Says what is lost at exit, also where nobody has set logging up.
+    """Warns of records that are lost at exit.
 
-    The program ends as if all were well.
+    It uses `warnings`, which also works without a logging setup. The exit status does not change.
     """
     if records:
         warnings.warn(
@@ -58,7 +58,7 @@ def tell_of_lost(producer: Any, records: int) -> None:
 
 
 def _end_quietly(tell: Callable[[Any], object], args: Any) -> None:
-    """Daemon threads go on while clients are closed under them: that is no news of theirs."""
+    """Hides IllegalStateErrors of daemon threads, which still run when their clients are closed."""
     errors = sys.modules.get("thalweg.errors")
     is_daemon = args.thread is not None and args.thread.daemon
     if not (is_daemon and errors and isinstance(args.exc_value, errors.IllegalStateError)):
@@ -77,15 +77,15 @@ def _close_all() -> None:
     if core is not None:
         core.begin_exit()
     if _open:
-        # The hook of now: an application may have set its own.
+        # Keep the current hook: it may be the application's own.
         threading.excepthook = functools.partial(_end_quietly, threading.excepthook)
     for client, close in list(_open.items()):
         if not client.closed:
             _close(client, close)
     for broker in list(_brokers):
         _close(broker, type(broker).close)
-    # A thread that runs a callback while the interpreter ends would take the process down. So it
-    # ends now, and the callbacks that it has left run in this thread.
+    # A thread that runs a callback while the interpreter ends would abort the process. So stop it
+    # now, and run its remaining callbacks in this thread.
     if core is not None:
         left = core.stop_threads(AT_EXIT_SECONDS)
         if left:

@@ -1,8 +1,8 @@
-"""Values of options as the user may write them, made into what the clients work with.
+"""Converts the values of options from every form that a user may write to one form.
 
     "5000", 5000.0, 5000 ──> 5000        "true" ──> True        "a,b:1" ──> ["a:9092", "b:1"]
 
-One function a kind of the table; each raises ValueError with the rest of a sentence that
+There is one function for each kind of option. It raises ValueError with the end of a sentence that
 begins with the option's name ("linger_ms must be ...").
 """
 
@@ -32,7 +32,7 @@ _PARTITIONERS: Final = {
     "consistent_random": "consistent_random",
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
 }
-# Patterns stay text until they are used: compiling them is half of this module's import.
+# Patterns are compiled when they are used: it would take half of this module's import time.
 _DURATION: Final = (
     r"(?P<sign>-?)P(?:(?P<days>\d+)D)?"
     r"(?:T(?=[\d])(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?"
@@ -40,7 +40,7 @@ _DURATION: Final = (
 
 
 def shown(option: Option, value: Any) -> str:
-    """A value in a message; never that of a secret."""
+    """Returns a value for a message, but never the value of a secret."""
     return "a value of another kind" if option.secret else repr(value)
 
 
@@ -153,7 +153,7 @@ def _servers(option: Option, value: Any) -> list[str]:
 
 
 def server_pair(text: str) -> tuple[str, int]:
-    """('host', port) of a coerced 'host:port'; brackets taken off."""
+    """Returns ('host', port) of a coerced 'host:port', without brackets."""
     host, _, port = text.rpartition(":")
     return host.removeprefix("[").removesuffix("]"), int(port)
 
@@ -170,7 +170,10 @@ def _socket_options(option: Option, value: Any) -> list[tuple[int, int, int]]:
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of an ISO 8601 duration as `java.time.Duration.parse` reads it; None if bad."""
+    """Returns the milliseconds of an ISO 8601 duration, or None if it is not valid.
+
+    The syntax is that of `java.time.Duration.parse`. A negative duration is not valid.
+    """
     match = re.fullmatch(_DURATION, text.strip(), re.IGNORECASE)
     if match is None or not any(match[part] for part in ("days", "hours", "minutes", "seconds")):
         return None
@@ -212,7 +215,7 @@ def _partitioner(option: Option, value: Any) -> Any:
 
 
 def native_partitioner(value: Any) -> str:
-    """The native core's name of a partitioner; 'default' for one of the user's own."""
+    """Returns the native core's name of a partitioner, or 'default' for the user's own class."""
     return value if isinstance(value, str) else NATIVE.get(type(value), "default")
 
 
@@ -266,10 +269,11 @@ COERCE: Final[Mapping[str, Callable[[Option, Any], Any]]] = {
 
 
 def coerce(option: Option, value: Any) -> Any:
-    """The value as the clients work with it.
+    """Converts the value of an option to the form that the clients use.
 
     Raises:
-        ValueError: With the rest of a sentence that begins with the option's name.
+        ValueError: If it is wrong. The text is the end of a sentence that begins with the option's
+            name.
     """
     if value is None and option.kind != "reset":
         if option.kind == "choice" and option.nullable:

@@ -1,10 +1,10 @@
-"""Python's `logging` for what happens in the native core.
+"""Sends the log events of the native core to Python's `logging`.
 
     Rust event ── level checked in Rust ──> bounded queue ──> callback thread ──> emit()
 
-Loggers are `thalweg.producer`, `.consumer`, `.network`, `.coordinator`, `.spark`; `thalweg` has a
-NullHandler. The core learns their levels when a client is made; call `refresh()` after changing
-one while clients run.
+The loggers are `thalweg.producer`, `.consumer`, `.network`, `.coordinator` and `.spark`. `thalweg`
+has a NullHandler. The core reads the levels when a client is created. If you change a level while
+clients run, call `refresh()`.
 """
 
 import logging
@@ -18,22 +18,22 @@ logging.getLogger("thalweg").addHandler(logging.NullHandler())
 
 
 def emit(logger: str, level: int, message: str) -> None:
-    """Called by the core's callback thread for each event that passed its level."""
+    """Logs an event. The core's callback thread calls it for each event that passes its level."""
     logging.getLogger(f"thalweg.{logger}").log(level, "%s", message)
 
 
 def callback_failed(what: str, error: BaseException) -> None:
-    """Called by the core when a callback of the application raised; its other callbacks run."""
+    """Logs that a callback of the application raised. The core calls it, then runs the others."""
     logging.getLogger("thalweg.producer").error("%s raised", what, exc_info=error)
 
 
 def undelivered(error: BaseException) -> None:
-    """Called by the core when an outcome cannot reach its asyncio future: the loop is closed."""
+    """Logs that a result cannot reach its asyncio future, because the loop is closed."""
     logging.getLogger("thalweg.producer").debug("an outcome was not delivered: %s", error)
 
 
 def refresh() -> None:
-    """Tells the native core the levels of its loggers."""
+    """Passes the levels of the loggers to the native core."""
     from thalweg import _core
 
     for name in NATIVE_LOGGERS:

@@ -1,6 +1,6 @@
-"""What `help(KafkaProducer)` says about the options: one line for each, from the table.
+"""Adds the options to `help(KafkaProducer)`, one line for each, from the table.
 
-What is deliberately absent: types, ranges and aliases, which docs/configuration.md lists.
+Types, ranges and aliases are only in docs/configuration.md.
 """
 
 from collections.abc import Callable, Container
@@ -14,13 +14,13 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def options_listed(client: str, unused: Container[str] = ()) -> Callable[[_Class], _Class]:
-    """A decorator that adds the options of a client to the docstring of its class.
+    """Decorator that adds the options of a client to the docstring of its class.
 
-    Options that the client ignores or always refuses are left out.
+    It omits options that the client ignores or always refuses.
 
     Args:
         client: "p" for producers, "c" for consumers, "a" for admin clients.
-        unused: Names of options that have no effect on this class alone.
+        unused: Names of options that have no effect on this class only.
     """
 
     def add(decorated: _Class) -> _Class:

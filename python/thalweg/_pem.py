@@ -1,4 +1,4 @@
-"""Options that take a PEM file: its path, or the text itself, which may be secret."""
+"""Options for PEM files. The value is a path, or the PEM text itself, which may be secret."""
 
 import os
 import re
@@ -8,9 +8,9 @@ __all__ = ["is_text", "unreadable"]
 
 
 def is_text(value: str) -> bool:
-    """Whether an option that takes a PEM file was given the text itself, with or without armour.
+    """Whether the value is the text itself, with or without BEGIN and END lines.
 
-    The native core decides alike (crates/network/src/tls/pem.rs).
+    The native core decides in the same way (crates/network/src/tls/pem.rs).
     """
     if "-----BEGIN " in value or "\n" in value or "\r" in value:
         return True
@@ -18,15 +18,15 @@ def is_text(value: str) -> bool:
 
 
 def _is_base64(run: str) -> bool:
-    """Whether so many letters are mixed as those of a key are, and those of a path are not."""
+    """Whether the characters are mixed as in a key, and not as in a path."""
     counts = [len(re.findall(kind, run)) for kind in ("[A-Z]", "[a-z]", "[0-9]")]
     return counts[0] >= 6 and counts[1] >= 6 and counts[2] >= 1
 
 
 def unreadable(value: str) -> str | None:
-    """Why the file can't be read; None if it can, or if the value is PEM text.
+    """Returns why the file cannot be read, or None if it can or the value is PEM text.
 
-    The file is not opened: it may be a pipe, which gives its text once.
+    It does not open the file, which may be a pipe: that can be read only once.
     """
     if "-----BEGIN " in value:
         return None

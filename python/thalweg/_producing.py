@@ -1,9 +1,9 @@
-"""What KafkaProducer and AIOKafkaProducer have in common on the Python side.
+"""The Python code that KafkaProducer and AIOKafkaProducer share.
 
     config.configured() ──> Config ──> Hooks: the Python steps of `send`, for the native core
                                └─────> close_steps(), when the producer is closed
 
-What is deliberately absent: how a producer is opened and closed, in which the two differ.
+It does not open or close producers: the two do so in different ways.
 """
 
 import logging
@@ -40,7 +40,7 @@ class Hooks:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Self | None:
-        """The steps; None if there is none, so that `send` runs no Python."""
+        """Returns the steps, or None if there are none. `send` then runs no Python."""
         hooks = cls(config)
         found = any(getattr(hooks, name) is not None for name in cls.__slots__)
         return hooks if found else None
@@ -49,7 +49,10 @@ class Hooks:
 def _serialize_both(
     key_serializer: SerializeFunction | None, value_serializer: SerializeFunction | None
 ) -> Callable[..., tuple[Any, Any]] | None:
-    """(topic, headers, key, value) -> (key bytes, value bytes); None if neither is set."""
+    """Combines both serializers in one function, or returns None if neither is set.
+
+    The function takes (topic, headers, key, value) and returns (key bytes, value bytes).
+    """
     if key_serializer is None and value_serializer is None:
         return None
 
@@ -70,7 +73,7 @@ def _serialize_both(
 
 
 def _users_own(config: Mapping[str, Any]) -> list[Any]:
-    """The objects of the user's that live as long as a producer."""
+    """Returns the user's own objects, which are closed with the producer."""
     names = ("key_serializer", "value_serializer", "partitioner")
     return [*(config[name] for name in names), *config["interceptor_classes"]]
 
@@ -80,14 +83,17 @@ def watched(
     config: Config,
     watch_cluster_id: Callable[[Callable[[str], object]], object],
 ) -> metrics.Watch:
-    """Has an opened producer's reporters, statistics and listeners be told, until it is closed."""
+    """Starts to call the metrics reporters, `stats_cb` and cluster listeners of a producer.
+
+    The returned Watch stops the reporters and `stats_cb` when it is closed.
+    """
     own = [*_users_own(config), *config["metric_reporters"]]
     interceptor.tell_cluster(watch_cluster_id, own)
     return metrics.Watch(producer, config, "producer")
 
 
 def close_steps(config: Mapping[str, Any]) -> None:
-    """Calls close() of the user's own objects that have one; what they raise is logged."""
+    """Calls `close()` of the user's own objects that have it. Logs exceptions."""
     for each in _users_own(config):
         close = getattr(each, "close", None)
         if close is None:
@@ -99,5 +105,5 @@ def close_steps(config: Mapping[str, Any]) -> None:
 
 
 def records_failed(groups: Mapping[str, Mapping[str, float]]) -> int:
-    """Records that failed so far, of the core's metrics."""
+    """Returns the number of records that have failed so far, from the core's metrics."""
     return int(groups.get("producer-metrics", {}).get("record-error-total", 0))

@@ -1,8 +1,8 @@
-"""What options say about one another: contradictions, and what follows from what.
+"""Rules between options: contradictions, and defaults that depend on other options.
 
-Each rule reads the coerced values and the set of names that the user gave, and either notes a
-problem (all problems are raised together), or a warning, or changes a value that the user left
-at its default. Names of the sources are with each rule.
+Each rule reads the coerced values and the names that the user gave. It adds a problem (one error
+reports all problems), adds a warning, or changes a value that the user left at its default. Each
+rule names its source.
 """
 
 import re
@@ -26,18 +26,18 @@ class Findings:
         self.client = client
         self.problems: list[str] = []
         self.warnings: list[tuple[str, type[Warning]]] = []
-        self.named: set[str] = set()  # options of which the user hears already
+        self.named: set[str] = set()  # options that a problem or warning already names
 
     def problem(self, text: str) -> None:
-        """Notes what makes the configuration impossible."""
+        """Adds a problem, which becomes part of the error."""
         self.problems.append(text)
 
     def warn(self, text: str, category: type[Warning] = UserWarning) -> None:
-        """Notes what the user should hear of."""
+        """Adds a warning."""
         self.warnings.append((text, category))
 
     def message(self) -> str:
-        """All problems in one text."""
+        """Returns all problems as one text."""
         if len(self.problems) == 1:
             return f"{self.client}: {self.problems[0]}"
         listed = "".join(f"\n  - {each}" for each in self.problems)
@@ -45,7 +45,7 @@ class Findings:
 
 
 class _Rules:
-    """One client's values while the rules run over them."""
+    """The rules, with the values of the client that they check."""
 
     def __init__(
         self,
@@ -59,7 +59,11 @@ class _Rules:
     # -------------------------------------------------------------- all clients
 
     def backoff(self) -> None:
-        """A first wait above the greatest one (CommonClientConfigs.postProcessReconnectBackoff)."""
+        """A first wait must not exceed its maximum.
+
+        If the user gave only one of the two, the other one becomes equal
+        (CommonClientConfigs.postProcessReconnectBackoff).
+        """
         pairs = (
             ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
             ("retry_backoff_ms", "retry_backoff_max_ms"),
@@ -79,7 +83,7 @@ class _Rules:
                 )
 
     def timeouts(self) -> None:
-        """A connection must not be idle-closed under a request (kafka-python)."""
+        """The idle timeout must not close a connection that waits for an answer (kafka-python)."""
         idle, request = self.values["connections_max_idle_ms"], self.values["request_timeout_ms"]
         if idle != -1 and request >= idle:
             self.found.problem(
@@ -88,7 +92,7 @@ class _Rules:
             )
 
     def tls(self) -> None:
-        """Options of TLS, and Kafka's spellings of them."""
+        """Checks the TLS options and converts Kafka's spellings of them."""
         if not self.values["security_protocol"].endswith("SSL"):
             self._pointless("ssl_", "has no encryption", "SSL or SASL_SSL")
             return
@@ -124,7 +128,7 @@ class _Rules:
                 self.values[target] = place
 
     def _pointless(self, prefix: str, lack: str, instead: str) -> None:
-        """Warns of security options under a protocol that does not use them."""
+        """Warns of security options that the security protocol does not use."""
         names = sorted(
             name
             for name in self.explicit - self.found.named
@@ -139,10 +143,10 @@ class _Rules:
             )
 
     def sasl(self) -> None:
-        """What SASL needs, and Java's login line."""
+        """Checks that SASL has what it needs, and reads Java's login line (JAAS)."""
         if not self.values["security_protocol"].startswith("SASL_"):
             self._pointless("sasl_", "does not authenticate", "SASL_PLAINTEXT or SASL_SSL")
-            self.values["sasl_mechanism"] = None  # the core refuses one that it cannot use
+            self.values["sasl_mechanism"] = None  # the core would refuse an unknown mechanism
             return
         self._jaas()
         mechanism = self.values["sasl_mechanism"]
@@ -179,7 +183,7 @@ class _Rules:
             )
 
     def sockets(self) -> None:
-        """Choices that Kafka and kafka-python offer for sockets and that nothing here follows."""
+        """Warns of socket options other than TCP_NODELAY, which have no effect here."""
         if "socket_options" in self.explicit and self.values["socket_options"]:
             others = [each for each in self.values["socket_options"] if tuple(each) != (6, 1, 1)]
             if others:
@@ -191,7 +195,11 @@ class _Rules:
     # -------------------------------------------------------------- producers
 
     def idempotence(self) -> None:
-        """KIP-679: an explicit wish that cannot be is an error, a default is switched off."""
+        """Idempotence needs acks='all', retries, and at most 5 requests in flight (KIP-679).
+
+        If the user asked for idempotence, a conflict is a problem. Otherwise idempotence is
+        switched off, with a warning.
+        """
         transactional = self.values["transactional_id"]
         if transactional == "":
             self.found.problem("transactional_id must not be empty")
@@ -229,7 +237,10 @@ class _Rules:
         )
 
     def delivery(self) -> None:
-        """delivery_timeout_ms covers linger and a try (KafkaProducer.configureDeliveryTimeout)."""
+        """delivery_timeout_ms must be at least linger_ms + request_timeout_ms.
+
+        The source is KafkaProducer.configureDeliveryTimeout.
+        """
         least = self.values["linger_ms"] + self.values["request_timeout_ms"]
         if self.values["delivery_timeout_ms"] >= least:
             return
@@ -242,7 +253,10 @@ class _Rules:
         self.found.warn(f"delivery_timeout_ms is raised to {text}")
 
     def compression(self) -> None:
-        """One level out of the general one and the codec's own (KIP-390, KIP-1155)."""
+        """Chooses the level from compression_level and the codec's own option (KIP-390, KIP-1155).
+
+        A level outside the range of the codec is a problem.
+        """
         codec = self.values["compression_type"]
         own = f"compression_{codec}_level"
         level = self.values["compression_level"]
@@ -268,7 +282,7 @@ class _Rules:
             )
 
     def memory(self) -> None:
-        """A batch that could never be given memory."""
+        """A batch must fit into buffer_memory."""
         if self.values["batch_size"] > self.values["buffer_memory"]:
             self.found.problem(
                 f"batch_size ({self.values['batch_size']}) is larger than buffer_memory"
@@ -278,7 +292,10 @@ class _Rules:
     # -------------------------------------------------------------- consumers
 
     def fetch(self) -> None:
-        """The broker must answer before the client gives up (kafka-python); frames must fit."""
+        """A fetch must be answered before the request times out (kafka-python).
+
+        The largest answer must also fit into receive_message_max_bytes, which is raised to it.
+        """
         wait, request = self.values["fetch_max_wait_ms"], self.values["request_timeout_ms"]
         if wait >= request:
             self.found.problem(
@@ -295,7 +312,7 @@ class _Rules:
                 )
 
     def group(self) -> None:
-        """What only a group makes sense of."""
+        """Checks the options of groups, and those that have no effect without a group."""
         if self.values["group_id"] == "":
             self.found.problem("group_id must not be empty")
         instance = self.values["group_instance_id"]
@@ -328,7 +345,7 @@ class _Rules:
             )
 
     def group_protocol(self) -> None:
-        """Options that one of the two protocols does not have (KIP-848, ConsumerConfig)."""
+        """Refuses options that the chosen group protocol does not have (KIP-848)."""
         if self.values["group_protocol"] == "classic":
             if self.values["group_remote_assignor"] is not None:
                 self.found.problem("group_remote_assignor needs group_protocol='consumer'")
@@ -341,7 +358,7 @@ class _Rules:
                 )
 
     def statistics(self) -> None:
-        """Who hears of the metrics, and how often."""
+        """Checks stats_cb, and warns of metrics options without effect."""
         stats_cb, interval = self.values["stats_cb"], self.values["statistics_interval_ms"]
         if stats_cb is not None and not callable(stats_cb):
             self.found.problem(f"stats_cb must be callable, not {stats_cb!r}")
@@ -385,9 +402,9 @@ def apply_rules(
 
     Args:
         client: p, c or a.
-        values: Every option, coerced.
-        explicit: The names that the user gave.
-        found: Takes the problems and warnings.
+        values: All options, coerced.
+        explicit: The names of the options that the user gave.
+        found: Collects the problems and warnings.
         ignored: The category of warnings about options without effect.
     """
     rules = _Rules(values, explicit, found, ignored)

@@ -1,4 +1,4 @@
-"""Which known name was probably meant by one that is not known."""
+"""Suggests a known name in place of an unknown one."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ __all__ = ["did_you_mean"]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """` (did you mean 'linger_ms'?)`, or nothing if no known name is near."""
+    """Returns ` (did you mean 'linger_ms'?)`, or "" if no known name is similar."""
     import difflib
 
     candidates = list(known)

@@ -1,6 +1,6 @@
-"""What the producer's calls on transactions are given, made into what the native core takes.
+"""Converts the arguments of the producers' transaction calls for the native core.
 
-The transactions themselves are the core's: states, requests, retries.
+The core does the rest: states, requests and retries. `Transaction` is the `with` block.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,13 @@ Fields = tuple[str, int, str, str | None]
 
 
 def offset_rows(offsets: Mapping[Any, Any]) -> list[Row]:
-    """{TopicPartition: OffsetAndMetadata} as (topic, partition, offset, metadata, leader epoch).
+    """Converts {TopicPartition: OffsetAndMetadata} to rows for the core.
+
+    Returns:
+        [(topic, partition, offset, metadata, leader epoch)].
 
     Raises:
-        TypeError: If keys or values are something else.
+        TypeError: If a key or value has a wrong type.
         ValueError: If an offset is negative.
     """
     return [
@@ -31,10 +34,11 @@ def offset_rows(offsets: Mapping[Any, Any]) -> list[Row]:
 
 
 def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:
-    """(group id, generation, member id, instance id) of either way to name the group.
+    """Returns (group id, generation, member id, instance id) of either argument.
 
     Raises:
-        TypeError: If it is neither a ConsumerGroupMetadata nor a group id, or both are given.
+        TypeError: If the group is neither a ConsumerGroupMetadata nor a str, or both arguments are
+            given, or neither.
         ValueError: If the group has no id, or a generation but no member.
     """
     if (group_metadata is None) == (consumer_group_id is None):
@@ -52,9 +56,11 @@ def group_fields(group_metadata: Any, consumer_group_id: str | None) -> Fields:
 
 
 def abort_failed(failed: KafkaError, error: BaseException) -> FatalTransactionError | None:
-    """Notes on an error that the abort after it failed too; gives what is graver, if that is.
+    """Adds a note to an error that the abort after it failed too.
 
-    Only an abort finds it out: that there is a newer producer, say.
+    Returns:
+        The error of the abort if it is fatal. For example, only the abort may find out that there
+        is a newer producer.
     """
     error.add_note(f"abort_transaction() failed as well: {failed}")
     return failed if isinstance(failed, FatalTransactionError) else None
@@ -97,7 +103,7 @@ class Transaction:
             raise
 
     def _abort_after(self, error: BaseException) -> FatalTransactionError | None:
-        """Aborts; says whether that showed that the producer cannot go on."""
+        """Aborts the transaction. Returns the fatal error if that shows the producer has failed."""
         if isinstance(error, FatalTransactionError):
             return None
         try:

@@ -1,4 +1,4 @@
-"""UUIDs in Kafka's own spelling: url-safe base64 without padding."""
+"""UUIDs in Kafka's text form: URL-safe base64 without padding."""
 
 import base64
 import uuid
@@ -7,15 +7,15 @@ __all__ = ["random_base64", "to_base64", "to_uuid"]
 
 
 def to_uuid(text: str) -> uuid.UUID:
-    """A UUID of Kafka's spelling."""
+    """Converts Kafka's text form to a UUID."""
     return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
 
 
 def to_base64(value: uuid.UUID) -> str:
-    """Kafka's spelling of a UUID."""
+    """Converts a UUID to Kafka's text form."""
     return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
 def random_base64() -> str:
-    """A new one, spelled so."""
+    """Returns a new random UUID in Kafka's text form."""
     return to_base64(uuid.uuid4())

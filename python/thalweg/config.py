@@ -1,11 +1,11 @@
-"""What the user asked of a client, checked and completed: one answer, or one error with all.
+"""Checks the options of a client and completes them, or raises one error with all problems.
 
     **configs, from_config({...}) ──> names ──> values ──> rules ──> Config ──> core()
                                         └─────────┴─────────┴──> KafkaConfigurationError
 
-kafka-python's keywords, Kafka's dotted names and librdkafka's (where they mean the same) are all
-taken. The options themselves are the table in `_options.py`; what one option says about another
-is in `_rules.py`. Secrets never appear in a message, repr or warning.
+It accepts kafka-python's keywords, Kafka's dotted names, and librdkafka's names if they have the
+same meaning. `_options.py` has the table of options, `_rules.py` the rules between options. Secrets
+never appear in a message, repr or warning.
 """
 
 import sys
@@ -42,11 +42,11 @@ _MASK: Final = "<hidden>"
 
 
 class IgnoredOptionWarning(UserWarning):
-    """An option was accepted and has no effect; the message says why."""
+    """An option has no effect. The message says why."""
 
 
 class TlsOptions:
-    """What the option `ssl_context` takes: `ssl_*` options, whose values no repr shows."""
+    """A value for the option `ssl_context`: `ssl_*` options. Its repr hides their values."""
 
     __slots__ = ("options",)
 
@@ -58,11 +58,11 @@ class TlsOptions:
 
 
 class Config(dict[str, Any]):
-    """Resolved options under their canonical names; its repr hides secrets.
+    """All options of a client under their canonical names. Its repr hides secrets.
 
     Attributes:
-        client: p, c or a.
-        explicit: Names of the options that the user gave.
+        client: The kind of client: p (producer), c (consumer) or a (admin client).
+        explicit: The names of the options that the user gave.
     """
 
     def __init__(self, client: Client, values: Mapping[str, Any], explicit: Iterable[str]) -> None:
@@ -73,12 +73,13 @@ class Config(dict[str, Any]):
         self._asked_by: Callable[[Any], ApiVersions] = lambda owner: {}
 
     def opened(self, owner: Any, asked_by: Callable[[Any], ApiVersions]) -> None:
-        """Has `config["api_version"]` tell the brokers' version, unless the user gave one.
+        """Makes `config["api_version"]` the brokers' version, unless the user gave one.
 
         Args:
-            owner: The opened client, held weakly: the native core may hold the options.
-            asked_by: Given the client, asks a broker for its API versions. It is called when the
-                option is first read, so an application that does not read it waits for nothing.
+            owner: The opened client. The reference is weak, because the native core may hold the
+                options.
+            asked_by: Takes the client and asks a broker for its API versions. It is called at the
+                first read of the option, so only an application that reads it waits.
         """
         if self["api_version"] is None:
             del self["api_version"]
@@ -95,7 +96,7 @@ class Config(dict[str, Any]):
         return repr(self.public())
 
     def public(self) -> dict[str, Any]:
-        """A copy whose secrets are replaced; for logs, interceptors and users' eyes."""
+        """Returns a copy without secrets, for logs, interceptors and users."""
         rows = options_of(self.client)
         return {
             name: _MASK if name in rows and _is_hidden(rows[name], value) else value
@@ -104,11 +105,11 @@ class Config(dict[str, Any]):
 
     @property
     def asks_for_names(self) -> bool:
-        """Whether `core` waits for the name service."""
+        """Whether `core` asks the name service, and so may block."""
         return bool(self["client_dns_lookup"] == "resolve_canonical_bootstrap_servers_only")
 
     def core(self) -> dict[str, Any]:
-        """What the native core is told; its keys are the generated `Core*Config` TypedDicts."""
+        """Returns the options for the native core: the keys of the `Core*Config` TypedDicts."""
         values = {
             name: self[name]
             for name, row in options_of(self.client).items()
@@ -135,13 +136,13 @@ def _is_hidden(row: Option, value: Any) -> bool:
 
 @lru_cache(maxsize=3)
 def options_of(client: Client) -> dict[str, Option]:
-    """The rows of one client by canonical name, in the order of the table."""
+    """Returns the rows of one client by canonical name, in the order of the table."""
     return {row.name: row for row in ROWS if client in row.clients}
 
 
 @lru_cache(maxsize=3)
 def _names(client: Client) -> dict[str, Option]:
-    """Every name that an option of this client may be given by."""
+    """Returns every name that an option of this client has, with its row."""
     found: dict[str, Option] = {}
     for row in options_of(client).values():
         for name in (row.name.replace("_", "."), row.dotted, *row.aliases, row.name):
@@ -151,7 +152,7 @@ def _names(client: Client) -> dict[str, Option]:
 
 
 def unknown_option(client: Client, name: str) -> str | None:
-    """Why a name is none of a client's options, with the nearest one; None if it is one."""
+    """Returns why a name is not an option of a client, with the nearest name. None if it is."""
     return None if name in _names(client) else _unknown(client, name)
 
 
@@ -166,7 +167,7 @@ def _unknown(client: Client, name: str) -> str:
 
 
 def _spelt_out(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The options, those of a TlsOptions one by one."""
+    """Yields the options, and in place of a TlsOptions its options one by one."""
     for name, value in given.items():
         if name == "ssl_context" and isinstance(value, TlsOptions):
             yield from value.options.items()
@@ -175,7 +176,10 @@ def _spelt_out(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> dict[str, Any]:
-    """The given values by canonical name; unknown names and contradicting doubles are problems."""
+    """Returns the given values by canonical name.
+
+    An unknown name is a problem, and so are two names of one option with different values.
+    """
     known = _names(client)
     values: dict[str, Any] = {}
     spelt: dict[str, str] = {}
@@ -184,12 +188,12 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
         if row is None:
             found.problem(_unknown(client, name))
         elif value is None and row.name == "bootstrap_servers":
-            # A variable that is not set, most likely; nobody means localhost by it.
+            # Most likely a variable that is not set. It should not mean localhost.
             found.problem(f"{name} is None: give 'host:port', or leave it out for localhost:9092")
         elif value is None and row.name == "enable_auto_commit":
             values[row.name], spelt[row.name] = False, name  # as in kafka-python
         elif value is None and not row.nullable and row.kind != "reset":
-            continue  # as if it were not given: os.environ.get(...) and the like
+            continue  # ignored, for values such as os.environ.get(...)
         elif row.name in values and values[row.name] != value:
             found.problem(f"{spelt[row.name]!r} and {name!r} are one option with two values")
         else:
@@ -198,7 +202,7 @@ def _read_names(client: Client, given: Mapping[str, Any], found: Findings) -> di
 
 
 def _warn_of(row: Option, value: Any, ignored: str | None, found: Findings) -> None:
-    """Notes what the user should hear of an option by itself; the value is the coerced one."""
+    """Adds the problem or warning of a single option. `value` is the coerced value."""
     if row.refused is not None and value is not None:
         found.problem(f"{row.name} cannot be honoured: {row.refused}")
         found.named.add(row.name)
@@ -227,17 +231,17 @@ def resolve(
 
     Args:
         client: "p" for producers, "c" for consumers, "a" for admin clients.
-        given: What the user gave, under any of an option's names.
-        called: The class that is made, for messages; by default the synchronous one.
+        given: The user's options, under any of their names.
+        called: The name of the class, for messages. Default: the synchronous class.
         unused: {option: why it has no effect on that class}.
-        checks: {option: what else its value must pass}, for options of the layers above.
+        checks: {option: a further check of its value}, for options of the layers above.
 
     Returns:
         All options of that client.
 
     Raises:
-        KafkaConfigurationError: With every unknown name, bad value and contradiction at once;
-            each is one of its `problems`.
+        KafkaConfigurationError: If a name is unknown, a value is wrong, or options contradict each
+            other. `problems` has one entry for each of these.
     """
     found = Findings(called or CLIENTS[client])
     read = _read_names(client, given, found)
@@ -276,19 +280,19 @@ def configured(
     unused: Mapping[str, str] | None = None,
     checks: Checks | None = None,
 ) -> Config:
-    """The checked options of a producer or consumer, with a client_id.
+    """Returns the checked options of a producer or consumer, with a client_id.
 
-    Its interceptors are told of them.
+    It also calls `configure` of the interceptors.
 
     Args:
         client: "p" or "c".
-        called: The class's name, for messages.
-        given: What the user gave.
+        called: The name of the class, for messages.
+        given: The user's options.
         unused: {option: why it has no effect on that class}.
-        checks: {option: what else its value must pass}.
+        checks: {option: a further check of its value}.
 
     Raises:
-        KafkaConfigurationError: With every problem at once.
+        KafkaConfigurationError: If options are wrong. The error names all problems.
     """
     config = resolve(client, given, called, unused, checks)
     if config["client_id"] is None:
@@ -301,7 +305,7 @@ def configured(
 
 
 def _users_level() -> int:
-    """The stacklevel (of `resolve`) of the first frame outside this package."""
+    """Returns the stacklevel, seen from `resolve`, of the first frame outside this package."""
     package = __name__.partition(".")[0]
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None:

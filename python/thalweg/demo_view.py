@@ -1,4 +1,4 @@
-"""How the demo looks: a progress bar, tables in the terminal, a chart as PNG."""
+"""The output of the demo: a progress bar, tables in the terminal, a chart as PNG."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROWS_SHOWN = 12
 
 
 class View:
-    """The terminal; plain lines where it is not one."""
+    """Prints to the terminal, or plain lines if the output is not a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
         """Writes to standard output unless another console is given."""
@@ -34,7 +34,7 @@ class View:
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A progress bar; yields the function that moves it on."""
+        """Shows a progress bar, and yields the function that advances it."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -46,7 +46,7 @@ class View:
             yield lambda count: bar.advance(task, count)
 
     def show(self, report: Report) -> None:
-        """Prints the worst delays, and the rate of each stage."""
+        """Prints the longest delays, and the rate of each stage."""
         worst = Table(title="Mean departure delay by carrier and hour, the longest")
         for name in ("carrier", "hour", "flights", "minutes"):
             worst.add_column(name, justify="left" if name == "carrier" else "right")
@@ -76,8 +76,8 @@ def write_chart(report: Report, path: Path) -> Path:
     """Draws mean delay by carrier and hour as a heat map.
 
     Args:
-        report: What the demo found.
-        path: The PNG file to write; its folder is made if it is missing.
+        report: The results of the demo.
+        path: The PNG file to write. Its folder is created if it is missing.
 
     Returns:
         The absolute path.

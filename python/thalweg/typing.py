@@ -1,10 +1,10 @@
-"""Types of the clients' options, for annotations of one's own: TypedDicts of all keywords.
+"""Types of the clients' options, for your own annotations: TypedDicts of all keywords.
 
     from thalweg.typing import ConsumerConfig
 
     def opened(**options: Unpack[ConsumerConfig]) -> KafkaConsumer[bytes, bytes]: ...
 
-Serializers and deserializers are not among them: a client's own type follows from those.
+They do not contain serializers and deserializers, because these determine a client's own type.
 """
 
 from thalweg._config_types import AdminConfig, ConsumerConfig, ProducerConfig

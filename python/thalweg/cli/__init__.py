@@ -1,13 +1,13 @@
 """The command `thalweg`.
 
-    thalweg broker    an embedded Kafka, for starting and for tests
-    thalweg demo      the main job on real data, with Spark where there is Java
-    thalweg topics    list, describe, create and delete topics
-    thalweg produce   lines of standard input as records
-    thalweg consume   records as lines
+    thalweg broker    runs an embedded Kafka, for first steps and tests
+    thalweg demo      sends, reads and aggregates real data, with Spark if Java is installed
+    thalweg topics    lists, describes, creates and deletes topics
+    thalweg produce   sends lines of standard input as records
+    thalweg consume   prints records as lines
 
-Each command is a module with `add_arguments(parser)` and `run(arguments)`; it is imported when it
-is used, so `thalweg --version` loads no client.
+Each command is a module with `add_arguments(parser)` and `run(arguments)`. A module is imported
+only when its command runs, so `thalweg --version` loads no client.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command.
 
     Args:
-        argv: The arguments without the program's name; None: those of this process.
+        argv: The arguments without the program's name. None: the arguments of this process.
 
     Returns:
         The exit status: 0, 1 after an error, 2 for wrong arguments, 130 after Ctrl-C.
@@ -76,7 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Who read the output has enough, as `head` has. What is left must not be tried at exit.
+        # The reader of the output, such as `head`, has closed the pipe. Replace standard output, so
+        # that the flush at exit does not fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (OSError, RuntimeError, ValueError) as error:  # KafkaError is a RuntimeError
@@ -86,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command_at(given: Sequence[str]) -> int:
-    """Where the command is: behind the options, and what they take."""
+    """Returns the index of the command, after the options and their values."""
     at = 0
     while at < len(given) and given[at].startswith("-"):
         at += 2 if given[at] in ("-b", "--bootstrap") else 1
@@ -96,7 +97,10 @@ def _command_at(given: Sequence[str]) -> int:
 def _own_arguments(
     own: argparse.ArgumentParser, given: Sequence[str], bootstrap: str | None
 ) -> argparse.Namespace:
-    """The command's arguments; `bootstrap` is what stood before the command, and gives way."""
+    """Parses the arguments of a command.
+
+    `bootstrap` is the value from before the command. A value after the command replaces it.
+    """
     found = own.parse_args(given)
     if bootstrap is None:
         return found
@@ -108,7 +112,7 @@ def _own_arguments(
 
 @contextlib.contextmanager
 def _warnings_on_stderr(command: str) -> Iterator[None]:
-    """Shows what the clients log meanwhile: that no broker answers yet, say."""
+    """Shows the clients' warnings, for example that no broker answers yet."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(logging.Formatter(f"thalweg {command}: %(message)s"))

@@ -1,4 +1,4 @@
-"""`thalweg broker`: an embedded Kafka until Ctrl-C or SIGTERM."""
+"""`thalweg broker` runs an embedded Kafka until Ctrl-C or SIGTERM."""
 
 import argparse
 import signal
@@ -12,7 +12,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--host, --port, --nodes, --config."""
+    """Adds --host, --port, --nodes and --config."""
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen at (default: %(default)s)"
     )
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serves until a signal comes."""
+    """Runs the broker until a signal arrives."""
     from thalweg.broker import EmbeddedBroker
 
     stop = threading.Event()

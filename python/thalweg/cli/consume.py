@@ -1,4 +1,4 @@
-"""`thalweg consume`: records as lines."""
+"""`thalweg consume` prints records as lines."""
 
 import argparse
 import base64
@@ -12,7 +12,7 @@ __all__ = ["add_arguments", "as_json", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to read, and how to show it."""
+    """Adds the options that choose the records and their format."""
     add_client_arguments(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
@@ -50,7 +50,7 @@ def _offset(text: str) -> str | int:
 
 
 def as_json(record: Any) -> str:
-    """A record as one line of JSON; bytes that are no text as an object, {"base64": "..."}."""
+    """Returns a record as one line of JSON. Bytes that are not UTF-8 become {"base64": "..."}."""
 
     def text(data: bytes | None) -> str | dict[str, str] | None:
         if data is None:
@@ -74,7 +74,7 @@ def as_json(record: Any) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints until Ctrl-C, the count, or the end."""
+    """Prints records until Ctrl-C, the count, or the end of the topic."""
     from thalweg.consumer import KafkaConsumer
     from thalweg.structs import TopicPartition
 

@@ -1,4 +1,4 @@
-"""`thalweg demo`: hands over to thalweg.demo."""
+"""`thalweg demo` runs thalweg.demo."""
 
 import argparse
 
@@ -6,7 +6,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The demo's own."""
+    """Adds the demo's own options."""
     from thalweg import demo
 
     demo.add_arguments(parser)

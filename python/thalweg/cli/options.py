@@ -1,4 +1,4 @@
-"""Arguments that several commands have."""
+"""Arguments that several commands share."""
 
 import argparse
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ _BOOTSTRAP: Final = "localhost:9092"
 
 
 def add_client_arguments(parser: argparse.ArgumentParser, *, of_action: bool = False) -> None:
-    """--bootstrap and --config.
+    """Adds --bootstrap and --config.
 
     Args:
-        parser: Of a command, or of one of its actions.
-        of_action: The command's own parser takes them too, in front of the action: what is not
-            given here leaves it as it is.
+        parser: The parser of a command, or of one of its actions.
+        of_action: True for the parser of an action. The command also accepts these options before
+            the action, and an option that is not given after the action keeps that value.
     """
     parser.add_argument(
         "-b",
@@ -30,7 +30,7 @@ def add_client_arguments(parser: argparse.ArgumentParser, *, of_action: bool = F
         "--config",
         metavar="NAME=VALUE",
         action="append",
-        # An action's list would replace the command's.
+        # With the same dest, the list of the action would replace the list of the command.
         dest="action_config" if of_action else "config",
         default=[],
         help="an option of the client, as -X linger.ms=20; may be repeated",
@@ -38,10 +38,10 @@ def add_client_arguments(parser: argparse.ArgumentParser, *, of_action: bool = F
 
 
 def pairs(given: Iterable[str], what: str) -> dict[str, str]:
-    """{name: value} of NAME=VALUE arguments.
+    """Converts NAME=VALUE arguments to {name: value}.
 
     Raises:
-        ValueError: If one has no "=".
+        ValueError: If an argument has no name or no "=".
     """
     found = {}
     for each in given:
@@ -53,6 +53,6 @@ def pairs(given: Iterable[str], what: str) -> dict[str, str]:
 
 
 def client_config(arguments: argparse.Namespace) -> dict[str, Any]:
-    """A client's options out of --bootstrap and --config."""
+    """Returns the client's options from --bootstrap and --config."""
     given = [*arguments.config, *getattr(arguments, "action_config", ())]
     return {"bootstrap.servers": arguments.bootstrap, **pairs(given, "--config")}

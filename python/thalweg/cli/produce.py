@@ -1,4 +1,4 @@
-"""`thalweg produce`: lines of standard input as records."""
+"""`thalweg produce` sends lines of standard input as records."""
 
 import argparse
 import sys
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "read_records", "run"]
 
-_CALLBACKS_LIMIT_S: Final = 5.0  # not reached, unless a second Ctrl-C has cut closing short
+_CALLBACKS_LIMIT_S: Final = 5.0  # reached only if a second Ctrl-C has interrupted close()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to send, and where to."""
+    """Adds the options that choose the topic and the form of the records."""
     add_client_arguments(parser)
     parser.add_argument("topic", metavar="TOPIC")
     parser.add_argument(
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def read_records(
     lines: BinaryIO, separator: bytes | None, null: bool
 ) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """(key, value) of each line, without its end."""
+    """Yields (key, value) of each line, without the line end."""
     for line in lines:
         key: bytes | None = None
         value: bytes | None = line.rstrip(b"\r\n")
@@ -75,19 +75,19 @@ def run(arguments: argparse.Namespace) -> int:
                 )
                 future.add_errback(failures.add)
     finally:
-        # Also after Ctrl-C and after an error of send(): closing the producer has sent the rest.
+        # Also after Ctrl-C or an error of send(): the close of the producer has sent the rest.
         failures.report(future)
     return 1 if failures.count else 0
 
 
 class _Failures:
-    """Prints the first failure of a record at once, and in the end how many there were."""
+    """Prints the first failed record at once, and at the end the number of failed records."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def add(self, error: BaseException) -> None:
-        """Called from the thread of the producer's callbacks, for one record at a time."""
+        """Counts a failure. The producer's callback thread calls it, for one record at a time."""
         self.count += 1
         if self.count == 1:
             print(f"thalweg produce: a record was not written: {error}", file=sys.stderr)
@@ -95,7 +95,7 @@ class _Failures:
     def report(self, last: "FutureRecordMetadata | None") -> None:
         """Prints the number of failures; `last` is the future of the last record."""
         if last is not None:
-            # Its callback comes after all that are due now.
+            # Its callback runs after all earlier callbacks.
             are_called = threading.Event()
             last.add_both(lambda _: are_called.set())
             are_called.wait(_CALLBACKS_LIMIT_S)

@@ -1,4 +1,4 @@
-"""`thalweg topics`: list, describe, create, delete."""
+"""`thalweg topics` lists, describes, creates and deletes topics."""
 
 import argparse
 from typing import Any
@@ -9,7 +9,7 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """One action, and what it is about."""
+    """Adds the actions and their arguments."""
     add_client_arguments(parser)
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="print the names of all topics")
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Does the action."""
+    """Runs the action."""
     from thalweg.admin import KafkaAdminClient
 
     with KafkaAdminClient.from_config(client_config(arguments)) as admin:

@@ -1,19 +1,17 @@
 """Every error that thalweg raises, under kafka-python's names.
 
     KafkaError (a RuntimeError, as in kafka-python 2.x)
-    ├── RetriableError ── InvalidMetadataError       what a retry may cure
+    ├── RetriableError ── InvalidMetadataError       a retry may succeed
     ├── BrokerResponseError                          one class per error code of Kafka's protocol
     │   └── AuthorizationError, OffsetOutOfRangeError, ...
-    ├── AbortableTransactionError                    abort_transaction() is the way on
-    ├── FatalTransactionError                        the transactional producer can only be closed
-    └── KafkaTimeoutError, KafkaConfigurationError,  what the client itself finds wrong
+    ├── AbortableTransactionError                    call abort_transaction()
+    ├── FatalTransactionError                        close the transactional producer
+    └── KafkaTimeoutError, KafkaConfigurationError,  the client itself found the error
         IllegalStateError, ...
 
-`_base.py` and `_client.py` are written by hand; `_broker.py` is generated from the error table
-of the protocol crate. Each class has `errno`, `retriable` and `invalid_metadata`.
-`for_code(code)` gives the class of a protocol error code.
-
-What is deliberately absent: no hierarchy of thalweg's own, and no error that only a log shows.
+`_base.py` and `_client.py` are written by hand. `_broker.py` is generated from the error table of
+the protocol crate. Each class has `errno`, `retriable` and `invalid_metadata`. `for_code(code)`
+returns the class of a protocol error code.
 """
 
 from functools import lru_cache
@@ -30,14 +28,14 @@ __all__ = [*_base.__all__, *_broker.__all__, *_client.__all__, "for_code", "kafk
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """The class of a protocol error code (`org.apache.kafka.common.protocol.Errors`).
+    """Returns the class of a protocol error code (`org.apache.kafka.common.protocol.Errors`).
 
     Args:
-        error_code: A code of Kafka's error table; 0 gives `NoError`.
+        error_code: A code of Kafka's error table. 0 returns `NoError`.
 
     Returns:
-        The class; for a code that this version does not know, a subclass of `UnknownError`
-        with that `errno`, so that the code is not lost.
+        The class. For a code that this version does not know, a subclass of `UnknownError` with
+        that code as `errno`.
     """
     return kafka_errors.get(error_code) or _unrecognized(error_code)
 
@@ -49,7 +47,7 @@ def _unrecognized(error_code: int) -> type[BrokerResponseError]:
 
 
 def _reduce_unrecognized(error: BrokerResponseError) -> tuple[Any, ...]:
-    # By its code: no module has the class under its name.
+    # Pickle the code: no module has the class under its name.
     return _made, (error.errno, error.args), error.__dict__
 
 
@@ -57,7 +55,7 @@ def _made(error_code: int, args: tuple[object, ...]) -> BrokerResponseError:
     return for_code(error_code)(*args)
 
 
-# One public home: tracebacks, reprs and pickles say thalweg.errors, whichever file a class is in.
+# Tracebacks, reprs and pickles name the public module thalweg.errors for every class.
 for _module in (_base, _broker, _client):
     for _name in _module.__all__:
         _item = getattr(_module, _name)
