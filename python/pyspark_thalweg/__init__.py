@@ -1,8 +1,8 @@
-"""Lets Spark find ``.format("thalweg")`` by itself.
+"""Lets Spark find ``.format("thalweg")`` without registration.
 
-Spark imports every top-level module named ``pyspark_*`` and registers its ``DefaultSource``. One
-that raises breaks the look-up of every other Python source, so nothing here may raise, and no
-native code is loaded before a query uses the source.
+Spark imports every top-level module named ``pyspark_*`` and registers its ``DefaultSource``. An
+exception in one of them breaks the lookup of all Python sources, so this module must not raise. It
+loads no native code before a query uses the source.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ try:
     from thalweg.spark.source import ThalwegDataSource
 
     DefaultSource = ThalwegDataSource
-except Exception as error:  # a broken install must harm its own users only
+except Exception as error:  # a broken installation must not break other sources
     _cause = f"{type(error).__name__}: {error}"
 
     class _BrokenSource(DataSource):
-        """Stands for a source that cannot be imported, and says why when it is used."""
+        """Takes the place of a source that cannot be imported. Using it raises the reason."""
 
         @classmethod
         def name(cls) -> str:
-            """The word for ``.format()``."""
+            """Returns the name for ``.format()``."""
             return "thalweg"
 
         def schema(self) -> NoReturn:
-            """Raises the import's error to whoever uses the source."""
+            """Raises an ImportError with the reason."""
             raise ImportError(f"thalweg is installed but cannot be imported: {_cause}")
 
         def writer(self, schema: object, overwrite: bool) -> NoReturn:
-            """Raises the import's error to whoever uses the source."""
+            """Raises an ImportError with the reason."""
             self.schema()
 
         def streamWriter(self, schema: object, overwrite: bool) -> NoReturn:  # noqa: N802
-            """Raises the import's error to whoever uses the source."""
+            """Raises an ImportError with the reason."""
             self.schema()
 
     DefaultSource = _BrokenSource

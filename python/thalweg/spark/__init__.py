@@ -1,8 +1,8 @@
 """Spark data source: Kafka topics as DataFrames, batch and stream, read and write, without a jar.
 
-With thalweg installed where Spark's Python workers run, ``spark.read.format("thalweg")`` works by
-itself. :func:`register` does the same for one session and checks that the workers can import it.
-Importing this package loads no native code; the first read or write does.
+If thalweg is installed in the Python of Spark's driver and workers, ``.format("thalweg")`` works
+without any call. :func:`register` does the same for one session, and checks that the workers can
+import thalweg. Importing this package loads no native code; the first read or write does.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession, *, check_workers: bool = True) -> None:
-    """Makes ``.format("thalweg")`` known to a session.
+    """Registers the source under the name ``thalweg`` in a session.
 
     Args:
         spark: A classic or Connect session.
-        check_workers: Run a one-row job that imports thalweg where the workers run. It costs
-            some hundred milliseconds once and turns a task that fails later into a plain error.
+        check_workers: Whether to run a job with one row that imports thalweg in a worker. It costs
+            some hundred milliseconds once. Without it, a missing thalweg makes tasks fail later.
 
     Raises:
-        ImportError: If the workers' Python cannot import thalweg; names that interpreter.
+        ImportError: If the workers' Python cannot import thalweg, or has another version of it. The
+            message names the interpreter.
     """
     from thalweg.spark.source import ThalwegDataSource
 
@@ -42,7 +43,7 @@ def register(spark: SparkSession, *, check_workers: bool = True) -> None:
 def _check_workers(spark: SparkSession) -> None:
     import thalweg
 
-    # A nested function is pickled by value, so that it runs on a worker without thalweg too.
+    # A nested function is pickled by value, so it also runs on a worker without thalweg.
     def probe(batches: Iterator[Any]) -> Iterator[pa.RecordBatch]:
         import sys
 
@@ -66,7 +67,7 @@ def _check_workers(spark: SparkSession) -> None:
     try:
         row = spark.range(1).coalesce(1).mapInArrow(probe, schema).collect()[0]
     except Exception as error:
-        # Spark's own Python code on the worker could not be loaded: no pyarrow, say.
+        # The worker could not load Spark's own Python code, for example because pyarrow is missing.
         missing = re.search(r"(ModuleNotFoundError|ImportError): .*", str(error))
         if missing is None:
             raise
@@ -89,6 +90,6 @@ def _check_workers(spark: SparkSession) -> None:
 
 
 def _interpreter(spark: SparkSession) -> str:
-    """What Spark starts its workers with, as far as the driver can tell."""
+    """Returns the interpreter that Spark starts for its workers, as far as the driver can tell."""
     configured = spark.conf.get("spark.pyspark.python", None) or os.environ.get("PYSPARK_PYTHON")
     return configured or shutil.which("python3") or "python3"

@@ -1,8 +1,8 @@
-"""Data loss: offsets that a query should read and that the topic no longer has.
+"""Data loss: the topic no longer has offsets that a query should read.
 
-With ``failOnDataLoss=true`` (the default) the query fails with :class:`DataLossError`; with
-``false`` a warning is logged and reading goes on with what is left. A gap inside a range is not
-data loss: compaction, transaction markers and aborted records leave gaps in every healthy topic.
+With ``failOnDataLoss=true`` (the default) the query fails with :class:`DataLossError`. With
+``false`` the source logs a warning and continues with the remaining records. A gap inside a range
+is not data loss: compaction, transaction markers and aborted records also leave gaps.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _ADVICE = (
 
 
 class DataLossError(KafkaError):
-    """Records that the query should have read are gone; the connector's KAFKA_DATA_LOSS."""
+    """The topic no longer has records that the query should read (KAFKA_DATA_LOSS)."""
 
 
 def report(*, fail: bool, kind: str, detail: str) -> None:
-    """Fails or warns, as the option ``failOnDataLoss`` says.
+    """Raises an error or logs a warning, depending on ``failOnDataLoss``.
 
     Args:
-        fail: The option's value.
-        kind: Sub-class of the connector's error class KAFKA_DATA_LOSS.
-        detail: Topic, partitions and offsets concerned.
+        fail: The value of the option.
+        kind: The subclass of the connector's error class KAFKA_DATA_LOSS.
+        detail: The topic, partitions and offsets.
 
     Raises:
         DataLossError: If ``fail`` is true.

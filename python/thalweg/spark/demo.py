@@ -1,4 +1,4 @@
-"""The Spark half of the demo: batch to a second topic and back, then the same as a stream."""
+"""The Spark part of the demo: a batch to a second topic and back, then a stream."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _DELAY = "carrier string, hour int, flights long, mean_delay double"
 def run(
     bootstrap: str, source: str, target: str, report: Report, view: Any
 ) -> list[dict[str, Any]]:
-    """Computes the delays with Spark, by hour in a batch and by day in a stream, each stage timed.
+    """Computes the delays with Spark, by hour in a batch and by day in a stream.
 
     Args:
-        bootstrap: Address of the Kafka cluster.
-        source: Topic with the flights.
-        target: Topic that the result is written to and read back from.
-        report: Takes the rates of the stages, and the stream's rows as ``days``.
-        view: Tells the user what goes on.
+        bootstrap: The address of the Kafka cluster.
+        source: The topic with the flights.
+        target: The topic to write the result to, and to read it back from.
+        report: Gets the rates of the stages, and the rows of the stream as ``days``.
+        view: Shows the progress to the user.
 
     Returns:
         Rows ``{carrier, hour, flights, mean_delay}`` in order, as read back from ``target``.
@@ -54,10 +54,10 @@ def run(
 
 
 def session() -> SparkSession:
-    """A local Spark session whose workers run this very Python."""
+    """Returns a local Spark session whose workers use this Python interpreter."""
     from pyspark.sql import SparkSession
 
-    # Spark starts its workers with the python3 on PATH unless it is told otherwise.
+    # By default, Spark starts its workers with the python3 on PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     return (
@@ -123,7 +123,7 @@ def _read_back(spark: SparkSession, bootstrap: str, topic: str) -> list[dict[str
 
 
 def _stream(spark: SparkSession, bootstrap: str, topic: str) -> list[dict[str, Any]]:
-    """Flights and mean delay by day and carrier, in micro-batches; the rows in order."""
+    """Computes flights and mean delay by day and carrier in micro-batches. Returns sorted rows."""
     from pyspark.sql import functions as f
 
     records = (

@@ -1,7 +1,7 @@
 """Finds a Java that can start Spark: 17 or newer, with the module jdk.incubator.vector.
 
-Looked for in JAVA_HOME, on PATH and in the usual places of Linux and macOS. Trimmed runtimes lack
-the module, and Spark's start line names it, so that such a Java exits at once.
+It looks in JAVA_HOME, on PATH and in the usual places of Linux and macOS. Reduced runtimes lack the
+module. Spark's command line names the module, so without it Java exits at once.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Java:
 
 @dataclass(frozen=True)
 class Missing:
-    """Why none is usable, and how to get one."""
+    """The reason why there is no usable Java, and advice on how to get one."""
 
     reason: str
     advice: str = _ADVICE
 
 
 def find() -> Java | Missing:
-    """The first usable Java, or what is wrong with those that were found."""
+    """Returns the first usable Java, or what is wrong with those that it found."""
     problems: list[str] = []
     for home in _homes():
         checked = check(home)
@@ -61,12 +61,12 @@ def find() -> Java | Missing:
 
 
 def use(java: Java) -> None:
-    """Makes Spark start with this Java, in this process and its children."""
+    """Makes Spark use this Java, in this process and its children."""
     os.environ["JAVA_HOME"] = str(java.home)
 
 
 def check(home: Path) -> Java | str:
-    """A usable Java at this place, or what is wrong with it."""
+    """Checks the Java in a folder. Returns it, or what is wrong with it."""
     program = home / "bin" / "java"
     try:
         version_text = _output([str(program), "-version"])
@@ -76,7 +76,7 @@ def check(home: Path) -> Java | str:
     match = re.search(r'version "(\d+)(?:\.(\d+))?', version_text)
     if match is None:
         return f"{home} does not tell its version"
-    # Java 8 calls itself 1.8.
+    # Java 8 reports its version as 1.8.
     version = int(match[2] or 0) if match[1] == "1" else int(match[1])
     if version < VERSION_MIN:
         return f"{home} is Java {version}"

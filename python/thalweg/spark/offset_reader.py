@@ -1,9 +1,9 @@
-"""What the driver asks a broker: which partitions there are, and where they start and end.
+"""Looks up partitions and their offsets for the driver.
 
-Runs on the driver only, in the worker process that plans a batch or in the long-lived one that
-serves a stream. It holds one consumer, opened at first use and never pickled. A question that
-failed for now is asked again after ``fetchOffset.retryIntervalMs``, ``fetchOffset.numRetries``
-times in all; an error that no retry can mend is raised at once.
+It runs only on the driver, in the worker process that plans a batch or serves a stream. It holds
+one consumer, which is opened at first use and never pickled. After a retriable error it waits
+``fetchOffset.retryIntervalMs`` and asks again, at most ``fetchOffset.numRetries`` times in total.
+Any other error is raised at once.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ T = TypeVar("T")
 
 
 class OffsetReader:
-    """Partitions and offsets of the topics that one set of options names."""
+    """Looks up the partitions and offsets of the topics that the options name."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Opens nothing yet.
+        """Opens no connection yet.
 
         Args:
-            options: Checked options of the read.
+            options: The checked options of the read.
         """
         self._options = options
         self._consumer: Any = None
 
     def __getstate__(self) -> SourceOptions:
-        """Pickles the options only; a copy opens its own consumer."""
+        """Pickles only the options. A copy opens its own consumer."""
         return self._options
 
     def __setstate__(self, options: SourceOptions) -> None:
@@ -41,16 +41,16 @@ class OffsetReader:
         self.__init__(options)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Closes the consumer, if one was opened; the next question opens another."""
+        """Closes the consumer, if it is open. The next request opens a new one."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
 
     def partitions(self) -> set[Partition]:
-        """Partitions to read now.
+        """Returns the partitions to read now.
 
         Raises:
-            UnknownTopicOrPartitionError: If a topic subscribed to by name does not exist.
+            UnknownTopicOrPartitionError: If a topic of the option ``subscribe`` does not exist.
         """
         strategy = self._options.strategy
         if strategy.kind == "assign":
@@ -58,27 +58,27 @@ class OffsetReader:
         return self._retried(self._subscribed)
 
     def earliest(self, partitions: Iterable[Partition]) -> Offsets:
-        """First offset that each partition still has."""
+        """Returns the first available offset of each partition."""
         return self._ask("beginning_offsets", partitions)
 
     def latest(self, partitions: Iterable[Partition]) -> Offsets:
-        """Offset after the last visible record: the last stable one under read_committed."""
+        """Returns the end offset of each partition (read_committed: the last stable offset)."""
         return self._ask("end_offsets", partitions)
 
     def resolve(self, spec: OffsetSpec, partitions: set[Partition], option: str) -> Offsets:
-        """Offsets that a starting or ending option means now.
+        """Returns the offsets that a starting or ending option means now.
 
         Args:
             spec: The parsed option.
-            partitions: Partitions that are read.
-            option: Its name without a suffix, ``"starting"`` or ``"ending"``, for messages.
+            partitions: The partitions to read.
+            option: The name of the option without its suffix: ``"starting"`` or ``"ending"``.
 
         Returns:
             An offset for each of ``partitions``.
 
         Raises:
-            ValueError: If offsets by partition do not cover the partitions, or a timestamp has no
-                record at or after it and the strategy is ``error``.
+            ValueError: If offsets by partition do not cover the partitions. Or if a starting
+                timestamp has no record at or after it, and the strategy is ``error``.
         """
         if spec.everywhere == EARLIEST:
             return self.earliest(partitions)
@@ -103,7 +103,7 @@ class OffsetReader:
             topics = sorted(topic for topic in consumer.topics() if strategy.matches(topic))
         else:
             topics = sorted(set(strategy.topics))
-        # Asked afresh: a stream lives long, and new partitions belong to its next batch.
+        # Request fresh metadata: the next batch of a long stream must include new partitions.
         found = _partitions_of(consumer.client.metadata(topics)) if topics else set()
         missing = set(topics).difference(topic for topic, _ in found)
         if missing and strategy.kind == "subscribe":
@@ -135,7 +135,7 @@ class OffsetReader:
             try:
                 return question()
             except RetriableError:
-                # A new consumer for the next try: what failed may be its connection or metadata.
+                # Retry with a new consumer: the cause may be its connection or its metadata.
                 self.close()
                 if attempt == self._options.fetch_retries:
                     raise
@@ -151,7 +151,7 @@ class OffsetReader:
 
 
 def consumer_config(options: SourceOptions) -> dict[str, Any]:
-    """The client's options for a read: the user's ``kafka.*`` ones and what the source decides."""
+    """Returns the consumer's options: the user's ``kafka.*`` options and those of the source."""
     return {
         **options.client_config,
         "enable.auto.commit": False,
@@ -161,10 +161,10 @@ def consumer_config(options: SourceOptions) -> dict[str, Any]:
 
 
 def _partitions_of(metadata: Mapping[str, Any]) -> set[Partition]:
-    """The partitions in a Metadata answer; none of a topic that is not there.
+    """Returns the partitions in a Metadata answer. A topic that does not exist has none.
 
     Raises:
-        KafkaError: If the brokers refuse to tell of a topic.
+        KafkaError: If the brokers refuse to describe a topic.
     """
     found: set[Partition] = set()
     for topic in metadata["Topics"]:

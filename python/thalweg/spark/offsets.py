@@ -1,12 +1,13 @@
-"""Offsets of a stream as Spark keeps them in its checkpoint.
+"""Converts the offsets of a stream to and from the form in Spark's checkpoint.
 
-The JSON is the Kafka connector's, ``{"topic": {"0": 123}}``: next offset to read, topics and
-partitions sorted, because Spark compares the text. One thing is added for batch 0. Spark does not
-persist what ``initialOffset`` said for a Python source; it asks again when batch 0 is replayed
-after a crash. With ``startingOffsets=latest`` the second answer is later than the first, and the
-records between them would be lost. So the end offset of batch 0 carries the start it was planned
-with under ``@start`` (``@`` is illegal in a topic name), and planning prefers it over the start
-that Spark hands in.
+The JSON is that of the Kafka connector: ``{"topic": {"0": 123}}`` has the next offset to read.
+Topics and partitions are sorted, because Spark compares the text.
+
+The end offset of batch 0 has an additional entry. For a Python source, Spark does not store the
+result of ``initialOffset``, but calls it again when it repeats batch 0 after a crash. With
+``startingOffsets=latest`` the second result is later than the first, and the records between the
+two would be lost. So the end offset of batch 0 has the start of the batch under ``@start`` (a topic
+name cannot contain ``@``). The planning then uses this start, and not the one from Spark.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ START_KEY = "@start"
 def to_json(
     offsets: Mapping[Partition, int], start: Mapping[Partition, int] | None = None
 ) -> dict[str, Any]:
-    """The checkpoint form of offsets, with the start of batch 0 embedded if given."""
+    """Returns the checkpoint form of offsets, with the start of batch 0 if given."""
     result: dict[str, Any] = _nested(offsets)
     if start is not None:
         result[START_KEY] = _nested(start)
@@ -31,10 +32,10 @@ def to_json(
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
-    """The offsets in a checkpoint's value, without an embedded start.
+    """Returns the offsets of a checkpoint's value, without the start of batch 0.
 
     Raises:
-        ValueError: If the value is not of the form ``{"topic": {"0": 123}}``.
+        ValueError: If the value does not have the form ``{"topic": {"0": 123}}``.
     """
     try:
         return {
@@ -50,7 +51,7 @@ def from_json(value: Mapping[str, Any]) -> Offsets:
 
 
 def embedded_start(end: Mapping[str, Any]) -> Offsets | None:
-    """The start that batch 0 was planned with, if this end offset belongs to batch 0."""
+    """Returns the start of batch 0 if this is the end offset of batch 0, else None."""
     start = end.get(START_KEY)
     return None if start is None else from_json(start)
 

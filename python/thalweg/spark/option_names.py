@@ -1,14 +1,13 @@
-"""Names of the source's and the sink's options: which are known, and what becomes of others.
+"""Checks the names of the source's and the sink's options, not their values.
 
-    a misspelt one of ours, a client option without "kafka.", an unknown "kafka." one ──> refused
-    another of Spark's, another side's, any other ────────────────────────────────────> a warning
+    a misspelled option, a client option without "kafka.", an unknown "kafka." option ──> an error
+    an option of a write in a read (or vice versa), any other unknown name ───────────> a warning
 
-Spark's own connector ignores whatever it does not know, so that `startingOffset` reads from the
-wrong place in silence. Here a name that is close to one of ours is an error that says which. One
-that is not is warned of only: Spark puts entries of its own into the same map. Spark 4.2 puts four
-there (`_SPARKS`); a version or a platform that adds a fifth must not break every query.
-
-What this module does not do: look at values.
+Spark's own connector ignores unknown names, so a misspelled `startingOffset` silently reads from
+the wrong place. Here, a name that is similar to a known option is an error that names this option.
+Any other unknown name only causes a warning, because Spark adds its own entries to the same map.
+Spark 4.2 adds four (`_SPARKS`), and a version or platform that adds a fifth must not break every
+query.
 """
 
 from __future__ import annotations
@@ -45,24 +44,24 @@ READ: Final = (
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
 )
-# The connector's pages have includeHeaders for both; headers are written wherever they are.
+# The connector documents includeHeaders for both. The sink writes the column headers in any case.
 WRITE: Final = ("topic", "includeHeaders")
-# What load(path), load([paths]), start(path), queryName() and the checkpoint's option leave there.
+# Entries that load(path), load([paths]), start(path), queryName() and checkpointLocation add.
 _SPARKS: Final = ("path", "paths", "queryname", "checkpointlocation")
 _NO_EFFECT: Final = {"groupidprefix": "no consumer of thalweg's source joins or names a group"}
 
-_CLOSE: Final = 0.75  # of difflib's ratio: one or two letters amiss, or a word left out
+_CLOSE: Final = 0.75  # ratio of difflib: one or two wrong letters, or a missing word
 
 
 def check_names(names: Iterable[str], side: Side) -> None:
-    """Refuses names that are surely mistakes; warns of others that have no effect.
+    """Refuses names that must be mistakes, and warns of other names without effect.
 
     Args:
-        names: Of the options given, in lower case.
-        side: What they were given to.
+        names: The names of the given options, in lower case.
+        side: Whether they are options of a read or of a write.
 
     Raises:
-        ValueError: For the first mistake, with the nearest name.
+        ValueError: For the first mistake. The message names the nearest option.
     """
     ours, others = (READ, WRITE) if side == "read" else (WRITE, READ)
     known = {name.lower() for name in ours} | set(_SPARKS)
@@ -91,7 +90,7 @@ def _check_client_option(name: str, side: Side) -> None:
 
 
 def _nearest(name: str, ours: Iterable[str], side: Side) -> str | None:
-    """The name that was meant, if that can be told."""
+    """Returns the option that the user probably meant, or None."""
     if unknown_option("c" if side == "read" else "p", name) is None:
         return f"kafka.{name}"
     by_lower = {each.lower(): each for each in (*ours, "kafka.bootstrap.servers")}
@@ -100,5 +99,5 @@ def _nearest(name: str, ours: Iterable[str], side: Side) -> str | None:
 
 
 def _warn(text: str) -> None:
-    # It reaches the driver's stderr, though Spark makes readers and writers in a worker.
+    # It is shown on the driver's stderr, although Spark creates readers and writers in a worker.
     warnings.warn(text, IgnoredOptionWarning, stacklevel=2)

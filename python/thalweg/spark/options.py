@@ -1,9 +1,9 @@
-"""Options of the data source: parsed once, refused with the Kafka connector's own messages.
+"""Parses the options of the data source, and refuses them with the Kafka connector's messages.
 
-Names and meanings are those of Spark's Kafka connector (``spark-sql-kafka-0-10``), so that a job
-moves over by changing ``.format("kafka")`` to ``.format("thalweg")``. Spark lower-cases option
-names before they arrive here. What this module does not do: talk to a broker, or know what a
-topic's offsets are; ``offset_reader.py`` does.
+Names and meanings are those of Spark's Kafka connector (``spark-sql-kafka-0-10``). To change a job
+to this source, replace ``.format("kafka")`` by ``.format("thalweg")``. Spark converts option names
+to lower case before they arrive here. This module does not ask brokers; ``offset_reader.py`` looks
+up the offsets.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _STRATEGIES = ("assign", "subscribe", "subscribepattern")
 _DEFAULT_FETCH_RETRIES = 3
 _DEFAULT_RETRY_INTERVAL_MS = 1_000
 _DEFAULT_POLL_TIMEOUT_MS = 120_000
-# A task reads one partition, so its fetches cannot overlap those of others: fewer, larger ones.
+# A task reads only one partition, so it cannot fetch several in parallel. Larger fetches help.
 _SOURCE_DEFAULTS = {"max.partition.fetch.bytes": "8388608"}
-# Rows come by whole Arrow batches of about a megabyte, and nobody waits for a single one.
+# Rows arrive in Arrow batches of about 1 MB, and no caller waits for a single row.
 _SINK_DEFAULTS = {"batch.size": "131072"}
 
 _REFUSED_CONSUMER = {
@@ -71,13 +71,13 @@ _REFUSED_PRODUCER = {
         "once, outside of transactions. Tasks would also fence each other by sharing it."
     ),
 }
-# Known to the connector, not read here yet: ignoring one would change what a job reads.
+# Options of the connector that are not supported yet. To ignore one would change what a job reads.
 _NOT_YET = ("minoffsetspertrigger", "maxtriggerdelay")
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """Which partitions are read: exactly one of the three ways to say it."""
+    """The choice of partitions, by exactly one of three options."""
 
     kind: Literal["assign", "subscribe", "subscribepattern"]
     assigned: tuple[tuple[str, int], ...] = ()
@@ -85,16 +85,19 @@ class Strategy:
     pattern: str = ""
 
     def matches(self, topic: str) -> bool:
-        """Whether a topic's whole name matches the pattern, as Java's ``Matcher.matches``."""
+        """Whether the complete topic name matches the pattern, as in Java's ``Matcher.matches``."""
         return re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True)
 class OffsetSpec:
-    """Where to start or to end: one rule for all partitions, or one for each.
+    """Where to start or to end: one rule for all partitions, or one for each partition.
 
-    ``everywhere`` is LATEST, EARLIEST or None; ``timestamp_ms`` one time for all;
-    ``offsets`` and ``timestamps`` map topic -> partition -> offset (or -1, -2) or time in ms.
+    Attributes:
+        everywhere: LATEST, EARLIEST or None.
+        timestamp_ms: One time for all partitions, in Unix ms.
+        offsets: {topic: {partition: offset}}. -1 means latest, -2 earliest.
+        timestamps: {topic: {partition: Unix ms}}.
     """
 
     everywhere: int | None = None
@@ -105,13 +108,13 @@ class OffsetSpec:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """Everything a read needs to know, picklable, without a connection."""
+    """All options of a read. It can be pickled, and holds no connection."""
 
     mode: Mode
     strategy: Strategy
     starting: OffsetSpec
     ending: OffsetSpec
-    client_config: Mapping[str, str] = field(repr=False)  # it may hold passwords
+    client_config: Mapping[str, str] = field(repr=False)  # may contain passwords
     fail_on_data_loss: bool = True
     include_headers: bool = False
     timestamp_strategy: Literal["error", "latest"] = "error"
@@ -126,7 +129,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """Everything a write needs to know, picklable, without a connection."""
+    """All options of a write. It can be pickled, and holds no connection."""
 
     topic: str | None
     client_config: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -137,15 +140,15 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
     """Reads and checks the options of a batch or stream read.
 
     Args:
-        options: What the user gave, keys in any case.
-        mode: ``"batch"`` or ``"stream"``; a few options are allowed in one of them only.
+        options: The user's options. Upper and lower case of the keys do not matter.
+        mode: ``"batch"`` or ``"stream"``. Some options are allowed in only one of them.
 
     Returns:
         The parsed options.
 
     Raises:
-        ValueError: With the Kafka connector's message for the first bad option, or for the first
-            misspelt one.
+        ValueError: For the first wrong or misspelled option, with the Kafka connector's message
+            where it has one.
     """
     given = {key.lower(): value for key, value in options.items()}
     _refuse_unsupported(given, _REFUSED_CONSUMER)
@@ -178,10 +181,10 @@ def parse_source(options: Mapping[str, str], mode: Mode) -> SourceOptions:
 
 
 def check_version(planned_by: str) -> None:
-    """Refuses to run a plan that another version of thalweg made, on an executor.
+    """Checks on an executor that the driver has the same version of thalweg.
 
     Raises:
-        RuntimeError: If the driver's thalweg is not this one; names both.
+        RuntimeError: If the versions differ. The message names both.
     """
     if planned_by != __version__:
         raise RuntimeError(
@@ -194,7 +197,8 @@ def parse_sink(options: Mapping[str, str]) -> SinkOptions:
     """Reads and checks the options of a batch or stream write.
 
     Raises:
-        ValueError: With the Kafka connector's message for the first bad option.
+        ValueError: For the first wrong or misspelled option, with the Kafka connector's message
+            where it has one.
     """
     given = {key.lower(): value for key, value in options.items()}
     _refuse_unsupported(given, _REFUSED_PRODUCER)
@@ -299,7 +303,10 @@ def _refuse_in_batch(spec: OffsetSpec, offset: int, option: str, word: str) -> N
 
 
 def _spec(given: Mapping[str, str], side: Side, default: int, strategy: Strategy) -> OffsetSpec:
-    """Precedence as in the connector: one time for all, then times by partition, then offsets."""
+    """Parses the options of one side, in the connector's order of precedence.
+
+    First one timestamp for all partitions, then timestamps by partition, then offsets.
+    """
     timestamp = given.get(f"{side}timestamp")
     if timestamp is not None:
         try:
@@ -345,7 +352,7 @@ def _partition_map(text: str, example: int) -> dict[str, dict[int, int]]:
 
 
 def _json(text: str) -> Any:
-    """Parsed JSON, in which no name comes twice: one of the two values would be dropped."""
+    """Parses JSON, and refuses a duplicate name, whose first value would be lost."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -365,7 +372,7 @@ def _long(value: Any) -> int:
 def _check_complete(
     given: Mapping[str, Mapping[int, int]], strategy: Strategy, option: str
 ) -> None:
-    """With ``assign`` the partitions are known already, so a mismatch needs no broker to see."""
+    """Compares with the option ``assign``, whose partitions are known without a broker."""
     if strategy.kind != "assign":
         return
     named = {(topic, partition) for topic, ps in given.items() for partition in ps}
@@ -376,7 +383,7 @@ def _check_complete(
 def mismatch(
     option: str, assigned: set[tuple[str, int]], named: set[tuple[str, int]]
 ) -> ValueError:
-    """The connector's complaint when the offsets given do not cover the partitions read."""
+    """Returns the connector's error if the given offsets do not cover the partitions to read."""
     return ValueError(
         f"If {option} contains specific offsets, you must specify all TopicPartitions. "
         "Use -1 for latest, -2 for earliest. "

@@ -1,8 +1,8 @@
-"""Producers of a worker process, kept between tasks.
+"""Keeps producers between the tasks of a worker process.
 
-Spark reuses its Python workers, so a producer's connections, metadata and producer id are worth
-keeping. The cache is keyed by process id as well: a worker is forked, and a producer must not be
-used in another process than the one that made it.
+Spark reuses its Python workers, so it pays to keep a producer's connections, metadata and producer
+id. The key of the cache includes the process id: workers are forked, and only the process that
+created a producer may use it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _producers: dict[tuple[Any, ...], Any] = {}
 
 
 def cached_producer(config: Mapping[str, str]) -> Any:
-    """The process's producer for these options, opened at first use.
+    """Returns this process's producer for these options. The first call creates it.
 
     Args:
-        config: Options by Kafka's dotted names.
+        config: The options, under Kafka's dotted names.
 
     Returns:
         A ``KafkaProducer``.
@@ -34,8 +34,8 @@ def cached_producer(config: Mapping[str, str]) -> Any:
         found = _producers.pop(key, None)
         if found is None:
             found = KafkaProducer.from_config(dict(config))
-        _producers[key] = found  # last in order: used last
-        # What a fork copied is the parent's: only the parent may use or close it.
+        _producers[key] = found  # at the end: the most recently used
+        # A fork copies the producers of its parent. Only the parent may use or close them.
         own = [each for each in _producers if each[0] == os.getpid()]
         idle = [_producers.pop(each) for each in own[: max(0, len(own) - _KEPT)]]
     for each in idle:
@@ -44,7 +44,7 @@ def cached_producer(config: Mapping[str, str]) -> Any:
 
 
 def discard_producer(config: Mapping[str, str]) -> None:
-    """Drops a producer after a failure, without sending what it still holds."""
+    """Closes a producer after a failure, without sending its remaining records."""
     with _lock:
         found = _producers.pop(_key(config), None)
     if found is not None:

@@ -1,8 +1,8 @@
-"""Ranges of offsets: what one task reads, and how much one trigger takes.
+"""Splits offsets into the ranges of the tasks, and limits the offsets of one trigger.
 
-Pure arithmetic over ``{(topic, partition): offset}``; no broker, no Spark. The splits are those of
-the Kafka connector's ``KafkaOffsetRangeCalculator`` and the shares those of its rate limit, so
-that a job keeps its number of tasks and its batch sizes when it moves over.
+It only computes with ``{(topic, partition): offset}``, without a broker or Spark. The ranges are
+those of the Kafka connector's ``KafkaOffsetRangeCalculator``, and the limits those of its rate
+limit. So a job that changes to this source keeps its number of tasks and its batch sizes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """Count of offsets; gaps of compaction and transactions make records fewer."""
+        """The number of offsets. There may be fewer records: compaction and transactions."""
         return self.end - self.start
 
 
@@ -35,16 +35,16 @@ def plan(
     min_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> list[OffsetRange]:
-    """Ranges to read between two sets of offsets, empty ones left out.
+    """Returns the ranges to read between two sets of offsets, without empty ranges.
 
     Args:
-        start: First offset of each partition.
-        end: Offset after the last of each partition; one that ``start`` lacks is not read.
-        min_partitions: Wanted number of ranges at least; large ranges are split.
-        max_records_per_partition: Offsets a range may hold at most.
+        start: The first offset of each partition.
+        end: The end offset of each partition. A partition that is not in ``start`` is not read.
+        min_partitions: The wanted minimum number of ranges. Large ranges are split.
+        max_records_per_partition: The maximum number of offsets of a range.
 
     Returns:
-        Ranges in the order of topic, partition, offset.
+        The ranges, sorted by topic, partition and offset.
     """
     ranges = [
         OffsetRange(topic, partition, start[topic, partition], until)
@@ -63,9 +63,10 @@ def plan(
 
 
 def _split_to(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Splits large ranges in proportion; a range below its fair share stays whole (SPARK-36576).
+    """Splits large ranges in proportion to their size (SPARK-36576).
 
-    The ranges that stay whole leave the proportion, so that they do not take parts from the rest.
+    A range below its proportional share is not split. Such ranges do not count in the proportion,
+    so that the large ranges get all remaining parts.
     """
     total = sum(r.size for r in ranges)
     whole = {r for r in ranges if _parts(r.size, total, min_partitions) == 1}
@@ -79,12 +80,12 @@ def _split_to(ranges: list[OffsetRange], min_partitions: int) -> list[OffsetRang
 
 
 def _parts(size: int, total: int, wanted: int) -> int:
-    """A range's share of the wanted parts, halves rounded up as Java does, at least one."""
+    """Returns a range's share of the wanted parts: at least 1, halves rounded up as in Java."""
     return max(1, math.floor(size / total * wanted + 0.5))
 
 
 def split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Cuts a range into even pieces; the last takes the rounding."""
+    """Splits a range into pieces of equal size. The last pieces may be one larger."""
     pieces: list[OffsetRange] = []
     start = whole.start
     for index in range(parts):
@@ -101,18 +102,18 @@ def rate_limit(
     latest: Mapping[Partition, int],
     earliest_of_new: Mapping[Partition, int],
 ) -> Offsets:
-    """End offsets of one trigger that takes ``limit`` offsets in all.
+    """Returns the end offsets of one trigger that reads ``limit`` offsets in total.
 
-    Each partition gets the share of the limit that its backlog has of the whole backlog. A share
-    below one is rounded up, so that a small partition beside a large one still advances; others are
-    rounded so that the sum is the limit: a trigger that falls short by a few records leaves a whole
-    micro-batch for them.
+    Each partition gets a share of the limit in proportion to its backlog. A share below one is
+    rounded up, so that a small partition also advances. The other shares are rounded so that their
+    sum is the limit: otherwise the few missing records would need another micro-batch.
 
     Args:
-        limit: Offsets to take in all; more only if there are more partitions with a backlog.
-        start: Where the trigger starts.
-        latest: Where the partitions end now.
-        earliest_of_new: Start of the partitions that ``start`` does not know yet.
+        limit: The total number of offsets. The trigger takes more only if more partitions have a
+            backlog.
+        start: The start of the trigger.
+        latest: The current end of the partitions.
+        earliest_of_new: The start of partitions that are not in ``start``.
 
     Returns:
         The end offset of every partition in ``latest``.
@@ -124,7 +125,7 @@ def rate_limit(
         return dict(latest)
     if limit >= total:
         return dict(latest)
-    # Whole-number arithmetic: a limit near 2**63 must not overflow (SPARK-26718).
+    # Integer arithmetic: a limit near 2**63 must not overflow (SPARK-26718).
     shares = {tp: divmod(limit * size, total) for tp, size in backlog.items()}
     take = {tp: max(whole, 1) for tp, (whole, _) in shares.items()}
     left = max(limit - sum(take.values()), 0)

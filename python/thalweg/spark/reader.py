@@ -1,9 +1,9 @@
-"""Batch read: the driver plans ranges, each task reads its range into Arrow batches.
+"""Batch read: the driver plans ranges, and each task reads its range as Arrow batches.
 
-    DataSource.reader -> partitions()  [driver: offsets are resolved here, for each execution]
+    DataSource.reader -> partitions()  [driver: looks up the offsets, for each execution]
                       -> read(range)   [executor: PartitionReader, Rust, Arrow by the C interface]
 
-Nothing here holds a connection: Spark pickles readers and partitions to wherever they run.
+Spark pickles readers and partitions, so they hold no connection.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from thalweg.spark.workers import settle
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Spark's path is as fast with 10,000 rows as with 65,536; larger ones cost fewer calls.
+# Spark takes batches of 10,000 and of 65,536 rows at the same rate. Larger ones need fewer calls.
 BATCH_ROWS = 32_768
 BATCH_BYTES = 16 * 1024 * 1024
 
 
 class RangePartition(InputPartition):
-    """One task's share: a range of offsets of one partition."""
+    """The work of one task: a range of offsets of one partition."""
 
     def __init__(self, offset_range: OffsetRange) -> None:
-        """Wraps a range for Spark to ship.
+        """Wraps a range, so that Spark can send it to an executor.
 
         Args:
-            offset_range: What the task reads.
+            offset_range: The range that the task reads.
         """
         super().__init__(offset_range)
 
@@ -45,21 +45,22 @@ class BatchReader(DataSourceReader):
     """Reads the offsets between ``startingOffsets`` and ``endingOffsets``."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Keeps the options; opens nothing.
+        """Keeps the options, and opens no connection.
 
         Args:
-            options: Checked options of a batch read.
+            options: The checked options of a batch read.
         """
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Resolves the offsets and plans the ranges; runs on the driver.
+        """Looks up the offsets and plans the ranges. It runs on the driver.
 
         Returns:
-            One partition a range; an empty list if there is nothing to read.
+            One partition for each range. The list is empty if there is nothing to read.
 
         Raises:
-            ValueError: If start and end do not fit the partitions or each other.
+            ValueError: If the given offsets do not cover the partitions, or a start offset is
+                greater than the end offset.
             KafkaError: If no broker answers.
         """
         options = self._options
@@ -75,13 +76,13 @@ class BatchReader(DataSourceReader):
         return [RangePartition(one) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one range; runs on an executor.
+        """Reads one range. It runs on an executor.
 
         Args:
-            partition: A range, or Spark's ``InputPartition(None)`` when nothing was planned.
+            partition: A range, or Spark's ``InputPartition(None)`` if nothing was planned.
 
         Returns:
-            Arrow batches of the source's schema.
+            Arrow batches with the schema of the source.
         """
         if partition.value is None:
             return iter(())
@@ -89,10 +90,11 @@ class BatchReader(DataSourceReader):
 
 
 def read_range(options: SourceOptions, offset_range: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Arrow batches of one range, in order of offset.
+    """Yields the Arrow batches of one range, in order of offset.
 
     Raises:
-        DataLossError: If offsets of the range are gone and ``failOnDataLoss`` is true.
+        DataLossError: If the topic no longer has offsets of the range, and ``failOnDataLoss`` is
+            true.
         KafkaError: If the partition cannot be read within ``kafkaConsumer.pollTimeoutMs``.
     """
     import pyarrow as pa

@@ -1,16 +1,16 @@
-"""Columns of the source and the sink, exactly those of Spark's Kafka connector.
+"""The columns of the source and the sink: the same as in Spark's Kafka connector.
 
 ======== ============================================= ==================================
 column   Spark type                                    meaning
 ======== ============================================= ==================================
-key      binary                                        null if the record has none
+key      binary                                        null if the record has no key
 value    binary                                        null is a tombstone
 topic    string
 partition int
 offset   long
 timestamp timestamp                                    milliseconds, kept as microseconds
 timestampType int                                      0 create time, 1 log append time
-headers  array<struct<key: string, value: binary>>     with ``includeHeaders``; null if none
+headers  array<struct<key: string, value: binary>>     with ``includeHeaders``; may be null
 ======== ============================================= ==================================
 """
 
@@ -34,7 +34,7 @@ HEADERS_TYPE = ArrayType(
 
 
 def source_schema(*, include_headers: bool) -> StructType:
-    """Schema of a read; every column is nullable, as in the connector."""
+    """Returns the schema of a read. Every column is nullable, as in the connector."""
     fields = [
         StructField("key", BinaryType()),
         StructField("value", BinaryType()),
@@ -50,10 +50,10 @@ def source_schema(*, include_headers: bool) -> StructType:
 
 
 def check_source_schema(schema: StructType, expected: StructType) -> None:
-    """Refuses a schema of the user's own, as the connector does.
+    """Refuses a custom schema, as the connector does.
 
     Raises:
-        ValueError: If ``schema`` is not the source's.
+        ValueError: If ``schema`` is not the schema of the source.
     """
     if [(f.name, f.dataType) for f in schema.fields] != [
         (f.name, f.dataType) for f in expected.fields
@@ -68,7 +68,7 @@ def check_sink_schema(schema: StructType, topic_option: str | None) -> None:
     """Checks the columns of a write before any task starts.
 
     Raises:
-        ValueError: With the connector's message, naming the column and its type.
+        ValueError: If a column is missing or has a wrong type. The message is the connector's.
     """
     types = {field.name: field.dataType for field in schema.fields}
     if "topic" not in types and topic_option is None:
@@ -90,7 +90,7 @@ def check_sink_schema(schema: StructType, topic_option: str | None) -> None:
 
 
 def _is_headers(actual: DataType) -> bool:
-    """Compares without nullability: Spark's own literals make non-null fields."""
+    """Compares the types without nullability, because Spark's literals have non-null fields."""
     return actual.simpleString() == HEADERS_TYPE.simpleString()
 
 

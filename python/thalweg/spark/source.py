@@ -1,6 +1,6 @@
-"""The data source that Spark sees under the name ``thalweg``.
+"""The data source that Spark finds under the name ``thalweg``.
 
-Spark pickles this class and its readers and writers freely, so none of them holds a connection.
+Spark pickles this class, its readers and its writers, so none of them holds a connection.
 """
 
 from __future__ import annotations
@@ -16,35 +16,41 @@ from thalweg.spark.writer import BatchWriter, StreamWriter
 
 
 class ThalwegDataSource(DataSource):
-    """Kafka topics as DataFrames: ``spark.read.format("thalweg")`` and its three siblings."""
+    """Kafka topics as DataFrames: read and write, batch and stream.
+
+    It serves ``read``, ``readStream``, ``write`` and ``writeStream`` with ``.format("thalweg")``.
+    """
 
     @classmethod
     def name(cls) -> str:
-        """The word for ``.format()``; Spark keeps ``kafka`` for its own connector."""
+        """Returns the name for ``.format()``. ``kafka`` remains Spark's own connector."""
         return "thalweg"
 
     def schema(self) -> StructType:
-        """The fixed columns of a read, headers with ``includeHeaders``."""
+        """Returns the fixed columns of a read. ``includeHeaders`` adds the column headers."""
         include = str(self.options.get("includeHeaders", "false")).strip().lower() == "true"
         return source_schema(include_headers=include)
 
     def reader(self, schema: StructType) -> BatchReader:
-        """A batch read; options are checked here, on the driver."""
+        """Creates a batch reader. The driver checks the options here."""
         options = parse_source(self.options, "batch")
         check_source_schema(schema, source_schema(include_headers=options.include_headers))
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """A stream read; options are checked here, on the driver."""
+        """Creates a stream reader. The driver checks the options here."""
         options = parse_source(self.options, "stream")
         check_source_schema(schema, source_schema(include_headers=options.include_headers))
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """A batch write."""
+        """Creates a batch writer."""
         return BatchWriter(parse_sink(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
-        """A stream write; complete mode appends each full result, as Spark's own sink does."""
+        """Creates a stream writer.
+
+        In complete mode it appends each complete result, as Spark's own sink does.
+        """
         del overwrite
         return StreamWriter(parse_sink(self.options), schema)

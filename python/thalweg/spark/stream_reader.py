@@ -1,9 +1,9 @@
 """Stream read: offsets for Spark's checkpoint on the driver, ranges for the executors.
 
-One :class:`StreamReader` lives in a long-lived worker process of the driver for as long as the
-query runs; the copies that the executors get only ever call ``read``. Two things Spark leaves to
-the source are handled here: where batch 0 started (``offsets.py`` tells why), and
-``Trigger.AvailableNow``, for which the end is taken once and not moved again.
+One :class:`StreamReader` lives in a worker process of the driver while the query runs. The
+executors get copies, and call only ``read``. Spark leaves two things to the source: to remember
+where batch 0 started (see ``offsets.py``), and, for ``Trigger.AvailableNow``, to fix the end of the
+query once.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ log = logging.getLogger("thalweg.spark")
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a stream of micro-batches with offsets kept in Spark's checkpoint."""
+    """Reads a stream in micro-batches. Spark's checkpoint keeps the offsets."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Opens nothing; the first question to a broker does.
+        """Opens no connection; the first request does.
 
         Args:
-            options: Checked options of a stream read.
+            options: The checked options of a stream read.
         """
         self._options = options
         self._offsets = OffsetReader(options)
@@ -50,46 +50,46 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new query starts; resolved once, as Spark asks several times."""
+        """Returns the start of a new query. It is looked up once, although Spark calls it often."""
         if self._initial is None:
             partitions = self._offsets.partitions()
             self._initial = self._offsets.resolve(self._options.starting, partitions, "starting")
-        # It carries itself as the embedded start: a source that is dry in batch 0, beside one that
-        # is not, logs this very offset as its end.
+        # It includes itself as the start: if this source has no records in batch 0, and another
+        # source of the query has some, Spark logs this offset as the end of batch 0.
         return to_json(self._initial, self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """``maxOffsetsPerTrigger`` if it is set, else all there is."""
+        """Returns ``maxOffsetsPerTrigger`` if it is set, else no limit."""
         limit = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Takes the end of the query now; records that come later are left for the next run."""
+        """Fixes the end of the query now. Later records are for the next run."""
         self._target = self._latest()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next micro-batch ends.
+        """Returns the end of the next micro-batch.
 
         Args:
-            start: Where it starts, from the checkpoint.
-            limit: What this source gave as its limit, or Spark's own for a single batch.
+            start: The start of the batch, from the checkpoint.
+            limit: The limit of this source, or Spark's own for a single batch.
 
         Returns:
-            The end; ``start`` itself if there is nothing new.
+            The end. It is ``start`` if there is nothing new.
         """
         begin = from_json(start)
         end = self._limited(begin, self._known(begin), limit)
         if not end or end == begin:
             return start
-        # Only the first batch of a query starts at the initial offset, and only its end carries
-        # it: every later batch starts at an end that Spark has logged.
+        # Only the first batch of a query starts at the initial offset, so only its end includes
+        # the start. Every later batch starts at an end that Spark has logged.
         first = self._initial is not None and begin == self._initial
         return to_json(end, begin if first else None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The end of all partitions, for the query's progress; None if nobody tells it now.
+        """Returns the end of all partitions, for the progress of the query.
 
-        It is for display only, so it must not fail the query.
+        None if no broker answers: it is only for display, so it must not fail the query.
         """
         try:
             return to_json(self._latest())
@@ -98,17 +98,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Plans one micro-batch; runs on the driver.
+        """Plans one micro-batch. It runs on the driver.
 
         Args:
-            start: Start offset; for batch 0 the one embedded in ``end`` is taken instead.
-            end: End offset.
+            start: The start offset. For batch 0, the start in ``end`` replaces it.
+            end: The end offset.
 
         Returns:
-            One partition a range, none if there is nothing to read.
+            One partition for each range. The list is empty if there is nothing to read.
 
         Raises:
-            DataLossError: If offsets between the two are gone and ``failOnDataLoss`` is true.
+            DataLossError: If partitions or offsets between the two are gone, and ``failOnDataLoss``
+                is true.
         """
         if start == end:
             return []
@@ -123,13 +124,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(one) for one in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one range; runs on an executor."""
+        """Reads one range. It runs on an executor."""
         if partition.value is None:
             return iter(())
         return read_range(self._options, partition.value)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Does nothing: Spark's checkpoint keeps the offsets, no consumer group does."""
+        """Does nothing: Spark's checkpoint keeps the offsets, not a consumer group."""
 
     def stop(self) -> None:
         """Closes the driver's connection."""
@@ -139,10 +140,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offsets.latest(self._offsets.partitions())
 
     def _known(self, begin: Offsets) -> Offsets:
-        """The end to go to, asked again for a while if it lies before the beginning.
+        """Returns the latest offsets, and asks again for a while if they are before the start.
 
-        A broker that is behind for a moment must not rewind the query. One that stays behind has
-        lost records, or the topic was made anew: ``partitions`` reports it.
+        A broker with old data must not rewind the query. If it does not catch up, it has lost
+        records, or the topic was deleted and created again. ``partitions`` then reports the loss.
         """
         latest = self._latest() if self._target is None else self._target
         for _ in range(self._options.fetch_retries - 1):
@@ -152,7 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = self._latest()
             if self._target is not None:
                 self._target = latest
-        # All topics deleted: {} must not be logged as an end (SPARK-41375).
+        # If all topics are deleted, Spark must not log {} as an end (SPARK-41375).
         return latest or begin
 
     def _limited(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
@@ -162,7 +163,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rate_limit(limit.max_rows, begin, latest, self._offsets.earliest(new))
 
     def _added(self, begin: Offsets, until: Offsets) -> Offsets:
-        """Partitions that came since the start begin at their earliest offset, 0 if all is well."""
+        """Returns the earliest offsets of partitions that are new since the start.
+
+        An earliest offset other than 0 is data loss.
+        """
         new: set[Partition] = {tp for tp in until if tp not in begin}
         earliest = self._offsets.earliest(new)
         late = {tp: offset for tp, offset in earliest.items() if offset != 0}

@@ -1,4 +1,4 @@
-"""Spark's Python workers, which run one task after the other in one process."""
+"""Tuning for Spark's Python workers: processes that run one task after the other."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pyspark import TaskContext
 
 @functools.cache
 def settle() -> None:
-    """Keeps this worker's modules out of its garbage collections; once, in executors only.
+    """Excludes the imported modules of this worker from garbage collection, once per process.
 
-    Spark collects garbage after each task of a worker that it will use again: 30 to 50 ms over the
-    objects that the imports of pyspark and pyarrow made, as long as a small task itself takes.
-    Frozen, they are skipped. In the user's own process (the driver) nothing is touched.
+    Spark collects garbage after each task of a worker that it reuses. That takes 30 to 50 ms for
+    the objects of pyspark and pyarrow, as long as a small task. Frozen objects are skipped. Outside
+    of a task, for example in the user's own process, it does nothing.
     """
     if TaskContext.get() is not None:
         gc.collect()

@@ -1,8 +1,8 @@
-"""Batch and stream write: whole Arrow batches handed to the producer, at least once.
+"""Batch and stream write: passes Arrow batches to the producer, with at-least-once delivery.
 
-Each task sends its rows through a producer of its own process and waits for every
-acknowledgement before it reports success; the first error fails the task. A task that Spark runs
-again sends its rows again, so a reader may see them twice: at least once, as Spark's own sink.
+Each task sends its rows with a producer of its process, and waits for every acknowledgement before
+it reports success. The first error fails the task. If Spark repeats a task, the task sends its rows
+again, so a reader may see them twice, as with Spark's own sink.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class BatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame to a topic."""
 
     def __init__(self, options: SinkOptions, schema: StructType, *, overwrite: bool) -> None:
-        """Checks mode and columns before any task runs.
+        """Checks the save mode and the columns before any task runs.
 
         Args:
-            options: Checked options.
-            schema: The DataFrame's schema.
-            overwrite: Whether the save mode asks to replace what is there.
+            options: The checked options.
+            schema: The schema of the DataFrame.
+            overwrite: Whether the save mode is Overwrite.
 
         Raises:
             ValueError: If the mode or a column is not allowed.
@@ -62,11 +62,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Checks the columns before any task runs.
 
         Args:
-            options: Checked options.
-            schema: The stream's schema.
+            options: The checked options.
+            schema: The schema of the stream.
 
         Raises:
-            ValueError: If a column is missing or of a wrong type.
+            ValueError: If a column is missing or has a wrong type.
         """
         check_sink_schema(schema, options.topic)
         self._options = options
@@ -79,11 +79,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Does nothing: the rows were acknowledged when their tasks ended."""
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Does nothing: acknowledged rows stay; a replay of the batch sends them again."""
+        """Does nothing: written rows stay. A repeated batch sends them again."""
 
 
 def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-    """Sends all rows and returns once every one is acknowledged.
+    """Sends all rows, and returns when all of them are acknowledged.
 
     Raises:
         ValueError: If a row has no topic.
@@ -101,14 +101,14 @@ def write_batches(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Wr
         for future in pending:
             future.get()
     except BaseException:
-        # The rest of this task's records must not be sent behind a failure that Spark retries.
+        # Spark repeats the task. Its remaining records must not be sent before that.
         discard_producer(options.client_config)
         raise
     return WriterCommitMessage()
 
 
 def _settled(pending: list[Any]) -> list[Any]:
-    """Raises the first failure early and forgets what is done, so that memory stays flat."""
+    """Raises the first failure early, and drops finished futures to limit the memory."""
     waiting = []
     for future in pending:
         if future.is_done:
@@ -121,7 +121,10 @@ def _settled(pending: list[Any]) -> list[Any]:
 def _by_topic(
     batch: pa.RecordBatch, topic_option: str | None
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows by topic; the option beats the column, other columns are ignored."""
+    """Yields the rows by topic.
+
+    The option has precedence over the column. Unknown columns are dropped.
+    """
     if batch.num_rows == 0:
         return
     rows = batch.select([name for name in batch.schema.names if name in _COLUMNS])
