@@ -1,18 +1,18 @@
-"""The extension module: what Python may rely on, in the order of the binding's files.
+"""The interface of the native module, in the order of the binding's files.
 
-Everything here converts and delegates; the semantics live in the Rust crates. The public
-API (`thalweg.producer`, `.consumer`, `.admin`, `.broker`) subclasses or wraps these classes.
-Errors raised from here are the classes of `thalweg.errors`, looked up by name.
+The native module converts and delegates; the Rust crates do the work. The public API
+(`thalweg.producer`, `.consumer`, `.admin`, `.broker`) subclasses or wraps these classes. The errors
+are the classes of `thalweg.errors`.
 
-Conventions of the whole module:
-- a `config` is a mapping of resolved option values under their canonical snake_case names
-  (`thalweg.config` makes it; `thalweg/_config_types.py` lists each key with its type in the
-  `Core*Config` TypedDicts); an unknown key is a ValueError that names it;
-- times are milliseconds as int and `None` means "no limit", except for `timeout` arguments
-  of futures, `flush` and `close`, which are seconds as kafka-python has them;
-- a partition is `(topic, partition)`, so a `TopicPartition` is accepted everywhere; what is
-  returned are `thalweg.structs` tuples;
-- every call that may wait releases the GIL, wakes at once on a signal (Ctrl-C raises
+Conventions of this module:
+- A `config` is a mapping of resolved option values under their canonical snake_case names.
+  `thalweg.config` creates it. The `Core*Config` TypedDicts in `thalweg/_config_types.py` list each
+  key with its type. An unknown key raises a ValueError that names it.
+- Times are milliseconds as int, and `None` means "no limit". The `timeout` arguments of futures,
+  `flush` and `close` are seconds, as in kafka-python.
+- A partition is `(topic, partition)`, so every call accepts a `TopicPartition`. Calls return the
+  tuples of `thalweg.structs`.
+- Every call that may wait releases the GIL, wakes at once on a signal (Ctrl-C raises
   KeyboardInterrupt), and raises `IllegalStateError` after `close()` or in a forked child.
 """
 
@@ -98,44 +98,45 @@ __version__: Final[str]
 # ---------------------------------------------------------------- runtime.rs
 
 def set_log_level(logger: str, level: int) -> None:
-    """Sets the least `logging` level that Rust passes on for the logger `thalweg.<name>`.
+    """Sets the lowest `logging` level that Rust passes on for the logger `thalweg.<name>`.
 
-    Records below it cost one comparison of an atomic; the others cross by a bounded queue
-    and are emitted by the callback thread through `thalweg._logging.emit(logger, level,
-    message)`. Called by `thalweg._logging` when a client is made and from `refresh()`.
+    An event below this level costs one atomic comparison. Other events go through a bounded queue
+    to the callback thread, which calls `thalweg._logging.emit(logger, level, message)`.
+    `thalweg._logging` calls this when a client is created and in `refresh()`.
     """
 
 def runtime_threads() -> list[str]:
-    """Names of this process's runtime threads; empty until the first client exists."""
+    """Returns the names of this process's runtime threads. Empty until the first client exists."""
 
 def begin_exit() -> None:
-    """Lets other threads begin no code of the application any more; called first at exit.
+    """Prevents other threads from starting application code. It is called first at exit.
 
-    Calls that would run a deserializer, serializer, listener or interceptor raise
-    `IllegalStateError` from now on.
+    From now on, calls that would run a deserializer, serializer, listener or interceptor raise
+    `IllegalStateError`.
     """
 
 def stop_threads(timeout: float = 1.0) -> int:
-    """Stops the runtime's threads; called last at exit.
+    """Stops the runtime's threads. It is called last at exit.
 
     Args:
-        timeout: Seconds for the callbacks that are due. One that runs already has 3 seconds.
+        timeout: Seconds for the callbacks that are due. A callback that already runs gets 3
+            seconds.
 
     Returns:
         The number of callbacks that did not run in time.
     """
 
 def wait_for_callbacks(timeout: float) -> None:
-    """Waits until all callbacks that are due have run, for so many seconds at most.
+    """Waits until all callbacks that are due have run, at most `timeout` seconds.
 
-    In a callback it does nothing.
+    Inside a callback it does nothing.
     """
 
 # ---------------------------------------------------------------- cluster.rs
 
 @final
 class ClusterMetadata:
-    """A snapshot of what a client knows about the cluster; never changes (kafka.cluster)."""
+    """An immutable snapshot of the client's metadata of the cluster (kafka.cluster)."""
 
     @property
     def cluster_id(self) -> str | None: ...
@@ -143,49 +144,49 @@ class ClusterMetadata:
     def controller(self) -> BrokerMetadata | None: ...
     @property
     def update_version(self) -> int:
-        """Grows by one with each metadata answer that changed something."""
+        """A version that grows by one with each metadata answer that changes something."""
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]: ...
     def brokers(self) -> set[BrokerMetadata]: ...
     def broker_metadata(self, broker_id: int) -> BrokerMetadata | None: ...
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """All partition ids; None if the topic is not known (kafka-python's contract)."""
+        """Returns all partition ids, or None if the topic is not known, as in kafka-python."""
 
     def has_more_partitions(self, known: dict[str, int]) -> bool:
-        """Whether a topic of these has more partitions than this number of them."""
+        """Whether a topic of {topic: number of partitions} now has more partitions."""
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The partitions that have a leader."""
+        """Returns the partitions that have a leader."""
 
     def leader_for_partition(self, partition: TopicPartition) -> int | None:
-        """Node id; None if the partition is unknown; -1 if it has no leader."""
+        """Returns the leader's node id. None: unknown partition. -1: no leader."""
 
 # ---------------------------------------------------------------- metrics.rs
 
 @final
 class Timer:
-    """A function that is called again and again, until `cancel`."""
+    """A function that the callback thread calls repeatedly, until `cancel`."""
 
     def cancel(self) -> None: ...
 
 def call_every(seconds: float, f: Callable[[], object]) -> Timer:
-    """Calls f() on the callback thread each time so much has passed; what it raises is logged.
+    """Calls f() on the callback thread every `seconds`. Logs what it raises.
 
-    Calls that come late are not made up for. Call with the interpreter running; a forked child
-    inherits none."""
+    Late calls are not repeated. Do not call it at exit. A forked child has no timers of its
+    parent."""
 
 # ---------------------------------------------------------------- producer.rs
 
 @type_check_only
 class ProducerHooks(Protocol):
-    """What of the per-record path is Python: each attribute is None if it is not.
+    """The Python steps of `send`. An attribute is None if there is no such step.
 
-    Read once by `Producer._open`. `thalweg._producing.Hooks` is the only
-    implementation. If hooks is None, `send` touches no Python code at all.
+    `Producer._open` reads it once. `thalweg._producing.Hooks` is the only implementation. If hooks
+    is None, `send` runs no Python code.
     """
 
     on_send: Callable[[ProducerRecord], ProducerRecord] | None
-    """Runs the interceptors' chain; never raises (it logs)."""
+    """Runs the chain of interceptors. It never raises: it logs errors."""
     serialize: (
         Callable[
             [str, list[tuple[str, bytes]], Any, Any],
@@ -193,34 +194,37 @@ class ProducerHooks(Protocol):
         ]
         | None
     )
-    """(topic, headers, key, value) -> (key, value). Called when the topic's metadata is
-    known. May append to the headers list, which is therefore read after it. An exception
-    fails this send alone and is raised unchanged."""
+    """(topic, headers, key, value) -> (key, value). It is called when the topic's metadata is
+    known. It may append to the list of headers, so that is read after the call. An exception fails
+    only this send, and is raised unchanged."""
     partition: (
         Callable[[str, Any, bytes | None, Any, bytes | None, ClusterMetadata], int | None] | None
     )
-    """(topic, key, serialized key, value, serialized value, cluster) -> partition, called
-    only if none was given. None -> ValueError."""
+    """(topic, key, serialized key, value, serialized value, cluster) -> partition. It is called
+    only if `send` got no partition. A result of None raises ValueError."""
     on_new_batch: Callable[[str, ClusterMetadata, int], None] | None
-    """(topic, cluster, previous partition): KIP-480's callback. Where it is set, an append
-    that would open a new batch for a keyless record calls it and asks `partition` again."""
+    """(topic, cluster, previous partition): the callback of KIP-480. If it is set, an append that
+    would open a new batch for a record without a key calls it, and then calls `partition` again."""
     on_acknowledgement: Callable[[RecordMetadata | None, BaseException | None], None] | None
-    """For every record, also those that failed before the append; on the callback thread
-    (before the append: in the calling thread). Never raises (it logs)."""
+    """It is called for every record, also for records that failed before the append. It runs on the
+    callback thread, or in the calling thread before the append. It never raises: it logs errors."""
 
 @disjoint_base
 class Producer(Generic[_K, _V]):
-    """The producer core; `thalweg.producer.KafkaProducer` is its public subclass."""
+    """The producer core. `thalweg.producer.KafkaProducer` is its public subclass."""
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Takes and ignores everything, so that users may subclass with an __init__ of their
-        own; every method but `_open` and `close` raises IllegalStateError until `_open`."""
+        """Accepts and ignores all arguments, so that a user's subclass may have its own __init__.
+
+        Before `_open`, every method except `_open` and `close` raises IllegalStateError."""
 
     def _open(self, config: Mapping[str, Any], hooks: ProducerHooks | None = None) -> None:
-        """Bootstraps within `bootstrap_timeout_ms`; NoBrokersAvailable names each address
-        with its cause. Whatever was opened is closed if it raises. Once only."""
+        """Bootstraps within `bootstrap_timeout_ms`. Call it once.
+
+        NoBrokersAvailable names each address and its cause. If it raises, it closes what it has
+        opened."""
 
     def send(
         self,
@@ -231,17 +235,22 @@ class Producer(Generic[_K, _V]):
         partition: int | None = None,
         timestamp_ms: int | None = None,
     ) -> FutureRecordMetadata:
-        """kafka-python's send.
+        """Sends a record, and returns a future of its `RecordMetadata` (kafka-python).
 
-        Order: interceptors; checks (topic a str, else TypeError, with a valid name, else
-        InvalidTopicError; `value` and `key` both None -> ValueError; headers a list of (str, bytes)
-        tuples, a None value allowed, else TypeError; `timestamp_ms` not negative, else
-        ValueError); metadata (at most `max_block_ms`: KafkaTimeoutError raised; a broker's
-        error for the topic, such as TopicAuthorizationFailedError, fills a failed future);
-        serialize; values must be bytes, bytearray, memoryview or None (TypeError); partition
-        (ValueError if it does not exist after a refresh, or is negative); size
-        (RecordTooLargeError raised); buffer memory (BufferExhaustedError raised when the rest
-        of `max_block_ms` is over). After close(): IllegalStateError.
+        The steps, in order:
+        1. Interceptors.
+        2. Checks. TypeError: the topic is not a str, or headers is not a list of (str, bytes or
+           None) tuples. InvalidTopicError: the topic name is not valid. ValueError: `value` and
+           `key` are both None, or `timestamp_ms` is negative.
+        3. Metadata. It waits at most `max_block_ms`, then raises KafkaTimeoutError. If a broker
+           refuses the topic, for example with TopicAuthorizationFailedError, the returned future
+           has failed with that error.
+        4. Serializers. The result must be bytes, bytearray, memoryview or None, else TypeError.
+        5. Partition. ValueError if it is negative, or does not exist after a metadata refresh.
+        6. Size: RecordTooLargeError.
+        7. Buffer memory. It waits for the rest of `max_block_ms`, then raises BufferExhaustedError.
+
+        After close() it raises IllegalStateError.
         """
 
     def send_many(
@@ -253,80 +262,96 @@ class Producer(Generic[_K, _V]):
         partition: int | Sequence[int | None] | None = None,
         timestamps_ms: Sequence[int | None] | None = None,
     ) -> FutureBatchMetadata:
-        """One crossing for a whole list; hooks apply element by element.
+        """Sends a list of records in one call, and returns a future of their `BatchMetadata`.
 
-        Sequences of unequal length, negative timestamps (ValueError) and, where no serializer is
-        set, an element that is no bytes (TypeError, with its row) are refused before anything is
-        sent. Each row has exactly one outcome, seen in the future; `max_block_ms` bounds the wait
-        for each piece.
+        The hooks apply to each record. Before it sends anything, it raises ValueError for sequences
+        of different length or a negative timestamp. Without a serializer, it also raises TypeError
+        for an element that is not bytes, and names its row. The future has the result of each row.
+        `max_block_ms` limits the wait for each part of the list.
         """
 
     def send_arrow(
         self, topic: str, data: object, partition: int | None = None
     ) -> FutureBatchMetadata:
-        """`data` has `__arrow_c_stream__` (or `__arrow_c_array__`): columns value, key,
-        partition, timestamp, headers by name; topic, offset, timestamp_type and leader_epoch
-        are ignored, any other column is a ValueError that names it, as is a timestamp before
-        1970. `partition` is one for all rows, in place of their column; it is a ValueError if
-        negative. IllegalStateError if a Python serializer is set."""
+        """Sends the rows of Arrow data, and returns a future of their `BatchMetadata`.
+
+        `data` has `__arrow_c_stream__` or `__arrow_c_array__`. Its columns are found by name:
+        value, key, partition, timestamp and headers. It ignores the columns topic, offset,
+        timestamp_type and leader_epoch. `partition` is one partition for all rows, in place of the
+        column.
+
+        ValueError: another column (the message names it), a timestamp before 1970, or a negative
+        partition. IllegalStateError: a Python serializer is set."""
 
     def flush(self, timeout: float | None = None) -> None:
-        """Seconds; KafkaTimeoutError when they are over. All that was appended before the
-        call is done when it returns."""
+        """Waits until every record appended before has its result.
+
+        KafkaTimeoutError after `timeout` seconds."""
 
     def close(self, timeout: float | None = None) -> None:
-        """Seconds, None waits. What is left is failed with a KafkaTimeoutError that says how
-        many and is logged at WARNING. Idempotent."""
+        """Sends the remaining records for at most `timeout` seconds, then closes. None: no limit.
+
+        The other records fail with a KafkaTimeoutError, and a warning is logged with their number.
+        A second call does nothing."""
 
     def init_transactions(self) -> None:
-        """As the other calls on transactions: waits for at most `max_block_ms`, then
-        KafkaTimeoutError; called again it takes up the same operation. IllegalStateError names the
-        state; AbortableTransactionError and FatalTransactionError say what is left to do."""
+        """Prepares the producer for transactions.
+
+        All calls on transactions wait at most `max_block_ms`, then raise KafkaTimeoutError. Call
+        again to continue the same operation. IllegalStateError names the state. The messages of
+        AbortableTransactionError and FatalTransactionError say what to do."""
 
     def begin_transaction(self) -> None:
-        """Asks no broker."""
+        """Begins a transaction. It sends no request."""
 
     def _send_offsets(
         self,
         offsets: list[tuple[str, int, int, str, int]],
         group: tuple[str, int, str, str | None],
     ) -> None:
-        """(topic, partition, offset, metadata, leader epoch); (group id, generation, member id,
-        instance id)."""
+        """Commits a group's offsets with the transaction.
+
+        The rows of `offsets` are (topic, partition, offset, metadata, leader epoch). `group` is
+        (group id, generation, member id, instance id)."""
 
     def commit_transaction(self) -> None: ...
     def abort_transaction(self) -> None: ...
     def partitions_for(self, topic: str) -> set[int]:
-        """Waits for metadata at most `max_block_ms`, then KafkaTimeoutError."""
+        """Returns the partition ids of a topic.
+
+        It waits for metadata at most `max_block_ms`, then raises KafkaTimeoutError."""
 
     def bootstrap_connected(self) -> bool: ...
     def metrics(self) -> dict[str, dict[str, float]]:
-        """{group: {name: value}}, Kafka's names ('producer-metrics', 'record-send-total'); groups
-        of one node or topic end in '.node-1' or its name. Also of a closed producer."""
+        """Returns {group: {name: value}} under Kafka's names, also of a closed producer.
+
+        For example ('producer-metrics', 'record-send-total'). The name of a group for one node or
+        topic ends in '.node-1' or in the topic's name."""
 
     @property
     def client(self) -> Client:
-        """Requests by name on this producer's own connections and metadata."""
+        """A client for requests by name, on this producer's connections and metadata."""
 
     @property
     def closed(self) -> bool:
-        """Never opened, closed, or made before a fork in the parent of this process."""
+        """Whether it was never opened, was closed, or belongs to the parent of this process."""
 
 # ---------------------------------------------------------------- async_producer.rs
 
 @disjoint_base
 class AsyncProducer(Generic[_K, _V]):
-    """The same core for one event loop; `thalweg.aio.AIOKafkaProducer` is its public subclass.
+    """The producer core for one event loop.
 
-    What it calls a coroutine is a `Call`: nothing happens before it is awaited; cancelled while
-    it waits, it gives up what it waits for. Every one raises IllegalStateError in another loop
-    than that of `_open`, after the close and in a forked child. None blocks its thread.
+    `thalweg.aio.AIOKafkaProducer` is its public subclass. Its coroutines are `Call` objects. A call
+    does nothing before it is awaited. A cancelled call stops waiting. It raises IllegalStateError
+    in a loop other than that of `_open`, after the close, and in a forked child. It never blocks
+    its thread.
     """
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Takes and ignores everything, as `Producer`; IllegalStateError until `_open` is done."""
+        """Accepts and ignores all arguments, as `Producer`. IllegalStateError before `_open`."""
 
     def _open(
         self,
@@ -334,7 +359,8 @@ class AsyncProducer(Generic[_K, _V]):
         config: Mapping[str, Any],
         hooks: ProducerHooks | None = None,
     ) -> Coroutine[Any, Any, None]:
-        """As `Producer._open`. Given up or failed, it may be tried again."""
+        """Opens the producer, as `Producer._open`. After a failure or cancellation, call it
+        again."""
 
     def send(
         self,
@@ -345,12 +371,12 @@ class AsyncProducer(Generic[_K, _V]):
         timestamp_ms: int | None = None,
         headers: _Headers | None = None,
     ) -> Coroutine[Any, Any, RecordFuture]:
-        """aiokafka's send: awaited, it gives a future of the record's outcome.
+        """Adds a record to its batch, and returns a future of its result (aiokafka).
 
-        Where nothing is to be waited for, the record is appended without a task switch; after
-        some hundred such sends the loop gets a turn. Order, checks and errors are those of
-        `Producer.send`; what that raises, awaiting this raises. Cancelled before the append, the
-        record is not sent; cancelling the future never takes it back.
+        If it need not wait, it appends the record without a task switch. After some hundred such
+        sends, the loop gets a turn. The steps, checks and errors are those of `Producer.send`; the
+        errors are raised by the await. If it is cancelled before the append, the record is not
+        sent. To cancel the returned future does not cancel the record.
         """
 
     def _send_many(
@@ -364,17 +390,20 @@ class AsyncProducer(Generic[_K, _V]):
         *,
         serialized: bool = False,
     ) -> Coroutine[Any, Any, Future[BatchMetadata]]:
-        """As `Producer.send_many`; with `serialized` no Python step applies."""
+        """Sends a list of records, as `Producer.send_many`. `serialized` skips the Python steps."""
 
     def _send_arrow(
         self, topic: str, data: object, partition: int | None = None
     ) -> Coroutine[Any, Any, Future[BatchMetadata]]: ...
     def _flush(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """When it is done, all futures of what was sent before have their outcome."""
+        """Waits until the futures of all records sent before have their result."""
 
     def _partitions_for(self, topic: str) -> Coroutine[Any, Any, set[int]]: ...
     def _init_transactions(self) -> Coroutine[Any, Any, None]:
-        """This and the next four are `Producer`'s; given up, what was begun goes on."""
+        """Prepares the producer for transactions.
+
+        The calls on transactions are as in `Producer`. If one is cancelled, its operation
+        continues."""
 
     def _begin_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _send_offsets(
@@ -385,10 +414,12 @@ class AsyncProducer(Generic[_K, _V]):
     def _commit_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _abort_transaction(self) -> Coroutine[Any, Any, None]: ...
     def _close(self, timeout: float | None = None) -> Coroutine[Any, Any, None]:
-        """As `Producer.close`; given up, it goes on behind. After it, waits for the same."""
+        """Closes the producer, as `Producer.close`.
+
+        If it is cancelled, closing continues in the background. A second call waits for its end."""
 
     def _close_blocking(self, timeout: float) -> None:
-        """For the interpreter's exit, when no loop runs any more."""
+        """Closes the producer at exit, when no loop runs."""
 
     def metrics(self) -> dict[str, dict[str, float]]: ...
     def _bootstrap_connected(self) -> bool: ...
@@ -396,13 +427,15 @@ class AsyncProducer(Generic[_K, _V]):
     def _client(self) -> Client: ...
     @property
     def closed(self) -> bool:
-        """Not started, stopped, or made before a fork in the parent of this process."""
+        """Whether it was stopped, or belongs to the parent of this process.
+
+        False before the start."""
 
 # ---------------------------------------------------------------- call.rs
 
 @final
 class Call:
-    """A coroutine of an `AsyncProducer`; what it returns is said where it is made."""
+    """A coroutine of an `AsyncProducer`. The method that creates it documents its result."""
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -413,7 +446,7 @@ class Call:
 
 @final
 class JobCall:
-    """A coroutine of an `AsyncConsumer`: as `Call`, and seen through by the garbage collector."""
+    """A coroutine of an `AsyncConsumer`: a `Call` that the garbage collector can traverse."""
 
     def __await__(self) -> Iterator[Any]: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -426,9 +459,11 @@ class JobCall:
 
 @final
 class RecordFuture(Awaitable[RecordMetadata]):
-    """The outcome of one send for asyncio: what `asyncio.Future` has for whoever awaits it, for
-    `gather`, `wait`, `shield` and `wait_for`. Its batch tells it; cancelling it takes no record
-    back. An error that nobody asks for goes to the loop's exception handler.
+    """The result of one `AIOKafkaProducer.send`.
+
+    You can await it and pass it to `gather`, `wait`, `shield` and `wait_for`, as an
+    `asyncio.Future`. It completes when the batch of the record completes. To cancel it does not
+    cancel the record. If no code asks for its error, the loop's exception handler gets it.
     """
 
     _asyncio_future_blocking: bool
@@ -437,19 +472,22 @@ class RecordFuture(Awaitable[RecordMetadata]):
     def done(self) -> bool: ...
     def cancelled(self) -> bool: ...
     def result(self) -> RecordMetadata:
-        """asyncio.InvalidStateError before it is done; the record's error; CancelledError."""
+        """Returns where the record was written.
+
+        Raises the error of the record, CancelledError, or asyncio.InvalidStateError before it is
+        done."""
 
     def exception(self) -> BaseException | None:
-        """As `result`; None if the record was written."""
+        """Returns the error of the record, or None if it was written. Raises as `result`."""
 
     def get_loop(self) -> AbstractEventLoop: ...
     def cancel(self, msg: Any | None = None) -> bool:
-        """False if it is done. The record is sent all the same."""
+        """Cancels the future, but not the record. Returns False if it is done."""
 
     def add_done_callback(
         self, function: Callable[[RecordFuture], object], *, context: Context | None = None
     ) -> None:
-        """Called soon after it is done, in the loop's thread."""
+        """Calls the function soon after the future is done, in the loop's thread."""
 
     def remove_done_callback(self, function: Callable[[RecordFuture], object]) -> int: ...
     def _make_cancelled_error(self) -> BaseException: ...
@@ -461,49 +499,49 @@ class RecordFuture(Awaitable[RecordMetadata]):
 
 @final
 class Completions:
-    """What is done, for one event loop; `thalweg.aio._completions` makes and watches it."""
+    """The completions of one event loop. `thalweg.aio._completions` creates and watches it."""
 
     def __new__(
         cls, event_loop: AbstractEventLoop, notify: Callable[[], None] | None = None
     ) -> Self:
-        """Without `notify` there is a descriptor to watch. `notify` is called by the callback
-        thread when there is something to drain."""
+        """Without `notify` it has a file descriptor to watch. With `notify`, the callback thread
+        calls that when there is something to drain."""
 
     def fileno(self) -> int:
-        """OSError if there is no descriptor."""
+        """Returns the file descriptor to watch. OSError if there is none."""
 
     def drain(self) -> None:
-        """Calls back for what is done, in the loop's thread; for some thousand at once."""
+        """Delivers completions in the loop's thread, a few thousand per call at most."""
 
     def wake(self, key: int) -> None:
-        """The time of the call that waits under this key is over."""
+        """Resumes the call that waits under this key, because its time is over."""
 
     def __len__(self) -> int:
-        """Futures that somebody waits for, and calls that wait."""
+        """The number of awaited futures and waiting calls."""
 
 # ---------------------------------------------------------------- futures.rs
 
 @final
 class FutureRecordMetadata:
-    """The outcome of one send (kafka.producer.future); completes with its batch."""
+    """The result of one `send` (kafka.producer.future). It completes with the record's batch."""
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
-        """Waits for the outcome, `timeout` seconds at most; None: for as long as it takes.
+        """Waits for the result, at most `timeout` seconds. None: without limit.
 
-        Raises the record's error, or KafkaTimeoutError when the time is over: the record is still
-        under way then, and `get` may be called again."""
+        Raises the error of the record, or KafkaTimeoutError after the timeout. The record may still
+        be written then: call `get` again to keep waiting."""
 
     @property
     def is_done(self) -> bool:
-        """Whether the outcome is known."""
+        """Whether the result is known."""
 
     @property
     def value(self) -> RecordMetadata | None:
-        """Where the record was written; None if it was not, or not yet."""
+        """Where the record was written. None if it is not written, or not yet."""
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the record was not written; None if it was, or while that is open."""
+        """Why the record was not written. None if it was, or if the result is not known yet."""
 
     def succeeded(self) -> bool:
         """Whether it is done and the record was written."""
@@ -512,41 +550,42 @@ class FutureRecordMetadata:
         """Whether it is done and the record has an error."""
 
     def retriable(self) -> bool:
-        """Whether it failed with an error that sending the record again may cure."""
+        """Whether it failed, and sending the record again may succeed."""
 
     def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, value, **kwargs) on the callback thread, behind the callbacks that are due.
+        """Calls f(*args, value, **kwargs) when the record is written.
 
-        At once, in this thread, if the outcome is known and no callback is due before it. Not
-        called if the record failed. What f raises is logged.
+        The callback thread calls it, after the callbacks that are already due. If the result is
+        known and no callback is due, it is called at once in this thread. If f raises, the error is
+        logged.
 
         Raises:
-            TypeError: If f cannot be called.
+            TypeError: If f is not callable.
         """
 
     def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, exception, **kwargs) if the record fails; else as `add_callback`."""
+        """Calls f(*args, exception, **kwargs) if the record fails. See `add_callback`."""
 
     def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, value or exception, **kwargs) either way; else as `add_callback`."""
+        """Calls f(*args, value or exception, **kwargs) in both cases. See `add_callback`."""
 
 @final
 class FutureBatchMetadata:
-    """The outcome of `send_many` or `send_arrow`; done when every row has its outcome."""
+    """The result of `send_many` or `send_arrow`. It is done when every row has its result."""
 
     def get(self, timeout: float | None = None) -> BatchMetadata:
-        """Waits for all rows, `timeout` seconds at most; None: for as long as it takes.
+        """Waits for all rows, at most `timeout` seconds. None: without limit.
 
         Raises BatchSendError(errors=[(row, exception)], metadata=...) if any row failed, or
-        KafkaTimeoutError when the time is over."""
+        KafkaTimeoutError after the timeout."""
 
     @property
     def is_done(self) -> bool:
-        """Whether the outcome of every row is known."""
+        """Whether the result of every row is known."""
 
     @property
     def value(self) -> BatchMetadata | None:
-        """What was written, if it is done and no row failed."""
+        """Where the rows were written, if it is done and no row failed."""
 
     @property
     def exception(self) -> BaseException | None:
@@ -559,33 +598,33 @@ class FutureBatchMetadata:
         """Whether it is done and a row failed."""
 
     def retriable(self) -> bool:
-        """Whether sending the failed rows again may help: if it may for each of them."""
+        """Whether it failed, and sending the failed rows again may succeed for each of them."""
 
     def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, BatchMetadata, **kwargs) if no row fails; as FutureRecordMetadata's."""
+        """Calls f(*args, BatchMetadata, **kwargs) if no row fails. See FutureRecordMetadata."""
 
     def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, BatchSendError, **kwargs) if a row fails; as FutureRecordMetadata's."""
+        """Calls f(*args, BatchSendError, **kwargs) if a row fails. See FutureRecordMetadata."""
 
     def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, BatchMetadata or BatchSendError, **kwargs); as FutureRecordMetadata's."""
+        """Calls f(*args, BatchMetadata or BatchSendError, **kwargs) in both cases."""
 
     def __len__(self) -> int:
-        """Rows handed in."""
+        """The number of rows given to the call."""
 
 @final
 class BatchMetadata:
-    """What was written of a `send_many` or `send_arrow`; it can be pickled."""
+    """Where the rows of a `send_many` or `send_arrow` were written. It can be pickled."""
 
     def __new__(
         cls, partitions: dict[TopicPartition, tuple[int, int, int]], offsets: bytes
     ) -> Self:
-        """`offsets` are int64, little-endian; ValueError if their bytes are none."""
+        """`offsets` is a sequence of little-endian int64. ValueError if its length is wrong."""
 
     def __reduce__(self) -> tuple[Any, ...]: ...
     @property
     def count(self) -> int:
-        """Rows that were written."""
+        """The number of rows that were written."""
 
     @property
     def partitions(self) -> dict[TopicPartition, tuple[int, int, int]]:
@@ -593,22 +632,23 @@ class BatchMetadata:
 
     @property
     def offsets(self) -> memoryview:
-        """One int64 (format 'q') a row handed in, -1 where it was not written or acks=0;
-        made on first access."""
+        """The offset of each row, as int64 (format 'q'). -1: not written, or unknown as acks=0.
+
+        It is created on first access."""
 
     def __len__(self) -> int:
-        """Rows handed in, written or not."""
+        """The number of rows given to the call, written or not."""
 
 # ---------------------------------------------------------------- records.rs
 
 @final
 class ConsumerRecord(Generic[_K_co, _V_co]):
-    """One record, as kafka-python's namedtuple behaves (tests/unit/test_records.py runs the
-    same assertions on both); it is not a tuple subclass, everything else holds.
+    """One consumed record. It behaves as kafka-python's namedtuple, but is not a tuple subclass.
 
-    Headers are kept as their raw section and parsed on first access. Takes its arguments by
-    position or keyword, all required. Compares, orders and hashes as the tuple of its
-    fields, also against plain tuples; pickles and copies.
+    (tests/unit/test_records.py runs the same assertions on both.) It keeps the raw bytes of the
+    headers and parses them on first access. All arguments are required, by position or keyword. It
+    compares, orders and hashes as the tuple of its fields, also with plain tuples. You can pickle
+    and copy it.
     """
 
     __match_args__: ClassVar[tuple[str, ...]]
@@ -694,30 +734,30 @@ class ConsumerRecord(Generic[_K_co, _V_co]):
 
 @type_check_only
 class ConsumerHooks(Protocol):
-    """What of the consumer is Python; each attribute is None if it is not. Read once.
+    """The Python steps of `poll`. An attribute is None if there is no such step.
 
-    `thalweg._consuming.Hooks` is the only implementation. With all None, `poll` and iteration
-    touch no Python code.
+    `Consumer._open` reads it once. `thalweg._consuming.Hooks` is the only implementation. If all
+    attributes are None, `poll` and iteration run no Python code.
     """
 
     deserialize_key: Callable[[str, list[tuple[str, bytes | None]], bytes | None], Any] | None
     deserialize_value: Callable[[str, list[tuple[str, bytes | None]], bytes | None], Any] | None
-    """(topic, headers, data) -> object, called while a record is built. If one raises:
-    records before it are returned first; the next call raises DeserializationError(topic,
-    partition, offset, key, value, headers, timestamp, cause) with the position at that record
-    (KIP-334)."""
+    """(topic, headers, data) -> object. It is called while a record is built. If one raises, the
+    call returns the records before it. The next call raises DeserializationError(topic, partition,
+    offset, key, value, headers, timestamp, cause), with the position at that record (KIP-334)."""
     before_poll: Callable[[int | None, bool], int | None] | None
-    """Coordinator work in the application's thread (groups, committed offsets, auto-commit).
+    """Coordinator work in the application's thread: groups, committed offsets, auto-commit.
 
-    Called from within `poll`, `poll_arrow` and the iterator's refills, before any record is
-    drained: first at once, then whenever the time that it returned is over or `reenter()` was
-    called. (ms left of the caller's timeout, None = no limit; whether it is a poll) -> ms after
-    which it wants to be called again (None = not by time). May raise; may call assign, seek,
-    pause, resume, set_committed. Between two calls buffered records are handed out at once.
+    `poll`, `poll_arrow` and the refills of the iterator call it before they take any record. They
+    call it first at once, and again when the returned time has passed or `reenter()` was called.
+    The arguments are the milliseconds that are left of the caller's timeout (None = no limit), and
+    whether it is a poll. It returns the milliseconds until the next call (None = no time). It may
+    raise, and may call assign, seek, pause, resume and set_committed. Between two calls, polls
+    return buffered records at once.
 
-    `position` calls it too while the position is not known, with False: that is no poll, so it
-    then commits nothing, runs no callback and assigns nothing. The next poll does what was left
-    out: it calls the whole hook, whatever was due or was told before."""
+    `position` also calls it while the position is not known, with False as the second argument:
+    it is not a poll, so it commits nothing, runs no callback and assigns nothing. The next poll
+    makes up for that: it calls the hook in any case."""
     on_consume: (
         Callable[
             [dict[TopicPartition, list[ConsumerRecord[Any, Any]]]],
@@ -725,48 +765,54 @@ class ConsumerHooks(Protocol):
         ]
         | None
     )
-    """Runs the interceptors' chain over what `poll` (or an iterator's refill) returns; never
-    raises (it logs)."""
+    """Runs the chain of interceptors on the records of a `poll` or of an iterator's refill. It
+    never raises: it logs errors."""
 
 @disjoint_base
 class Consumer(Generic[_K_co, _V_co]):
-    """The consumer core; `thalweg.consumer.KafkaConsumer` is its public subclass.
+    """The consumer core. `thalweg.consumer.KafkaConsumer` is its public subclass.
 
-    One thread at a time may use it: a second one gets an IllegalStateError at once, in polls by
-    itself, elsewhere through `_begin_use`; `wakeup` and `reenter` may be called from anywhere.
+    Only one thread at a time may use it. A second thread gets an IllegalStateError at once: polls
+    check it themselves, other calls use `_begin_use`. Any thread may call `wakeup` and `reenter`.
     """
 
     @classmethod
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """As Producer's."""
+        """Accepts and ignores all arguments, as `Producer`."""
 
     def _open(self, config: Mapping[str, Any], hooks: ConsumerHooks | None = None) -> None:
-        """Bootstraps as Producer does. With `group_id` set, an assigned partition without a
-        position waits for `set_committed` before the reset policy applies; without it the
-        policy applies at once."""
+        """Bootstraps as `Producer._open`.
+
+        With a `group_id`, an assigned partition without a position waits for `set_committed` before
+        the reset policy applies. Without a `group_id`, the policy applies at once."""
 
     def _assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replaces the assignment; partitions that stay keep position, buffer and pause."""
+        """Replaces the assignment. Partitions that stay keep position, buffer and pause."""
 
     def set_subscribed(self, subscribed: bool) -> None:
-        """Whether topics are subscribed to. Without that and without assignment, `poll`,
-        `poll_arrow` and iteration raise an IllegalStateError: nothing would ever come."""
+        """Sets whether there is a subscription.
+
+        Without a subscription and without an assignment, `poll`, `poll_arrow` and iteration raise
+        IllegalStateError, because no record can arrive."""
 
     def assignment(self) -> set[TopicPartition]: ...
     def poll(
         self, timeout_ms: float | None = ..., max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]:
-        """At most `max_records` (None: max_poll_records); {} when the time is over. Raises
-        what is wrong with a partition (OffsetOutOfRangeError, NoOffsetForPartitionError,
-        CorruptRecordError, TopicAuthorizationFailedError, ...) once no good record is left
-        before it. KafkaTimeoutError is never raised for an empty poll."""
+        """Returns at most `max_records` records (None: max_poll_records).
+
+        The result is {} if none arrived in time: an empty poll never raises KafkaTimeoutError. The
+        error of a partition (OffsetOutOfRangeError, NoOffsetForPartitionError, CorruptRecordError,
+        TopicAuthorizationFailedError, ...) is raised after all good records before it."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ConsumerRecord[_K_co, _V_co]:
-        """The next record; the position moves record by record. StopIteration after
-        `consumer_timeout_ms` without one (the iterator may be used again), or when closed.
-        A record whose partition was revoked, paused or sought meanwhile is not handed out."""
+        """Returns the next record. The position moves record by record.
+
+        StopIteration after `consumer_timeout_ms` without a record, or when the consumer is closed.
+        You can use the iterator again after that. It skips buffered records of a partition that was
+        revoked, paused or sought since."""
 
     def poll_arrow(
         self,
@@ -774,145 +820,175 @@ class Consumer(Generic[_K_co, _V_co]):
         max_records: int | None = None,
         max_bytes: int | None = None,
     ) -> RecordTable:
-        """All that is buffered, up to `max_bytes` (None: poll_arrow_max_bytes); waits for the
-        first record only. The schema is RecordTable's."""
+        """Returns the buffered records as a RecordTable, at most `max_bytes`.
+
+        None: poll_arrow_max_bytes. It waits only for the first record."""
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = ...) -> None:
-        """IllegalStateError if it is not assigned, or another thread uses the consumer."""
+        """Sets the position of an assigned partition.
+
+        IllegalStateError if it is not assigned, or another thread uses the consumer."""
 
     def seek_to(
         self, partitions: Sequence[TopicPartition], where: Literal["earliest", "latest"]
     ) -> None:
-        """Lazy, as kafka-python's seek_to_beginning and seek_to_end; else as `seek`."""
+        """Moves positions to the start or end of the log, which a later call looks up.
+
+        Errors as in `seek`."""
 
     def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
-        """Next offset to be handed out; waits (running `before_poll` as no poll) until it is known,
-        then KafkaTimeoutError; what keeps it from being known is raised, as by `poll`;
-        IllegalStateError if not assigned."""
+        """Returns the offset of the next record, and waits until it is known.
+
+        While it waits, it runs `before_poll` with False. KafkaTimeoutError after the timeout,
+        IllegalStateError if the partition is not assigned. It also raises the error that prevents
+        the lookup, as `poll` does."""
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit would write: next offset and the leader epoch of the last batch before
-        it, with or without records, for each assigned partition that has a position; never
-        waits."""
+        """Returns what a commit would write for each assigned partition with a position.
+
+        That is the next offset, and the leader epoch of the last batch before it, with or without
+        records. It never waits."""
 
     def awaiting_committed(self) -> list[TopicPartition]:
-        """Assigned partitions without position that wait for `set_committed`."""
+        """Returns the assigned partitions without a position that wait for `set_committed`."""
 
     def set_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """The committed offsets found; None: there is none, the reset policy applies. Ignored
-        for partitions that got a position (a seek) or were revoked meanwhile."""
+        """Sets the committed offsets that were found. None: nothing is committed, use the reset
+        policy. It ignores partitions that got a position by a seek, or were revoked, since."""
 
     def pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
-        """IllegalStateError if one is not assigned. Keeps what is buffered."""
+        """Stops returning records of these partitions, and keeps the buffered ones.
+
+        IllegalStateError if a partition is not assigned."""
 
     def resume_partitions(self, partitions: Sequence[TopicPartition]) -> None: ...
     def paused(self) -> set[TopicPartition]: ...
     def highwater(self, partition: TopicPartition) -> int | None:
-        """From the last fetch; None if there was none."""
+        """Returns the high watermark as of the last fetch, or None before the first fetch."""
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """As highwater; brokers that know no transactions tell none."""
+        """Returns the last stable offset as of the last fetch.
+
+        None before the first fetch, and with brokers that have no transactions."""
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """Unix ms of the last answer to a fetch that named the partition."""
+        """Returns the time of the last fetch answer for the partition, in Unix ms."""
 
     def lag(self, partition: TopicPartition) -> int | None:
-        """High watermark (last stable offset under read_committed) minus position."""
+        """Returns the high watermark minus the position, as of the last fetch.
+
+        With read_committed, the last stable offset takes the place of the high watermark."""
 
     def list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: int | None = None
     ) -> list[tuple[str, int, int, int, int]]:
-        """(topic, partition, timestamp) -> (topic, partition, offset, timestamp, leader
-        epoch), in the order asked. Timestamps of KIP-79/734: -1 latest, -2 earliest, -3 max
-        timestamp; offset -1 if there is none. KafkaTimeoutError."""
+        """Looks up offsets by timestamp, and returns the rows in the order of `targets`.
+
+        A target is (topic, partition, timestamp). A row is (topic, partition, offset, timestamp,
+        leader epoch), with the offset -1 if there is no such record. The timestamps of KIP-79 and
+        KIP-734 work too: -1 latest, -2 earliest, -3 max timestamp. KafkaTimeoutError."""
 
     def reenter(self) -> None:
-        """Makes a waiting call run `before_poll` now; from any thread."""
+        """Makes a waiting call run `before_poll` now. Any thread may call it."""
 
     def _heartbeat(self, heartbeats: Heartbeats, node: _Node) -> None:
-        """Has the I/O thread send them to the node every `interval_ms`, whatever Python does, in
-        place of what it sent before; the first goes out after an interval, or an interval after
-        the last of those. At most one is in flight, for `answer_within_ms` or `request_timeout_ms`,
-        whichever is less; then its connection is given up, and the coordinator looked up again.
+        """Makes the I/O thread send heartbeats to the node every `interval_ms`.
 
-        Answers without news are swallowed: ErrorCode 0, MemberEpoch (where there is one) as sent,
-        Assignment null. An answer's HeartbeatIntervalMs becomes the interval, a higher MemberEpoch
-        goes into the heartbeats that follow. Everything else is for `_notable_heartbeats`:
-        REBALANCE_IN_PROGRESS lets heartbeats go on at the interval (the group keeps only members
-        that do); after COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE,
-        lost connections and timeouts they go on after a growing retry_backoff_ms, with the
-        coordinator looked up again; any other error code, or an error that no retry cures, pauses
-        them until the next call of this.
+        They replace the heartbeats before, and need no Python thread. The first one leaves after
+        one interval, counted from now or from the last heartbeat before. At most one is in flight.
+        If it has no answer within `answer_within_ms` or `request_timeout_ms`, whichever is less,
+        its connection is closed, and the coordinator is looked up again.
 
-        If no poll, poll_arrow or iteration is entered or left for `max_poll_interval_ms` (being
-        inside of one counts as polling), `leave` (API, body) is sent once, heartbeats stop, and
-        `_poll_expired` says so. Who sends the same API by `client` stops heartbeats before.
-        ValueError as `Client.request`, and for intervals below 1; a TypeError names the field."""
+        Answers without news are dropped: ErrorCode 0, the MemberEpoch that was sent (if the API has
+        one), and a null Assignment. The HeartbeatIntervalMs of an answer becomes the interval, and
+        later heartbeats carry a higher MemberEpoch. All other answers go to `_notable_heartbeats`:
+        - After REBALANCE_IN_PROGRESS, heartbeats continue at the interval, because the group keeps
+          only members that send them.
+        - After COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, a lost
+          connection or a timeout, they continue after a growing retry_backoff_ms, and the
+          coordinator is looked up again.
+        - Any other error code, or an error that no retry cures, pauses them until the next call of
+          this method.
+
+        If no poll, poll_arrow or iteration begins or ends for `max_poll_interval_ms` (time inside
+        one of them does not count), `leave` (API, body) is sent once, heartbeats stop, and
+        `_poll_expired` reports it. To send the same API with `client`, stop the heartbeats first.
+        ValueError as in `Client.request`, and for intervals below 1. A TypeError names the
+        field."""
 
     def _join(
         self, join: _Body, timeout_ms: float, heartbeats: Heartbeats, node: _Node
     ) -> PendingRequest:
-        """Sends a JoinGroup to the node as `Client.submit` does, and ends the heartbeats before it.
-        Once it is answered with ErrorCode 0, these begin as by `_heartbeat`, with the answer's
-        GenerationId and MemberId in the body, whatever Python does; unless `_heartbeat`,
-        `_stop_heartbeat` or this was called meanwhile.
+        """Sends a JoinGroup to the node as `Client.submit` does, and ends the heartbeats before.
 
-        `timeout_ms` is that of `Client.submit`. ValueError as `Client.submit` and `_heartbeat`."""
+        When the answer has ErrorCode 0, the new heartbeats begin as in `_heartbeat`, with the
+        answer's GenerationId and MemberId in the body, without Python. They do not begin if
+        `_heartbeat`, `_stop_heartbeat` or this method was called since.
+
+        `timeout_ms` is that of `Client.submit`. ValueError as in `Client.submit` and
+        `_heartbeat`."""
 
     def _stop_heartbeat(self) -> None:
-        """Ends heartbeats and the watch over polls. The answer to one in flight is told only if
-        it is good and has news; so it is if another `_heartbeat` replaced it."""
+        """Ends the heartbeats and the watch of max_poll_interval_ms.
+
+        The answer to a heartbeat in flight is reported only if it is a success with news. The same
+        applies if another `_heartbeat` has replaced it."""
 
     def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, Exception | None]]:
-        """Takes the answers with news, and the errors in their place; the newest 16. A waiting
-        call runs `before_poll` as each of them comes, as after `reenter`."""
+        """Takes the newest 16 answers with news, or the errors in place of answers.
+
+        When one arrives, a waiting call runs `before_poll`, as after `reenter`."""
 
     def _poll_expired(self) -> bool:
-        """Takes the flag that max_poll_interval_ms passed without a poll."""
+        """Takes the flag that max_poll_interval_ms has passed without a poll."""
 
     def _handed_out(
         self, partitions: Sequence[tuple[str, int]]
     ) -> list[tuple[int, int, int, int] | None]:
-        """What was handed out of each partition since its last assignment, seek or reset: a number
-        that each of these changes, the position before the first record and after the last, and
-        how many records. None: nothing was."""
+        """Returns what was returned of each partition since its last assignment, seek or reset.
+
+        A row is: a number that each assignment, seek or reset changes, the position before the
+        first record, the position after the last record, and the number of records. None: no record
+        was returned."""
 
     def _records_handed_out(self) -> int:
-        """Of all polls and iterations so far."""
+        """Returns the number of records that all polls and iterations have returned so far."""
 
     def _begin_use(self) -> None:
-        """The calling thread uses the consumer until `_end_use`, as often as it is called. A poll
-        that waits, or does the coordinator's work, counts too.
+        """Reserves the consumer for the calling thread until `_end_use`. Calls may be nested.
+
+        A poll that waits, or does the coordinator's work, reserves it too.
 
         Raises:
-            IllegalStateError: Another thread does.
+            IllegalStateError: If another thread uses the consumer.
         """
 
     def _end_use(self) -> None: ...
     def _hold(self, held: bool) -> None:
-        """While held, polls hand nothing out: positions stay where a commit took them."""
+        """Sets whether polls return no records, so that positions stay as they were committed."""
 
     def wakeup(self) -> None:
-        """The waiting (or next) call raises WakeupError; from any thread."""
+        """Makes the waiting call, or the next one, raise WakeupError. Any thread may call it."""
 
     def bootstrap_connected(self) -> bool: ...
     def metrics(self) -> dict[str, dict[str, float]]: ...
     def shutdown(self, timeout_ms: int | None = None) -> None:
-        """Closes sockets and buffers; commits nothing (`KafkaConsumer.close` does) and leaves no
-        group: heartbeats just end. Idempotent."""
+        """Closes sockets and buffers. A second call does nothing.
+
+        It does not commit or leave the group (`KafkaConsumer.close` does): heartbeats only stop."""
 
     @property
     def client(self) -> Client: ...
     @property
     def closed(self) -> bool:
-        """Never opened, closed, or made before a fork in the parent of this process."""
+        """Whether it was never opened, was closed, or belongs to the parent of this process."""
 
 @final
 class AsyncConsumer(Generic[_K_co, _V_co]):
-    """The calls of a Consumer that wait, in one event loop: each gives a `JobCall`, which see.
+    """The waiting calls of a Consumer for one event loop. Each returns a `JobCall`.
 
-    Several may wait at a time. Cancelled while it waits, a poll has taken nothing. After the close
-    they raise a ConsumerStoppedError.
+    Several calls may wait at the same time. A poll that is cancelled while it waits loses no
+    record. After the close, calls raise ConsumerStoppedError.
     """
 
     @classmethod
@@ -921,13 +997,15 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def open(
         self, config: Mapping[str, Any], hooks: ConsumerHooks | None = None
     ) -> Coroutine[Any, Any, None]:
-        """Opens the consumer, as its `_open`. Given up or failed, it may be tried again."""
+        """Opens the consumer, as `Consumer._open`. After a failure or cancellation, call it
+        again."""
 
     def getone(
         self, partitions: Sequence[TopicPartition] = ..., iterating: bool = False
     ) -> Coroutine[Any, Any, ConsumerRecord[_K_co, _V_co]]:
-        """The next record of these partitions, of all if none is named. `iterating`: after the
-        close it raises StopAsyncIteration."""
+        """Waits for the next record of these partitions. Without any: of all assigned ones.
+
+        With `iterating` it raises StopAsyncIteration after the close."""
 
     def getmany(
         self,
@@ -935,8 +1013,8 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
         timeout_ms: float | None,
         max_records: int | None = None,
     ) -> Coroutine[Any, Any, dict[TopicPartition, list[ConsumerRecord[_K_co, _V_co]]]]:
-        """As `Consumer.poll`; where there is nothing, the loop's other tasks have a turn at
-        least."""
+        """Returns records, as `Consumer.poll`. Without records, other tasks get at least one
+        turn."""
 
     def poll_arrow(
         self,
@@ -947,12 +1025,12 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def position(
         self, partition: TopicPartition, timeout_ms: float | None
     ) -> Coroutine[Any, Any, int]:
-        """As `Consumer.position`."""
+        """Returns the position, as `Consumer.position`."""
 
     def until(
         self, condition: Callable[[], object], timeout_ms: float | None
     ) -> Coroutine[Any, Any, bool]:
-        """Does the coordinator's work (`before_poll`) until the condition is true."""
+        """Runs `before_poll` until the condition is true. False: the time was over first."""
 
     def list_offsets(
         self, targets: Sequence[tuple[str, int, int]], timeout_ms: float | None
@@ -960,20 +1038,23 @@ class AsyncConsumer(Generic[_K_co, _V_co]):
     def result(
         self, request: PendingRequest, timeout_ms: float | None = None
     ) -> Coroutine[Any, Any, dict[str, Any]]:
-        """The answer to a request; raises as `PendingRequest.result`."""
+        """Waits for the answer to a request. Raises as `PendingRequest.result`."""
 
     def close(self, timeout: float) -> Coroutine[Any, Any, None]:
-        """As `Consumer.shutdown`; seconds. Given up, it goes on behind."""
+        """Closes the consumer within `timeout` seconds, as `Consumer.shutdown`.
+
+        If it is cancelled, closing continues in the background."""
 
 # ---------------------------------------------------------------- tables.rs
 
 @final
 class RecordTable:
-    """Columns of consumed records; immutable, exported any number of times without a copy.
+    """Consumed records as Arrow columns. It is immutable, and can be exported several times
+    without a copy.
 
-    Schema, also when empty: topic string, partition int32, offset int64, timestamp
+    The columns, also of an empty table: topic string, partition int32, offset int64, timestamp
     timestamp[ms, UTC], timestamp_type int32, leader_epoch int32, key binary, value binary,
-    headers list<struct<key: string, value: binary>>; key, value and headers are nullable.
+    headers list<struct<key: string, value: binary>>. key, value and headers may be null.
     """
 
     @property
@@ -993,16 +1074,15 @@ _Node: TypeAlias = int | Literal["any", "controller"] | tuple[Literal["coordinat
 
 @final
 class Client:
-    """Any Kafka API by name: what admin/ and coordinator/ are built on.
+    """Sends requests of any Kafka API by name, for admin/ and coordinator/.
 
-    A body is a dict with the field names of Kafka's JSON schemas ("TopicName"), nested
-    structs as dicts, arrays as lists, bytes and records as bytes, uuids as Kafka's url-safe
-    base64 str ("AAAAAAAAAAAAAAAAAAAAAA" is the zero id), nullable fields as None. A missing
-    field takes the schema's default; an unknown one is a ValueError that names it; a field
-    that the negotiated version cannot carry with a non-default value is an
-    UnsupportedVersionError. Where the fields differ by version the body is a list of
-    (least version, fields): of those that the negotiated version reaches the highest is sent.
-    Error codes inside an answer are left to the caller.
+    A body is a dict with the field names of Kafka's JSON schemas ("TopicName"): structs are dicts,
+    arrays lists, bytes and records bytes, and null is None. UUIDs are str in Kafka's URL-safe
+    base64 ("AAAAAAAAAAAAAAAAAAAAAA" is the zero id). A missing field gets the schema's default. An
+    unknown field raises a ValueError that names it. A field with a non-default value that the
+    negotiated version does not have raises UnsupportedVersionError. If the fields differ by
+    version, the body is a list of (min version, fields), and the last one that the negotiated
+    version supports is sent. The caller must check the error codes inside an answer.
     """
 
     def __new__(cls, config: Mapping[str, Any]) -> Self: ...
@@ -1015,16 +1095,26 @@ class Client:
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> dict[str, Any]:
-        """One request to a node id, the least loaded broker (None, "any"), the controller, or a
-        coordinator: ("coordinator", "group" | "transaction", key), looked up and cached;
-        `forget_coordinator` drops it.
+        """Sends one request and waits for the answer.
 
-        Requests to a coordinator go by the group connection, but JoinGroup and SyncGroup, which
-        wait there, by one of their own; all others by the general one.
-        version None: the highest that both sides speak, up to `max_version`;
-        IncompatibleBrokerVersion if there is none.
-        timeout_ms None: request_timeout_ms. KafkaTimeoutError, KafkaConnectionError; no
-        retries but for reaching the node.
+        Args:
+            api: Kafka's name of the API.
+            body: The fields.
+            node: A node id, "controller", or the least loaded broker (None, "any"). Or a
+                coordinator, ("coordinator", "group" | "transaction", key), which is looked up and
+                cached. `forget_coordinator` drops it from the cache.
+            version: None: the highest version that both sides support, up to `max_version`.
+            timeout_ms: None: request_timeout_ms.
+            max_version: The highest version to use.
+
+        It retries only to reach the node. Requests to a coordinator use the group connection, and
+        JoinGroup and SyncGroup, which wait there, a connection of their own. All other requests use
+        the general connection.
+
+        Raises:
+            IncompatibleBrokerVersion: If there is no common version.
+            KafkaTimeoutError: After timeout_ms.
+            KafkaConnectionError: If the connection was lost.
         """
 
     def submit(
@@ -1036,51 +1126,56 @@ class Client:
         timeout_ms: int | None = None,
         max_version: int | None = None,
     ) -> PendingRequest:
-        """`request` without waiting."""
+        """Sends one request, as `request`, without waiting for the answer."""
 
     def negotiate(self, api: str, node: _Node | None = None, max_version: int | None = None) -> int:
-        """The version that `request` would use; for bodies that differ by version. Connects if
-        need be. IncompatibleBrokerVersion if there is none."""
+        """Returns the version that `request` would use, for bodies that differ by version.
+
+        It connects if necessary. IncompatibleBrokerVersion if there is no common version."""
 
     def forget_coordinator(self, kind: Literal["group", "transaction"], key: str) -> None: ...
     def metadata(
         self, topics: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> dict[str, Any]:
-        """A fresh Metadata answer as `request` gives it; None: all topics, []: none. Creates
-        no topic."""
+        """Requests metadata and returns the answer as `request` does. It creates no topic.
+
+        None: all topics, []: no topics."""
 
     def cluster(self) -> ClusterMetadata: ...
     def watch_cluster_id(self, f: Callable[[str], object]) -> None:
-        """f(cluster_id) on the callback thread: at once if it is known, and whenever it is
-        another one, until the client is closed. What f raises is logged."""
+        """Calls f(cluster_id) on the callback thread when the id becomes known or changes.
+
+        If it is already known, at once. It ends when the client is closed. Errors of f are
+        logged."""
 
     def nodes(self) -> list[BrokerMetadata]: ...
     def api_versions(self, node: _Node | None = None) -> dict[str, tuple[int, int]]:
-        """{API name: (least, highest)} that the node announced (unknown keys as their number)."""
+        """Returns {API name: (min version, max version)} of a node. Unknown APIs have their
+        number as the name."""
 
     def bootstrap_connected(self) -> bool: ...
     def close(self, timeout_ms: int | None = None) -> None:
-        """Of a client that belongs to a producer or consumer: IllegalStateError."""
+        """Closes the client. IllegalStateError if it belongs to a producer or consumer."""
 
     @property
     def closed(self) -> bool:
-        """Closed, or made before a fork in the parent of this process."""
+        """Whether it was closed, or belongs to the parent of this process."""
 
 @final
 class PendingRequest:
-    """A request under way."""
+    """A request that waits for its answer."""
 
     @property
     def is_done(self) -> bool: ...
     @property
     def answer_bytes(self) -> int:
-        """The size of an answer that is there and was not read yet; else 0."""
+        """The size of an answer that has arrived and was not read yet, else 0."""
 
     def result(self, timeout_ms: int | None = None) -> dict[str, Any]:
-        """Waits for the answer or raises what `Client.request` would."""
+        """Waits for the answer. Raises as `Client.request`."""
 
     def add_done_callback(self, f: Callable[[Self], object]) -> None:
-        """On the callback thread; at once, in this thread, if done."""
+        """Calls f(self) on the callback thread when done. If done: at once, in this thread."""
 
 # ---------------------------------------------------------------- broker.rs
 
@@ -1089,9 +1184,9 @@ _FaultAction: TypeAlias = Literal["fail", "delay", "disconnect", "apply_then_dis
 class _GroupMember(TypedDict):
     instance_id: str | None
     session_timeout_ms: int
-    epoch: int  # of a classic member: the generation
-    heartbeat: int  # the error code that a heartbeat is answered with
-    watched: bool  # whether the session's time runs
+    epoch: int  # for a classic member: the generation
+    heartbeat: int  # the error code of the answer to a heartbeat
+    watched: bool  # whether the session timeout runs
 
 class _GroupView(TypedDict):
     group_id: str
@@ -1102,9 +1197,10 @@ class _GroupView(TypedDict):
     topics: list[str]
     members: dict[str, _GroupMember]
 
-# A request: (kind, token, api, version, client_id, client_host, at_ms, group_id, body, draft). It
-# has a group_id unless it is about several; its draft is what is to be answered for unknown groups,
-# by the APIs that describe. "topics": `_topics_by_id` gives something else; the first event, too.
+# A request is (kind, token, api, version, client_id, client_host, at_ms, group_id, body, draft).
+# It has a group_id unless it is about several groups. The draft is the answer for unknown groups,
+# in the APIs that describe groups. "topics" is the first event, and comes again whenever the result
+# of `_topics_by_id` has changed.
 _GroupEvent: TypeAlias = (
     tuple[
         Literal["request"],
@@ -1125,7 +1221,7 @@ _GroupEvent: TypeAlias = (
 
 @final
 class EmbeddedBroker:
-    """The embedded broker's core; `thalweg.broker.EmbeddedBroker` wraps it."""
+    """The core of the embedded broker. `thalweg.broker.EmbeddedBroker` wraps it."""
 
     def __new__(
         cls,
@@ -1134,13 +1230,16 @@ class EmbeddedBroker:
         host: str = "127.0.0.1",
         configs: Mapping[str, str] | None = None,
     ) -> Self:
-        """Opens nothing and checks no option yet: start() does. `configs`: Kafka's broker options,
-        dotted names. port 0: any free ones; else port, port + 1, ... ValueError: nodes < 1."""
+        """Takes the options, which `start` checks. It opens nothing.
+
+        `configs` are Kafka's broker options under their dotted names. Port 0 means any free ports,
+        else the nodes use port, port + 1, ... ValueError if nodes < 1."""
 
     def start(self) -> None:
-        """Returns when all nodes accept connections. OSError (EADDRINUSE) names the port.
-        KafkaConfigurationError: an unknown option, a bad value, or ports above 65535.
-        Idempotent; after close(): IllegalStateError."""
+        """Starts the broker. Returns when all nodes accept connections.
+
+        OSError (EADDRINUSE) names the port. KafkaConfigurationError: an unknown option, a wrong
+        value, or ports above 65535. IllegalStateError after close(). A second call does nothing."""
 
     def close(self) -> None: ...
     @property
@@ -1151,7 +1250,7 @@ class EmbeddedBroker:
     def ports(self) -> list[int]: ...
     @property
     def bootstrap_servers(self) -> str:
-        """'host:port,host:port'; IllegalStateError before start()."""
+        """'host:port,host:port'. IllegalStateError before start()."""
 
     @property
     def running(self) -> bool: ...
@@ -1162,26 +1261,29 @@ class EmbeddedBroker:
         replication_factor: int = 1,
         configs: Mapping[str, str] | None = None,
     ) -> None:
-        """TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError, ..."""
+        """Creates a topic. TopicAlreadyExistsError, InvalidTopicError, InvalidPartitionsError,
+        ..."""
 
     def delete_topic(self, name: str) -> None: ...
     def topics(self) -> dict[str, int]:
-        """{name: number of partitions}."""
+        """Returns {name: number of partitions}."""
 
     def leader(self, partition: tuple[str, int]) -> int: ...
     def move_leader(self, partition: tuple[str, int], node: int) -> None: ...
     def move_coordinator(self, key: str, node: int) -> None:
-        """Of the group and of the transactional id of that name; ValueError: no such node."""
+        """Makes a node the coordinator of the group and the transactional id with this name.
+
+        ValueError if there is no such node."""
 
     def stop_node(self, node: int) -> None: ...
     def start_node(self, node: int) -> None: ...
     @staticmethod
     def api_names() -> list[str]:
-        """All of Kafka's APIs, for `add_fault` and `requests`."""
+        """Returns the names of all Kafka APIs, for `add_fault` and `requests`."""
 
     @staticmethod
     def option_names() -> list[str]:
-        """What `configs` may hold."""
+        """Returns the names of the options that `configs` may have."""
 
     def add_fault(
         self,
@@ -1193,50 +1295,58 @@ class EmbeddedBroker:
         delay_ms: int = 0,
         times: int | None = ...,
     ) -> int:
-        """Returns the fault's id. api None: any; times None: until removed. Faults apply in
-        the order in which they were added, one a request."""
+        """Adds a fault and returns its id.
+
+        `api` None: any API. `times` None: until it is removed. A request is hit by at most one
+        fault: the first that matches, in the order in which they were added."""
 
     def remove_fault(self, fault: int) -> None: ...
     def clear_faults(self) -> None: ...
     def fault_hits(self, fault: int) -> int:
-        """How often it has applied; also after it was used up."""
+        """Returns how many requests the fault has hit, also after it is used up."""
 
     def requests(self, api: str | None = None) -> dict[str, int]:
-        """{API name: requests that came since start, answered or not}."""
+        """Returns {API name: number of requests since start, answered or not}."""
 
     def _serve_groups(self) -> None:
-        """Announces the APIs of groups and hands their requests over. IllegalStateError unless the
-        broker runs; the methods below: unless this one was called. Again: nothing."""
+        """Makes the broker announce the APIs of groups and pass on their requests.
+
+        A second call does nothing. IllegalStateError unless the broker runs. The methods below
+        raise IllegalStateError before this call."""
 
     def _group_options(self) -> dict[str, str]:
-        """Kafka's broker options that begin with 'group.', as given or by default."""
+        """Returns Kafka's broker options that begin with 'group.', given or default."""
 
     def _next_group_events(self, timeout_ms: float | None = None) -> list[_GroupEvent] | None:
-        """The oldest events (at most 500), in the order in which they happened; waits for one
-        without the GIL. Empty: the time is over; None: the broker is closed. One thread waits."""
+        """Waits without the GIL, and returns the oldest events, at most 500, in order.
+
+        An empty list: the time is over. None: the broker is closed. Only one thread may wait."""
 
     def _answer_group_request(self, token: int, body: Mapping[str, Any]) -> bool:
-        """Answers a request; False if nobody waits for it any more. ValueError, TypeError: the body
-        does not fit the response's schema or version; the client gets UNKNOWN_SERVER_ERROR."""
+        """Answers a request. Returns False if the client no longer waits.
+
+        ValueError, TypeError: the body does not fit the schema or version of the response. The
+        client then gets UNKNOWN_SERVER_ERROR."""
 
     def _publish_group(self, view: _GroupView, at_ms: float) -> None:
-        """What the coordinator knows of a group, as of the event at `at_ms`. A member that was not
-        watched before, or with another timeout, begins its session now."""
+        """Sets the broker's view of a group, as of the event at `at_ms`.
+
+        The session of a member begins now if it was not watched before, or has a new timeout."""
 
     def _forget_group(self, group_id: str) -> None:
-        """The coordinator knows nothing of the group any more; its offsets stay."""
+        """Removes the broker's view of a group. Its committed offsets stay."""
 
     def _topics_by_id(self) -> list[tuple[str, str, int]]:
-        """(name, id, number of partitions) of all topics."""
+        """Returns (name, id, number of partitions) of all topics."""
 
     def _broker_now_ms(self) -> float:
-        """The clock of events: milliseconds since start()."""
+        """Returns the time on the clock of events: milliseconds since start()."""
 
 # ---------------------------------------------------------------- reader.rs
 
 @final
 class PartitionReader:
-    """A bounded range of one partition as Arrow batches (Spark's executors)."""
+    """Reads a range of offsets of one partition as Arrow batches, for Spark's executors."""
 
     def __new__(
         cls,
@@ -1252,13 +1362,14 @@ class PartitionReader:
         batch_bytes: int = 16777216,
         timeout_ms: float = 120000.0,
     ) -> Self:
-        """[start, end); -2 and -1 stand for earliest and latest."""
+        """Reads [start, end). -2 means earliest, -1 latest."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> ArrowBatch: ...
     @property
     def lost(self) -> list[tuple[int, int]]:
-        """Ranges [from, to) of offsets that were gone and passed over; empty once closed."""
+        """The skipped ranges [from, to) of offsets that the log no longer has. Empty after
+        close."""
 
     def close(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -1272,7 +1383,7 @@ class PartitionReader:
 
 @final
 class ArrowBatch:
-    """One RecordBatch in the Spark connector's schema."""
+    """One record batch with the schema of the Spark connector."""
 
     @property
     def num_rows(self) -> int: ...

@@ -26,7 +26,7 @@ struct Opened {
     completions: Py<Completions>,
 }
 
-/// The producer core of one event loop.
+/// The producer core for one event loop.
 #[pyclass(subclass, weakref, generic, frozen, module = "thalweg._core")]
 pub(crate) struct AsyncProducer(OnceLock<Opened>);
 
@@ -170,13 +170,13 @@ impl AsyncProducer {
         self.call(py, Producing::Transacting(Transacting::Abort))
     }
 
-    /// Seconds; `None` waits for all that is not acknowledged.
+    /// Closes the producer within `timeout` seconds. `None` waits for all acknowledgements.
     #[pyo3(signature = (timeout = None))]
     fn _close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Call> {
         self.call(py, Producing::Close(Closing::new(timeout)))
     }
 
-    /// Closes where no loop runs any more: at exit.
+    /// Closes the producer at exit, when no loop runs.
     fn _close_blocking(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         let Some(Opened { core, .. }) = self.0.get() else {
             return Ok(());
@@ -200,7 +200,7 @@ impl AsyncProducer {
         Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
     }
 
-    /// Stopped, or made before a fork in the parent of this process; false before the start.
+    /// Whether it was stopped, or belongs to the parent of this process. False before the start.
     #[getter]
     fn closed(&self) -> bool {
         self.0

@@ -210,7 +210,7 @@ impl Awaited for Batch {
     }
 }
 
-/// The outcome of many records.
+/// The result of `send_many` or `send_arrow`. It is done when every row has its result.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct FutureBatchMetadata(Arc<Batch>);
 
@@ -265,7 +265,7 @@ impl FutureBatchMetadata {
         Ok(futures::known(py, &*self.0)?.is_some_and(|outcome| outcome.is_err()))
     }
 
-    /// Whether sending the failed rows again may help: if it may for each of them.
+    /// Whether it failed, and sending the failed rows again may succeed for each of them.
     fn retriable(&self, py: Python<'_>) -> PyResult<bool> {
         let Some(error) = self.exception(py)? else {
             return Ok(false);

@@ -24,7 +24,7 @@ pub(crate) struct Settled {
     pub(crate) partitions: BTreeMap<(Str, i32), Written>,
 }
 
-/// What was written of many records.
+/// Where the rows of a `send_many` or `send_arrow` were written. It can be pickled.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct BatchMetadata {
     settled: Settled,
@@ -42,7 +42,7 @@ impl From<Settled> for BatchMetadata {
 
 #[pymethods]
 impl BatchMetadata {
-    /// Makes it again out of what `__reduce__` gives.
+    /// Creates it again from the arguments that `__reduce__` returns.
     #[new]
     fn new(partitions: BTreeMap<(String, i32), Written>, offsets: &[u8]) -> PyResult<Self> {
         let (offsets, rest) = offsets.as_chunks();

@@ -24,7 +24,7 @@ enum State {
     Closed,
 }
 
-/// An embedded broker.
+/// The core of the embedded broker.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct EmbeddedBroker {
     config: BrokerConfig,

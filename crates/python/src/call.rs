@@ -64,7 +64,7 @@ struct Suspended {
     timer: Option<(Instant, Py<PyAny>)>,
 }
 
-/// A coroutine of a client.
+/// A coroutine of a producer.
 #[pyclass(freelist = 256, module = "thalweg._core")]
 pub(crate) struct Call {
     completions: Py<Completions>,
@@ -119,9 +119,9 @@ impl Call {
     }
 }
 
-/// A coroutine of a client that is no producer: one that may sleep for as long as its client lives,
-/// in a cycle through its task, so the garbage collector sees through it. A producer's calls are
-/// too many, and over too soon, for that.
+/// A coroutine of a consumer. It may sleep as long as its consumer lives, in a reference cycle
+/// through its task, so the garbage collector must be able to traverse it. A producer's calls are
+/// too many for that, and end soon.
 #[pyclass(module = "thalweg._core")]
 pub(crate) struct JobCall(Call);
 

@@ -40,7 +40,7 @@ impl Handle {
     }
 }
 
-/// Requests by name.
+/// Sends requests of any Kafka API by name.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct Client(Handle);
 
@@ -245,7 +245,7 @@ impl Client {
         gil::client_call(py, |interrupted| client.close(deadline, interrupted))
     }
 
-    /// Closed, or made before a fork in the parent of this process.
+    /// Whether it was closed, or belongs to the parent of this process.
     #[getter]
     fn closed(&self) -> bool {
         self.view().check().is_err()
@@ -379,7 +379,7 @@ impl Pending {
     }
 }
 
-/// A request under way.
+/// A request that waits for its answer.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct PendingRequest(Arc<Pending>);
 

@@ -11,7 +11,7 @@ use thalweg_protocol::Str;
 
 use crate::{callbacks, types};
 
-/// A snapshot; it never changes.
+/// An immutable snapshot of the client's metadata of the cluster.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct ClusterMetadata(Arc<Metadata>);
 
@@ -120,7 +120,7 @@ impl ClusterMetadata {
         )
     }
 
-    /// For the driver: whether a topic of these has more partitions than this number of them.
+    /// Whether a topic of {topic: number of partitions} now has more partitions; for the driver.
     fn has_more_partitions(&self, py: Python<'_>, known: &Bound<'_, PyDict>) -> PyResult<bool> {
         for topic in self.0.topics() {
             if let Some(count) = known.get_item(pyo3::types::PyString::new(py, &topic.name))?

@@ -82,13 +82,13 @@ impl Completions {
         })
     }
 
-    /// The descriptor to watch for being readable.
+    /// Returns the file descriptor to watch.
     fn fileno(&self) -> PyResult<i32> {
         let found = self.queue.descriptor();
         found.ok_or_else(|| PyOSError::new_err("there is no descriptor to watch"))
     }
 
-    /// Delivers what came in, and lets the loop go on in between if it is much.
+    /// Delivers completions. If there are many, it lets the loop run other callbacks in between.
     fn drain(&self, py: Python<'_>) {
         self.queue.silence();
         let mut delivered = 0;
@@ -101,12 +101,12 @@ impl Completions {
         }
     }
 
-    /// Resumes the call that waits under this key, if one does: its time is over.
+    /// Resumes the call that waits under this key, if there is one, because its time is over.
     fn wake(&self, py: Python<'_>, key: u64) {
         self.deliver(py, Item::Waiter(key));
     }
 
-    /// Futures that somebody waits for, and calls that wait.
+    /// The number of awaited futures and waiting calls.
     fn __len__(&self) -> usize {
         let records = self.records.len();
         let tables = locked(&self.tables);
@@ -127,7 +127,7 @@ impl Completions {
         Ok(())
     }
 
-    /// Of a cycle that nobody reaches any more: nobody is left to be told either.
+    /// The garbage collector calls it for an unreachable cycle, in which no caller waits.
     fn __clear__(&self) {
         self.records.clear();
         let tables = std::mem::take(&mut *locked(&self.tables));

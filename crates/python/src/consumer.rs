@@ -56,7 +56,7 @@ impl Consumer {
 
 #[pymethods]
 impl Consumer {
-    /// Listeners, deserializers and interceptors often know their consumer.
+    /// Listeners, deserializers and interceptors often refer to their consumer: a cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         let Some(core) = self.0.get() else {
             return Ok(());
@@ -99,13 +99,13 @@ impl Consumer {
         Ok(())
     }
 
-    /// For the driver: whether topics are subscribed to.
+    /// Sets whether there is a subscription; for the driver.
     fn set_subscribed(&self, py: Python<'_>, subscribed: bool) -> PyResult<()> {
         self.core(py)?.consumer().set_subscribed(subscribed);
         Ok(())
     }
 
-    /// The `TopicPartitions` that are read now.
+    /// Returns the assigned partitions.
     fn assignment<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         partition_set(py, self.core(py)?.consumer().subscription().assignment())
     }
@@ -176,7 +176,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// As `seek_to_beginning` and `seek_to_end`, without their checks.
+    /// Moves positions as `seek_to_beginning` and `seek_to_end`, without their checks.
     fn seek_to(&self, py: Python<'_>, partitions: Vec<Pair>, r#where: &str) -> PyResult<()> {
         let reset = match r#where {
             "earliest" => OffsetReset::Earliest,
@@ -202,7 +202,7 @@ impl Consumer {
         found.ok_or_else(|| core.position_timeout(py, &tp))
     }
 
-    /// For commits: (topic, partition) to (offset, leader epoch) of what was handed out.
+    /// Returns what a commit would write for each assigned partition with a position.
     fn positions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         for (tp, position) in self.core(py)?.consumer().subscription().all_consumed() {
@@ -214,7 +214,7 @@ impl Consumer {
         Ok(dict)
     }
 
-    /// For the coordinator's driver: partitions whose committed offset is not told yet.
+    /// Returns the partitions that wait for their committed offset; for the driver.
     fn awaiting_committed<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let waiting = self.core(py)?.consumer().awaiting_committed();
         waiting
@@ -223,14 +223,14 @@ impl Consumer {
             .collect()
     }
 
-    /// For the driver: committed offsets, or None where there is none.
+    /// Sets the committed offsets that were found. None: nothing is committed; for the driver.
     fn set_committed(&self, py: Python<'_>, offsets: &Bound<'_, PyAny>) -> PyResult<()> {
         let found = committed_of(offsets)?;
         self.core(py)?.consumer().set_committed(&found);
         Ok(())
     }
 
-    /// As `pause`, without its checks.
+    /// Pauses partitions as `pause`, without its checks.
     fn pause_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
@@ -238,7 +238,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// As `resume`, without its checks.
+    /// Resumes partitions as `resume`, without its checks.
     fn resume_partitions(&self, py: Python<'_>, partitions: Vec<Pair>) -> PyResult<()> {
         self.core(py)?
             .consumer()
@@ -246,7 +246,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// The `TopicPartitions` that hand nothing out until `resume`.
+    /// Returns the paused partitions.
     fn paused<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PySet>> {
         partition_set(py, self.core(py)?.consumer().subscription().paused())
     }
@@ -259,7 +259,9 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// End of what is decided of a partition's transactions, from the last fetch; None without one.
+    /// Returns the offset before which every transaction has ended, as of the last fetch.
+    ///
+    /// None before the first fetch, and with brokers that have no transactions.
     fn last_stable_offset(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         self.core(py)?
             .consumer()
@@ -268,7 +270,7 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// Unix milliseconds of the last answer to a fetch of the partition.
+    /// Returns the time of the last fetch answer for the partition, in Unix ms.
     fn last_poll_timestamp(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let fetched_at = self
             .core(py)?
@@ -279,8 +281,9 @@ impl Consumer {
         Ok(fetched_at.map(|at| crate::append::now_ms() - at.elapsed().as_millis() as i64))
     }
 
-    /// How many offsets lie between the position and the end (under `read_committed`: the last stable
-    /// offset), from the last fetch; None without one.
+    /// Returns the number of offsets between the position and the end, as of the last fetch.
+    ///
+    /// With `read_committed` the end is the last stable offset. None before the first fetch.
     fn lag(&self, py: Python<'_>, partition: Pair) -> PyResult<Option<i64>> {
         let consumer = self.core(py)?.consumer();
         consumer
@@ -289,8 +292,11 @@ impl Consumer {
             .map_err(|error| errors::consumer(py, &error))
     }
 
-    /// (topic, partition, timestamp) to (topic, partition, offset, timestamp, leader epoch); the public calls
-    /// are `beginning_offsets`, `end_offsets` and `offsets_for_times`.
+    /// Looks up offsets by timestamp.
+    ///
+    /// A target is (topic, partition, timestamp). A row of the result is (topic, partition, offset,
+    /// timestamp, leader epoch). The public calls are `beginning_offsets`, `end_offsets` and
+    /// `offsets_for_times`.
     #[pyo3(signature = (targets, timeout_ms = None))]
     fn list_offsets(
         &self,
@@ -301,7 +307,7 @@ impl Consumer {
         Lookup::new(self.core(py)?, targets, timeout_ms)?.wait(py)
     }
 
-    /// Has a waiting poll call the driver; from any thread.
+    /// Makes a waiting call run the driver's work now. Any thread may call it.
     fn reenter(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.client.reenter();
         Ok(())
@@ -352,7 +358,7 @@ impl Consumer {
         Ok(self.core(py)?.client.take_poll_expired())
     }
 
-    /// The calls that are Python's: one thread at a time is in one of them, or polls.
+    /// Reserves the consumer for the calling thread: only one at a time is in a call or a poll.
     fn _begin_use(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.begin_use(py)
     }
@@ -372,7 +378,7 @@ impl Consumer {
         Ok(self.core(py)?.consumer().records_handed_out())
     }
 
-    /// For marks: what was handed out of each of these, as (since, from, to, records).
+    /// Returns the records returned of each partition, as (since, from, to, count); for marks.
     #[allow(clippy::type_complexity)]
     fn _handed_out(
         &self,
@@ -389,13 +395,13 @@ impl Consumer {
         Ok(found.into_iter().map(|out| out.map(of_one)).collect())
     }
 
-    /// Ends the waiting call, or the next one, with a `WakeupError`; from any thread.
+    /// Makes the waiting call, or the next one, raise `WakeupError`. Any thread may call it.
     fn wakeup(&self, py: Python<'_>) -> PyResult<()> {
         self.core(py)?.wakeup();
         Ok(())
     }
 
-    /// Whether a connection to a broker is up.
+    /// Whether a broker is connected.
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
         crate::client::is_connected(py, self.core(py)?.client.view())
     }
@@ -409,7 +415,7 @@ impl Consumer {
         groups_dict(py, core.client.metrics(Instant::now()))
     }
 
-    /// Closes connections and buffers, and commits nothing: `close` is the public call.
+    /// Closes connections and buffers. It commits nothing: use `close`.
     #[pyo3(signature = (timeout_ms = None))]
     fn shutdown(&self, py: Python<'_>, timeout_ms: Option<f64>) -> PyResult<()> {
         let Some(core) = self.0.get() else {
@@ -429,7 +435,7 @@ impl Consumer {
         ))))
     }
 
-    /// Never opened, closed, or made before a fork in the parent of this process.
+    /// Whether it was never opened, was closed, or belongs to the parent of this process.
     #[getter]
     fn closed(&self) -> bool {
         self.0

@@ -254,7 +254,7 @@ impl Awaited for Failed {
     }
 }
 
-/// The outcome of one send.
+/// The result of one `send`. It completes with the record's batch.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct FutureRecordMetadata(State);
 

@@ -23,7 +23,7 @@ pub(crate) fn groups_dict(py: Python<'_>, groups: Vec<MetricGroup>) -> PyResult<
     Ok(dict)
 }
 
-/// A function that the callback thread calls again and again, until `cancel`.
+/// A function that the callback thread calls repeatedly, until `cancel`.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct Timer(TimerId);
 
@@ -34,7 +34,7 @@ impl Timer {
     }
 }
 
-/// Calls `f()` on the callback thread every so many seconds; what it raises is logged.
+/// Calls `f()` on the callback thread every `seconds`. Logs what it raises.
 #[pyfunction]
 pub(crate) fn call_every(seconds: f64, f: Py<PyAny>) -> PyResult<Timer> {
     let every = duration_ms(seconds * 1_000.0);

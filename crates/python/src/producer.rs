@@ -65,11 +65,12 @@ impl Producer {
             .map_err(|_| errors::raise(py, "IllegalStateError", "the producer is open already"))
     }
 
-    /// Sends a record: a future of its `RecordMetadata`, or of its error.
+    /// Sends a record, and returns a future of its `RecordMetadata`.
     ///
-    /// Waits for metadata and buffer memory at most `max_block_ms`. value and key are bytes where no
-    /// serializer is set, headers a list of (str, bytes or None). Raises `KafkaTimeoutError`,
-    /// `BufferExhaustedError`, `RecordTooLargeError`, `ValueError`, `TypeError`, `IllegalStateError` after close.
+    /// It waits at most `max_block_ms` for metadata and buffer memory, then raises
+    /// `KafkaTimeoutError` or `BufferExhaustedError`. Without a serializer, value and key are
+    /// bytes. headers is a list of (str, bytes or None). It also raises `RecordTooLargeError`,
+    /// `ValueError`, `TypeError`, and `IllegalStateError` after close.
     #[pyo3(signature = (topic, value = None, key = None, headers = None, partition = None, timestamp_ms = None))]
     #[allow(clippy::too_many_arguments)]
     fn send<'py>(
@@ -95,10 +96,11 @@ impl Producer {
         untracked(py, crate::sending::send(py, core, given)?)
     }
 
-    /// Sends a list of records in one call: a future of their `BatchMetadata`.
+    /// Sends a list of records in one call, and returns a future of their `BatchMetadata`.
     ///
-    /// Each part is a sequence as long as `values`, partition a number for all of them too. What cannot be
-    /// written is told by the future's `BatchSendError`, row by row (docs/columns.md).
+    /// Each argument is a sequence as long as `values`; partition may also be one number for all.
+    /// If rows are not written, the future raises a `BatchSendError` with the error of each row
+    /// (docs/columns.md).
     #[pyo3(signature = (topic, values, keys = None, headers = None, partition = None, timestamps_ms = None))]
     #[allow(clippy::too_many_arguments)]
     fn send_many<'py>(
@@ -119,11 +121,12 @@ impl Producer {
         Ok(FutureBatchMetadata::new(rows, len))
     }
 
-    /// Sends the rows of an Arrow table, data frame or stream: a future of their `BatchMetadata`.
+    /// Sends the rows of an Arrow table, data frame or stream.
     ///
-    /// Columns by name: value, key, partition, timestamp, headers; topic, offset, `timestamp_type` and
-    /// `leader_epoch` are ignored, any other is a `ValueError`. `partition` is one for all rows, in place
-    /// of their column. See docs/columns.md.
+    /// It returns a future of their `BatchMetadata`. The columns are found by name: value, key,
+    /// partition, timestamp and headers. It ignores topic, offset, `timestamp_type` and
+    /// `leader_epoch`. Any other column raises `ValueError`. `partition` is one partition for all
+    /// rows, in place of the column. See docs/columns.md.
     #[pyo3(signature = (topic, data, partition = None))]
     fn send_arrow<'py>(
         &self,
@@ -139,7 +142,9 @@ impl Producer {
         Ok(FutureBatchMetadata::new(rows, len))
     }
 
-    /// Waits until all that was sent before is done: `timeout` in seconds, then `KafkaTimeoutError`.
+    /// Waits until every record sent before has its result.
+    ///
+    /// `KafkaTimeoutError` after `timeout` seconds. None: without limit.
     #[pyo3(signature = (timeout = None))]
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let core = self.core(py)?;
@@ -179,14 +184,16 @@ impl Producer {
         run(py, self.core(py)?, &mut Transacting::Abort)
     }
 
-    /// Partition ids of a topic; waits for metadata at most `max_block_ms`, then `KafkaTimeoutError`.
+    /// Returns the partition ids of a topic.
+    ///
+    /// It waits for metadata at most `max_block_ms`, then raises `KafkaTimeoutError`.
     fn partitions_for(&self, py: Python<'_>, topic: &str) -> PyResult<BTreeSet<i32>> {
         let core = self.core(py)?;
         let count = run(py, core, &mut PartitionsFor::new(py, core, topic)?)?;
         Ok((0..count).collect())
     }
 
-    /// Whether a connection to a broker is up.
+    /// Whether a broker is connected.
     fn bootstrap_connected(&self, py: Python<'_>) -> PyResult<bool> {
         let core = self.core(py)?;
         crate::client::is_connected(py, core.client.view())
@@ -205,7 +212,7 @@ impl Producer {
         Ok(Client::of(Handle::Producer(Arc::clone(&core.client))))
     }
 
-    /// Never opened, closed, or made before a fork in the parent of this process.
+    /// Whether it was never opened, was closed, or belongs to the parent of this process.
     #[getter]
     fn closed(&self) -> bool {
         self.0.get().is_none_or(|core| core.view().check().is_err())

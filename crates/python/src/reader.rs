@@ -25,7 +25,7 @@ struct Reading {
     client: ConsumerClient,
 }
 
-/// Reads `[start, end)` of a partition.
+/// Reads the offsets `[start, end)` of a partition as Arrow batches.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct PartitionReader(Mutex<Option<Reading>>);
 
@@ -154,7 +154,7 @@ impl PartitionReader {
         }
     }
 
-    /// Ranges `[from, to)` of offsets that were gone and passed over.
+    /// The skipped ranges `[from, to)` of offsets that the log no longer has. Empty after close.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<Vec<(i64, i64)>> {
         let guard = self.enter(py)?;

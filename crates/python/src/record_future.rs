@@ -18,7 +18,7 @@ use crate::errors;
 use crate::futures::{Awaited, Outcome, Sent};
 use crate::record_waits::{Callback, RecordWaits, all_written};
 
-/// An awaitable outcome of a record.
+/// The result of one `send` for asyncio. You can await it as an `asyncio.Future`.
 #[pyclass(frozen, weakref, module = "thalweg._core")]
 pub(crate) struct RecordFuture {
     state: State,
@@ -117,7 +117,7 @@ impl RecordFuture {
         self.waits.event_loop(py)
     }
 
-    /// The record goes its way all the same.
+    /// Cancels the future, but not the record. Returns false if it is done.
     #[pyo3(signature = (msg = None))]
     fn cancel(slf: &Bound<'_, Self>, msg: Option<Py<PyAny>>) -> bool {
         let this = slf.get();
@@ -163,7 +163,7 @@ impl RecordFuture {
         }
     }
 
-    /// How many there were of it.
+    /// Removes a callback, and returns how often it was there.
     fn remove_done_callback(slf: &Bound<'_, Self>, function: &Bound<'_, PyAny>) -> PyResult<usize> {
         let this = slf.get();
         this.check_process(slf.py())?;
@@ -183,7 +183,7 @@ impl RecordFuture {
         self.blocking.store(blocking, Ordering::Relaxed);
     }
 
-    /// This and the next are what `asyncio.gather` asks a cancelled future for.
+    /// `asyncio.gather` uses this, and `_make_cancelled_error`, for a cancelled future.
     #[getter(_cancel_message)]
     fn cancel_message(&self, py: Python<'_>) -> Option<Py<PyAny>> {
         let message = self.cancel_message.get();
@@ -206,7 +206,7 @@ impl RecordFuture {
         slf
     }
 
-    /// A task that awaits it: sleeps, or has the outcome.
+    /// A step of the task that awaits it: the task sleeps, or gets the result.
     fn __next__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::step(slf)?.iterated()
     }

@@ -329,7 +329,7 @@ impl RecordWaits {
     }
 }
 
-/// What a loop calls after a turn in which somebody began to wait.
+/// A callback that a loop calls after a turn in which a task began to wait.
 #[pyclass(frozen)]
 struct Hasten(Arc<RecordWaits>);
 

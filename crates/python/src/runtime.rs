@@ -11,7 +11,7 @@ use thalweg_network::{PerProcess, Runtime, log};
 
 use crate::{callbacks, foreign};
 
-/// Sets the least level that Rust passes on for the logger `thalweg.<name>`.
+/// Sets the lowest level that Rust passes on for the logger `thalweg.<name>`.
 #[pyfunction]
 pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
     let level = u8::try_from(level).unwrap_or(u8::MAX);
@@ -29,7 +29,7 @@ pub(crate) fn set_log_level(logger: &str, level: u32) -> PyResult<()> {
     pump()
 }
 
-/// Names of this process's runtime threads.
+/// Returns the names of this process's runtime threads.
 #[pyfunction]
 pub(crate) fn runtime_threads() -> Vec<String> {
     Runtime::existing()
@@ -40,15 +40,15 @@ pub(crate) fn runtime_threads() -> Vec<String> {
 /// A callback that runs when the interpreter ends may go on for so long.
 const RUNNING_CALLBACK_MAX: Duration = Duration::from_secs(3);
 
-/// From now on no other thread begins to run code of the application within a call of ours; called
-/// first by the interpreter's exit handler.
+/// Prevents other threads from starting application code within our calls. It is called first at
+/// exit.
 #[pyfunction]
 pub(crate) fn begin_exit() {
     foreign::end();
 }
 
-/// Ends callbacks and threads; called last by the interpreter's exit handler. Returns the number of
-/// callbacks that did not run in time.
+/// Stops the runtime's threads, and returns the number of callbacks that did not run in time. It
+/// is called last at exit.
 #[pyfunction]
 #[pyo3(signature = (timeout = 1.0))]
 pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
@@ -67,7 +67,7 @@ pub(crate) fn stop_threads(py: Python<'_>, timeout: f64) -> usize {
     left
 }
 
-/// Waits until all callbacks that are due have run, for so many seconds at most.
+/// Waits until all callbacks that are due have run, at most `timeout` seconds.
 #[pyfunction]
 #[pyo3(signature = (timeout))]
 pub(crate) fn wait_for_callbacks(py: Python<'_>, timeout: f64) -> PyResult<()> {

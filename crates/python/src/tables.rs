@@ -7,7 +7,7 @@ use thalweg_columns::{export_array, export_schema, export_stream};
 
 use crate::capsules;
 
-/// Columns of consumed records; immutable.
+/// Consumed records as Arrow columns. It is immutable.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct RecordTable(RecordBatch);
 
@@ -65,7 +65,7 @@ impl RecordTable {
     }
 }
 
-/// One record batch in the Spark connector's schema.
+/// One record batch with the schema of the Spark connector.
 #[pyclass(frozen, module = "thalweg._core")]
 pub(crate) struct ArrowBatch(RecordBatch);
 

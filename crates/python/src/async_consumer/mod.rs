@@ -39,7 +39,7 @@ use jobs::{Answer, Listing, Opening, Stopping};
 
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
-/// A consumer in an event loop.
+/// The waiting calls of a consumer for one event loop.
 #[pyclass(generic, frozen, module = "thalweg._core")]
 pub(crate) struct AsyncConsumer {
     consumer: Py<Consumer>,
@@ -77,7 +77,7 @@ impl AsyncConsumer {
         Ok(self.call(py, opening))
     }
 
-    /// The next record; `iterating`: a consumer that is stopped ends the loop.
+    /// Waits for the next record. With `iterating`, a stopped consumer ends the iteration.
     #[pyo3(signature = (partitions = Vec::new(), iterating = false))]
     fn getone(&self, py: Python<'_>, partitions: Vec<Pair>, iterating: bool) -> JobCall {
         let only = partitions_of(partitions);
@@ -115,7 +115,7 @@ impl AsyncConsumer {
         self.poll(py, what, gil::deadline_ms(timeout_ms))
     }
 
-    /// Does the coordinator's work until `condition()` is true, or the time is over: whether it is.
+    /// Runs the coordinator's work until `condition()` is true. `False`: the time was over first.
     fn until(&self, py: Python<'_>, condition: Py<PyAny>, timeout_ms: Option<f64>) -> JobCall {
         self.poll(py, What::Until(condition), gil::deadline_ms(timeout_ms))
     }
@@ -131,7 +131,7 @@ impl AsyncConsumer {
         Ok(self.call(py, listing))
     }
 
-    /// The answer to a request.
+    /// Waits for the answer to a request.
     #[pyo3(signature = (request, timeout_ms = None))]
     fn result(
         &self,
@@ -146,7 +146,7 @@ impl AsyncConsumer {
         self.call(py, answer)
     }
 
-    /// Closes the connections, within seconds.
+    /// Closes the connections within `timeout` seconds.
     fn close(&self, py: Python<'_>, timeout: f64) -> JobCall {
         let closing = Stopping {
             consumer: self.consumer.clone_ref(py),
