@@ -1,14 +1,13 @@
-"""Group coordination: what consumers and their group's coordinator ask and tell each other.
+"""Consumer groups: both the members' side and the coordinator's side.
 
-    consumer ── driver/ ──> classic/member.py, consumer/member.py   the member's state machine
+    consumer ── driver/ ──> classic/member.py, consumer/member.py   state machine of a member
                    ├──────> offsets.py, commit_future.py            committed offsets
-                   └──────> listener.py                             changes, for the application
-    embedded broker ──────> groups.py ──> classic/group.py          the group's state machine
+                   └──────> listener.py                             rebalance listeners
+    embedded broker ──────> groups.py ──> classic/group.py          state machine of a group
                                 └───────> consumer/group.py         ... of KIP-848's protocol
-    steps.py     the words that all of them speak; states.py: their states, as tables
-    protocol.py, assignors/   what members of classic groups say; who reads what
+    steps.py     events and actions of all machines; states.py: their states, as tables
+    protocol.py, assignors/   messages of classic members; assignment of partitions
 
-Members and groups are state machines without sockets, threads and clocks. `driver/` does the only
-I/O; `thalweg._group_server` drives the broker's side. Admin calls use `offsets.py` and
-`protocol.py` too.
+Members and groups are state machines without sockets, threads and clocks. Only `driver/` does I/O.
+`thalweg._group_server` runs the broker's side. Admin calls also use `offsets.py` and `protocol.py`.
 """

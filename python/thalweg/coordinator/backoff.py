@@ -1,4 +1,4 @@
-"""How long to wait before a request is tried again."""
+"""Exponential backoff: how long to wait before a retry."""
 
 from collections.abc import Callable
 
@@ -9,18 +9,18 @@ class Backoff:
     """Waits that double with each failure, up to a limit (KIP-580)."""
 
     def __init__(self, first_ms: float, max_ms: float, jitter: Callable[[], float]) -> None:
-        """Takes the first and the greatest wait, and what each is multiplied with (0.8 to 1.2)."""
+        """Takes the first wait, the maximum, and a function for the factor of each (0.8 to 1.2)."""
         self.failures = 0
         self._first_ms = first_ms
         self._max_ms = max_ms
         self._jitter = jitter
 
     def reset(self) -> None:
-        """After a success."""
+        """Starts again with the first wait, after a success."""
         self.failures = 0
 
     def failed(self) -> float:
-        """Counts a failure; the wait in ms."""
+        """Counts a failure, and returns the wait in ms."""
         doublings = min(self.failures, 32)
         self.failures += 1
         return min(self._first_ms * 2.0**doublings, self._max_ms) * self._jitter()

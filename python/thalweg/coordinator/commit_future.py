@@ -1,6 +1,6 @@
-"""The outcome of an asynchronous commit; kafka-python's Future, without threads.
+"""CommitFuture: the result of an asynchronous commit (kafka-python's Future).
 
-It is completed by the consumer's own thread, from within poll, commit or close.
+The thread of the consumer completes it, within poll, commit or close.
 """
 
 import functools
@@ -16,12 +16,12 @@ log = logging.getLogger(__name__)
 
 
 class CommitFuture:
-    """Done once, with a value or an exception.
+    """The result of a `commit_async`: a value or an exception.
 
     Attributes:
-        is_done: Whether the answer is there.
-        value: The broker's answer, after success.
-        exception: The error, after failure.
+        is_done: Whether the result is known.
+        value: The broker's answer, after a success.
+        exception: The error, after a failure.
     """
 
     __slots__ = ("_waiting", "exception", "is_done", "value")
@@ -33,34 +33,34 @@ class CommitFuture:
         self._waiting: list[tuple[bool, Callable[[Any], object]]] = []
 
     def succeeded(self) -> bool:
-        """Done, without error."""
+        """Whether it is done, without an error."""
         return self.is_done and self.exception is None
 
     def failed(self) -> bool:
-        """Done, with an error."""
+        """Whether it is done, with an error."""
         return self.is_done and self.exception is not None
 
     def retriable(self) -> bool:
-        """Failed with an error that a retry may cure."""
+        """Whether it failed, and a retry may succeed."""
         return isinstance(self.exception, RetriableError)
 
     def complete(self, value: Any = None, exception: BaseException | None = None) -> None:
-        """Sets the outcome and calls what waits for it, in order; what that raises is logged."""
+        """Sets the result and calls the callbacks in order. Logs what they raise."""
         self.is_done, self.value, self.exception = True, value, exception
         waiting, self._waiting = self._waiting, []
         for on_success, function in waiting:
             self._call(on_success, function)
 
     def add_callback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, value, **kwargs) after success; at once if it is done."""
+        """Calls f(*args, value, **kwargs) after a success, or at once if it is done."""
         return self._add(True, functools.partial(f, *args, **kwargs))
 
     def add_errback(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """f(*args, exception, **kwargs) after failure; at once if it is done."""
+        """Calls f(*args, exception, **kwargs) after a failure, or at once if it is done."""
         return self._add(False, functools.partial(f, *args, **kwargs))
 
     def add_both(self, f: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
-        """Both of them."""
+        """Calls f(*args, value or exception, **kwargs) in both cases."""
         return self.add_callback(f, *args, **kwargs).add_errback(f, *args, **kwargs)
 
     def _add(self, on_success: bool, function: Callable[[Any], object]) -> Self:

@@ -1,4 +1,4 @@
-"""Deadlines by name: the earliest one is found without a look at the others."""
+"""Deadlines by name. Finding the earliest one does not search the others."""
 
 import heapq
 from typing import Final
@@ -9,10 +9,10 @@ _STALE_MAX: Final = 64  # stale entries that are kept whatever the number of dea
 
 
 class Deadlines:
-    """One deadline for each name that has one.
+    """At most one deadline for each name.
 
-    A heap with lazy deletion: a changed deadline leaves its old entry in the heap, which is dropped
-    when it gets to the top, or when most of the heap is stale.
+    It is a heap with lazy deletion. The old entry of a changed deadline stays in the heap until it
+    reaches the top, or until most of the heap is stale.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Deadlines:
         self._heap: list[tuple[float, str]] = []
 
     def set(self, name: str, time: float | None) -> None:
-        """Sets the deadline of a name; None removes it."""
+        """Sets the deadline of a name. None removes it."""
         if time == self._times.get(name):
             return
         if time is None:
@@ -33,12 +33,12 @@ class Deadlines:
             heapq.heapify(self._heap)
 
     def first(self) -> float | None:
-        """The earliest deadline."""
+        """Returns the earliest deadline, or None."""
         self._drop_stale()
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: float) -> list[str]:
-        """The names whose deadlines have come, the earliest first; they keep them."""
+        """Returns the names whose deadlines have passed, earliest first. It removes none."""
         found: dict[str, float] = {}
         while (time := self.first()) is not None and time <= now:
             _, name = heapq.heappop(self._heap)

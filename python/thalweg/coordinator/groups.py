@@ -1,11 +1,11 @@
-"""All groups of a broker: routes what comes in to the group that it is for.
+"""All groups of a broker: passes each event to its group.
 
     Arrived(JoinGroup, ...)  ──┐                 ┌── ClassicGroup   classic/group.py
     Arrived(ConsumerGroup...)──┼── by group id ──┤
     SessionExpired, Deleted  ──┘                 └── ConsumerGroup  consumer/group.py
 
-A group comes into being with its first member and is dropped on its Forget. Who wants to join a
-group of the other protocol is refused while that has members, and takes its place once it is empty.
+The first member creates a group, and Forget removes it. A member of the other protocol is refused
+while the group has members. If the group is empty, its new group replaces the old one.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,33 +37,33 @@ from thalweg.errors import (
 __all__ = ["Group", "Groups"]
 
 _EMPTY = "Empty"
-_SAYS_NOT_FOUND = 6  # from here on DescribeGroups has an error for unknown groups (KIP-1043)
+_SAYS_NOT_FOUND = 6  # since this version, DescribeGroups has an error for unknown groups (KIP-1043)
 
 
 class Group(Protocol):
-    """What a group of either protocol offers."""
+    """The interface of the groups of both protocols."""
 
     group_id: str
 
     @property
     def state(self) -> str:
-        """Kafka's word for it; "Empty" lets a group of the other protocol take its place."""
+        """Kafka's name of the state. A group of the other protocol may replace an "Empty" one."""
 
     def step(self, event: GroupEvent, now: float) -> list[GroupAction]:
-        """What an event leads to."""
+        """Handles an event, and returns the actions."""
 
     def next_deadline(self) -> float | None:
-        """When it wants a Ticked."""
+        """Returns when the group needs a Ticked."""
 
     def describe(self) -> dict[str, Any]:
-        """Its row in DescribeGroups or ConsumerGroupDescribe."""
+        """Returns its row in DescribeGroups or ConsumerGroupDescribe."""
 
 
 class Groups:
     """The groups of one broker.
 
     Attributes:
-        groups: By id.
+        groups: {group id: group}.
     """
 
     def __init__(
@@ -72,12 +72,12 @@ class Groups:
         new_id: Callable[[], str],
         new_consumer_group: Callable[[str], Group] | None = None,
     ) -> None:
-        """Makes a coordinator without groups.
+        """Creates a coordinator without groups.
 
         Args:
-            settings: Options of classic groups.
-            new_id: Makes the random part of member ids.
-            new_consumer_group: Makes a group of KIP-848, given its id; None: not spoken.
+            settings: The options of classic groups.
+            new_id: Creates the random part of a member id.
+            new_consumer_group: Creates a group of KIP-848 from its id. None: not supported.
         """
         self.groups: dict[str, Group] = {}
         self._deadlines = Deadlines()
@@ -86,7 +86,7 @@ class Groups:
         self._new_consumer_group = new_consumer_group
 
     def step(self, event: GroupEvent, now: float) -> list[GroupAction]:
-        """What an event leads to, in all groups; see steps.py."""
+        """Handles an event in the groups that it is for, and returns the actions."""
         match event:
             case Arrived():
                 return self._arrived(event, now)
@@ -99,7 +99,7 @@ class Groups:
         return [action for group in due for action in self._pass_on(group, event, now)]
 
     def next_deadline(self) -> float | None:
-        """When the first group wants a Ticked."""
+        """Returns when the first group needs a Ticked."""
         return self._deadlines.first()
 
     def _pass_on(self, group: Group | None, event: GroupEvent, now: float) -> list[GroupAction]:
@@ -155,7 +155,7 @@ class Groups:
             return self._pass_on(group, event, now)
         if group is not None and group.state != _EMPTY:
             return [_refuse(event, GroupIdNotFoundError.errno)]
-        # Who may begin a group is the new group's own affair: it is dropped if nobody did.
+        # The new group decides whether to accept its first member. If not, it is removed.
         fresh = self._new_consumer_group(group_id)
         actions = fresh.step(event, now)
         if Forget() in actions:
@@ -170,11 +170,11 @@ class Groups:
     # ------------------------------------------------------------------ describing
 
     def _describe(self, event: Arrived, classic: bool) -> dict[str, Any]:
-        """The draft, with the rows of our own groups in it."""
+        """Returns the draft with the rows of our groups."""
         draft = event.draft or {}
         names = event.body["Groups"] if classic else event.body["GroupIds"]
         drafted = {row["GroupId"]: row for row in draft.get("Groups", ())}
-        # A group that comes twice is described once.
+        # A group that is named twice is described once.
         distinct = dict.fromkeys(names)
         rows = [self._row(each, classic, drafted.get(each), event.version) for each in distinct]
         return {**draft, "Groups": rows}
@@ -184,7 +184,7 @@ class Groups:
     ) -> Mapping[str, Any]:
         group = self.groups.get(group_id)
         if group is not None and isinstance(group, ClassicGroup) == classic:
-            # What the draft says of its own accord stays: AuthorizedOperations.
+            # Keep the fields that only the draft has: AuthorizedOperations.
             return {**(drafted or {}), **group.describe()}
         if group is None and drafted is not None:
             return drafted
@@ -207,7 +207,7 @@ def _no_row(group_id: str) -> dict[str, Any]:
 
 
 def _refuse(event: Arrived, code: int) -> Reply:
-    """An answer to somebody whose group is not there, or not theirs."""
+    """Refuses a request whose group does not exist or has the other protocol."""
     body = event.body
     match event.api:
         case "JoinGroup":

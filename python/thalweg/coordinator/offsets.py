@@ -1,10 +1,10 @@
-"""Committed offsets: the requests' bodies and what the answers say. Pure: no I/O, no clock.
+"""Committed offsets: the bodies of requests and the meaning of answers. No I/O, no clock.
 
     commit_body(...) ──> OffsetCommit ──> commit_errors(answer) ──> {partition: error class}
     fetch_bodies(.)  ──> OffsetFetch  ──> fetched(answer, ...)  ──> {partition: offset or None}
 
-Bodies name topics, so OffsetCommit and OffsetFetch are capped at version 9 (10 has topic ids).
-A consumer outside a group commits with generation -1 and an empty member id, as Java does.
+Bodies name topics, so OffsetCommit and OffsetFetch use at most version 9 (10 needs topic ids). A
+consumer outside a group commits with generation -1 and an empty member id, as in Java.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,8 +30,8 @@ Fetched = tuple[
     dict[TopicPartition, type[BrokerResponseError]],
 ]
 
-_BATCHED_FETCH: Final = 8  # from here on OffsetFetch asks for several groups
-_FETCH_FORMS: Final = (9, _BATCHED_FETCH, 7, 0)  # the versions in which its fields change
+_BATCHED_FETCH: Final = 8  # since this version, OffsetFetch asks for several groups
+_FETCH_FORMS: Final = (9, _BATCHED_FETCH, 7, 0)  # the versions that changed its fields
 
 
 def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
@@ -44,7 +44,7 @@ def _by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 def commit_body(
     group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> dict[str, Any]:
-    """The body of an OffsetCommit request."""
+    """Returns the body of an OffsetCommit request."""
     return {
         "GroupId": group.group_id,
         "GenerationIdOrMemberEpoch": group.generation_id,
@@ -70,7 +70,7 @@ def commit_body(
 
 
 def commit_errors(answer: Mapping[str, Any]) -> dict[TopicPartition, type[BrokerResponseError]]:
-    """The partitions whose offsets were not committed, with their errors."""
+    """Returns the partitions whose offsets were not committed, with their error classes."""
     return {
         TopicPartition(topic["Name"], partition["PartitionIndex"]): for_code(partition["ErrorCode"])
         for topic in answer["Topics"]
@@ -85,10 +85,10 @@ def _fetch_body(
     version: int,
     require_stable: bool,
 ) -> dict[str, Any]:
-    """The body of an OffsetFetch request; topics None asks for all of the group.
+    """Returns the body of an OffsetFetch request. Topics None: all topics of the group.
 
-    `require_stable` has the broker answer UNSTABLE_OFFSET_COMMIT for offsets of open
-    transactions (KIP-447), from version 7 on.
+    With `require_stable`, the broker answers UNSTABLE_OFFSET_COMMIT for partitions with offsets in
+    an open transaction (KIP-447, since version 7).
     """
     body: dict[str, Any] = {"RequireStable": require_stable} if version >= 7 else {}
     if version < _BATCHED_FETCH:
@@ -105,7 +105,7 @@ def fetch_bodies(
     *,
     require_stable: bool = True,
 ) -> list[tuple[int, dict[str, Any]]]:
-    """Bodies of OffsetFetch for all versions: (least version, body)."""
+    """Returns the bodies of an OffsetFetch request for all versions: (min version, body)."""
     topics = None
     if partitions is not None:
         topics = [
@@ -118,17 +118,17 @@ def fetch_bodies(
 
 
 def fetched(answer: Mapping[str, Any], partitions: Iterable[tuple[str, int]] = ()) -> Fetched:
-    """What an OffsetFetch answer says.
+    """Reads an OffsetFetch answer.
 
     Args:
         answer: The answer, of any version.
-        partitions: The partitions asked for; what the answer leaves out counts as None.
+        partitions: The requested partitions. If the answer lacks one, its offset is None.
 
     Returns:
         The committed offsets (None: nothing committed), and the errors by partition.
 
     Raises:
-        BrokerResponseError: If the whole request failed.
+        BrokerResponseError: If the request failed as a unit.
     """
     part = answer["Groups"][0] if answer.get("Groups") else answer
     if part.get("ErrorCode", 0) != NoError.errno:

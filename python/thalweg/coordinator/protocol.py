@@ -1,8 +1,8 @@
-"""The consumer protocol: what members put into the byte fields of JoinGroup and SyncGroup.
+"""The consumer protocol: the contents of the byte fields of JoinGroup and SyncGroup.
 
-Byte-compatible with Java's `ConsumerProtocol`, versions 0 to 3 (KIP-429, 792, 881). Fields that
-a version lacks take their defaults; bytes behind the known fields are a newer version's and are
-left alone.
+The bytes are those of Java's `ConsumerProtocol`, versions 0 to 3 (KIP-429, 792, 881). Fields that a
+version lacks get their defaults. Bytes after the known fields belong to a newer version, and are
+ignored.
 """
 
 import struct
@@ -18,7 +18,7 @@ VERSION_MAX: Final = 3
 
 
 class _Reader:
-    """Reads Kafka's old-style (not flexible) fields."""
+    """Reads fields in Kafka's old encoding (not the flexible one)."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -36,7 +36,7 @@ class _Reader:
         return found
 
     def count(self, least_size: int) -> int:
-        """The length of an array whose items take at least so many bytes."""
+        """Reads the length of an array whose items take at least `least_size` bytes."""
         found = self.number("i")
         if found * least_size > len(self._data) - self._at:
             raise KafkaProtocolError(f"an array of {found} does not fit in the bytes left")
@@ -51,7 +51,7 @@ class _Reader:
         return None if size < 0 else self._take(size)
 
     def rest(self) -> bytes:
-        """What was not read yet."""
+        """Returns the bytes that were not read yet."""
         return self._data[self._at :]
 
     def partitions(self) -> list[TopicPartition]:
@@ -74,17 +74,17 @@ def _data(raw: bytes | None) -> bytes:
 
 
 def read_partitions(data: bytes) -> tuple[list[TopicPartition], bytes]:
-    """The partitions that stand at the beginning of some bytes, and the rest of them.
+    """Reads the partitions at the beginning. Returns them and the remaining bytes.
 
     Raises:
-        KafkaProtocolError: If there are none.
+        KafkaProtocolError: If the bytes do not begin with a list of partitions.
     """
     reader = _Reader(data)
     return reader.partitions(), reader.rest()
 
 
 def write_partitions(partitions: Sequence[TopicPartition]) -> bytes:
-    """The bytes of partitions, by topic; topics in the order in which they first appear."""
+    """Encodes partitions by topic. Topics are in the order in which they first appear."""
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
@@ -95,7 +95,7 @@ def write_partitions(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 class Subscription(NamedTuple):
-    """What a member says when it joins (ConsumerProtocolSubscription)."""
+    """The data that a member sends when it joins (ConsumerProtocolSubscription)."""
 
     version: int
     topics: list[str]
@@ -106,10 +106,10 @@ class Subscription(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> "Subscription":
-        """Reads what a member sent.
+        """Decodes the bytes that a member sent.
 
         Raises:
-            KafkaProtocolError: If the bytes are no subscription.
+            KafkaProtocolError: If the bytes are not a subscription.
         """
         reader = _Reader(data)
         version = reader.number("h")
@@ -121,9 +121,9 @@ class Subscription(NamedTuple):
         return cls(version, topics, user_data, owned, generation, rack)
 
     def encode(self) -> bytes:
-        """The bytes that Java would send: topics and partitions are sorted.
+        """Encodes it as Java does: topics and partitions are sorted.
 
-        So a member that joins again without news sends the same bytes, and the coordinator need
+        So a member that joins again without changes sends the same bytes, and the coordinator need
         not rebalance.
         """
         parts = [struct.pack(">hi", self.version, len(self.topics))]
@@ -139,7 +139,7 @@ class Subscription(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """What a member is given (ConsumerProtocolAssignment)."""
+    """The data that the leader sends to a member (ConsumerProtocolAssignment)."""
 
     version: int
     assigned_partitions: list[TopicPartition]
@@ -147,15 +147,15 @@ class Assignment(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> "Assignment":
-        """Reads what the leader sent.
+        """Decodes the bytes that the leader sent.
 
         Raises:
-            KafkaProtocolError: If the bytes are no assignment.
+            KafkaProtocolError: If the bytes are not an assignment.
         """
         reader = _Reader(data)
         return cls(reader.number("h"), reader.partitions(), reader.data())
 
     def encode(self) -> bytes:
-        """The bytes that Java would send."""
+        """Encodes it as Java does."""
         head = struct.pack(">h", self.version)
         return head + write_partitions(self.assigned_partitions) + _data(self.user_data)

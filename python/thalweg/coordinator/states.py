@@ -1,15 +1,15 @@
-"""Who may become what: the states of members and groups, and their transitions, as tables.
+"""The states of members and groups, and their allowed transitions, as tables.
 
-Transitions happen in one file each, by `move`:
+The transitions of each table happen in one file, by `move`:
 
     CLASSIC_MEMBER    the consumer's side of the classic protocol    classic/member.py
-    CLASSIC_GROUP     the broker's side of it                        classic/group.py
+    CLASSIC_GROUP     the broker's side of the classic protocol      classic/group.py
     CONSUMER_MEMBER   the consumer's side of KIP-848's protocol      consumer/member.py
-    CONSUMER_GROUP    the broker's side of it                        consumer/group.py
-    RECONCILIATION    one member, as the broker sees it              consumer/reconciliation.py
+    CONSUMER_GROUP    the broker's side of KIP-848's protocol        consumer/group.py
+    RECONCILIATION    one member of a group, at the broker           consumer/reconciliation.py
 
-The names are Kafka's own (`DescribeGroups` shows those of groups). In the classic protocol `Fatal`
-and `Closed` are ours: Java's consumer has an exception and a flag in their place.
+The names are Kafka's (`DescribeGroups` shows the states of groups). Only `Fatal` and `Closed` of
+the classic protocol are our own: Java's consumer has an exception and a flag in their place.
 """
 
 from collections.abc import Mapping
@@ -35,11 +35,11 @@ S = TypeVar("S", bound=StrEnum)
 
 
 class ForbiddenTransition(AssertionError):
-    """A move that its table does not have: a bug of ours, never of the other side."""
+    """A transition that the table does not allow: a bug in this code, never in the other side."""
 
 
 def move(table: Mapping[S, frozenset[S]], current: S, to: S) -> S:
-    """The new state.
+    """Checks a transition, and returns the new state.
 
     Raises:
         ForbiddenTransition: If the table does not allow it.
@@ -62,11 +62,11 @@ class GroupState(StrEnum):
 _G = GroupState
 
 CLASSIC_GROUP: Final[Mapping[GroupState, frozenset[GroupState]]] = {
-    # Somebody joins.
+    # A member joins.
     _G.EMPTY: frozenset({_G.PREPARING_REBALANCE, _G.DEAD}),
-    # All joined, or the time is up; with nobody left the group is empty.
+    # All members have joined, or the time is over. Without members, the group is empty.
     _G.PREPARING_REBALANCE: frozenset({_G.COMPLETING_REBALANCE, _G.EMPTY, _G.DEAD}),
-    # The leader sent the assignment; or members came, went, or did not sync in time.
+    # The leader has sent the assignment. Or members joined, left, or did not sync in time.
     _G.COMPLETING_REBALANCE: frozenset({_G.STABLE, _G.PREPARING_REBALANCE, _G.DEAD}),
     _G.STABLE: frozenset({_G.PREPARING_REBALANCE, _G.DEAD}),
     _G.DEAD: frozenset(),
@@ -74,7 +74,7 @@ CLASSIC_GROUP: Final[Mapping[GroupState, frozenset[GroupState]]] = {
 
 
 class MemberState(StrEnum):
-    """`AbstractCoordinator.MemberState`, and its two ends."""
+    """`AbstractCoordinator.MemberState`, with two final states."""
 
     UNJOINED = "Unjoined"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -89,9 +89,9 @@ _M = MemberState
 CLASSIC_MEMBER: Final[Mapping[MemberState, frozenset[MemberState]]] = {
     # JoinGroup is sent.
     _M.UNJOINED: frozenset({_M.PREPARING_REBALANCE, _M.FATAL, _M.CLOSED}),
-    # JoinGroup is answered, or failed, or the membership was reset meanwhile.
+    # JoinGroup is answered or has failed, or the membership was reset in the meantime.
     _M.PREPARING_REBALANCE: frozenset({_M.COMPLETING_REBALANCE, _M.UNJOINED, _M.FATAL, _M.CLOSED}),
-    # SyncGroup is answered, or failed, or the membership was reset meanwhile.
+    # SyncGroup is answered or has failed, or the membership was reset in the meantime.
     _M.COMPLETING_REBALANCE: frozenset({_M.STABLE, _M.UNJOINED, _M.FATAL, _M.CLOSED}),
     # JoinGroup is sent again, or the membership is lost or given up.
     _M.STABLE: frozenset({_M.PREPARING_REBALANCE, _M.UNJOINED, _M.FATAL, _M.CLOSED}),
@@ -112,13 +112,13 @@ class ConsumerGroupState(StrEnum):
 
 _CG = ConsumerGroupState
 
-# A step may do several things at once, so each state of a group with members may follow each.
+# One step may do several things, so every state of a group with members may follow every other.
 CONSUMER_GROUP: Final[Mapping[ConsumerGroupState, frozenset[ConsumerGroupState]]] = {
-    # Somebody joins; or the group is deleted.
+    # A member joins, or the group is deleted.
     _CG.EMPTY: frozenset({_CG.ASSIGNING, _CG.RECONCILING, _CG.STABLE, _CG.DEAD}),
-    # The group's epoch is ahead of the assignment's: who reads what is to be computed.
+    # The group's epoch is newer than the epoch of the assignment, which must be computed again.
     _CG.ASSIGNING: frozenset({_CG.RECONCILING, _CG.STABLE, _CG.EMPTY}),
-    # Members are on their way to the assignment.
+    # Members still have to give up or take partitions.
     _CG.RECONCILING: frozenset({_CG.ASSIGNING, _CG.STABLE, _CG.EMPTY}),
     _CG.STABLE: frozenset({_CG.ASSIGNING, _CG.RECONCILING, _CG.EMPTY}),
     _CG.DEAD: frozenset(),
@@ -136,11 +136,11 @@ class ReconciliationState(StrEnum):
 _R = ReconciliationState
 
 RECONCILIATION: Final[Mapping[ReconciliationState, frozenset[ReconciliationState]]] = {
-    # It has all that it shall have; or it gave up what it had to, and more came.
+    # It has its complete target, or it has revoked its surplus and got more partitions.
     _R.STABLE: frozenset({_R.UNREVOKED_PARTITIONS, _R.UNRELEASED_PARTITIONS}),
-    # It still owns what others shall have.
+    # It still owns partitions that are not in its target.
     _R.UNREVOKED_PARTITIONS: frozenset({_R.STABLE, _R.UNRELEASED_PARTITIONS}),
-    # Others still own what it shall have.
+    # Other members still own partitions of its target.
     _R.UNRELEASED_PARTITIONS: frozenset({_R.STABLE, _R.UNREVOKED_PARTITIONS}),
 }
 
@@ -162,24 +162,24 @@ class ConsumerMemberState(StrEnum):
 
 _CM = ConsumerMemberState
 
-# What may end any membership: fenced, fatal, not polling, leaving.
+# The states that may end any membership: fenced, fatal error, no polls, leaving.
 _ENDS: Final = frozenset({_CM.FENCED, _CM.FATAL, _CM.STALE, _CM.PREPARE_LEAVING})
 
 CONSUMER_MEMBER: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = {
     _CM.UNSUBSCRIBED: frozenset({_CM.JOINING}),
-    # The group took it in, with partitions or without.
+    # The group has accepted it, with partitions or without.
     _CM.JOINING: frozenset({_CM.RECONCILING, *_ENDS}),
-    # Partitions are given up or taken; or the target became what it has already.
+    # It gives up or takes partitions. Or the new target is what it already has.
     _CM.RECONCILING: frozenset({_CM.ACKNOWLEDGING, _CM.STABLE, *_ENDS}),
-    # The group is told what it has now, and answers with what it shall have next.
+    # It reports what it has now, and the answer has its next target.
     _CM.ACKNOWLEDGING: frozenset({_CM.RECONCILING, _CM.STABLE, *_ENDS}),
     _CM.STABLE: frozenset({_CM.RECONCILING, *_ENDS}),
-    # Partitions are given up; then the group is told, if it still knows this member.
+    # It gives up its partitions. Then it leaves the group, if the group still knows it.
     _CM.PREPARE_LEAVING: frozenset({_CM.LEAVING, _CM.UNSUBSCRIBED, _CM.JOINING}),
     _CM.LEAVING: frozenset({_CM.UNSUBSCRIBED, _CM.JOINING}),
-    # What it had is someone else's; then it joins anew.
+    # Other members may own its partitions. It joins again.
     _CM.FENCED: frozenset({_CM.JOINING, _CM.PREPARE_LEAVING}),
-    # It left, as the application did not poll; with the next poll it joins anew.
+    # It has left, because the application did not poll. The next poll joins again.
     _CM.STALE: frozenset({_CM.JOINING, _CM.PREPARE_LEAVING}),
     _CM.FATAL: frozenset(),
 }

@@ -1,12 +1,12 @@
-"""The words that state machines and what drives them say to each other. Pure data.
+"""The events and actions of the state machines. Pure data.
 
     driver/       ── member events ──> member.py of either protocol ── actions ──> driver/
     _group_server ── group events ───> groups.py, group.py          ── actions ──> _group_server
 
-A machine is `step(event, now) -> [action]`, the actions to be done in their order, and
-`next_deadline() -> float | None`, the time at which it wants a `Ticked`. `now` is in ms of a
-monotonic clock. Bodies are dicts with the field names of Kafka's schema; where the forms of
-versions differ, a list of (least version, body).
+A machine has two methods. `step(event, now) -> [action]` returns the actions to do, in order.
+`next_deadline() -> float | None` returns when the machine needs a `Ticked`. `now` is in ms of a
+monotonic clock. Bodies are dicts with the field names of Kafka's schema. If versions have different
+fields, a body is a list of (min version, body).
 """
 
 from collections.abc import Mapping
@@ -59,19 +59,19 @@ View = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """A deadline has come; for members and groups."""
+    """A deadline has passed. For members and groups."""
 
 
-# ---------------------------------------------------------------------- what a member is told
+# ---------------------------------------------------------------------- events for a member
 
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The topics subscribed to, by name or as what a pattern matches; whenever they change.
+    """The subscribed topics have changed, given by name or matched by a pattern.
 
     Attributes:
         topics: Their names.
-        regex: The broker's own pattern (`SubscriptionPattern`); KIP-848's protocol only.
+        regex: A pattern for the broker (`SubscriptionPattern`), only in KIP-848's protocol.
     """
 
     topics: frozenset[str]
@@ -80,19 +80,19 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribed:
-    """The application gave its subscription up."""
+    """The application has unsubscribed."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsChanged:
-    """What is known of all topics subscribed to or watched; given once, then at each change.
+    """The metadata of all subscribed or watched topics. It comes once, then at each change.
 
-    A consumer group on the broker's side is told of all topics that there are.
+    For a consumer group on the broker's side, it has all topics of the broker.
 
     Attributes:
-        partitions: Each existing topic's number of partitions.
-        racks: The racks of each partition's replicas, where known.
-        ids: Each existing topic's id; KIP-848's protocol only.
+        partitions: The number of partitions of each existing topic.
+        racks: The racks of each partition's replicas, if known.
+        ids: The id of each existing topic, only in KIP-848's protocol.
     """
 
     partitions: Mapping[str, int]
@@ -102,12 +102,12 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """The application called poll, in its own thread: callbacks may run now."""
+    """The application has called poll, in its own thread. So callbacks may run now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to a Send, or the transport's error (a timeout among them)."""
+    """The answer to a Send, or a transport error such as a timeout."""
 
     token: int
     body: Mapping[str, Any] | None
@@ -116,7 +116,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
-    """A notable answer to the heartbeats now in force; never one to replaced or stopped ones."""
+    """A notable answer to the current heartbeats, never to replaced or stopped ones."""
 
     body: Mapping[str, Any] | None
     error: KafkaError | None = None
@@ -124,11 +124,11 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CommitAnswered:
-    """An OffsetCommit of this member was refused by the group.
+    """The group has refused an OffsetCommit of this member.
 
     Attributes:
         code: Kafka's error code.
-        generation: The generation (or member epoch) that the commit was sent with.
+        generation: The generation or member epoch in the commit.
     """
 
     code: int
@@ -137,17 +137,17 @@ class CommitAnswered:
 
 @dataclass(frozen=True, slots=True)
 class PollExpired:
-    """max_poll_interval_ms ran out: the leave request is sent, the heartbeats are stopped."""
+    """max_poll_interval_ms has passed. The leave request is sent, and heartbeats have stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallbacksDone:
-    """The AutoCommit, Revoke, Lose and Assign actions of the last step were done."""
+    """The AutoCommit, Revoke, Lose and Assign actions of the last step are done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The consumer closes; `leave`: whether to tell the group."""
+    """The consumer closes. `leave`: whether to leave the group."""
 
     leave: bool
 
@@ -166,21 +166,21 @@ MemberEvent = (
     | Closed
 )
 
-# ---------------------------------------------------------------------- what a member wants done
+# ---------------------------------------------------------------------- actions of a member
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """Starts or replaces what is repeated to the coordinator.
+    """Starts heartbeats to the coordinator, or replaces them.
 
     Attributes:
         api: "Heartbeat" or "ConsumerGroupHeartbeat".
-        body: What is sent each time.
-        interval_ms: How often.
-        leave: The request that is sent once if max_poll_interval_ms runs out, if any.
+        body: The body of each heartbeat.
+        interval_ms: The time between heartbeats.
+        leave: The request to send once after max_poll_interval_ms without a poll, if any.
         max_poll_interval_ms: How long the application may take between two polls.
-        answer_within_ms: After so long without an answer the coordinator is looked up again; None:
-            as for any request.
+        answer_within_ms: After this time without an answer, the coordinator is looked up again.
+            None: after the timeout of any request.
     """
 
     api: str
@@ -193,13 +193,13 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Sends a request to the group's coordinator; its answer comes back as Answered(token).
+    """Sends a request to the group's coordinator. The answer is an Answered(token).
 
     Attributes:
-        heartbeats: Of a JoinGroup: they replace those before it, and begin as soon as it is
-            answered, with the answer's generation and member id. From then on the session's time
-            counts, and who computes may take the answer in much later.
-        leaves: It ends the membership.
+        heartbeats: For a JoinGroup: heartbeats that replace the current ones. They begin when the
+            answer arrives, with its generation and member id. The session timeout runs from then
+            on, and the application may take in the answer much later.
+        leaves: Whether the request ends the membership.
     """
 
     token: int
@@ -212,16 +212,16 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ForgetCoordinator:
-    """The coordinator is to be looked for again before the next Send or heartbeat."""
+    """Looks up the coordinator again before the next Send or heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchTopics:
-    """From now on TopicsChanged is to tell of these topics too; at once, if all is known.
+    """Includes these topics in TopicsChanged from now on, at once if all of them are known.
 
     Attributes:
-        topics: By name.
-        ids: By topic id: their names are not known; KIP-848's protocol only.
+        topics: Topics by name.
+        ids: Topics by id, whose names are not known, only in KIP-848's protocol.
     """
 
     topics: frozenset[str]
@@ -230,31 +230,31 @@ class WatchTopics:
 
 @dataclass(frozen=True, slots=True)
 class StopHeartbeats:
-    """Ends them, and the watch on max_poll_interval_ms."""
+    """Stops the heartbeats and the watch of max_poll_interval_ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class AutoCommit:
-    """Commits what was consumed, if auto-commit is on, before partitions are given up."""
+    """Commits the positions if auto-commit is on, before partitions are given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Tells the listener (on_partitions_revoked), then takes the partitions away."""
+    """Calls the listener (on_partitions_revoked), then removes the partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Tells the listener (on_partitions_lost), and takes the partitions away."""
+    """Calls the listener (on_partitions_lost), and removes the partitions."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """The partitions are now `assigned`; tells the listener of the `added` ones, none included."""
+    """Assigns `assigned`, and calls the listener with `added`, also if that is empty."""
 
     assigned: tuple[TopicPartition, ...]
     added: tuple[TopicPartition, ...]
@@ -262,14 +262,14 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """Raises an error to the application's poll, once; the member goes on."""
+    """Makes one poll of the application raise an error. The member continues."""
 
     error: KafkaError
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The member is done for: each poll raises this error."""
+    """Ends the member: every poll raises this error."""
 
     error: KafkaError
 
@@ -288,16 +288,16 @@ MemberAction = (
     | Fail
 )
 
-# ---------------------------------------------------------------------- what a group is told
+# ---------------------------------------------------------------------- events for a group
 
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A request; `token` names it in its Reply.
+    """A request has arrived. Its Reply has the same `token`.
 
     Attributes:
-        draft: For DescribeGroups and ConsumerGroupDescribe: the answer as far as it is known
-            elsewhere; rows of groups that have a machine are replaced.
+        draft: For DescribeGroups and ConsumerGroupDescribe: the part of the answer that the broker
+            knows. The rows of groups that have a state machine are replaced.
     """
 
     token: int
@@ -311,22 +311,22 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class SessionExpired:
-    """A watched member was not heard of for its session timeout."""
+    """A watched member has sent nothing for its session timeout."""
 
     member_id: str
-    group_id: str = ""  # what groups.py routes by
+    group_id: str = ""  # groups.py finds the group by it
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """The group was deleted (DeleteGroups): it is empty."""
+    """The group was deleted (DeleteGroups). It is empty."""
 
-    group_id: str = ""  # what groups.py routes by
+    group_id: str = ""  # groups.py finds the group by it
 
 
 GroupEvent = Arrived | SessionExpired | Deleted | Ticked | TopicsChanged
 
-# ---------------------------------------------------------------------- what a group wants done
+# ---------------------------------------------------------------------- actions of a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,11 +339,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """What plain heartbeats and commits are judged by from now on.
+    """Publishes the view from which the broker answers heartbeats and commits from now on.
 
-    The view: {"group_id", "kind": "classic" | "consumer", "protocol_type", "state", "epoch",
+    The view is {"group_id", "kind": "classic" | "consumer", "protocol_type", "state", "epoch",
     "topics": [sorted], "members": {member id: {"instance_id", "session_timeout_ms", "epoch",
-    "heartbeat": error code, "watched": whether the session deadline runs}}}. Members of KIP-848's
+    "heartbeat": error code, "watched": whether the session timeout runs}}}. Members of KIP-848's
     protocol also have "assignment_epochs", {topic: {partition: epoch at which it was assigned}}.
     """
 
@@ -352,9 +352,9 @@ class Publish:
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The group is dead: drop it."""
+    """Removes the group, which is dead."""
 
-    group_id: str = ""  # groups.py fills it in
+    group_id: str = ""  # groups.py sets it
 
 
 GroupAction = Reply | Publish | Forget

@@ -1,24 +1,25 @@
-"""Who reads which partition: the assignors of the classic group protocol.
+"""Assignors: they decide which member reads which partition, in the classic group protocol.
 
-    range.py, roundrobin.py           start over each time
-    sticky.py, cooperative_sticky.py  keep what members had
-      _sticky.py                      which of the two algorithms below
-        _claims.py                    what members had, free of contradictions
-        _constrained.py               all want the same topics: two passes
-        _general.py                   they do not: fill, then balance
-          _balance.py                 what moves; _holdings.py: who has how much
-          _movements.py               what moved, so that nothing moves to no purpose
-    _group.py                         what they work on, and what they have in common
-    _racks.py                         who is near what (KIP-881)
+    range.py, roundrobin.py           compute each assignment from scratch
+    sticky/, cooperative_sticky.py    keep the partitions that members had
+      _sticky.py                      chooses one of the two algorithms below
+        _claims.py                    the partitions that members had, without contradictions
+        _constrained.py               all members want the same topics: two passes
+        _general.py                   members want different topics: fill, then balance
+          _balance.py                 moves partitions; _holdings.py: partitions of each member
+          _movements.py               the moves so far, to avoid useless ones
+    _group.py                         input of the built-in assignors, and their base class
+    _racks.py                         which members are near which partitions (KIP-881)
     _java_order.py                    the order of Java's hash tables, which decides ties
-    abstract.py                       what an assignor is; custom ones derive from it
-    registry.py                       the option's values as assignors
-    calls.py                          the consumer's calls of them, with the group's bytes
-    topics.py                         the topics that they are told of
+    abstract.py                       base class of assignors, also of custom ones
+    registry.py                       converts the option's values to assignors
+    calls.py                          the consumer's calls of assignors, with the group's bytes
+    topics.py                         the topics that assignors get
+    server.py                         the broker's assignors, of KIP-848's protocol
 
-A group's leader decides for all, and leaders of any client should decide alike: the built-in
-ones give what the Java client gives, partition for partition, and what they send is what it
-sends, byte for byte. They differ from it only where it fails: see `tests/conformance`.
+The leader of a group decides for all members, and leaders of every client should decide the same.
+So the built-in assignors give the same assignments as the Java client, and send the same bytes.
+They differ from it only where Java's assignors fail: see `tests/conformance`.
 """
 
 from thalweg.coordinator.assignors.abstract import (

@@ -1,4 +1,4 @@
-"""Moves partitions from members with more to members with less, until that helps no more."""
+"""Moves partitions from members with more to members with fewer, while that helps."""
 
 from collections.abc import Mapping, Sequence, Set
 
@@ -12,11 +12,11 @@ class Balance:
     """The balancing of one assignment.
 
     Args:
-        holdings: Of the members among whom partitions may move.
-        topics: {topic: its partition count}.
-        wanted: {member id: topics it wants}.
+        holdings: The partitions of the members that take part in the balancing.
+        topics: {topic: number of partitions}.
+        wanted: {member id: topics that it wants}.
         wanting: {topic: members that want it}.
-        before: {partition: who had it before its present owner}.
+        before: {partition: its owner before the current one}.
     """
 
     def __init__(
@@ -36,10 +36,10 @@ class Balance:
             each: sum(topics[topic] for topic in found) for each, found in wanted.items()
         }
         self._movements = Movements()
-        self._balanced: bool | None = None  # None: to be found out, as something moved
+        self._balanced: bool | None = None  # None: unknown, as something has moved
 
     def run(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Moves what helps among these partitions, again and again; whether anything moved."""
+        """Moves these partitions repeatedly while that helps. Returns whether any moved."""
         moved_ever = False
         moved = True
         while moved:
@@ -54,7 +54,7 @@ class Balance:
         return moved_ever
 
     def _better_owner(self, partition: TopicPartition) -> str | None:
-        """Who should rather have a partition: its owner before, or the one with least."""
+        """Returns a better owner: the owner before, or else the member with the fewest."""
         size = self._holdings.size
         limit = size(self._holdings.owner[partition]) - 1
         wanting = self._wanting[partition.topic]
@@ -66,7 +66,7 @@ class Balance:
         return None
 
     def _may_have(self, member: str, partition: TopicPartition) -> bool:
-        """Java does not ask this of a member that had the partition before, and goes astray."""
+        """Whether a member wants the topic. Java does not check this for the owner before."""
         return member in self._wanting[partition.topic]
 
     def _move(self, partition: TopicPartition, target: str) -> None:
@@ -82,7 +82,7 @@ class Balance:
         return self._balanced
 
     def _find_balanced(self) -> bool:
-        """Whether nobody has two partitions less than the owner of one that it wants."""
+        """Whether no member could take a partition from an owner with at least two more."""
         holdings = self._holdings
         if holdings.least() >= holdings.most() - 1:
             return True
@@ -98,7 +98,7 @@ class Balance:
         return True
 
     def _most_of_owners(self, topic: str) -> int:
-        """How much the one with most of a topic's owners has."""
+        """Returns the largest number of partitions that an owner in this topic has."""
         owners = {
             self._holdings.owner.get(each) for each in partitions_of(topic, self._topics[topic])
         }

@@ -1,8 +1,8 @@
-"""Who owned what: what members of a sticky group say they had, made free of contradictions.
+"""Claims: the partitions that members of a sticky group say they had, without contradictions.
 
-Each member claims partitions and says in which generation it had them (KIP-341, KIP-792). Of two
-claims to a partition the newer one holds; of two claims of one generation neither, and neither
-keeps it.
+Each member claims partitions, and the generation in which it had them (KIP-341, KIP-792). Of two
+claims to a partition, the newer one counts. If both are of the same generation, neither counts, and
+neither member keeps the partition.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ NO_GENERATION: Final = -1
 
 
 class Claim(NamedTuple):
-    """What one member says.
+    """The claim of one member.
 
     Attributes:
-        partitions: What it had.
-        generation: When; None if it does not say.
+        partitions: The partitions that it had.
+        generation: The generation in which it had them. None: unknown.
     """
 
     partitions: list[TopicPartition]
@@ -28,12 +28,12 @@ class Claim(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What all members say.
+    """The claims of all members.
 
     Attributes:
-        owned: {member id: partitions that exist and that are its own}, for every member.
-        contested: Partitions that two members of one generation claimed.
-        outdated: {partition: who had it last}, of claims older than the newest generation.
+        owned: {member id: existing partitions that it owns}, for every member.
+        contested: Partitions that two members of one generation claim.
+        outdated: {partition: its last owner}, from claims older than the newest generation.
     """
 
     owned: dict[str, list[TopicPartition]]
@@ -42,11 +42,11 @@ class Claims(NamedTuple):
 
 
 def claims_of(group: Group, read: Callable[[Member], Claim]) -> Claims:
-    """What the members of a group claim.
+    """Returns the claims of the members of a group.
 
     Args:
         group: The group.
-        read: Finds what a member claims in its subscription.
+        read: Reads the claim of a member from its subscription.
     """
     claims = {each: read(member) for each, member in group.members.items()}
     settled = _Settled(group)
@@ -56,7 +56,7 @@ def claims_of(group: Group, read: Callable[[Member], Claim]) -> Claims:
 
 
 class _Settled:
-    """Claims settled one after the other."""
+    """The owned and contested partitions, as claims are added one by one."""
 
     def __init__(self, group: Group) -> None:
         self.owned: dict[str, list[TopicPartition]] = {}
@@ -65,16 +65,16 @@ class _Settled:
         self._last: dict[TopicPartition, str] = {}
 
     def add(self, member: str, claim: Claim) -> None:
-        """Takes one member's claim."""
+        """Adds the claim of a member."""
         self.owned[member] = []
         generation = _number(claim.generation)
         for partition in claim.partitions:
-            # Java checks the topic only, and goes astray over partitions that a topic lost.
+            # Java checks only the topic. It fails if a topic has fewer partitions than before.
             if not 0 <= partition.partition < self._group.topics.get(partition.topic, 0):
                 continue
             other = self._last.get(partition)
-            # The other one's generation is that of its subscription, also where its claim, in
-            # the user data of the eager sticky assignor, has one of its own. As Java has it.
+            # As in Java, the other member's generation is that of its subscription, even if its
+            # claim (the user data of the eager sticky assignor) has a generation.
             if other is None or generation > self._subscribed_in(other):
                 self._take(partition, member, other)
                 self.owned[member].append(partition)
@@ -96,7 +96,7 @@ def _number(generation: int | None) -> int:
 
 
 def _outdated(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
-    """The newest of the claims that are older than the newest generation of all."""
+    """Returns, for each partition, the newest claim that is older than the newest generation."""
     newest = max([NO_GENERATION, *(_number(each.generation) for each in claims.values())])
     found: dict[TopicPartition, tuple[int, str]] = {}
     for member, claim in claims.items():

@@ -1,7 +1,7 @@
-"""The sticky assignment of a group in which all members want the same topics.
+"""The sticky assignment of a group whose members all want the same topics.
 
-Every member gets `least` partitions, and some get one more. So it is done in two passes without
-looking back: members keep what they had, up to their share, and what is left is dealt out.
+Every member gets `least` partitions, and some get one more. So two passes are enough: members keep
+the partitions that they had, up to their share, and then the remaining partitions are dealt out.
 """
 
 from collections import deque
@@ -15,11 +15,11 @@ from thalweg.structs import TopicPartition
 
 
 class ConstrainedAssignment:
-    """One assignment while it is made.
+    """One assignment under construction.
 
     Attributes:
         assigned: {member id: its partitions}.
-        moving: Partitions that go from a member that still has them to another.
+        moving: {partition: its new member} of partitions that another member still has.
     """
 
     def __init__(self, group: Group, racks: Racks, claims: Claims) -> None:
@@ -30,9 +30,9 @@ class ConstrainedAssignment:
         self._claims = claims
         self._least, extra = divmod(sum(group.topics.values()), len(group.members))
         self._most = self._least + (extra > 0)
-        self._extra = extra  # how many members may still get one more than the least
-        self._short: list[str] = []  # members with less than the least
-        self._enough: deque[str] = deque()  # members with the least, which may get one more
+        self._extra = extra  # how many members may still get one more than `least`
+        self._short: list[str] = []  # members with fewer than `least`
+        self._enough: deque[str] = deque()  # members with `least`, which may get one more
         self._given_up: dict[TopicPartition, str] = {}
 
     def build(self) -> Assigned:
@@ -49,7 +49,7 @@ class ConstrainedAssignment:
         return self.assigned
 
     def _keep(self, member: str) -> None:
-        """Leaves a member what it had, up to its share."""
+        """Lets a member keep the partitions that it had, up to its share."""
         owned = self._claims.owned[member]
         far = [each for each in owned if self._racks.is_far(member, each)]
         kept = set(owned).difference(far, self._claims.contested)
@@ -82,7 +82,7 @@ class ConstrainedAssignment:
         ]
 
     def _deal_near(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Deals partitions to members that are near; returns those that nobody near can take."""
+        """Deals partitions to near members. Returns those that no near member can take."""
         left = []
         turn = 0
         for partition in partitions:
@@ -98,7 +98,7 @@ class ConstrainedAssignment:
         return left
 
     def _give_short(self, partition: TopicPartition, at: int) -> int:
-        """Gives a partition to a member that is short; returns whose turn it is then."""
+        """Gives a partition to a member that is short. Returns the index of the next turn."""
         member = self._short[at]
         if self._give(partition, member) >= self._least:
             del self._short[at]
@@ -115,7 +115,7 @@ class ConstrainedAssignment:
         self._take_extra()
 
     def _deal(self, partitions: Iterable[TopicPartition]) -> None:
-        """Deals partitions: first to those that are short, in turn, then one more to others."""
+        """Deals partitions: first to the short members in turn, then one more to other members."""
         turn = 0
         for partition in partitions:
             if not self._short:
@@ -132,7 +132,7 @@ class ConstrainedAssignment:
                 turn = 0
 
     def _give(self, partition: TopicPartition, member: str) -> int:
-        """Gives a partition to a member; returns how many it has then."""
+        """Gives a partition to a member. Returns how many the member then has."""
         owner = self._given_up.get(partition, member)
         if owner != member or partition in self._claims.contested:
             self.moving[partition] = member

@@ -1,11 +1,11 @@
 """The sticky assignment of a group whose members want different topics.
 
-    keep      members keep what they had and still want
-    fill      what is left goes, topic by topic, to whoever has least
-    balance   partitions move from members with more to members with less, as long as that helps
+    keep      members keep the partitions that they had and still want
+    fill      the remaining partitions go, topic by topic, to the member with the fewest
+    balance   partitions move from members with more to members with fewer, while that helps
 
-The balance moves new partitions before it moves old ones, and where it moved old ones without
-getting a fairer share out of it, it takes that back.
+The balance moves new partitions before old ones. If moving old ones made the assignment no fairer,
+it undoes these moves.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from thalweg.structs import TopicPartition
 
 
 class GeneralAssignment:
-    """One assignment while it is made."""
+    """One assignment under construction."""
 
     def __init__(self, group: Group, racks: Racks, claims: Claims) -> None:
         self._group = group
@@ -36,7 +36,7 @@ class GeneralAssignment:
                 self._wanting[topic].add(member)
 
     def build(self) -> Assigned:
-        """Assigns every partition that somebody wants."""
+        """Assigns every partition that a member wants."""
         assigned, revoked = self._keep()
         holdings = Holdings(assigned)
         is_new = holdings.most() == 0
@@ -48,7 +48,7 @@ class GeneralAssignment:
         return assigned
 
     def _keep(self) -> tuple[Assigned, bool]:
-        """What members keep, and whether one of them has to give something up."""
+        """Returns the partitions that members keep, and whether a member must give up any."""
         kept = {
             member: [
                 each
@@ -60,7 +60,7 @@ class GeneralAssignment:
         return kept, any(len(kept[each]) < len(had) for each, had in self._claims.owned.items())
 
     def _partitions(self) -> list[TopicPartition]:
-        """All partitions, those first whose topic the fewest members want."""
+        """Returns all partitions, first those of topics that few members want."""
         topics = sorted(
             self._group.topics, key=lambda each: (len(self._wanting[each]), text_order(each))
         )
@@ -69,7 +69,7 @@ class GeneralAssignment:
         ]
 
     def _fill(self, holdings: Holdings, partitions: Sequence[TopicPartition]) -> None:
-        """Gives each partition to whoever has least of those that want it, if it can be near."""
+        """Gives each partition to the member with the fewest that wants it, if possible near."""
         if self._racks.matter:
             partitions = [each for each in partitions if not self._give(holdings, each, near=True)]
         for partition in partitions:
@@ -84,7 +84,7 @@ class GeneralAssignment:
         return False
 
     def _can_change(self, member: str, has: Sequence[TopicPartition]) -> bool:
-        """Whether a balance could give a member something, or take something from it."""
+        """Whether the balance could give a partition to a member, or take one from it."""
         wanted = sum(self._group.topics[topic] for topic in self._wanted[member])
         return len(has) < wanted or any(self._is_shared(each) for each in has)
 
@@ -92,12 +92,12 @@ class GeneralAssignment:
         return len(self._wanting[partition.topic]) > 1
 
     def _balance(self, assigned: Assigned, new: Sequence[TopicPartition], is_new: bool) -> Assigned:
-        """The better of this assignment and the one that balancing makes of it.
+        """Balances the assignment. Returns the original if balancing does not improve it.
 
         Args:
-            assigned: What the members have that the balance may change.
-            new: Partitions to try first, as nobody gives them up.
-            is_new: Nobody had anything: there is nothing to preserve.
+            assigned: The partitions of the members that the balance may change.
+            new: Partitions to move first, as no member gives them up.
+            is_new: Whether no member had any partition, so there is nothing to preserve.
         """
         before = Holdings({each: list(found) for each, found in assigned.items()})
         holdings = Holdings(assigned)

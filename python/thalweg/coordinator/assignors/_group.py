@@ -1,4 +1,4 @@
-"""What built-in assignors work on: topics and members, in the order in which Java sees them."""
+"""The input of the built-in assignors, topics and members in Java's order, and their base class."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,9 @@ class Group(NamedTuple):
     """A group whose partitions are to be assigned.
 
     Attributes:
-        topics: {topic: its partition count}; only topics that have partitions.
+        topics: {topic: number of partitions}, only of topics that have partitions.
         members: {member id: member}.
-        racks: {partition: racks of its replicas}, of all partitions.
+        racks: {partition: racks of its replicas}, for all partitions.
     """
 
     topics: dict[str, int]
@@ -27,7 +27,7 @@ class Group(NamedTuple):
 
     @classmethod
     def of(cls, cluster: Cluster, members: Sequence[Member]) -> "Group":
-        """The group, in Java's order."""
+        """Creates the group, in Java's order."""
         by_id = {each.member_id: each for each in members}
         ordered = {each: by_id[each] for each in texts_in_hash_order(by_id)}
         wanted = [topic for each in ordered.values() for topic in each.metadata.topics]
@@ -47,7 +47,7 @@ class Group(NamedTuple):
         return cls(topics, ordered, racks)
 
     def sorted_members(self) -> list[Member]:
-        """Static members by their instance ids, then the others by their member ids."""
+        """Returns static members by instance id, then the other members by member id."""
         return sorted(self.members.values(), key=_rank)
 
 
@@ -57,31 +57,31 @@ def _rank(member: Member) -> tuple[bool, bytes]:
 
 
 def partitions_of(topic: str, count: int) -> list[TopicPartition]:
-    """The partitions of a topic by number."""
+    """Returns the partitions of a topic, in order."""
     return [TopicPartition(topic, number) for number in range(count)]
 
 
 class BuiltInAssignor(AbstractPartitionAssignor):
-    """The half that Java's assignors have in common; `assign_group` is what they differ in."""
+    """Base class of the built-in assignors. They differ in `assign_group`."""
 
     @abstractmethod
     def assign_group(self, group: Group) -> Assigned:
-        """{member id: its partitions}, with an entry for every member."""
+        """Returns {member id: its partitions}, with an entry for every member."""
 
     def user_data(self) -> bytes | None:
-        """What this assignor adds to the subscription of its member."""
+        """Returns the data that this assignor adds to its member's subscription."""
         return None
 
     def assign(self, cluster: Cluster, members: Sequence[Member]) -> dict[str, Assignment]:
-        """{member id: its assignment}."""
+        """Returns {member id: its assignment}."""
         if not members:
             return {}
         assigned = self.assign_group(Group.of(cluster, members))
         return {each: Assignment(VERSION_MAX, found) for each, found in assigned.items()}
 
     def metadata(self, topics: Iterable[str]) -> Subscription:
-        """This member's topics and user data."""
+        """Returns this member's topics and user data."""
         return Subscription(VERSION_MAX, sorted(topics), self.user_data())
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Nothing that an assignor without memory would keep."""
+        """Does nothing: this assignor keeps no state."""

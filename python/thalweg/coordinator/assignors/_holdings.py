@@ -1,4 +1,4 @@
-"""Who has which partitions, and the members in the order of how many they have."""
+"""The partitions of each member, and the members sorted by their number of partitions."""
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from thalweg.structs import TopicPartition
 
 
 class Holdings:
-    """What members have while it changes.
+    """The partitions of the members, while they change.
 
     Attributes:
         assigned: {member id: its partitions}, changed in place.
@@ -25,23 +25,23 @@ class Holdings:
         return len(self.assigned[member]), text_order(member), member
 
     def by_size(self) -> Iterator[str]:
-        """Members from the one with least to the one with most; the same size by id."""
+        """Returns the members, from the fewest to the most partitions, equal ones by id."""
         return (member for _, _, member in self._order)
 
     def least(self) -> int:
-        """How many partitions the member with least has."""
+        """Returns the smallest number of partitions of a member."""
         return self._order[0][0]
 
     def most(self) -> int:
-        """How many partitions the member with most has."""
+        """Returns the largest number of partitions of a member."""
         return self._order[-1][0]
 
     def size(self, member: str) -> int:
-        """How many partitions a member has."""
+        """Returns the number of partitions of a member."""
         return len(self.assigned[member])
 
     def give(self, partition: TopicPartition, member: str) -> None:
-        """Gives a partition to a member, and takes it from who has it."""
+        """Gives a partition to a member, and takes it from its current owner."""
         old = self.owner.get(partition)
         if old is not None:
             self._leave_order(old)
@@ -56,6 +56,6 @@ class Holdings:
         del self._order[bisect_left(self._order, self._key(member))]
 
     def unfairness(self) -> int:
-        """The sum of the differences between any two members; 0 if all have as many."""
+        """Returns the sum of the differences between all pairs of members. 0: all are equal."""
         sizes = [size for size, _, _ in self._order]
         return sum((2 * at - len(sizes) + 1) * size for at, size in enumerate(sizes))

@@ -1,11 +1,11 @@
-"""The orders in which a Java client looks at members, topics and partitions.
+"""The order in which a Java client iterates over members, topics and partitions.
 
-Java's assignors walk over `HashMap`s: which of two members keeps its surplus partition follows
-from the hashes of their ids. That is a fixed order, so it is computed here instead of being left
-to chance, and a group gets the same assignment from a leader of either kind.
+Java's assignors iterate over `HashMap`s. So the hashes of their ids decide which of two members
+keeps an additional partition. This module computes the same order, so that a group gets the same
+assignment from a Java leader and from this client.
 
-One thing is not followed: from eight keys of one bucket on Java may turn the bucket into a tree.
-Ids that are random do not get there (less than once in ten million buckets).
+One detail differs: with eight or more keys in a bucket, Java may convert the bucket to a tree. With
+random ids this is rare (less than once in ten million buckets).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,12 +18,12 @@ _LEAST_BUCKETS: Final = 16
 
 
 def text_order(text: str) -> bytes:
-    """Sorts as Java compares strings: by UTF-16 units, where Python compares code points."""
+    """Returns a sort key for Java's order of strings: UTF-16 units, not code points."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def text_hash(text: str) -> int:
-    """`String.hashCode`, unsigned."""
+    """Computes `String.hashCode`, unsigned."""
     if text.isascii():
         units: Iterable[int] = text.encode()
     else:
@@ -36,13 +36,13 @@ def text_hash(text: str) -> int:
 
 
 def partition_hash(partition: TopicPartition) -> int:
-    """`TopicPartition.hashCode`, unsigned."""
+    """Computes `TopicPartition.hashCode`, unsigned."""
     topic, number = partition
     return 31 * (31 + number) + text_hash(topic) & _MASK
 
 
 def bucket_count(most: int) -> int:
-    """Buckets of a `HashMap` that grew from its default size until it held this many keys."""
+    """Returns the number of buckets of a `HashMap` that has grown to hold this many keys."""
     buckets = _LEAST_BUCKETS
     while most > buckets * 3 // 4:
         buckets *= 2
@@ -50,21 +50,21 @@ def bucket_count(most: int) -> int:
 
 
 def bucket(code: int, buckets: int) -> int:
-    """Where a `HashMap` of so many buckets (a power of two) keeps a hash."""
+    """Returns the bucket of a hash in a `HashMap`. `buckets` is a power of two."""
     return (code ^ code >> 16) & (buckets - 1)
 
 
 def texts_in_hash_order(texts: Iterable[str]) -> list[str]:
-    """Distinct strings in the order of a `HashMap` into which they were `put` in turn."""
+    """Returns the distinct strings in the order of a `HashMap` that got them by `put` in turn."""
     distinct = list(dict.fromkeys(texts))
     return _by_bucket(distinct, bucket_count(len(distinct)))
 
 
 def computed_texts_in_hash_order(texts: Sequence[str]) -> list[str]:
-    """Distinct strings in the order of a `HashMap` that took each by `computeIfAbsent` in turn.
+    """Returns the distinct strings in the order of a `HashMap` after `computeIfAbsent` of each.
 
-    That sets a key before those of its bucket, where `put` sets it behind them. And the table
-    grows at the call after the one that filled it, be that for a key that is there already.
+    `computeIfAbsent` inserts a key at the start of its bucket, where `put` appends it. And the
+    table grows one call later than with `put`, even if that call is for an existing key.
     """
     before_last = dict.fromkeys(texts[:-1])
     return _by_bucket(reversed(dict.fromkeys(texts)), bucket_count(len(before_last)))

@@ -1,7 +1,7 @@
-"""Which partitions a rebalance moved from whom to whom, so that none is moved to no purpose.
+"""The moves of one rebalance, to avoid useless moves.
 
-If partition 1 of a topic went from A to B and now partition 2 of it should go from B to A, it is
-better to send partition 1 back.
+If partition 1 of a topic has moved from A to B, and partition 2 should now move from B to A, it is
+better to move partition 1 back.
 """
 
 from thalweg.coordinator.assignors._java_order import bucket, bucket_count, partition_hash
@@ -9,9 +9,9 @@ from thalweg.structs import TopicPartition
 
 
 class _Partitions:
-    """A set whose `first` is what a Java `HashSet` would show first.
+    """A set whose `first` is the first element of the same Java `HashSet`.
 
-    Java's set keeps the buckets of its largest moment, so that moment is remembered.
+    Java's set never gets fewer buckets, so this set remembers its largest size.
     """
 
     def __init__(self) -> None:
@@ -34,14 +34,14 @@ class _Partitions:
 
 
 class Movements:
-    """All moves of one assignment, by topic and by the pair (from, to)."""
+    """All moves of one assignment, by topic, old member and new member."""
 
     def __init__(self) -> None:
         self._moved: dict[TopicPartition, tuple[str, str]] = {}
         self._by_pair: dict[tuple[str, str, str], _Partitions] = {}
 
     def note(self, partition: TopicPartition, old: str, new: str) -> None:
-        """A partition was moved; two moves in a row count as one, there and back as none."""
+        """Notes a move. Two moves of a partition count as one, a move and its return as none."""
         source = old
         if partition in self._moved:
             source = self._forget(partition)
@@ -51,7 +51,7 @@ class Movements:
             same.add(partition)
 
     def _forget(self, partition: TopicPartition) -> str:
-        """Takes a move out; returns from where it was."""
+        """Removes a move. Returns the member that it started from."""
         source, target = self._moved.pop(partition)
         pair = (partition.topic, source, target)
         self._by_pair[pair].remove(partition)
@@ -60,7 +60,7 @@ class Movements:
         return source
 
     def to_move(self, partition: TopicPartition, old: str, new: str) -> TopicPartition:
-        """Which partition of the topic should move if this one is to go from `old` to `new`."""
+        """Returns the partition to move so that the topic gives one from `old` to `new`."""
         source = self._moved[partition][0] if partition in self._moved else old
         opposite = self._by_pair.get((partition.topic, new, source))
         return partition if opposite is None else opposite.first()

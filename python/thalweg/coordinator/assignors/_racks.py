@@ -1,8 +1,8 @@
-"""Which members are near which partitions (KIP-881).
+"""Racks: which members are near which partitions (KIP-881).
 
-A consumer that reads from a replica of its own rack saves traffic between racks, so partitions go
-to members of a rack where a replica is, as long as the balance allows. Where every partition has
-a replica in every rack there is nothing to gain, and racks are ignored.
+A consumer that reads from a replica in its own rack saves traffic between racks. So, as far as the
+balance allows, a partition goes to a member in a rack that has a replica. If every partition has a
+replica in every rack, racks are ignored.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,12 +14,12 @@ ReplicaRacks = Mapping[TopicPartition, frozenset[str]]
 
 
 def member_racks(members: Iterable[Member]) -> dict[str, str]:
-    """{member id: its rack} of the members that have one."""
+    """Returns {member id: its rack} of the members that have a rack."""
     return {each.member_id: each.metadata.rack_id for each in members if each.metadata.rack_id}
 
 
 def racks_matter(wanted: Collection[str], replicas: Collection[frozenset[str]]) -> bool:
-    """Whether members of these racks would notice who reads which of these partitions."""
+    """Whether the assignment of these partitions affects the traffic of members in these racks."""
     everywhere = frozenset().union(*replicas)
     return not everywhere.isdisjoint(wanted) and any(each != everywhere for each in replicas)
 
@@ -28,7 +28,7 @@ class Racks:
     """The racks of a group's members and partitions, if they matter.
 
     Attributes:
-        matter: False where racks change nothing: then nobody is far from anything.
+        matter: Whether racks make a difference. If not, no member is far from any partition.
     """
 
     def __init__(self, members: Iterable[Member], replicas: ReplicaRacks) -> None:
@@ -38,16 +38,16 @@ class Racks:
         self._replicas = replicas
 
     def is_far(self, member: str, partition: TopicPartition) -> bool:
-        """Whether a member has a rack, and no replica of the partition is there."""
+        """Whether a member has a rack, and no replica of the partition is in it."""
         rack = self._members.get(member)
         return rack is not None and rack not in self._replicas.get(partition, ())
 
     def is_near(self, member: str, partition: TopicPartition) -> bool:
-        """Whether a member has a rack where a replica of the partition is."""
+        """Whether a member has a rack with a replica of the partition."""
         return self._members.get(member) in self._replicas.get(partition, ())
 
     def by_fewest_near(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Partitions that few members are near come first; else the order is kept."""
+        """Sorts partitions by the number of near members, fewest first. The sort is stable."""
         in_rack: dict[str, int] = {}
         for rack in self._members.values():
             in_rack[rack] = in_rack.get(rack, 0) + 1
@@ -57,7 +57,7 @@ class Racks:
     def next_near(
         self, partition: TopicPartition, members: Sequence[str], start: int
     ) -> int | None:
-        """The index of the next member that is near, going round from `start`."""
+        """Returns the index of the next near member, from `start` and around the end, or None."""
         for step in range(len(members)):
             at = (start + step) % len(members)
             if self.is_near(members[at], partition):

@@ -1,7 +1,8 @@
-"""What both sticky assignors do: keep what members have, as far as the balance allows.
+"""The base of both sticky assignors (Java's AbstractStickyAssignor).
 
-Java's AbstractStickyAssignor. It starts over with each assignment, where Java's remembers the
-newest generation that it ever saw; that would only differ if a group's generations went back.
+They keep the partitions that members had, as far as the balance allows. Java's class also remembers
+the newest generation that it has seen. That would only differ if the generations of a group
+decreased.
 """
 
 from abc import abstractmethod
@@ -18,12 +19,12 @@ from thalweg.structs import TopicPartition
 
 
 class StickyResult(NamedTuple):
-    """An assignment.
+    """The result of a sticky assignment.
 
     Attributes:
         assigned: {member id: its partitions}.
-        moving: {partition: who gets it} of partitions that somebody else has to give up first;
-            None if that was not found along the way.
+        moving: {partition: its new member} of partitions that another member must give up first.
+            None if the algorithm did not compute it.
     """
 
     assigned: Assigned
@@ -31,14 +32,14 @@ class StickyResult(NamedTuple):
 
 
 class AbstractStickyAssignor(BuiltInAssignor):
-    """Base class of both; `claim` is where they find what a member had."""
+    """Base class of both sticky assignors. They differ in where a member's claim is."""
 
     @abstractmethod
     def claim(self, member: Member) -> Claim:
-        """What a member had, and in which generation."""
+        """Returns the partitions that a member had, and in which generation."""
 
     def assign_sticky(self, group: Group) -> StickyResult:
-        """Assigns a group's partitions."""
+        """Assigns the partitions of a group."""
         claims = claims_of(group, self.claim)
         racks = Racks(group.members.values(), group.racks)
         if not self._want_the_same(group):
@@ -47,5 +48,8 @@ class AbstractStickyAssignor(BuiltInAssignor):
         return StickyResult(constrained.build(), constrained.moving)
 
     def _want_the_same(self, group: Group) -> bool:
-        """Java overlooks members that want nothing if it comes to them first, and goes astray."""
+        """Whether all members want the same topics.
+
+        Java overlooks members without topics if they come first, and then fails.
+        """
         return len({frozenset(each.metadata.topics) for each in group.members.values()}) == 1

@@ -1,10 +1,10 @@
-"""What an assignor is: kafka-python's abstract class (Java's ConsumerPartitionAssignor).
+"""The base class of assignors, as in kafka-python (Java's ConsumerPartitionAssignor).
 
-    metadata(topics)            ──> Subscription       each member, when it joins
-    assign(cluster, members)    ──> {id: Assignment}   the leader
-    on_assignment(its, number)                         each member, when it was assigned
+    metadata(topics)                    ──> Subscription       each member, when it joins
+    assign(cluster, members)            ──> {id: Assignment}   the leader
+    on_assignment(assignment, number)                          each member, when it is assigned
 
-An assignor may keep what it was told in between, as the sticky ones do.
+An assignor may keep state between these calls, as the sticky assignors do.
 """
 
 from abc import ABC, abstractmethod
@@ -18,11 +18,12 @@ __all__ = ["AbstractPartitionAssignor", "Cluster", "Member", "RebalanceProtocol"
 
 
 class RebalanceProtocol(IntEnum):
-    """How members of a group give partitions up (KIP-429).
+    """How members of a group give up partitions (KIP-429).
 
     Attributes:
-        EAGER: All of them, before joining.
-        COOPERATIVE: Those that move, after an assignment without them; then all join again.
+        EAGER: A member gives up all partitions before it joins.
+        COOPERATIVE: A member gives up only the partitions that its new assignment lacks. Then all
+            members join again.
     """
 
     EAGER = 0
@@ -30,12 +31,12 @@ class RebalanceProtocol(IntEnum):
 
 
 class Member(NamedTuple):
-    """A member as the leader sees it (kafka-python's JoinGroupResponseMember).
+    """A member, as the leader gets it (kafka-python's JoinGroupResponseMember).
 
     Attributes:
-        member_id: Given by the coordinator.
-        metadata: What the member said of itself.
-        group_instance_id: Of a static member (KIP-345), else None.
+        member_id: The id from the coordinator.
+        metadata: The member's subscription.
+        group_instance_id: The id of a static member (KIP-345), else None.
     """
 
     member_id: str
@@ -44,10 +45,10 @@ class Member(NamedTuple):
 
 
 class Cluster(Protocol):
-    """What an assignor may ask about topics."""
+    """The information about topics that an assignor gets."""
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """All partition ids; None if the topic is not known."""
+        """Returns all partition ids, or None if the topic is not known."""
 
 
 class AbstractPartitionAssignor(ABC):
@@ -56,32 +57,32 @@ class AbstractPartitionAssignor(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The name by which members agree on an assignor; a plain class attribute will do."""
+        """The name under which members agree on an assignor. It may be a class attribute."""
 
     def supported_protocols(self) -> Sequence[RebalanceProtocol]:
-        """The ways of rebalancing that this assignor can do; the eager one, unless overridden."""
+        """Returns the rebalance protocols that this assignor supports. Default: only EAGER."""
         return [RebalanceProtocol.EAGER]
 
     @abstractmethod
     def assign(self, cluster: Cluster, members: Sequence[Member]) -> Mapping[str, Assignment]:
-        """Decides for the whole group; called at its leader only.
+        """Assigns the partitions of the group. Only the leader calls it.
 
         Args:
-            cluster: Has `partitions_for_topic`, `topics` and `replica_racks`.
-            members: All members, this one among them.
+            cluster: It has the methods `partitions_for_topic`, `topics` and `replica_racks`.
+            members: All members, also this one.
 
         Returns:
-            {member id: its assignment}; a member that is left out gets nothing. The partitions of
-            an assignment are TopicPartitions, or rows (topic, [partition ids]).
+            {member id: its assignment}. A member that is not in it gets no partitions. The
+            partitions of an assignment are TopicPartitions, or rows (topic, [partition ids]).
         """
 
     @abstractmethod
     def metadata(self, topics: set[str]) -> Subscription:
-        """What this member says of itself when it joins.
+        """Returns this member's subscription when it joins.
 
-        Owned partitions, generation and rack are filled in by the consumer.
+        The consumer sets the owned partitions, the generation and the rack.
         """
 
     @abstractmethod
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Called with this member's own assignment and the generation of the group."""
+        """Called with the new assignment of this member and the generation of the group."""

@@ -1,10 +1,10 @@
-"""The consumer's calls of its assignors: objects on their side, the group's bytes on the other.
+"""The consumer's calls of its assignors: converts between their objects and the group's bytes.
 
-    joining     what this member sends in JoinGroup for one assignor
-    joined      the leader: the members of JoinGroup's answer
-    assigning   the leader: members in, SyncGroup's assignments out
+    joining     the subscription that this member sends in JoinGroup, for one assignor
+    joined      the leader: the members in the answer to JoinGroup
+    assigning   the leader: members in, assignments for SyncGroup out
 
-All that a custom assignor need not know is done here.
+So a custom assignor need not know the encoding.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,14 +29,14 @@ def joining(
     generation: int = -1,
     rack: str | None = None,
 ) -> bytes:
-    """This member's subscription.
+    """Returns this member's subscription, encoded.
 
     Args:
-        assignor: Adds its user data.
-        topics: What this member is subscribed to.
-        owned: What it keeps while it joins (nothing under the eager protocol).
-        generation: Of which `owned` is; -1 for none.
-        rack: `client_rack`; empty for none.
+        assignor: The assignor, which adds its user data.
+        topics: The subscribed topics.
+        owned: The partitions that the member keeps while it joins (none in the eager protocol).
+        generation: The generation of `owned`. -1: none.
+        rack: The `client_rack`. Empty: none.
     """
     said = assignor.metadata(set(topics))
     subscription = Subscription(
@@ -51,21 +51,22 @@ def assigning(
     members: Sequence[Member],
     protocol: RebalanceProtocol,
 ) -> list[dict[str, Any]]:
-    """The leader's decision, as the rows of SyncGroup's `Assignments`.
+    """Runs the assignor at the leader, and returns the rows of SyncGroup's `Assignments`.
 
     Args:
-        assignor: The one that the group agreed on.
-        cluster: The topics that members are subscribed to; a `TopicsOfGroup`, with racks.
-        members: All of them; `joined` reads JoinGroup's answer.
-        protocol: How this group rebalances.
+        assignor: The assignor that the group has agreed on.
+        cluster: The topics that members are subscribed to, a `TopicsOfGroup` with racks.
+        members: All members, as read by `joined`.
+        protocol: The group's rebalance protocol.
 
     Raises:
-        IllegalStateError: If a custom assignor moves partitions at once under the cooperative
-            protocol.
+        IllegalStateError: If a custom assignor moves a partition before its owner has given it up,
+            under the cooperative protocol.
     """
     made = assignor.assign(cluster, members)
     found = {each.member_id: _partitions(made.get(each.member_id)) for each in members}
-    # Java trusts its own one as well: of claims that contradict each other it ignores some.
+    # As in Java, the built-in one is not checked: it ignores some contradicting claims, which the
+    # check would report.
     if (
         protocol is RebalanceProtocol.COOPERATIVE
         and assignor.name != CooperativeStickyAssignor.name
@@ -78,7 +79,7 @@ def assigning(
 
 
 def joined(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
-    """The members of a JoinGroup answer.
+    """Decodes the members of a JoinGroup answer.
 
     Raises:
         KafkaProtocolError: If a member's subscription cannot be read.
@@ -95,7 +96,7 @@ def joined(rows: Sequence[Mapping[str, Any]]) -> list[Member]:
 
 
 def _partitions(made: Any) -> list[TopicPartition]:
-    """The partitions of an assignment; kafka-python's rows (topic, [numbers]) as well."""
+    """Returns the partitions of an assignment, also from kafka-python's rows (topic, [numbers])."""
     found: list[TopicPartition] = []
     for topic, numbers in () if made is None else made.assigned_partitions:
         several = [numbers] if isinstance(numbers, int) else numbers
@@ -110,7 +111,7 @@ def _encoded(partitions: list[TopicPartition], made: Any) -> bytes:
 def _check_moves(
     name: str, members: Sequence[Member], found: Mapping[str, Sequence[TopicPartition]]
 ) -> None:
-    """A partition may go to a member only if no other one still has it (KIP-429)."""
+    """Checks that no partition goes to a member while another still has it (KIP-429)."""
     added: set[TopicPartition] = set()
     given_up: set[TopicPartition] = set()
     for each in members:

@@ -1,10 +1,10 @@
 """The cooperative sticky assignor (`CooperativeStickyAssignor`, KIP-429).
 
-Members keep reading while they join, so a partition may not go straight from one to another:
+Members keep reading while they join, so a partition must not move directly to another member:
 
     A has p0 p1 p2, and B joins
-    first assignment     A: p0 p1    B:       p2 should move: A is not given it, nor is B yet
-    A revokes p2, which makes it join again
+    first assignment     A: p0 p1    B:       p2 should move, so neither A nor B gets it yet
+    A revokes p2 and therefore joins again
     second assignment    A: p0 p1    B: p2
 """
 
@@ -22,7 +22,7 @@ __all__ = ["CooperativeStickyAssignor"]
 
 
 class CooperativeStickyAssignor(AbstractStickyAssignor):
-    """Assigns as the sticky one, but what moves only once its owner has given it up."""
+    """Assigns as the sticky assignor, but moves a partition only after its owner gave it up."""
 
     name = "cooperative-sticky"
 
@@ -30,11 +30,11 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         self._generation = NO_GENERATION
 
     def supported_protocols(self) -> Sequence[RebalanceProtocol]:
-        """Both, so that a group can change over to it member by member."""
+        """Returns both protocols, so that a group can change to this assignor member by member."""
         return [RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER]
 
     def claim(self, member: Member) -> Claim:
-        """The subscription's own fields; the generation of older members is in their user data."""
+        """Reads the claim from the subscription, or an older member's generation from user data."""
         said = member.metadata
         if said.generation_id >= 0:
             return Claim(said.owned_partitions, said.generation_id)
@@ -45,7 +45,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         return Claim(said.owned_partitions, struct.unpack(">i", said.user_data[:4])[0])
 
     def assign_group(self, group: Group) -> Assigned:
-        """{member id: its partitions}."""
+        """Returns {member id: its partitions}."""
         assigned, moving = self.assign_sticky(group)
         if moving is None:
             moving = _moving(group, assigned)
@@ -55,7 +55,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
         }
 
     def user_data(self) -> bytes:
-        """The generation, for leaders that do not know the subscription's own field."""
+        """Returns the generation, for leaders that do not know the field of the subscription."""
         return struct.pack(">i", self._generation)
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
@@ -64,7 +64,7 @@ class CooperativeStickyAssignor(AbstractStickyAssignor):
 
 
 def _moving(group: Group, assigned: Assigned) -> dict[TopicPartition, str]:
-    """{partition: who gets it} of partitions that one member gets and another gives up."""
+    """Returns {partition: its new member} of partitions that another member gives up."""
     added: dict[TopicPartition, str] = {}
     given_up: set[TopicPartition] = set()
     for member, found in assigned.items():

@@ -1,10 +1,11 @@
-"""The range assignor: each topic is cut into as many runs as it has members (`RangeAssignor`).
+"""The range assignor: each member gets a run of each topic's partitions (`RangeAssignor`).
 
     t: 0 1 2 3 4 5 6      A: 0 1 2    B: 3 4    C: 5 6
 
-Topics with the same members and as many partitions are cut alike, so that one member gets the
-same partitions of all: they can be joined (co-partitioning). With racks (KIP-881) members first
-get what is near, topics that are cut alike still alike, and then the runs fill up the rest.
+Topics with the same members and the same number of partitions are divided in the same way: a member
+gets the same partition numbers of each, and can join them (co-partitioning). With racks (KIP-881),
+members first get near partitions, still with the same numbers in such topics. Then runs of the
+remaining partitions follow.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ __all__ = ["RangePartitionAssignor"]
 
 
 class _Topic:
-    """A topic while it is cut: what is left of it, and how much each member may still get."""
+    """A topic during the assignment: its remaining partitions, and the room of each member."""
 
     def __init__(
         self, name: str, count: int, members: dict[str, str | None], replicas: ReplicaRacks
@@ -34,20 +35,20 @@ class _Topic:
         self.racks_matter = racks_matter(wanted, self._replicas.values())
 
     def alike(self) -> tuple[tuple[tuple[str, str | None], ...], int]:
-        """Equal for topics that are to be cut alike."""
+        """Returns a key that is equal for topics to divide in the same way."""
         return tuple(self.members.items()), self.count
 
     def room(self, member: str) -> int:
-        """How many partitions more a member may get."""
+        """Returns how many more partitions a member may get."""
         return max(0, self._least + (self._with_one_more > 0) - self._got[member])
 
     def is_near(self, member: str, partition: TopicPartition) -> bool:
-        """Whether a replica is in the member's rack; without a rack all is near."""
+        """Whether a replica is in the member's rack. Without a rack, every partition is near."""
         rack = self.members[member]
         return rack is None or rack in self._replicas[partition]
 
     def give(self, member: str, partitions: Sequence[TopicPartition]) -> None:
-        """Notes that a member got partitions."""
+        """Notes that a member got these partitions."""
         self._got[member] += len(partitions)
         if self._got[member] > self._least:
             self._with_one_more -= 1
@@ -61,7 +62,7 @@ class RangePartitionAssignor(BuiltInAssignor):
     name = "range"
 
     def assign_group(self, group: Group) -> Assigned:
-        """{member id: its partitions}."""
+        """Returns {member id: its partitions}."""
         assigned: Assigned = {each: [] for each in group.members}
         topics = _topics(group)
         by_rack = any(each.racks_matter for each in topics)
@@ -86,7 +87,7 @@ def _topics(group: Group) -> list[_Topic]:
 
 
 def _assign_near(topics: Sequence[_Topic], assigned: Assigned) -> None:
-    """Gives members what is near them, topics that are cut alike together."""
+    """Gives near partitions to members, for topics that are divided in the same way together."""
     together: dict[object, list[_Topic]] = {}
     for topic in topics:
         together.setdefault(topic.alike(), []).append(topic)
@@ -100,7 +101,7 @@ def _assign_near(topics: Sequence[_Topic], assigned: Assigned) -> None:
 def _assign_run(
     topic: _Topic, may_get: Callable[[str, TopicPartition], bool], assigned: Assigned
 ) -> None:
-    """Cuts what is left of a topic into runs."""
+    """Divides the remaining partitions of a topic into runs."""
     for member in topic.members:
         fitting = [each for each in topic.left if may_get(member, each)][: topic.room(member)]
         if fitting:
@@ -109,7 +110,7 @@ def _assign_run(
 
 
 def _assign_alike(topics: Sequence[_Topic], assigned: Assigned) -> None:
-    """Gives each number to the first member that is near that partition of all the topics."""
+    """Gives each partition number to the first member that is near it in all of the topics."""
     members = list(topics[0].members)
     for number in range(topics[0].count):
         member = next((each for each in members if _all_near(topics, each, number)), None)

@@ -1,8 +1,8 @@
-"""Which assignors a consumer has: `partition_assignment_strategy` as objects.
+"""Converts the values of `partition_assignment_strategy` to assignors.
 
-"range"                                               the names by which groups know them
+"range"                                               the names in the group protocol
 "org.apache.kafka.clients.consumer.RangeAssignor"     Java's names
-"package.module.Class", a class, an instance          of the user's own
+"package.module.Class", a class, an instance          the user's own assignor
 """
 
 import importlib
@@ -33,13 +33,13 @@ _OPTION: Final = "partition_assignment_strategy"
 
 
 def by_name(name: str) -> AbstractPartitionAssignor:
-    """A new assignor.
+    """Creates an assignor.
 
     Args:
-        name: A built-in's name, Java's class name of one, or the path of a class to import.
+        name: The name of a built-in assignor, its Java class name, or the path of a class.
 
     Raises:
-        KafkaConfigurationError: If there is none of that name.
+        KafkaConfigurationError: If there is no such assignor, or the class cannot be imported.
     """
     short = _JAVA.get(name.removeprefix(_JAVA_PACKAGE), name)
     if short in _BUILT_IN:
@@ -57,14 +57,14 @@ def by_name(name: str) -> AbstractPartitionAssignor:
 
 
 def resolved(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
-    """The assignors that an option's values stand for, the preferred one first.
+    """Returns the assignors for the values of the option, the preferred one first.
 
     Args:
         strategy: Names, classes and instances.
 
     Raises:
-        KafkaConfigurationError: If some are no assignors, which are all named, or two have the
-            same name, or all are missing.
+        KafkaConfigurationError: If values are not assignors (the error names all of them), if two
+            assignors have the same name, or if there is none.
     """
     found: list[AbstractPartitionAssignor] = []
     problems: list[str] = []
@@ -97,12 +97,12 @@ def _wrong(rest: str) -> KafkaConfigurationError:
 
 
 def common_protocol(assignors: Sequence[AbstractPartitionAssignor]) -> RebalanceProtocol:
-    """The most advanced way of rebalancing that all of a consumer's assignors can do.
+    """Returns the most advanced rebalance protocol that all assignors of a consumer support.
 
-    So `range, cooperative-sticky` is eager: a group changes over by dropping the first one.
+    So `range, cooperative-sticky` is eager. Remove the first one to make the group cooperative.
 
     Raises:
-        KafkaConfigurationError: If they have none in common.
+        KafkaConfigurationError: If they have no protocol in common.
     """
     common = set(RebalanceProtocol)
     for each in assignors:

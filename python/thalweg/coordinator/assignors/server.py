@@ -1,10 +1,10 @@
-"""Who reads which partition, decided by the broker: the assignors of KIP-848's protocol.
+"""The broker's assignors, for KIP-848's protocol.
 
-    ASSIGNORS["uniform"]   as even as subscriptions allow, and as few moves as that takes
-    ASSIGNORS["range"]     contiguous ranges; the same numbers of each topic, where topics match
+    ASSIGNORS["uniform"]   as balanced as subscriptions allow, with as few moves as possible
+    ASSIGNORS["range"]     contiguous ranges, with the same numbers in topics that match
 
-Pure functions of the members, in any order, and the topics' numbers of partitions. Topics that
-nobody knows are left out.
+They are pure functions of the members, in any order, and of the topics' numbers of partitions. They
+ignore topics that do not exist.
 """
 
 import heapq
@@ -23,12 +23,12 @@ _Came = dict[str, tuple[str, IdPartition]]  # member -> who would pass it which 
 
 @dataclass(frozen=True, slots=True)
 class AssignedMember:
-    """What an assignor knows of a member.
+    """A member, as an assignor gets it.
 
     Attributes:
-        topic_ids: What it subscribes to.
-        instance_id: Of a static member.
-        partitions: What it was to have until now.
+        topic_ids: The ids of the subscribed topics.
+        instance_id: The id of a static member.
+        partitions: Its target assignment so far.
     """
 
     topic_ids: frozenset[str]
@@ -40,11 +40,11 @@ Members = Mapping[str, AssignedMember]
 
 
 def assign_range(members: Members, topics: Mapping[str, int]) -> Assignment:
-    """Contiguous ranges of each topic's partitions (`RangeAssignor` of Kafka's broker).
+    """Assigns contiguous ranges of each topic's partitions (`RangeAssignor` of Kafka's broker).
 
-    Topics with the same subscribers and as many partitions are divided alike, so that members
-    have the same numbers of each and may join them. Static members come first, by instance id:
-    they keep their place when they come back under another member id.
+    Topics with the same subscribers and the same number of partitions are divided in the same way,
+    so that members can join them. Static members come first, sorted by instance id: they keep their
+    place when they return with another member id.
     """
     order = sorted(members, key=lambda each: _place(each, members[each]))
     found: dict[str, list[IdPartition]] = {member_id: [] for member_id in members}
@@ -67,10 +67,10 @@ def _place(member_id: str, member: AssignedMember) -> tuple[bool, str]:
 
 
 def assign_uniform(members: Members, topics: Mapping[str, int]) -> Assignment:
-    """As even as subscriptions allow, with as few moves as that takes (`UniformAssignor`).
+    """Balances as far as subscriptions allow, with as few moves as possible (`UniformAssignor`).
 
-    No member could have two partitions more than another one that might take one of them, be it
-    by a chain of members that pass partitions on.
+    In the result, no member has two partitions more than a member that could take one of them,
+    directly or through a chain of members.
     """
     balance = _Balance(members, topics)
     if len({member.topic_ids for member in members.values()}) == 1:
@@ -81,7 +81,7 @@ def assign_uniform(members: Members, topics: Mapping[str, int]) -> Assignment:
 
 
 class _Balance:
-    """An assignment that is being improved; `loads` is always valid, though not complete."""
+    """An assignment under construction. `loads` is always valid, but may not be complete."""
 
     def __init__(self, members: Members, topics: Mapping[str, int]) -> None:
         self.members = members
@@ -105,7 +105,7 @@ class _Balance:
         }
 
     def cut_to_quotas(self) -> None:
-        """With equal subscriptions: the surplus goes at once, not partition by partition."""
+        """Removes the surplus of every member at once. It needs equal subscriptions."""
         topic_ids = self.members[self.order[0]].topic_ids
         total = sum(count for topic_id, count in self.topics.items() if topic_id in topic_ids)
         quota, extra = divmod(total, len(self.order))
@@ -116,7 +116,7 @@ class _Balance:
                 extra -= extra > 0
 
     def fill(self) -> None:
-        """Gives what nobody has to who has least; topics with few subscribers first."""
+        """Gives free partitions to the members with the fewest. Topics of few subscribers first."""
         taken = {each for load in self.loads.values() for each in load}
         for topic_id, subscribers in sorted(
             self.subscribers.items(), key=lambda each: (len(each[1]), each[0])

@@ -1,4 +1,4 @@
-"""The topics of a group, as its leader tells them to an assignor."""
+"""The topics of a group, as the leader passes them to an assignor."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,11 +8,11 @@ _NOWHERE: frozenset[str] = frozenset()
 
 
 class TopicsOfGroup:
-    """Partition counts and racks of topics: the cluster that assignors are given.
+    """The number of partitions and the racks of topics: the `cluster` argument of assignors.
 
     Args:
-        partitions: {topic: how many partitions it has}.
-        racks: The racks of each partition's replicas, as far as brokers have racks.
+        partitions: {topic: number of partitions}.
+        racks: {partition: racks of its replicas}, as far as brokers have racks.
     """
 
     def __init__(
@@ -35,23 +35,23 @@ class TopicsOfGroup:
         return topic in self._partitions
 
     def only(self, topics: Iterable[str]) -> "TopicsOfGroup":
-        """The same for some of the topics."""
+        """Returns a copy with only these topics."""
         chosen = {each: self._partitions[each] for each in sorted(topics) if each in self}
         return TopicsOfGroup(chosen, self._racks)
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """All topics of the group."""
+        """Returns all topics of the group."""
         return set(self._partitions)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """All partition ids; None if the topic is not known."""
+        """Returns all partition ids, or None if the topic is not known."""
         count = self._partitions.get(topic)
         return None if count is None else set(range(count))
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The same: leaders do not matter to assignments."""
+        """Returns all partition ids, because leaders do not matter for an assignment."""
         return self.partitions_for_topic(topic)
 
     def replica_racks(self, partition: TopicPartition) -> frozenset[str]:
-        """The racks where replicas of a partition are."""
+        """Returns the racks of a partition's replicas."""
         return self._racks.get(partition, _NOWHERE)

@@ -1,11 +1,11 @@
 """The eager sticky assignor (`StickyAssignor`, KIP-54, KIP-341).
 
-Members give everything up before they join, so what they had is in their user data:
+Members give up everything before they join, so their user data has the partitions that they had:
 
     version 0   [topic, [partition]]
     version 1   [topic, [partition]], generation
 
-It has no version field: a reader tries the longer form, then the shorter one.
+There is no version field: a reader tries the longer form, then the shorter one.
 """
 
 import struct
@@ -23,7 +23,7 @@ __all__ = ["StickyPartitionAssignor"]
 
 
 def encode_user_data(claim: Claim) -> bytes:
-    """The bytes that Java would send: topics in the order of its hash table."""
+    """Encodes a claim as Java does, with topics in the order of its hash table."""
     numbers: dict[str, list[int]] = {}
     for topic, number in claim.partitions:
         numbers.setdefault(topic, []).append(number)
@@ -34,7 +34,7 @@ def encode_user_data(claim: Claim) -> bytes:
 
 
 def decode_user_data(data: bytes | None) -> Claim:
-    """What a member had; nothing if it says nothing, or what nobody understands."""
+    """Decodes a claim. Without user data, or if it cannot be read, the claim is empty."""
     if not data:
         return Claim([])
     try:
@@ -46,7 +46,7 @@ def decode_user_data(data: bytes | None) -> Claim:
 
 
 class StickyPartitionAssignor(AbstractStickyAssignor):
-    """As balanced as can be, then as much as possible as it was before."""
+    """Keeps as much of the old assignment as the best possible balance allows."""
 
     name = "sticky"
 
@@ -54,17 +54,17 @@ class StickyPartitionAssignor(AbstractStickyAssignor):
         self._mine: Claim | None = None
 
     def claim(self, member: Member) -> Claim:
-        """What the user data say."""
+        """Reads the claim from the user data."""
         return decode_user_data(member.metadata.user_data)
 
     def assign_group(self, group: Group) -> Assigned:
-        """{member id: its partitions}."""
+        """Returns {member id: its partitions}."""
         return self.assign_sticky(group).assigned
 
     def user_data(self) -> bytes | None:
-        """What this member had last."""
+        """Returns the last assignment of this member, encoded."""
         return None if self._mine is None else encode_user_data(self._mine)
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Remembers what this member has."""
+        """Remembers this member's assignment."""
         self._mine = Claim(list(assignment.assigned_partitions), generation)
