@@ -1,18 +1,20 @@
-"""What a consumer asks the cluster and its group: the only I/O of this package.
+"""The driver: sends a consumer's requests about topics, its group and offsets.
+
+This is the only I/O of the package `coordinator`.
 
     poll() ── before_poll(ms) ──> _topics.py      partitions of the subscribed topics
-                              ├─> _membership.py  the group: a member's state machine, its requests,
-                              │                   heartbeats (Rust); _chores.py: the listener, and
-                              │                   what goes with it in the application's thread
-                              ├─> _offsets.py     committed offsets, auto-commit, commits' outcomes;
-                              │                   _marks.py: what was marked as done
-                              ├─> _metrics.py     how often, and how long it took
+                              ├─> _membership.py  the group: state machine of the member, requests,
+                              │                   heartbeats (Rust); _chores.py: auto-commit,
+                              │                   listener, assignment in the application's thread
+                              ├─> _offsets.py     committed offsets, auto-commit, commit results;
+                              │                   _marks.py: marked records
+                              ├─> _metrics.py     counts and latencies
                               └─> the core: assign, set_committed
 
-`before_poll` never waits: it sends what is to be asked, and has the core call it again when the
-answer is there. `commit`, `fetch`, `seek_to_committed` (`_seeking.py`), `unsubscribe` and `close`
-wait, within their limits: they are generators of what they wait for (`_waits.py`). A listener runs
-within the application's own poll (or close, or unsubscribe), and may itself commit and seek.
+`before_poll` never waits: it sends requests, and the core calls it again when an answer arrives.
+`commit`, `fetch`, `seek_to_committed` (`_seeking.py`), `unsubscribe` and `close` wait within their
+limits. They are generators that yield what they wait for (`_waits.py`). A listener runs within the
+application's poll, close or unsubscribe, and may commit and seek.
 """
 
 import contextlib
@@ -52,7 +54,7 @@ __all__ = ["CHECKS", "Background", "CoreCall", "Driver", "Wait", "Waiting", "run
 
 log = logging.getLogger("thalweg.coordinator")
 
-# What the configuration alone can't judge, for `config.configured`.
+# Checks of options that need this package, for `config.configured`.
 CHECKS: Final = {"partition_assignment_strategy": chosen_assignors}
 
 _ONE_WAY: Final = (
@@ -63,15 +65,16 @@ _ONE_WAY: Final = (
 
 
 class Driver:
-    """The coordinator's side of one consumer.
+    """Does the group work of one consumer, and looks up topics and committed offsets.
 
     Args:
-        consumer: The core's class, or one that extends it.
+        consumer: The core's consumer, or a subclass.
         config: Its options.
-        spawn: Runs what a listener of asyncio gives back, as a task that reenters when it is done.
+        spawn: Starts a task for the awaitable that an asyncio listener returns. The task calls
+            `reenter` at its end.
 
     Raises:
-        KafkaConfigurationError: If `partition_assignment_strategy` makes no sense.
+        KafkaConfigurationError: If `partition_assignment_strategy` is wrong.
     """
 
     def __init__(
@@ -80,17 +83,17 @@ class Driver:
         config: Mapping[str, Any],
         spawn: Callable[[Awaitable[object]], Any] | None = None,
     ) -> None:
-        # The core keeps before_poll, so a strong reference here would be a cycle through it.
+        # The core holds before_poll, so a strong reference to it would be a cycle.
         self._consumer = weakref.proxy(consumer)
         self._config = config
-        # With or without a group, as in Java: what is wrong with an option is told at the start.
+        # Also without a group, as in Java: report a wrong option at once.
         self._assignors = chosen_assignors(config["partition_assignment_strategy"])
         self._assigned_by_user = False
         self._listener: Listener | None = None
         self._spawn = spawn
         self._told_at_all = False
-        self._is_telling = False  # without group: a listener of asyncio is at work
-        self._allowed_at = 0  # so many records were handed out by then
+        self._is_telling = False  # without a group: an asyncio listener is running
+        self._allowed_at = 0  # the number of returned records at the last allow_rebalance
         self._regex: str | None = None
         self._topics = Topics(self._consumer, config, self.reenter)
         self._membership: Membership | None = None
@@ -99,9 +102,9 @@ class Driver:
 
     @property
     def _member(self) -> Membership | None:
-        """The membership, while there is a subscription, or while one is given up.
+        """The membership, while the consumer is subscribed or leaves the group, else None.
 
-        It outlives both, as the member id is for the consumer's life (KIP-1082).
+        `_membership` stays after that, because the member id is for the consumer's life (KIP-1082).
         """
         member = self._membership
         return member if member and (self._topics.subscribed or member.is_leaving) else None
@@ -114,14 +117,14 @@ class Driver:
         return None if at is None else max(0, int(at - now_ms()) + 1)
 
     def _poll(self) -> list[float | None]:
-        """All that is to be done; the times of the next call."""
+        """Does everything that is due in a poll. Returns the times of the next call."""
         found = None if self._is_telling else self._topics.poll()
         if found is not None:
             self._take(found)
         return [
             self._poll_membership(),
             self._offsets.poll(),
-            # The last: what the others have found out may have made a look due at once.
+            # Last, because the calls above may have made a request due at once.
             None if self._is_telling else self._topics.next_call_ms,
         ]
 
@@ -131,8 +134,8 @@ class Driver:
         return None if self._membership is None else self._membership.keep_leaving()
 
     def _wait(self) -> list[float | None]:
-        """What a position may wait for: committed offsets, and the membership to ask with."""
-        if self._member is None:  # then what is found of topics is the listener's to hear
+        """Does what `position` may wait for: committed offsets, and the membership for them."""
+        if self._member is None:  # a new result about topics would need the listener: not now
             return [self._offsets.look_for_committed()]
         found = self._topics.poll()
         if found is not None:
@@ -163,7 +166,7 @@ class Driver:
         try:
             if gone:
                 tell(self._listener, "on_partitions_revoked", gone)
-        finally:  # also if it is interrupted: what was found is told but once
+        finally:  # also after an interruption: the listener hears of a change only once
             self._offsets.forget([*gone, *new])
             self._consumer._assign(wanted)
         tell(self._listener, "on_partitions_assigned", new)
@@ -171,17 +174,17 @@ class Driver:
     async def _switch(
         self, gone: list[TopicPartition], new: list[TopicPartition], wanted: list[TopicPartition]
     ) -> None:
-        """The same with a listener of asyncio: nothing is handed out while it is awaited."""
+        """Changes the assignment with an asyncio listener. No records are returned meanwhile."""
         try:
             if gone:
                 await self._told("on_partitions_revoked", gone)
-            if self._topics.subscribed:  # it may have been given up meanwhile
+            if self._topics.subscribed:  # the application may have unsubscribed in the meantime
                 self._offsets.forget([*gone, *new])
                 self._consumer._assign(wanted)
                 await self._told("on_partitions_assigned", new)
         finally:
             self._told_at_all, self._is_telling = True, False
-            with contextlib.suppress(IllegalStateError):  # closed meanwhile
+            with contextlib.suppress(IllegalStateError):  # closed in the meantime
                 self._consumer._hold(False)
 
     async def _told(self, what: str, partitions: list[TopicPartition]) -> None:
@@ -190,21 +193,21 @@ class Driver:
             await answer
 
     def reenter(self, _: object = None) -> None:
-        """Has the core call `before_poll` soon; from any thread."""
-        with contextlib.suppress(ReferenceError, IllegalStateError):  # it may be gone, or closed
+        """Makes the core call `before_poll` soon. Any thread may call it."""
+        with contextlib.suppress(ReferenceError, IllegalStateError):  # it may be freed or closed
             self._consumer.reenter()
 
-    # ------------------------------------------------------------------ what is read
+    # ------------------------------------------------------------------ assignment, subscription
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """Takes the user's own choice of partitions."""
+        """Assigns the partitions that the user has chosen."""
         if self._topics.subscribed:
             raise IllegalStateError(_ONE_WAY)
         self._offsets.commit_what_moved()
         self._offsets.forget(self._consumer.assignment() ^ set(partitions))
         self._assigned_by_user = bool(partitions)
         self._consumer._assign(partitions)
-        self._consumer.reenter()  # new partitions may wait for their committed offsets
+        self._consumer.reenter()  # new partitions may need their committed offsets
 
     def subscribe(
         self,
@@ -212,7 +215,7 @@ class Driver:
         pattern: str | re.Pattern[str] | None,
         listener: Listener | None,
     ) -> None:
-        """Takes the user's choice of topics."""
+        """Subscribes to the topics that the user has chosen."""
         if self._assigned_by_user or (topics and pattern is not None):
             raise IllegalStateError(_ONE_WAY)
         regex = self._regex = self._brokers_own(pattern)
@@ -240,7 +243,7 @@ class Driver:
         self._consumer.reenter()
 
     def _brokers_own(self, pattern: str | re.Pattern[str] | None) -> str | None:
-        """A pattern that the broker evaluates, if it is one."""
+        """Returns the pattern if the broker evaluates it, else None."""
         if not isinstance(pattern, SubscriptionPattern):
             return None
         if self._config["group_id"] is None or self._config["group_protocol"] != "consumer":
@@ -251,25 +254,25 @@ class Driver:
         return str(pattern)
 
     def subscription(self) -> set[str] | None:
-        """The topics subscribed to, or those that match the pattern."""
-        if self._regex is not None:  # as far as the broker has given partitions of them
+        """Returns the subscribed topics, or the topics that match the pattern."""
+        if self._regex is not None:  # we know only the topics of assigned partitions
             return {each.topic for each in self._consumer.assignment()}
         return self._topics.names()
 
     def has_partitions(self) -> bool:
-        """Whether those of the subscription are known: the group has said which, be it none."""
+        """Whether the partitions of the subscription are assigned, even if there are none."""
         if self._member is not None:
             return self._member.has_partitions()
         return self._told_at_all or not self._topics.subscribed
 
     def is_settled(self) -> bool:
-        """Whether the assignment stays as it is, as far as is known."""
+        """Whether no change of the assignment is under way."""
         if self._member is not None:
             return self._member.is_settled()
         return not self._topics.subscribed or (self._told_at_all and not self._is_telling)
 
     def unsubscribe(self) -> Waiting[None]:
-        """Gives all partitions up, and leaves the group."""
+        """Gives up all partitions, and leaves the group."""
         try:
             if self._member is None:
                 self._offsets.commit_what_moved()
@@ -277,55 +280,56 @@ class Driver:
             else:
                 deadline = now_ms() + float(self._config["default_api_timeout_ms"])
                 yield from self._member.unsubscribe(deadline)
-        finally:  # also if it was interrupted: the polls that go on with it have no topics
+        finally:  # also after an interruption: the next polls continue it, without topics
             self._regex = None
             self._consumer.set_subscribed(False)
         self._assigned_by_user = False
         if self._membership is None or not self._membership.is_leaving:
-            # Else a listener has called this: what is to be committed goes with its partitions.
+            # Otherwise a listener has called this: the partitions are given up after it, with
+            # their commit.
             self._consumer._assign([])
 
     # ------------------------------------------------------------------ the group
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Of the member; outside of a group: generation -1, no member id."""
+        """Returns the membership. Outside a group: generation -1, no member id."""
         if self._member is not None:
             return self._member.group_metadata()
         instance = self._config["group_instance_id"]
         return ConsumerGroupMetadata(self._config["group_id"], group_instance_id=instance)
 
     def commit_refusal(self) -> KafkaError | None:
-        """Why the member cannot commit now, if it cannot."""
+        """Returns why the member cannot commit now, or None."""
         return None if self._member is None else self._member.commit_refusal()
 
     def commit_answered(self, code: int, generation: int) -> None:
-        """The group refused a commit of the member."""
+        """Tells the member that the group has refused a commit."""
         if self._member is not None:
             self._member.commit_answered(code, generation)
 
     def keep_up(self) -> None:
-        """Takes in what the group has said while a call waits; runs no callback."""
+        """Handles answers of the group while a call waits. It runs no callback."""
         if self._member is not None:
             self._member.keep_up()
 
     def _is_blocked(self) -> bool:
-        """Whether records were handed out since the application last allowed a rebalance.
+        """Whether polls have returned records since the application last allowed a rebalance.
 
-        Without partitions there are none to keep: those of the records have gone.
+        Without assigned partitions there is nothing to protect.
         """
         if not (self._config["block_rebalance_on_poll"] and self._consumer.assignment()):
             return False
         return bool(self._consumer._records_handed_out() != self._allowed_at)
 
     def allow_rebalance(self) -> None:
-        """What was handed out before is done: its partitions may go, with the next poll."""
+        """Lets the next poll give up partitions: the returned records are processed."""
         self._allowed_at = self._consumer._records_handed_out()
         self.reenter()
 
     # ------------------------------------------------------------------ offsets
 
     def mark(self, records: Any) -> None:
-        """Notes records as done; from any thread."""
+        """Marks records as finished. Any thread may call it."""
         self._offsets.mark(records)
 
     def mark_through(self, records: Any) -> None:
@@ -333,17 +337,17 @@ class Driver:
         self._offsets.mark_through(records)
 
     def sought(self, *partitions: TopicPartition) -> None:
-        """The application has sought in these: called after each seek."""
+        """Called after each seek of the application, with its partitions."""
         self._offsets.sought(partitions)
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
-        """Commits what is marked, and waits."""
+        """Commits the marked records, and waits."""
         return self._timed(self._offsets.commit_marked(timeout_ms))
 
     def fetch(
         self, partitions: list[TopicPartition], timeout_ms: int
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Committed offsets; waits and retries within the limit."""
+        """Looks up committed offsets. It waits and retries within the limit."""
         began = time.monotonic_ns()
         try:
             return (yield from self._offsets.fetch(partitions, timeout_ms))
@@ -358,7 +362,7 @@ class Driver:
         *,
         is_eager: bool = False,
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Reads on from committed offsets, without one by reset policy; see `Seeking`."""
+        """Continues at committed offsets, or by the reset policy without one; see `Seeking`."""
         found = yield from self.fetch(partitions, timeout_ms)
         yield from Seeking(self._consumer, self._config, seek, is_eager=is_eager).to(found)
         self.sought(*partitions)
@@ -366,7 +370,7 @@ class Driver:
 
     @property
     def departures(self) -> int:
-        """How often the group has taken partitions away."""
+        """How many times the group has taken partitions away."""
         return self._offsets.departures
 
     def commit(
@@ -390,13 +394,13 @@ class Driver:
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
         callback: Callable[[Any, Any], object] | None,
     ) -> CommitFuture:
-        """Commits without waiting; the outcome is told from within a later call."""
+        """Commits without waiting. A later call reports the result."""
         return self._offsets.commit_async(offsets, callback)
 
     def with_metrics(
         self, groups: Mapping[str, Mapping[str, float]]
     ) -> dict[str, dict[str, float]]:
-        """The core's metrics, and those of the coordinator's side; from any thread."""
+        """Returns the core's metrics with those of the driver. Any thread may call it."""
         found = {name: dict(values) for name, values in groups.items()}
         for name, values in self._metrics.groups().items():
             found.setdefault(name, {}).update(values)
@@ -408,7 +412,10 @@ class Driver:
     # ------------------------------------------------------------------ the end
 
     def close(self, autocommit: bool, timeout_ms: int) -> Waiting[None]:
-        """Last commit and callbacks, leaving, then the user's own objects; errors are logged."""
+        """Commits, runs the callbacks, leaves the group, and closes the user's own objects.
+
+        Errors are logged.
+        """
         deadline = now_ms() + timeout_ms
         commit = autocommit and self._config["enable_auto_commit"]
         self._offsets.end_auto_commit(last=commit)
@@ -420,7 +427,7 @@ class Driver:
                 self._topics.clear()
                 if commit and group_id is not None:
                     yield from self.commit(self._offsets.what_moved(), timeout_ms)
-                if self._membership is not None:  # whose LeaveGroup may be under way
+                if self._membership is not None:  # its LeaveGroup may be under way
                     yield from self._membership.until_left(deadline)
             yield from self._offsets.finish(deadline)
         except (KafkaError, BrokerResponseError) as error:

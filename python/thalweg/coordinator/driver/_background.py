@@ -1,13 +1,13 @@
-"""Long computations, in threads of their own, so that a poll can end at its timeout.
+"""Runs long computations in separate threads, so that a poll can end at its timeout.
 
     Work(compute)               ──> thread ────────────────────────────────────> result()
     LongRequest(submit, read)   ──> thread: submit ──> answer ──> thread: read ──> result()
 
-Both look like requests of the core, so code that waits for one can wait for the other. They only
-compute, or call what the core lets any thread call. Listeners, callbacks and assignments stay in
-the application's thread.
+Both have the interface of the core's requests, so code that waits for a request can wait for them.
+They only compute, or make calls that the core allows from any thread. Listeners, callbacks and
+assignments stay in the application's thread.
 
-The threads are not daemons: the interpreter waits for them when it ends. So they never wait for a
+The threads are not daemon threads: the interpreter waits for them at exit. So they never wait for a
 broker.
 """
 
@@ -22,20 +22,20 @@ __all__ = ["LONG", "Background", "LongRequest", "Work", "is_long_answer"]
 
 _T = TypeVar("_T")
 
-# Steps over so many topics or partitions take longer than a short poll may: some 10 ms.
+# Steps over this many topics or partitions take too long for a short poll: some 10 ms.
 LONG: Final = 1_000
 _LONG_ANSWER_BYTES: Final = 64 * 1024
 
 
 def is_long_answer(request: Any) -> bool:
-    """Whether reading a request's answer takes long."""
+    """Whether it takes long to read the answer of a request."""
     return bool(request.answer_bytes >= _LONG_ANSWER_BYTES)
 
 
 class Background(Generic[_T]):
-    """A result, or an error, that another thread computes."""
+    """A result or an error that another thread computes."""
 
-    answer_bytes: Final = 0  # read already
+    answer_bytes: Final = 0  # already read
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -46,19 +46,19 @@ class Background(Generic[_T]):
 
     @property
     def is_done(self) -> bool:
-        """Whether there is an outcome."""
+        """Whether there is a result or an error."""
         return self._done.is_set()
 
     @property
     def error(self) -> BaseException | None:
-        """What it raised, once it is done."""
+        """The error, if it is done and has raised."""
         return self._error
 
     def result(self, timeout_ms: float | None = None) -> _T:
-        """The result, waited for; raises the error.
+        """Waits for the result and returns it, or raises the error.
 
         Raises:
-            KafkaTimeoutError: There is none in time.
+            KafkaTimeoutError: After timeout_ms.
         """
         if not self._done.wait(None if timeout_ms is None else timeout_ms / 1000):
             raise KafkaTimeoutError("the request is still under way")
@@ -68,7 +68,7 @@ class Background(Generic[_T]):
         return result
 
     def add_done_callback(self, f: Callable[[Any], object]) -> None:
-        """Calls `f(self)` once there is an outcome, in the thread that brings it, or at once."""
+        """Calls `f(self)` when it is done, in the computing thread. If it is done: at once."""
         with self._lock:
             if not self._done.is_set():
                 self._callbacks.append(f)
@@ -91,7 +91,7 @@ class Background(Generic[_T]):
 
 
 class Work(Background[_T]):
-    """A computation that has begun."""
+    """A computation in another thread, which has begun."""
 
     def __init__(self, compute: Callable[[], _T]) -> None:
         super().__init__()
@@ -99,11 +99,11 @@ class Work(Background[_T]):
 
 
 class LongRequest(Background[Any]):
-    """A request whose body takes long to make, or its answer to read.
+    """A request whose body takes long to create, or whose answer takes long to read.
 
     Args:
-        submit: Makes the body and sends it.
-        read: What is made of the answer.
+        submit: Creates the body and sends it.
+        read: Converts the answer to the result.
     """
 
     def __init__(
@@ -122,17 +122,17 @@ class LongRequest(Background[Any]):
         request.add_done_callback(self._answered)
 
     def _answered(self, request: Any) -> None:
-        # Called by the thread that calls all callbacks, which must not be kept.
+        # The callback thread calls this. It must not be blocked.
         _in_thread(lambda: self._run(lambda: self._read(request.result(0))))
 
 
 def _in_thread(f: Callable[[], object]) -> None:
     def run() -> None:
-        if hasattr(signal, "pthread_sigmask"):  # signals are to end the waits of the main thread
+        if hasattr(signal, "pthread_sigmask"):  # signals must reach the main thread
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         f()
 
     try:
         threading.Thread(target=run, name="thalweg-coordinator").start()
-    except RuntimeError:  # the interpreter ends, or there are too many threads
+    except RuntimeError:  # the interpreter is ending, or there are too many threads
         f()

@@ -1,12 +1,13 @@
-"""What a membership does in the application's thread: auto-commit, listener, assignment.
+"""Chores: the actions of a member in the application's thread (auto-commit, listener, assignment).
 
-    add ──> queue ── work() ──> the first of them ──> the next ──> all are done: True
-                       ^               │ has to wait
-                       └── next poll <─┴─> until_over(), for who leaves
+    add ──> queue ── work() ──> the first chore ──> the next ──> all are done: True
+                       ^               │ must wait
+                       └── next poll <─┴─> until_over(), when the member leaves
 
-What a chore has to wait for (an auto-commit before partitions go, a listener of asyncio) is waited
-for between polls, not in them: meanwhile no records are handed out, as nobody would commit them.
-What the chores are for, and what follows once they are done, `_membership.py` knows.
+A chore may have to wait: for an auto-commit before partitions are given up, or for an asyncio
+listener. It waits between polls, not in them. In the meantime polls return no records, because
+these records would not be in the commit. `_membership.py` adds the chores, and continues after
+them.
 """
 
 import functools
@@ -29,20 +30,20 @@ from thalweg.structs import TopicPartition
 __all__ = ["Chores"]
 
 Chore = AutoCommit | Revoke | Lose | Assign
-# An auto-commit before a rebalance is given up after so long: the group is not kept waiting.
+# The limit of an auto-commit before a rebalance, so that the group need not wait longer.
 _AUTO_COMMIT_LIMIT_MS: Final = 5000.0
 
 
 @dataclass
 class _UnderWay:
-    """What a chore waits for.
+    """Something that a chore waits for.
 
     Attributes:
-        is_done: Whether that is over.
-        until_ms: When it is given up; None: not before the end.
-        task: The listener's; None: it is a commit, or time.
-        is_pause: It is time.
-        then: What is left to do.
+        is_done: Whether it is done.
+        until_ms: When to give up waiting. None: never.
+        task: The task of a listener. None: a commit or a pause.
+        is_pause: Whether it is a pause before a retry.
+        then: The rest of the chore.
     """
 
     is_done: Callable[[], bool]
@@ -52,17 +53,17 @@ class _UnderWay:
     then: Callable[[], object] | None = None
 
     def is_over(self) -> bool:
-        """Done, or given up."""
+        """Whether it is done, or its time is over."""
         return self.is_done() or (self.until_ms is not None and now_ms() >= self.until_ms)
 
 
 class Chores:
-    """The chores of one membership, done in the order in which they were added.
+    """The chores of one membership, in the order in which they were added.
 
     Attributes:
-        listener: Told of changes of partitions.
-        is_at_work: Whether one of them runs now: a listener asks, or a commit's callback.
-        was_assigned: Whether the group has said which partitions, until that is taken back.
+        listener: The rebalance listener.
+        is_at_work: Whether a chore runs now, so that a listener or commit callback is the caller.
+        was_assigned: Whether the group has assigned partitions (or none) since the subscription.
     """
 
     def __init__(
@@ -80,20 +81,20 @@ class Chores:
         self._spawn = spawn
         self._queue: deque[Chore] = deque()
         self._under_way: _UnderWay | None = None
-        self._is_unfinished = False  # the member waits to hear that its chores are done
-        self._is_new = False  # an assignment that is not wholly taken yet
+        self._is_unfinished = False  # whether the member still waits for its chores
+        self._is_new = False  # whether a new assignment is not complete yet
         self.listener: Listener | None = None
         self.is_at_work = False
         self.was_assigned = False
 
-    # ------------------------------------------------------------------ what is to be done
+    # ------------------------------------------------------------------ the queue
 
     def add(self, chore: Chore) -> None:
-        """Takes one more, which `work` does after those before it."""
+        """Adds a chore at the end of the queue."""
         self._queue.append(chore)
 
     def clear(self) -> None:
-        """Drops those that have not begun."""
+        """Drops the chores that have not begun."""
         self._queue.clear()
 
     def drop_commits(self) -> None:
@@ -102,36 +103,36 @@ class Chores:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are some that have not begun."""
+        """Whether there are chores that have not begun."""
         return bool(self._queue)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether one of them waits for something."""
+        """Whether a chore waits for something."""
         return self._under_way is not None
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do, and `work` has said so of all that there was."""
-        # What is at work, or waits, is unfinished.
+        """Whether there is nothing to do, and `work` has reported that all chores are done."""
+        # A chore that runs or waits is unfinished.
         return not (self._queue or self._is_unfinished)
 
     @property
     def given_up_ms(self) -> float | None:
-        """When what is waited for is given up, if it ever is."""
+        """When the current wait ends without success, or None."""
         return None if self._under_way is None else self._under_way.until_ms
 
-    # ------------------------------------------------------------------ doing it
+    # ------------------------------------------------------------------ running the chores
 
     def work(self) -> bool:
-        """Does what there is, as far as it need not wait.
+        """Does the chores, as far as they need not wait.
 
         Returns:
-            Whether all is done now, which the member is to hear; said once. An interruption leaves
-            it to the next call.
+            True once when all chores are done: the caller must tell the member. After an
+            interruption, a later call returns it.
         """
         if self.is_at_work or self.is_idle:
-            return False  # a listener that commits or seeks comes by here again
+            return False  # a listener that commits or seeks calls this again
         self.is_at_work = self._is_unfinished = True
         try:
             while self._is_free() and self._queue:
@@ -147,7 +148,7 @@ class Chores:
         return True
 
     def until_over(self, deadline_ms: float) -> Waiting[None]:
-        """Waits for what a chore waits for, and gives it up when the time is over."""
+        """Waits until the current wait is over, and ends it at the deadline."""
         under_way = self._under_way
         if under_way is None:
             return
@@ -162,7 +163,7 @@ class Chores:
             under_way.until_ms = limit
 
     def _is_free(self) -> bool:
-        """Whether nothing is waited for any more."""
+        """Whether no chore waits. It continues a chore whose wait is over."""
         under_way = self._under_way
         if under_way is None:
             return True
@@ -173,7 +174,7 @@ class Chores:
         self._under_way = None
         self._consumer._hold(False)
         if under_way.then is not None:
-            under_way.then()  # perhaps to wait for more
+            under_way.then()  # it may wait again
         return self._under_way is None
 
     def _wait(self, under_way: _UnderWay) -> None:
@@ -200,7 +201,7 @@ class Chores:
     # ------------------------------------------------------------------ auto-commit
 
     def _auto_commit(self, backoff: Backoff, until_ms: float) -> None:
-        """Commits, and again after what a retry may cure, until it is to be given up."""
+        """Commits, and retries after retriable errors until the time is over."""
         future = self._offsets.commit_what_moved()
         if future is None:
             return
@@ -209,7 +210,7 @@ class Chores:
 
         def over() -> None:
             again_ms = now_ms() + backoff.failed()
-            # Not its own limit: who leaves may have less time.
+            # The limit of the wait, not of the auto-commit: a leaving member may have less time.
             if self._may_retry(future.exception) and again_ms < (commit.until_ms or again_ms):
                 pause = _UnderWay(lambda: False, again_ms, is_pause=True)
                 pause.then = lambda: self._commit_again(pause, again_ms, backoff, until_ms)
@@ -221,15 +222,15 @@ class Chores:
     def _commit_again(
         self, pause: _UnderWay, again_ms: float, backoff: Backoff, until_ms: float
     ) -> None:
-        if pause.until_ms == again_ms:  # else it was cut short: the time is over
+        if pause.until_ms == again_ms:  # otherwise the pause was ended early: no time is left
             self._auto_commit(backoff, until_ms)
 
     @staticmethod
     def _may_retry(error: BaseException | None) -> bool:
-        """Whether another try may succeed, while the group waits."""
+        """Whether a retry may succeed while the group waits."""
         if isinstance(error, StaleMemberEpochError):
-            return True  # the new epoch comes by itself, and the next try carries it
-        # Of topics that are gone nothing needs to be kept.
+            return True  # the new epoch arrives without a poll, and the retry uses it
+        # Offsets of deleted topics need not be kept.
         return isinstance(error, RetriableError) and not isinstance(
             error, UnknownTopicOrPartitionError
         )
@@ -256,7 +257,7 @@ class Chores:
         try:
             task = tell(self.listener, what, partitions, self._spawn)
         except BaseException:
-            told()  # interrupted, it is not called again, and its partitions go all the same
+            told()  # an interrupted listener is not called again, and its partitions still go
             raise
         if task is not None:
             self._wait(_UnderWay(task.done, task=task, then=told))

@@ -1,4 +1,4 @@
-"""The driver's clock: ms of a monotonic one, as the state machines are given."""
+"""The driver's clock: ms of a monotonic clock, as in the state machines."""
 
 import time
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ __all__ = ["now_ms", "soonest"]
 
 
 def now_ms() -> float:
-    """Milliseconds; never steps back."""
+    """Returns the time in ms. It never decreases."""
     return time.monotonic() * 1000
 
 
 def soonest(times: Iterable[float | None]) -> float | None:
-    """The earliest of the times that there are."""
+    """Returns the earliest of the times that are not None, or None."""
     return min((each for each in times if each is not None), default=None)

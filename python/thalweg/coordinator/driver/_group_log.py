@@ -1,4 +1,4 @@
-"""What happens to a membership, for the log: joins, assignments, partitions that go, leaving."""
+"""Logs the events of a membership: joins, assignments, revoked partitions, leaving."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -11,12 +11,12 @@ __all__ = ["GroupLog"]
 
 log = logging.getLogger("thalweg.coordinator")
 
-# Of many partitions only the first ones are named.
+# How many partitions a line names.
 _NAMED_MAX: Final = 5
 
 
 class GroupLog:
-    """Writes at INFO.
+    """Writes at level INFO.
 
     Args:
         config: The consumer's options.
@@ -26,7 +26,7 @@ class GroupLog:
         self._who = f"consumer {config['client_id']} of group {config['group_id']}"
 
     def acts(self, action: MemberAction, group: ConsumerGroupMetadata) -> None:
-        """What the member is about to do."""
+        """Logs an action that the member is about to do."""
         if not log.isEnabledFor(logging.INFO):
             return
         match action:
@@ -40,7 +40,7 @@ class GroupLog:
                 log.info("%s, member %s: leaves the group", self._who, _leaver(action.body))
 
     def answered(self, action: Send, body: Mapping[str, Any]) -> None:
-        """The coordinator has answered a request."""
+        """Logs an answer of the coordinator."""
         if body.get("ErrorCode") or not log.isEnabledFor(logging.INFO):
             return
         if action.api == "JoinGroup":
@@ -58,13 +58,13 @@ class GroupLog:
 
 
 def _leaver(body: Any) -> str:
-    """The member id in a LeaveGroup or ConsumerGroupHeartbeat request."""
+    """Returns the member id in a LeaveGroup or ConsumerGroupHeartbeat request."""
     newest = body[0][1]["Members"][0] if isinstance(body, list) else body
     return str(newest["MemberId"])
 
 
 def _some(partitions: Sequence[TopicPartition]) -> str:
-    """How many there are, and the names of the first."""
+    """Returns the number of partitions, and the names of the first ones."""
     if not partitions:
         return "no partitions"
     names = [f"{topic}-{number}" for topic, number in partitions[:_NAMED_MAX]]

@@ -1,9 +1,9 @@
-"""What an answer to Metadata says of the topics that a consumer looks for. Pure: no I/O, no clock.
+"""Evaluates a Metadata answer for the topics that a consumer looks for. No I/O, no clock.
 
     Wanted ──┐
-    Known ───┴─ Metadata ──> look() ──> Look: what was found, what is doubtful, what is missing
+    Known ───┴─ Metadata ──> look() ──> Look: found, doubtful and missing topics
 
-Each step is linear in the topics of the answer, or sorts them: there may be 50,000.
+Each step is linear in the topics of the answer, or sorts them: there may be 50,000 topics.
 """
 
 import re
@@ -32,13 +32,13 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look at the cluster has shown.
+    """The topics that were found.
 
     Attributes:
-        names: The topics of the subscription that exist.
-        partitions: The number of partitions of each topic subscribed to or watched, by name.
-        ids: Their topic ids, as Kafka's url-safe base64 text.
-        racks: The racks of each partition's replicas; empty where brokers have none.
+        names: The existing topics of the subscription.
+        partitions: {topic: number of partitions} of subscribed and watched topics.
+        ids: Their topic ids, in Kafka's text form (URL-safe base64).
+        racks: The racks of each partition's replicas. Empty if the brokers have no racks.
     """
 
     names: frozenset[str]
@@ -47,14 +47,14 @@ class Found:
     racks: Mapping[TopicPartition, frozenset[str]]
 
     def knows_more(self, name: str, row: _Row | None) -> bool:
-        """Whether a row of a later answer lacks the topic, or partitions of the same topic."""
+        """Whether a later answer has no row of the topic, or fewer partitions of the same topic."""
         if row is None:
             return True
         fewer = len(row["Partitions"]) < self.partitions[name]
         return fewer and row.get("TopicId") == self.ids.get(name)
 
     def with_some_of(self, other: "Found", names: Iterable[str], wanted: "Wanted") -> "Found":
-        """With these topics as the other knows them."""
+        """Returns a copy that has these topics as in `other`."""
         chosen = set(names)
         partitions = {**self.partitions, **{name: other.partitions[name] for name in chosen}}
         return Found(
@@ -65,7 +65,7 @@ class Found:
         )
 
     def partitions_subscribed(self) -> list[TopicPartition]:
-        """All partitions of the subscription, in order."""
+        """Returns all partitions of the subscription, in order."""
         return [
             TopicPartition(name, number)
             for name, count in self.partitions.items()
@@ -76,13 +76,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is looked for.
+    """The topics to look for.
 
     Attributes:
         named: Topics subscribed to by name.
-        pattern: The topics subscribed to, in their place.
-        also: What is looked for without being subscribed to.
-        hides_internal: Whether a pattern means no internal topics.
+        pattern: The pattern of the subscription, in place of names.
+        also: Topics to look for that are not subscribed to.
+        hides_internal: Whether a pattern excludes internal topics.
     """
 
     named: frozenset[str]
@@ -91,7 +91,7 @@ class Wanted:
     hides_internal: bool
 
     def subscribes_to(self, name: str) -> bool:
-        """As far as a name tells: internal topics begin in two underscores."""
+        """Whether a name is subscribed to. Names of internal topics begin with two underscores."""
         return self._means(name, name.startswith("__"))
 
     def subscribes_to_row(self, row: _Row) -> bool:
@@ -107,12 +107,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What earlier looks have shown.
+    """The results of earlier answers.
 
     Attributes:
-        last: The last find, also across a change of what is looked for.
-        doubts: How many answers in a row have known less of a topic.
-        current: What was reported to the consumer.
+        last: The last result, also from before a change of the subscription.
+        doubts: {topic: number of successive answers that knew less of it}.
+        current: The result that the consumer has.
     """
 
     last: Found | None
@@ -122,16 +122,16 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one answer comes to.
+    """The result of one answer.
 
     Attributes:
-        found: All that is there, with what is only doubtful.
-        is_news: Whether it differs from what was reported to the consumer.
+        found: All topics that exist, also doubtful ones.
+        is_news: Whether it differs from the result that the consumer has.
         ids: The topic ids of the answer.
         doubts: See `Known`.
-        is_missing: Whether something is to be looked for again soon.
-        absent: Topics subscribed to by name that are not there.
-        refusal: What no waiting cures, of a topic subscribed to by name.
+        is_missing: Whether topics are missing or doubtful, so that we must ask again soon.
+        absent: Topics subscribed to by name that do not exist.
+        refusal: A permanent error of a topic subscribed to by name, or None.
     """
 
     found: Found
@@ -144,12 +144,12 @@ class Look:
 
 
 def look(answer: Mapping[str, Any], wanted: Wanted, known: Known) -> Look:
-    """Compares an answer with what is wanted and what was known."""
+    """Compares an answer with the wanted topics and with earlier answers."""
     all_rows = answer["Topics"]
     there = [row for row in all_rows if row["ErrorCode"] == 0]
     names = frozenset(row["Name"] for row in there if wanted.subscribes_to_row(row))
     chosen = names | wanted.also
-    # By name, so that partitions come in order without being sorted later.
+    # Sorted by name, so that partitions need not be sorted later.
     rows = sorted((row for row in there if row["Name"] in chosen), key=lambda row: str(row["Name"]))
     doubts = _doubts(rows, all_rows, wanted, known)
     absent = wanted.named - names if wanted.pattern is None else frozenset()
@@ -176,10 +176,10 @@ def look(answer: Mapping[str, Any], wanted: Wanted, known: Known) -> Look:
 def _doubts(
     rows: Iterable[_Row], all_rows: Iterable[_Row], wanted: Wanted, known: Known
 ) -> dict[str, int]:
-    """Topics that there were and of which an answer knows less, or nothing.
+    """Returns the doubtful topics: an answer lacks them, or some of their partitions.
 
-    They are taken to be as they were until more answers say so: a broker that has just started
-    knows less than others.
+    They stay as they were until several answers in a row agree, because a broker that has just
+    started knows less than the others.
     """
     last = known.last
     if last is None:

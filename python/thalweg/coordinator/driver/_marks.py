@@ -1,12 +1,12 @@
-"""Records that the application has marked as finished: what is committed in place of positions.
+"""Marks: the records that the application has finished, to commit them in place of positions.
 
     mark(record) ──> _Finished: ranges of offsets ──┐
-    what was handed out, by the core ──> chunks ────┴──> the finished prefix ──> commit
+    returned records, from the core ──> chunks ─────┴──> the finished prefix ──> commit
 
-Marks come in any order, as several workers finish at different times. A commit covers only the
-records before the first one that was handed out and is not finished. Where a log has gaps, offsets
-do not tell which records were handed out, but the core tells how many. So a chunk, what was handed
-out between two looks, is finished once as many of its records are.
+Marks may arrive in any order, as several workers finish at different times. A commit covers only
+the records before the first returned record that is not finished. In a log with gaps, the offsets
+do not show which records were returned, but the core knows how many. So a chunk (the records that
+were returned between two looks) is finished when the same number of its records is finished.
 """
 
 import threading
@@ -19,18 +19,18 @@ from thalweg.structs import OffsetAndMetadata, TopicPartition
 
 __all__ = ["RANGES_MAX", "HandedOut", "Marks"]
 
-# Of a partition's finished records behind an unfinished one: about 10 MB.
+# The maximum number of ranges of finished records after an unfinished one, per partition: 10 MB.
 RANGES_MAX: Final = 100_000
 
 
 class HandedOut(NamedTuple):
-    """What the core handed out of a partition since its last assignment, seek or reset.
+    """The records that polls have returned of a partition since its assignment, seek or reset.
 
     Attributes:
-        since: Another number after each of these.
+        since: A number that each assignment, seek and reset changes.
         start: The position before the first record.
-        end: The position after the last one.
-        records: How many.
+        end: The position after the last record.
+        records: The number of records.
     """
 
     since: int
@@ -40,20 +40,20 @@ class HandedOut(NamedTuple):
 
 
 class _Finished:
-    """Offsets of finished records, as ranges in ascending order that do not touch."""
+    """The offsets of finished records, as separate ranges in ascending order."""
 
     __slots__ = ("ends", "epochs", "starts")
 
     def __init__(self) -> None:
         self.starts: list[int] = []
         self.ends: list[int] = []
-        self.epochs: list[int] = []  # of each range's last record
+        self.epochs: list[int] = []  # leader epoch of the last record of each range
 
     def add(self, offset: int, epoch: int) -> bool:
-        """Adds one; whether that made a range more."""
+        """Adds an offset. Returns whether that added a range."""
         starts, ends = self.starts, self.ends
         at = len(ends) if ends and ends[-1] < offset else bisect_left(ends, offset)
-        # The first range that ends at or behind the offset.
+        # `at` is the first range that ends at or after the offset.
         if at < len(ends) and starts[at] <= offset:
             if ends[at] > offset:
                 return False
@@ -72,33 +72,33 @@ class _Finished:
         return False
 
     def take_back(self, offset: int) -> None:
-        """Removes a range of this offset alone."""
+        """Removes a range that has only this offset."""
         at = bisect_left(self.starts, offset)
         if at < len(self.starts) and (self.starts[at], self.ends[at]) == (offset, offset + 1):
             del self.starts[at], self.ends[at], self.epochs[at]
 
     def covered_from(self, offset: int) -> int:
-        """The first offset from this one on that is not finished."""
+        """Returns the first offset >= `offset` that is not finished."""
         at = bisect_right(self.starts, offset) - 1
         return max(offset, self.ends[at]) if at >= 0 else offset
 
     def count(self, start: int, end: int) -> int:
-        """How many of the offsets from `start` to before `end` are finished."""
+        """Returns how many of the offsets in [start, end) are finished."""
         first, last = bisect_right(self.ends, start), bisect_left(self.starts, end)
         ranges = zip(self.starts[first:last], self.ends[first:last], strict=True)
         return sum(min(e, end) - max(s, start) for s, e in ranges)
 
     def last_before(self, offset: int) -> tuple[int, int] | None:
-        """The offset after the last finished record before this one, and its leader epoch."""
+        """Returns the offset after the last finished record before `offset`, and its epoch."""
         at = bisect_left(self.starts, offset) - 1
         if at < 0:
             return None
         end = self.ends[at]
-        # Within a range nobody knows the epoch.
+        # Inside a range, the leader epoch is not known.
         return (end, self.epochs[at]) if end <= offset else (offset, -1)
 
     def forget_before(self, offset: int) -> None:
-        """Drops what lies before this offset."""
+        """Drops everything before this offset."""
         count = bisect_right(self.ends, offset)
         del self.starts[:count], self.ends[:count], self.epochs[:count]
         if self.starts and self.starts[0] < offset:
@@ -114,21 +114,21 @@ class _Partition:
     __slots__ = ("base", "chunks", "finished", "floor", "seen", "since", "start")
 
     def __init__(self, floor: int) -> None:
-        self.floor = floor  # nothing up to here is committed
-        self.base: tuple[int, int] | None = None  # all before it is finished; leader epoch
+        self.floor = floor  # never commit an offset up to here
+        self.base: tuple[int, int] | None = None  # (offset, epoch): everything before is finished
         self.finished = _Finished()
         self.since: int | None = None
-        self.start: int | None = None  # where reading began; None: nothing was handed out
-        self.seen = (0, 0)  # position and records at the last look
-        self.chunks: list[HandedOut] = []  # handed out and not finished yet
+        self.start: int | None = None  # where reading began. None: no record was returned
+        self.seen = (0, 0)  # position and number of records at the last look
+        self.chunks: list[HandedOut] = []  # returned, but not finished yet
 
     def look(self, out: HandedOut) -> None:
-        """Takes note of what was handed out since the last look."""
+        """Notes the records that were returned since the last look."""
         if self.since is not None and (out.since, out.records) < (self.since, self.seen[1]):
-            return  # another thread has looked after this one
+            return  # another thread has a newer look
         if out.since != self.since:
             if self.since is not None and self.base is not None and out.start < self.base[0]:
-                self._go_back()  # a reset: the log has less than it had
+                self._go_back()  # a reset: the log was truncated
             self.since, self.start = out.since, out.start
             self.seen, self.chunks = (out.start, 0), []
         position, records = self.seen
@@ -144,16 +144,16 @@ class _Partition:
             self.chunks.append(chunk)
 
     def restart(self) -> None:
-        """The application reads on elsewhere: what it reads again is to be marked again."""
+        """Starts again after a seek: records that are read again must be marked again."""
         self._go_back()
         self.finished, self.since, self.start, self.chunks = _Finished(), None, None, []
 
     def _go_back(self) -> None:
-        if self.base is not None:  # commits go forward only
+        if self.base is not None:  # a commit never moves back
             self.floor, self.base = max(self.floor, self.base[0]), None
 
     def finish(self) -> OffsetAndMetadata | None:
-        """The end of the finished prefix, if it may be committed; forgets what lies before it."""
+        """Returns the end of the finished prefix if it may be committed, and drops the prefix."""
         base = self.base[0] if self.base is not None else -1
         prefix = None
         for at, chunk in enumerate(self.chunks):
@@ -168,13 +168,13 @@ class _Partition:
         if found is not None and (self.base is None or found[0] > base):
             self.base = found
         self.finished.forget_before(end)
-        # What was marked before the partition came is others' to commit.
+        # Do not commit marks from before the assignment: another member may have committed more.
         if self.base is None or self.start is None or self.base[0] <= max(self.floor, self.start):
             return None
         return OffsetAndMetadata(self.base[0], "", self.base[1])
 
     def _unfinished(self, chunk: HandedOut, base: int) -> int | None:
-        """Where a chunk's first unfinished record may be; None if it is finished."""
+        """Returns where the first unfinished record of a chunk may be. None: it is finished."""
         if _is_dense(chunk):
             until = self.finished.covered_from(max(chunk.start, base))
             return until if until < chunk.end else None
@@ -190,11 +190,11 @@ def _is_dense(chunk: HandedOut) -> bool:
 class Marks:
     """The finished records of each partition.
 
-    Marks may be made by any thread: what works on records often has threads of its own.
+    Any thread may mark records, because applications often process them in several threads.
 
     Args:
-        handed_out: Asks the core what was handed out of partitions; from any thread. None of one
-            that is not assigned, or of which nothing was.
+        handed_out: Asks the core for the returned records of partitions, from any thread. The row
+            is None for a partition that is not assigned, or has returned no record.
     """
 
     def __init__(self, handed_out: Callable[[list[TopicPartition]], list[Any]]) -> None:
@@ -207,12 +207,12 @@ class Marks:
         """Marks records as finished, in any order.
 
         Args:
-            records: A ConsumerRecord, several, or what `poll` returned.
+            records: A ConsumerRecord, several of them, or the result of `poll`.
 
         Raises:
-            TypeError: If it is something else; then nothing is marked.
-            IllegalStateError: If the finished records of a partition, behind an unfinished one,
-                come to RANGES_MAX ranges. From then on only marks that join them are kept.
+            TypeError: If `records` is anything else. Then nothing is marked.
+            IllegalStateError: If a partition has RANGES_MAX ranges of finished records after an
+                unfinished one. From then on, only marks that extend or join ranges are kept.
         """
         for where, offset, epoch in [_mark_of(each) for each in _flat(records, "mark")]:
             with self._lock:
@@ -221,7 +221,7 @@ class Marks:
                 is_full = len(finished) >= RANGES_MAX
             if not is_full:
                 continue
-            # In a log with gaps they are many also where all are finished.
+            # In a log with gaps there are many ranges even if all records are finished.
             self.of([where])
             with self._lock:
                 if len(finished) < RANGES_MAX:
@@ -231,13 +231,13 @@ class Marks:
                 raise _too_many(where, finished.ends[0])
 
     def add_through(self, records: Any) -> None:
-        """Marks records and all before them in their partitions as finished.
+        """Marks records, and all earlier records of their partitions, as finished.
 
         Args:
-            records: A ConsumerRecord, several, or what `poll` returned.
+            records: A ConsumerRecord, several of them, or the result of `poll`.
 
         Raises:
-            TypeError: If it is something else; then nothing is marked.
+            TypeError: If `records` is anything else. Then nothing is marked.
         """
         marked = [_mark_of(each) for each in _flat(records, "mark_through")]
         with self._lock:
@@ -247,7 +247,7 @@ class Marks:
                     state.base = (offset + 1, epoch)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """Forgets marks: the partitions come or go, and others commit in between."""
+        """Forgets the marks of partitions that are assigned or revoked."""
         with self._lock:
             if self._partitions or self._floor:
                 for where in partitions:
@@ -255,14 +255,14 @@ class Marks:
                     self._floor.pop(where, None)
 
     def restart(self, partitions: Iterable[TopicPartition]) -> None:
-        """The application reads these from another position on."""
+        """Starts these partitions again, after the application has sought in them."""
         with self._lock:
             for where in partitions:
                 if where in self._partitions:
                     self._partitions[where].restart()
 
     def begin_at(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None]) -> None:
-        """Ignores marks before these offsets: others have committed more since they were read."""
+        """Ignores marks before the committed offsets: another member has committed them."""
         with self._lock:
             for where, at in committed.items():
                 if at is None:
@@ -272,11 +272,11 @@ class Marks:
                     self._partitions[where].floor = at.offset
 
     def of(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What a commit of these partitions would write."""
+        """Returns what a commit of these partitions would write."""
         with self._lock:
             marked = [where for where in self._partitions if where in partitions]
         found = {}
-        # Without the lock: the core may have to wait for a thread that marks.
+        # Without the lock, because the core may have to wait for a thread that marks records.
         looks = zip(marked, self._handed_out(marked), strict=True) if marked else ()
         with self._lock:
             for where, out in looks:
@@ -298,7 +298,7 @@ class Marks:
 
 
 def _flat(records: Any, call: str) -> Iterable[Any]:
-    if hasattr(records, "leader_epoch"):  # a record, which is iterable, too
+    if hasattr(records, "leader_epoch"):  # one record, which is also iterable
         return [records]
     try:
         if isinstance(records, Mapping):

@@ -1,4 +1,4 @@
-"""The state machine of a consumer's membership, made out of its options."""
+"""Creates the state machine of a member from the consumer's options."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +18,13 @@ _FIELDS = MemberSettings.__dataclass_fields__
 
 
 def chosen_assignors(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor, ...]:
-    """The assignors of a classic member, checked as its options are.
+    """Returns the assignors of a classic member, checked.
 
     Args:
-        strategy: What `partition_assignment_strategy` holds.
+        strategy: The value of `partition_assignment_strategy`.
 
     Raises:
-        KafkaConfigurationError: If it makes no sense.
+        KafkaConfigurationError: If it is wrong.
     """
     assignors = resolved(strategy)
     common_protocol(assignors)
@@ -32,14 +32,14 @@ def chosen_assignors(strategy: Iterable[Any]) -> tuple[AbstractPartitionAssignor
 
 
 def is_built_in(assignor: AbstractPartitionAssignor) -> bool:
-    """Whether no code of the user's own runs in it."""
+    """Whether the assignor runs no code of the user."""
     return type(assignor).__module__.startswith("thalweg.")
 
 
 def make_member(
     config: Mapping[str, Any], assignors: Sequence[AbstractPartitionAssignor]
 ) -> Member:
-    """A member that has not joined yet, in the protocol of `group_protocol`."""
+    """Creates a member that has not joined yet, for the protocol of `group_protocol`."""
     if config["group_protocol"] == "consumer":
         return ConsumerMember(
             ConsumerMemberSettings(

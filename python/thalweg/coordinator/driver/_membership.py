@@ -5,7 +5,8 @@
                                                      └─> _chores.py: commit, listener, assignment
                                                            └─ all are done ──> member.step
 
-The member steps wherever a call waits. Its chores are done only in polls, and by who leaves.
+The state machine may step in every call that waits. Its chores run only in polls, and when the
+member leaves.
 """
 
 import contextlib
@@ -70,11 +71,11 @@ _REBALANCING: Final = ("JoinGroup", "SyncGroup")
 
 @dataclass(slots=True)
 class _Sent:
-    """A request, and when it was sent.
+    """A request that was sent.
 
     Attributes:
-        action: What the member asked for.
-        retry_at_ms: When to send it again; None while its answer is waited for.
+        action: The action of the member that asked for it.
+        retry_at_ms: When to send it again. None while it waits for its answer.
         failure: Why it is sent again.
     """
 
@@ -86,11 +87,11 @@ class _Sent:
 
 
 class Membership:
-    """A consumer's part in its group.
+    """The membership of a consumer in its group.
 
     Attributes:
-        is_leaving: Whether the membership is given up, until all that this takes is done. If it
-            is interrupted, another `unsubscribe` or `close` goes on with it, and so do polls.
+        is_leaving: Whether the member is leaving the group. After an interruption, another
+            `unsubscribe` or `close`, or a poll, continues to leave.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Membership:
 
     @property
     def listener(self) -> Listener | None:
-        """Told of changes of partitions."""
+        """The rebalance listener."""
         return self._chores.listener
 
     @listener.setter
@@ -145,16 +146,16 @@ class Membership:
         self._step(Subscribed(topics, regex))
 
     def take(self, found: Found) -> None:
-        """What is known of the topics has changed."""
+        """Passes new metadata of the topics to the member."""
         if self._topics.is_pattern:
             self._step(Subscribed(found.names))
         self._step(TopicsChanged(found.partitions, found.racks, found.ids))
 
     def poll(self) -> float | None:
-        """Goes on with the membership; the time of the next call.
+        """Does the work of a poll. Returns the time of the next call.
 
         Raises:
-            KafkaError: What is wrong with the membership.
+            KafkaError: An error of the membership.
         """
         self.keep_up()
         if not self._is_blocked():
@@ -173,10 +174,13 @@ class Membership:
         )
 
     def wait(self) -> float | None:
-        """Goes on as far as it takes no callback, and nothing away; the time of the next call.
+        """Does the work that calls no callback and takes no partition away.
+
+        Returns:
+            The time of the next call.
 
         Raises:
-            KafkaError: The membership has failed for good.
+            KafkaError: If the membership has failed permanently.
         """
         self.keep_up()
         if self._failed is not None:
@@ -184,13 +188,13 @@ class Membership:
         return self._steps.next_deadline
 
     def _is_blocked(self) -> bool:
-        """Whether records are in work that must not lose their partitions, and have not yet."""
+        """Whether polled records block a rebalance, and their partitions are still assigned."""
         if self.is_leaving or not self._blocks():
             return False
         return not isinstance(self._steps.commit_refusal, CommitFailedError)
 
     def keep_up(self) -> None:
-        """Takes in what the coordinator has said; runs no callback."""
+        """Handles answers of the coordinator and deadlines. It runs no callback."""
         self._steps.finish()
         if self._consumer._poll_expired():
             self._step(PollExpired())
@@ -216,7 +220,7 @@ class Membership:
                 self._step(answer)
 
     def _reading(self, request: Any) -> Work[Any]:
-        """A long answer, read in the background."""
+        """Reads a long answer in the background."""
         work: Work[Any] = Work(lambda: request.result(0))
         work.add_done_callback(self._on_answer)
         return work
@@ -236,13 +240,13 @@ class Membership:
                 self._metrics.rebalance_failed()
         return answer
 
-    # ------------------------------------------------------------------ what the member wants
+    # ------------------------------------------------------------------ actions of the member
 
     def _step(self, event: MemberEvent) -> None:
         self._steps.step(event)
 
     def _work(self) -> None:
-        """Does what is to be done in the application's thread, as far as it need not wait."""
+        """Runs the chores, as far as they need not wait."""
         while self._chores.work():
             self._step(CallbacksDone())
 
@@ -280,54 +284,54 @@ class Membership:
             self._metrics.rebalance_goes_on()
         request.add_done_callback(self._on_answer)
 
-    # ------------------------------------------------------------------ what others ask
+    # ------------------------------------------------------------------ properties
 
     def has_partitions(self) -> bool:
-        """Whether the group has said which, and the listener has heard of it."""
+        """Whether the group has assigned partitions (or none), and the listener was called."""
         return self._chores.was_assigned and not self._chores.is_waiting
 
     def is_settled(self) -> bool:
-        """Whether no partitions are about to come."""
+        """Whether no change of the assignment is under way."""
         return self._steps.is_settled and self._chores.is_idle
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The membership as commits carry it."""
+        """Returns the membership, as in commits."""
         return self._steps.group_metadata
 
     def commit_refusal(self) -> KafkaError | None:
-        """Why it cannot commit now, if it cannot."""
+        """Returns why the member cannot commit now, or None."""
         return self._steps.commit_refusal
 
     def commit_answered(self, code: int, generation: int) -> None:
-        """The group refused a commit; what follows from that, the next poll does."""
+        """Tells the member that the group has refused a commit. The next poll acts on it."""
         self._step(CommitAnswered(code, generation))
-        self._on_answer(None)  # a synchronous commit: nothing else has the core call before_poll
+        self._on_answer(None)  # after a synchronous commit, nothing else causes a before_poll
 
     # ------------------------------------------------------------------ the end
 
     def unsubscribe(self, deadline_ms: float) -> Waiting[None]:
-        """Gives the partitions up and leaves the group, until it is subscribed again."""
+        """Gives up the partitions and leaves the group. The consumer may subscribe again."""
         yield from self._leave(Unsubscribed(), deadline_ms)
         self._raised.clear()
         self._chores.was_assigned = False
 
     def close(self, deadline_ms: float, *, commit: bool) -> Waiting[None]:
-        """The same for good; without `commit` not even auto-commit writes down what was read."""
+        """Gives up the partitions and leaves the group for good. `commit`: with auto-commit."""
         yield from self._leave(Closed(leave=True), deadline_ms, commit=commit)
 
     def _leave(
         self, event: MemberEvent, deadline_ms: float, *, commit: bool = True
     ) -> Waiting[None]:
-        """Within a limit; errors are logged."""
+        """Leaves the group within the deadline. Errors are logged."""
         self.is_leaving = True
-        self._topics.clear()  # what is found out about topics meanwhile is no news to the member
+        self._topics.clear()  # a leaving member needs no new metadata
         self._steps.at_once = True
         if self._steps.under_way is not None:
             with contextlib.suppress(KafkaError):
                 yield Wait(self._steps.under_way, deadline_ms)
-            self._steps.finish(wait=True)  # it only computes: that soon ends
+            self._steps.finish(wait=True)  # it only computes, so it ends soon
         self.keep_up()
-        # A JoinGroup that waits is of no interest any more; the epoch that a report brings is.
+        # Ignore the answer to a JoinGroup. But the answer to a report has an epoch that we need.
         self._requests = {
             token: sent
             for token, sent in self._requests.items()
@@ -336,26 +340,27 @@ class Membership:
         try:
             yield from self._give_up(event, deadline_ms, commit)
             if self._chores.is_at_work and isinstance(event, Closed):
-                # Closed by its own listener: after that nothing is left to run what is to be done.
-                for _ in range(2):  # the listener's own chore, and those of giving up the rest
+                # The listener closes its own consumer: no later call can run the remaining chores.
+                for _ in range(2):  # the listener's own chore, and those that give up the rest
                     self._chores.clear()
                     self._step(CallbacksDone())
             yield from self.until_left(deadline_ms)
             self._end_leaving()
         finally:
-            # Also if it was interrupted: a static member's would keep it in the group.
+            # Also after an interruption: the heartbeats of a static member would keep it in the
+            # group.
             self._consumer._stop_heartbeat()
             self._metrics.left()
 
     def _end_leaving(self) -> None:
-        """The membership is given up, unless something of it is left to do.
+        """Ends the leaving, unless chores are left.
 
-        So it is for who unsubscribes within a listener: what that has to end goes on after it.
+        Some are left if a listener has unsubscribed: they run after the listener.
         """
         self.is_leaving = self.is_leaving and not self._chores.is_idle
 
     def until_left(self, deadline_ms: float) -> Waiting[None]:
-        """Waits until the group has heard that the member leaves, or the time is over."""
+        """Waits until the group has answered that the member leaves, or the time is over."""
         while (found := self._leave_request()) is not None:
             token, sent = found
             if sent.retry_at_ms is not None:
@@ -368,13 +373,17 @@ class Membership:
                 self._leave_is_given_up(token, sent)
 
     def keep_leaving(self) -> float | None:
-        """Takes answers to what was not waited for; the time of the next call."""
+        """Handles the answer to a leave request that no call waits for.
+
+        Returns:
+            The time of the next call.
+        """
         if self._leave_request() is not None:
             self._take_answers()
         return self._leave_again_ms()
 
     def _leave_request(self) -> tuple[int, _Sent] | None:
-        """The request that ends the membership, with its token, while it is not answered."""
+        """Returns the token and the request that ends the membership, while it has no answer."""
         found = (each for each in self._requests.items() if each[1].action.leaves)
         return next(found, None)
 
@@ -382,9 +391,9 @@ class Membership:
         return soonest(sent.retry_at_ms for sent in self._requests.values())
 
     def _leaves_again(self, sent: _Sent, answer: Answered) -> bool:
-        """Plans another try if the group may not have heard that the member leaves.
+        """Plans a retry if the group may not know that the member leaves.
 
-        Without one the group keeps its partitions for it until the session ends.
+        Otherwise the group would keep its partitions until the session times out.
         """
         error = answer.error
         if answer.body is not None:
@@ -409,7 +418,7 @@ class Membership:
         self._step(Answered(token, None, sent.failure or KafkaTimeoutError("no answer in time")))
 
     def _give_up(self, event: MemberEvent, deadline_ms: float, commit: bool) -> Waiting[None]:
-        """All partitions, with the chores that this takes."""
+        """Gives up all partitions, with the chores for that."""
         self._step(event)
         if not commit:
             self._chores.drop_commits()

@@ -1,9 +1,9 @@
-"""Metrics of a membership and of commits, by Kafka's names: consumer-coordinator-metrics.
+"""Metrics of a membership and of commits, under Kafka's names (consumer-coordinator-metrics).
 
     requests, callbacks, commits ── took(what, ms) ──> Window of each ──> groups(), from any thread
 
-Averages and rates are taken over `metrics_num_samples` windows of `metrics_sample_window_ms`, as in
-Kafka. Heartbeats are counted where they are sent, in the native core.
+Averages and rates cover `metrics_num_samples` windows of `metrics_sample_window_ms`, as in Kafka.
+The native core sends and counts the heartbeats.
 """
 
 import threading
@@ -28,21 +28,21 @@ _TIMED: Final = {
 
 
 class Window:
-    """Values of the last while, and how many there ever were.
+    """The values of the last windows, and totals since the start.
 
     Attributes:
-        total: Their number.
-        sum: Of all.
+        total: The number of all values.
+        sum: The sum of all values.
     """
 
     def __init__(self, num_samples: int, window_ms: float) -> None:
         self._num_samples, self._window_ms = num_samples, window_ms
-        self._samples: list[list[float]] = []  # each: when it began, number, sum, largest
+        self._samples: list[list[float]] = []  # each: start, number, sum, largest
         self.total = 0
         self.sum = 0.0
 
     def add(self, value: float, now: float) -> None:
-        """Takes a value."""
+        """Adds a value."""
         self.total += 1
         self.sum += value
         if not self._samples or now - self._samples[-1][0] >= self._window_ms:
@@ -56,18 +56,18 @@ class Window:
         self._samples = [each for each in self._samples if each[0] > oldest]
 
     def average(self, now: float) -> float:
-        """NaN without values."""
+        """Returns the average of the windows. NaN without values."""
         self._expire(now)
         count = sum(each[1] for each in self._samples)
         return sum(each[2] for each in self._samples) / count if count else nan
 
     def largest(self, now: float) -> float:
-        """NaN without values."""
+        """Returns the largest value of the windows. NaN without values."""
         self._expire(now)
         return max((each[3] for each in self._samples), default=nan)
 
     def per_ms(self, now: float) -> float:
-        """Values a millisecond; the windows but the last count as whole, as in Kafka's Rate."""
+        """Returns values per ms. All windows except the last count as full, as in Kafka's Rate."""
         self._expire(now)
         elapsed = now - self._samples[0][0] if self._samples else 0.0
         full = int(elapsed // self._window_ms)
@@ -76,7 +76,7 @@ class Window:
 
 
 class GroupMetrics:
-    """What a consumer's coordinator side did, and how long it took."""
+    """Counts and times the group work of one consumer."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         windows = config["metrics_num_samples"], float(config["metrics_sample_window_ms"])
@@ -90,29 +90,29 @@ class GroupMetrics:
         self._waited_ns = {"commit-sync-time-ns-total": 0, "committed-time-ns-total": 0}
 
     def took(self, what: str, began_ms: float) -> None:
-        """Something has gone well: a commit, a request by its API's name, a callback."""
+        """Counts a success: a commit, a request (by the name of its API) or a callback."""
         now = now_ms()
         with self._lock:
             self._timed[what].add(now - began_ms, now)
 
     def has(self, partitions: int) -> None:
-        """So many are assigned now."""
+        """Sets the number of assigned partitions."""
         with self._lock:
             self._assigned = partitions
 
     def waited(self, name: str, ns: int) -> None:
-        """The application has waited in a call."""
+        """Adds time that the application has waited in a call."""
         with self._lock:
             self._waited_ns[name] += ns
 
     def rebalance_goes_on(self) -> None:
-        """One is under way; the first call of it counts as its beginning."""
+        """Says that a rebalance is under way. The first call is its start."""
         with self._lock:
             if self._rebalance_since is None:
                 self._rebalance_since = now_ms()
 
     def rebalance_is_over(self) -> None:
-        """The new assignment is there, and the listener has heard of it."""
+        """Ends a rebalance: the new assignment is taken, and the listener was called."""
         now = now_ms()
         with self._lock:
             if self._rebalance_since is not None:
@@ -120,18 +120,18 @@ class GroupMetrics:
             self._rebalance_since, self._rebalanced_at = None, now
 
     def left(self) -> None:
-        """Out of the group: what was given up for that was no rebalance of this member."""
+        """Says that the member has left. Giving up its partitions was not a rebalance."""
         with self._lock:
             self._rebalance_since = None
 
     def rebalance_failed(self) -> None:
-        """A request of it was refused; another try may follow."""
+        """Counts a refused request of a rebalance. A retry may follow."""
         now = now_ms()
         with self._lock:
             self._failed.add(1.0, now)
 
     def groups(self) -> dict[str, dict[str, float]]:
-        """All metrics."""
+        """Returns all metrics."""
         now = now_ms()
         with self._lock:
             found: dict[str, dict[str, float]] = {"consumer-metrics": {**self._waited_ns}}

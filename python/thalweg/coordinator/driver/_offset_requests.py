@@ -1,4 +1,4 @@
-"""OffsetFetch and OffsetCommit to the group's coordinator; in the background if they are long."""
+"""Sends OffsetFetch and OffsetCommit to the coordinator. Long ones run in the background."""
 
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -15,17 +15,17 @@ class OffsetRequests:
     """Sends the requests of one consumer.
 
     Args:
-        consumer: The core's class.
-        group_id: Its group.
+        consumer: The core's consumer.
+        group_id: Its group id.
     """
 
     def __init__(self, consumer: Any, group_id: str | None) -> None:
         self._consumer = consumer
         self._node = ("coordinator", "group", group_id)
-        self._commit_is_sent: threading.Event | None = None  # of the last long one
+        self._commit_is_sent: threading.Event | None = None  # of the last long commit
 
     def fetch(self, group: ConsumerGroupMetadata, partitions: Collection[TopicPartition]) -> Any:
-        """Asks for committed offsets; a long answer is read by `wire.fetched`, too."""
+        """Asks for committed offsets. For many partitions, the result is that of `wire.fetched`."""
 
         def submit() -> Any:
             bodies = wire.fetch_bodies(group, partitions)
@@ -38,7 +38,7 @@ class OffsetRequests:
     def commit(
         self, group: ConsumerGroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
     ) -> Any:
-        """Commits; after the commits that were asked for before."""
+        """Commits offsets, after all earlier commits were sent."""
         before = self._commit_is_sent
         waits = before is not None and not before.is_set()
 

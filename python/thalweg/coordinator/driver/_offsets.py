@@ -1,12 +1,11 @@
-"""Committed offsets: looked for when partitions want them, written by commits.
+"""Committed offsets: looks them up for new partitions, and commits.
 
-    poll() ──> OffsetFetch for partitions that wait ──> set_committed
+    poll() ──> OffsetFetch for partitions that need it ──> set_committed
            ├─> auto-commit, when due
-           └─> outcomes of asynchronous commits, told in order
-    commit(), fetch() wait, as generators of _waits.py; each try is a request of its own
+           └─> results of asynchronous commits, reported in order
+    commit(), fetch() wait, as generators of _waits.py; each attempt is a new request
 
-A commit carries the membership of the moment it is sent. What the group answers to it is told to
-the member, too.
+A commit has the membership of the moment when it is sent. The member also gets errors of the group.
 """
 
 import contextlib
@@ -51,8 +50,8 @@ _T = TypeVar("_T")
 log = logging.getLogger("thalweg.coordinator")
 
 _MOVED: Final = (NotCoordinatorError, CoordinatorNotAvailableError)
-# A coordinator forgets offsets that nobody commits (offsets.retention.minutes), though a consumer
-# that is not in a group may still be at them: so often they are committed again.
+# How often unchanged offsets are committed again. A coordinator deletes offsets that are not
+# committed for offsets.retention.minutes, even if a consumer outside the group still uses them.
 _REFRESH_MS: Final = 600_000.0
 _STALE_MEMBER: Final = (
     FencedInstanceIdError,
@@ -63,7 +62,7 @@ _STALE_MEMBER: Final = (
 
 
 class _Member(Protocol):
-    """What commits need of the membership."""
+    """The part of the membership that commits need."""
 
     def group_metadata(self) -> ConsumerGroupMetadata: ...
     def commit_refusal(self) -> KafkaError | None: ...
@@ -73,7 +72,7 @@ class _Member(Protocol):
 
 
 class _MovedOnError(RetriableError):
-    """The member's epoch has changed since the commit was sent: it is sent again with the new."""
+    """The member's epoch has changed since the commit was sent. Retry with the new epoch."""
 
 
 @dataclass
@@ -81,12 +80,12 @@ class _Commit:
     """An asynchronous commit.
 
     Attributes:
-        offsets: What is committed; with nothing in it nobody is asked.
-        group: The membership that it was made with.
-        callback: The application's, if any.
-        request: Under way; None if it was refused at once.
+        offsets: The offsets to commit. Without offsets no request is sent.
+        group: The membership in the commit.
+        callback: The application's callback, if any.
+        request: The request. None if there is none, or the commit was refused at once.
         began_ms: When it was sent.
-        refusal: Why.
+        refusal: Why it was refused at once.
     """
 
     offsets: dict[TopicPartition, OffsetAndMetadata]
@@ -98,16 +97,16 @@ class _Commit:
     future: CommitFuture = field(default_factory=CommitFuture)
 
     def is_under_way(self) -> bool:
-        """Whether its answer is waited for."""
+        """Whether it waits for its answer."""
         return self.request is not None and not self.request.is_done
 
 
 def _urgency(error: tuple[TopicPartition, type[KafkaError]]) -> tuple[int, TopicPartition]:
-    """Which of several errors decides: the least.
+    """Returns a sort key: of several errors of a commit, the lowest decides.
 
-    First what concerns the member. Then a coordinator that has moved: brokers refuse single
-    partitions, of a deleted topic, say, before they ask whether they are the coordinator, so the
-    others need another try. Then what no other try can cure.
+    First come errors of the member. Then a coordinator that has moved: a broker refuses single
+    partitions, for example of a deleted topic, before it checks that it is the coordinator, so the
+    other partitions need a retry. Then errors that no retry can cure.
     """
     where, kind = error
     if issubclass(kind, (*_STALE_MEMBER, RebalanceInProgressError)):
@@ -118,7 +117,7 @@ def _urgency(error: tuple[TopicPartition, type[KafkaError]]) -> tuple[int, Topic
 
 
 class CommittedOffsets:
-    """The offsets that a consumer's group keeps."""
+    """Looks up and commits the offsets of a consumer's group."""
 
     def __init__(
         self, consumer: Any, config: Mapping[str, Any], member: _Member, metrics: GroupMetrics
@@ -148,13 +147,17 @@ class CommittedOffsets:
     # ------------------------------------------------------------------ from poll
 
     def poll(self) -> float | None:
-        """Does what is due, without waiting; the time of the next call."""
+        """Does what is due, without waiting. Returns the time of the next call."""
         due = [self.look_for_committed(), self._auto_commit()]
         self.tell_outcomes()
         return soonest(due)
 
     def look_for_committed(self) -> float | None:
-        """Gives committed offsets to partitions that wait for them; the time of the next try."""
+        """Looks up committed offsets for partitions that need them.
+
+        Returns:
+            The time of the next attempt, or None.
+        """
         if self._group_id is None:
             return None
         if self._fetch is None:
@@ -176,7 +179,7 @@ class CommittedOffsets:
             self._marks.begin_at(found)
             self._consumer.set_committed(found)
         except (RetriableError, *_STALE_MEMBER) as error:
-            # Of a stale member: what it is now is on its way, and the next try says so.
+            # A stale member soon gets its new epoch, and the next attempt uses it.
             log.debug("looking for committed offsets: %s", error)
             self._fetch_due_ms = now_ms() + self._fetch_backoff.failed()
             return self._fetch_due_ms
@@ -196,17 +199,17 @@ class CommittedOffsets:
         return self._auto_commit_due_ms
 
     def end_auto_commit(self, *, last: bool) -> None:
-        """The consumer is being closed: nothing but the last commit, perhaps, from here on."""
+        """Ends periodic auto-commits, as the consumer closes. `last`: whether one more follows."""
         self._periodic = False
         self._auto = self._auto and last
 
     def commit_what_moved(self) -> CommitFuture | None:
-        """Begins to commit, if auto-commit is on, the positions that moved since."""
+        """Starts to commit the positions that have changed, if auto-commit is on."""
         moved = self.what_moved() if self._auto else None
         return self._begin_commit(moved, None) if moved else None
 
     def what_moved(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What auto-commit would write now: positions, or marks."""
+        """Returns what auto-commit would write now: positions or marks."""
         if self._config["auto_commit_marks"]:
             return self._new_marks()
         return self._not_committed(self._consumer.positions())
@@ -219,19 +222,19 @@ class CommittedOffsets:
     # ------------------------------------------------------------------ marks
 
     def mark(self, records: Any) -> None:
-        """Notes records as finished; from any thread."""
+        """Marks records as finished. Any thread may call it."""
         self._marks.add(records)
 
     def mark_through(self, records: Any) -> None:
-        """Notes records, and all before them, as finished; from any thread."""
+        """Marks records and all records before them as finished. Any thread may call it."""
         self._marks.add_through(records)
 
     def sought(self, partitions: Iterable[TopicPartition]) -> None:
-        """The application reads these from another position on."""
+        """Called after the application has sought in these partitions."""
         self._marks.restart(partitions)
 
     def commit_marked(self, timeout_ms: int) -> Waiting[None]:
-        """Commits what is marked and was not committed since; waits as `commit`."""
+        """Commits the marked records that are not committed yet, and waits as `commit`."""
         self._where()
         yield from self.commit(self._new_marks(), timeout_ms)
 
@@ -239,13 +242,13 @@ class CommittedOffsets:
         return self._not_committed(self._marks.of(self._consumer.assignment()))
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """What is known of partitions that come or go: others may commit for them in between."""
+        """Forgets partitions that are assigned or revoked: other members may commit for them."""
         self._marks.forget(partitions)
         if self._committed:
             for each in partitions:
                 self._committed.pop(each, None)
         if self._fetch is not None and not set(partitions).isdisjoint(self._fetch[1]):
-            self._fetch = None  # asked for an assignment that has ended
+            self._fetch = None  # it was for an assignment that has ended
 
     # ------------------------------------------------------------------ finding
 
@@ -260,7 +263,7 @@ class CommittedOffsets:
 
     @contextlib.contextmanager
     def _noting_a_move(self) -> Iterator[None]:
-        """Forgets the coordinator if an answer says that it is another one."""
+        """Forgets the coordinator if an answer says that it has moved."""
         try:
             yield
         except _MOVED:
@@ -273,7 +276,7 @@ class CommittedOffsets:
     def fetch(
         self, partitions: list[TopicPartition], timeout_ms: int
     ) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Committed offsets; waits and retries within the limit."""
+        """Looks up committed offsets. It waits and retries within the limit."""
         self._where()
 
         def once(until_ms: float) -> Waiting[dict[TopicPartition, OffsetAndMetadata | None]]:
@@ -290,11 +293,11 @@ class CommittedOffsets:
 
     @property
     def departures(self) -> int:
-        """How often the group has taken partitions away."""
+        """How many times the group has taken partitions away."""
         return self._departures
 
     def depart(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group takes partitions away: others may commit for them from now on."""
+        """Notes that the group takes partitions away: other members may now commit for them."""
         self._departures += 1
         for each in partitions:
             self._departed_at[each] = self._departures
@@ -315,14 +318,15 @@ class CommittedOffsets:
         timeout_ms: int,
         asked_at: int | None = None,
     ) -> Waiting[None]:
-        """Commits and waits; asynchronous commits made before are finished first.
+        """Commits and waits. Before that, it finishes earlier asynchronous commits.
 
-        With asyncio, other tasks poll meanwhile, so that a rebalance may come between two tries.
+        With asyncio, other tasks may poll during the call, so a rebalance may happen between two
+        attempts.
 
         Args:
-            offsets: None: the positions.
+            offsets: The offsets. None: the positions.
             timeout_ms: How long to retry.
-            asked_at: `departures` when the application asked for it; None: now.
+            asked_at: The value of `departures` at the application's call. None: now.
         """
         self._where()
         asked_at = self._departures if asked_at is None else asked_at
@@ -358,7 +362,7 @@ class CommittedOffsets:
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None,
         callback: Callable[[Any, Any], object] | None,
     ) -> CommitFuture:
-        """Commits without waiting; the outcome is told from within a later call."""
+        """Commits without waiting. A later call reports the result."""
         self._where()
         return self._begin_commit(self._chosen(offsets), callback)
 
@@ -393,7 +397,7 @@ class CommittedOffsets:
         return positions
 
     def _judged(self, answer: Mapping[str, Any], group: ConsumerGroupMetadata) -> KafkaError | None:
-        """The error that decides what becomes of a commit; the group's own go to the member."""
+        """Returns the error that decides the result of a commit. The member gets group errors."""
         errors = wire.commit_errors(answer)
         if not errors:
             return None
@@ -414,29 +418,29 @@ class CommittedOffsets:
             self._on_commit(dict(offsets))
 
     def finish(self, deadline_ms: float) -> Waiting[None]:
-        """Waits for the outcomes of the asynchronous commits made so far, and tells them.
+        """Waits for the results of the asynchronous commits made so far, and reports them.
 
-        A callback may commit again. That commit is not waited for: if the group refuses all
+        A callback may commit again. It does not wait for that commit: if the group refuses all
         commits, this would never end.
         """
         last = self._commits[-1].future if self._commits else None
         while last is not None and not last.is_done:
             self.tell_outcomes(give_up=now_ms() >= deadline_ms)
             if not last.is_done:
-                # Its outcome is read when it is told, by whoever comes first.
+                # `tell_outcomes` reads and reports the result, here or in another call.
                 with contextlib.suppress(KafkaError):
                     yield Wait(self._commits[0].request, deadline_ms)
 
     def tell_outcomes(self, *, give_up: bool = False) -> None:
-        """Tells those that are there, in the order of the calls; given up, all made so far."""
+        """Reports the known results, in the order of the commits. `give_up`: reports all."""
         for _ in range(len(self._commits)):
-            # A callback may have told of the others in a call of its own.
+            # A callback may have reported the others, by a call that it made.
             if not self._commits or (self._commits[0].is_under_way() and not give_up):
                 return
             self._tell(self._commits.popleft())
 
     def abandon(self) -> None:
-        """Fails what callbacks have committed while the consumer was closed. Calls no callback."""
+        """Fails the commits that callbacks made during the close. It calls no callback."""
         while self._commits:
             error = IllegalStateError("the consumer was closed before this commit was sent")
             self._commits.popleft().future.complete(None, error)
@@ -465,14 +469,14 @@ class CommittedOffsets:
         except KafkaError as failed:
             return None, failed
         error = self._judged(answer, commit.group)
-        if isinstance(error, _MovedOnError):  # nobody sends it again but the application
+        if isinstance(error, _MovedOnError):  # only the application can send it again
             error = StaleMemberEpochError("the member's epoch has moved on: commit again")
         return answer, error
 
     def _retry(
         self, once: Callable[[float], Waiting[_T]], timeout_ms: int, doing: str
     ) -> Waiting[_T]:
-        """Runs `once(deadline)` until it does not raise a retriable error, within the limit."""
+        """Runs `once(deadline)`, and retries after retriable errors within the limit."""
         deadline = now_ms() + timeout_ms
         backoff_ms = float(self._config["retry_backoff_ms"])
         last: RetriableError | None = None
@@ -482,9 +486,9 @@ class CommittedOffsets:
             try:
                 return (yield from once(deadline))
             except RebalanceInProgressError:
-                raise  # only the application's own poll can end a rebalance
+                raise  # only a poll of the application can end a rebalance
             except RetriableError as error:
-                # A try that was cut short says less than the one before it.
+                # Keep the error of an earlier attempt, not the timeout of the last one.
                 if last is None or not isinstance(error, KafkaTimeoutError):
                     last = error
                 if now_ms() + backoff_ms >= deadline:
@@ -494,7 +498,7 @@ class CommittedOffsets:
                     ) from last
                 log.debug("%s: %s; trying again", doing, error)
                 if isinstance(error, UnknownTopicOrPartitionError) and not is_told:
-                    # It may be new, as in Java; or there is none, which who waits should know.
+                    # The topic may be new, so retry as Java does. Or it does not exist: warn.
                     log.warning("%s (tried again for at most %d ms)", error, timeout_ms)
                     is_told = True
             yield Wait(None, now_ms() + backoff_ms)
@@ -504,7 +508,7 @@ class CommittedOffsets:
 def _fetched(
     answer: Mapping[str, Any] | wire.Fetched, partitions: list[TopicPartition]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """The offsets of an answer; raises its most important error."""
+    """Returns the offsets of an answer, or raises its first error."""
     read = answer if isinstance(answer, tuple) else wire.fetched(answer, partitions)
     offsets, errors = read
     if errors:
@@ -514,7 +518,7 @@ def _fetched(
 
 
 def _commit_failed(kind: type[Any], *, member: bool) -> CommitFailedError:
-    """Says why a commit was refused for good, and what to do."""
+    """Returns an error that says why a commit was refused permanently, and what to do."""
     if member:
         return CommitFailedError(
             f"the group has gone on without this consumer ({kind.message}): its partitions are"

@@ -1,10 +1,10 @@
-"""Where a consumer reads on that goes back to its committed offsets.
+"""Moves the positions of a consumer to its committed offsets (`seek_to_committed`).
 
     committed ──> seek
     none      ──> auto_offset_reset ──> seek_to
                                    └──> the first record since a time ──> seek
 
-What is found is the driver's `fetch`; both APIs run what follows.
+The driver's `fetch` looks up the committed offsets before. Both APIs run this part.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,10 +22,10 @@ class Seeking:
     """One call of `seek_to_committed`.
 
     Args:
-        consumer: The core's class, or one that extends it.
+        consumer: The core's consumer, or a subclass.
         config: Its options.
-        seek: The consumer's own, which checks that it may.
-        is_eager: Whether positions that have to be looked up are waited for, as in aiokafka.
+        seek: The `seek` of the consumer, with its checks.
+        is_eager: Whether to wait for positions that must be looked up, as in aiokafka.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Seeking:
         self._is_eager = is_eager
 
     def to(self, found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> Waiting[None]:
-        """Seeks to committed offsets; of partitions without one, first, as the policy says."""
+        """Seeks to the committed offsets, and before that, applies the policy where none exist."""
         missing = [where for where, at in found.items() if at is None]
         if missing:
             yield from self._by_policy(missing)

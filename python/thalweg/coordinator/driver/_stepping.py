@@ -1,10 +1,10 @@
-"""Steps of a member's state machine: at once, or, of a large group, in the background.
+"""Runs the steps of a member's state machine: at once, or in the background for large groups.
 
     step(event) ──> short ──> member.step ────────────┬──> act(action), in the application's thread
                └──> long ───> Work: member.step ──> finish()
 
-While a long step is under way nobody else touches the machine: later events wait their turn, and
-questions are answered as of before that step.
+During a long step, no other thread uses the machine: later events wait, and properties return the
+values from before the step.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ __all__ = ["Stepping"]
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What a machine answers."""
+    """The properties of a machine."""
 
     group_metadata: ConsumerGroupMetadata
     commit_refusal: KafkaError | None
@@ -41,16 +41,16 @@ class _Shown:
 
 
 class Stepping:
-    """A machine and its events.
+    """A state machine and its queue of events.
 
     Args:
-        member: The machine.
-        act: Does what a step wants done.
-        on_done: Called when a long step is over and `finish` has something to do; by any thread.
-        may_be_long: Whether other threads may run the machine: not where it runs the user's code.
+        member: The state machine.
+        act: Does an action of a step.
+        on_done: Called by any thread when a long step has ended and `finish` has work to do.
+        may_be_long: Whether other threads may run the machine. Not if it runs the user's code.
 
     Attributes:
-        at_once: No step begins in the background from now on.
+        at_once: Whether no more steps run in the background.
     """
 
     def __init__(
@@ -66,23 +66,23 @@ class Stepping:
         self._on_done = on_done
         self._may_be_long = may_be_long
         self._events: deque[MemberEvent] = deque()
-        # What it wants done, and whether anything has changed.
+        # The actions of the step, and whether anything has changed.
         self._work: Work[tuple[list[MemberAction], bool]] | None = None
         self._shown: _Shown | None = None
         self._topics = self._partitions = 0
-        self._is_new = False  # topics that no poll has told the machine's callbacks of
+        self._is_new = False  # whether no poll has followed the last change of topics
         self.at_once = False
 
-    # ------------------------------------------------------------------ what is read
+    # ------------------------------------------------------------------ properties
 
     @property
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The membership as commits carry it."""
+        """The membership, as in commits."""
         return self._show().group_metadata
 
     @property
     def commit_refusal(self) -> KafkaError | None:
-        """Why it cannot commit now, if it cannot."""
+        """Why the member cannot commit now, or None."""
         shown = self._shown
         refusal: KafkaError | None
         refusal = self._member.commit_refusal() if shown is None else shown.commit_refusal
@@ -90,18 +90,18 @@ class Stepping:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no partitions are about to come."""
+        """Whether no change of the assignment is under way."""
         return self._shown is None and not self._events and bool(self._member.is_settled)
 
     @property
     def next_deadline(self) -> float | None:
-        """When the machine wants a `Ticked`; None while a step is under way."""
+        """When the machine needs a `Ticked`. None during a long step."""
         deadline: float | None = None if self._shown else self._member.next_deadline()
         return deadline
 
     @property
     def under_way(self) -> Work[Any] | None:
-        """The step that has begun in the background and was not finished yet."""
+        """The step in the background that `finish` has not completed yet."""
         return self._work
 
     def _show(self) -> _Shown:
@@ -118,16 +118,16 @@ class Stepping:
     # ------------------------------------------------------------------ steps
 
     def step(self, event: MemberEvent) -> None:
-        """Steps as soon as the steps before it are over."""
+        """Handles an event, after the events before it."""
         self._events.append(event)
-        self.finish()  # it may have ended without an event to go on with
+        self.finish()  # a long step may have ended when there was no next event
         self._go_on()
 
     def finish(self, *, wait: bool = False) -> None:
-        """Does what a finished long step asks for, then takes the next events.
+        """Does the actions of a finished long step, then handles the next events.
 
         Args:
-            wait: Until nothing is under way.
+            wait: Whether to wait until no step is under way.
         """
         while self._work is not None and (wait or self._work.is_done):
             work, self._work, self._shown = self._work, None, None
@@ -159,7 +159,7 @@ class Stepping:
             return actions, bool(actions) or member.next_deadline() != deadline
 
         def done(work: Work[tuple[list[MemberAction], bool]]) -> None:
-            # A poll that changed nothing must not make another one: they would never end.
+            # A poll that changed nothing must not cause another one: that would never end.
             is_idle = isinstance(event, Polled) and not self._events
             if work.error is not None or work.result()[1] or not is_idle:
                 self._on_done(None)

@@ -1,13 +1,13 @@
-"""The subscribed topics: which there are, of how many partitions, where their replicas are.
+"""Looks up the subscribed topics: their existence, partitions and racks.
 
     subscribe(names | pattern), watch(names) ──> Metadata ──> Found, whenever something is new
                                                      └─ _look.py, in the background if it is long
 
-One request at a time, by name or by topic id: again after metadata_max_age_ms, and sooner while a
-topic is missing. What is watched by id is asked for until a look by name has shown it.
+It sends one request at a time, by name or by topic id. It repeats it after metadata_max_age_ms, and
+sooner while a topic is missing. A topic watched by id is requested until an answer by name has it.
 
-The native core has metadata of its own, about the topics that are read. By what brokers answer to
-fetches it learns at once that a topic was deleted and created again. So the two are compared.
+The native core has its own metadata, of the topics that it reads. From the answers to fetches it
+learns at once that a topic was deleted and created again. So the two are compared.
 """
 
 import logging
@@ -26,14 +26,14 @@ __all__ = ["Found", "Topics"]
 
 log = logging.getLogger("thalweg.coordinator")
 
-# How soon a topic that does not exist, or of which no broker has heard yet, is looked for again.
+# How soon a missing topic is looked for again: brokers may not know a new topic yet.
 _MISSING_TOPIC_MS: Final = 1000
-# How often the core's metadata is compared with what was found.
+# How often the core's metadata is compared with the last result.
 _COMPARE_MS: Final = 1000
 
 
 class Topics:
-    """Looks for what is subscribed to.
+    """Looks for the subscribed topics.
 
     Attributes:
         subscribed: Whether there is a subscription.
@@ -48,25 +48,25 @@ class Topics:
         self._pattern: re.Pattern[str] | None = None
         self._named: frozenset[str] = frozenset()
         self._watched: frozenset[str] = frozenset()
-        self._nameless: frozenset[str] = frozenset()  # topic ids whose names are to be found
+        self._nameless: frozenset[str] = frozenset()  # topic ids whose names are not known yet
         self._named_by_id: frozenset[str] = frozenset()
         self._request: Any = None
-        self._asks_ids = False  # what the request does, or the last one did
+        self._asks_ids = False  # whether the current or last request is by topic id
         self._names_due_ms: float | None = None
         self._ids_due_ms: float | None = None
         self._compare_due_ms = 0.0
         self._agrees_with: int | None = None  # the version of the core's metadata
         self._found: Found | None = None
-        self._last: Found | None = None  # also across a change of what is looked for
+        self._last: Found | None = None  # also from before a change of the subscription
         self._doubts: Mapping[str, int] = {}
-        self._absent: frozenset[str] = frozenset()  # named, and not there by the last answer
+        self._absent: frozenset[str] = frozenset()  # named, but not in the last answer
         self._told_absent: frozenset[str] = frozenset()
         self._backoff = Backoff(config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter)
         self.subscribed = False
 
     @property
     def due_ms(self) -> float | None:
-        """When to look next; None: nothing to look for, or a look is under way."""
+        """When to send the next request. None: nothing to look for, or a request is under way."""
         if self._request is not None:
             return None
         return soonest((self._names_due_ms, self._ids_due_ms))
@@ -79,19 +79,19 @@ class Topics:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether the subscription is a pattern: which topics it means is known once found."""
+        """Whether the subscription is a pattern. Its topics are known only after an answer."""
         return self._pattern is not None
 
     def subscribe(self, topics: Iterable[str], pattern: re.Pattern[str] | None) -> None:
-        """Looks for other topics from now on."""
+        """Changes the topics to look for."""
         self._named, self._pattern = frozenset(topics), pattern
         self.subscribed = True
         self._look_anew()
 
     def watch(self, topics: frozenset[str], ids: frozenset[str] = frozenset()) -> None:
-        """Also looks for these, by name or topic id, which the subscription need not name."""
+        """Also looks for these topics, by name or topic id, also without a subscription to them."""
         if not self.subscribed:
-            return  # a member that leaves may be elected on the way
+            return  # a leaving member may still become the leader
         is_less = topics == self._watched and ids <= self._nameless
         self._watched, self._nameless = topics, ids
         if not ids:
@@ -103,7 +103,7 @@ class Topics:
         self._look_anew()
 
     def clear(self) -> None:
-        """Looks for nothing any more."""
+        """Stops looking for topics."""
         self._named = self._watched = self._nameless = self._named_by_id = frozenset()
         self._pattern = self._request = self._found = self._last = None
         self._names_due_ms = self._ids_due_ms = None
@@ -116,7 +116,7 @@ class Topics:
         self._names_due_ms = now_ms()
 
     def names(self) -> set[str] | None:
-        """The topics subscribed to, or those that match the pattern; None without subscription."""
+        """Returns the subscribed topics, or those that match the pattern. None: not subscribed."""
         if not self.subscribed:
             return None
         if self._pattern is None:
@@ -124,12 +124,12 @@ class Topics:
         return set() if self._found is None else set(self._found.names)
 
     def poll(self) -> Found | None:
-        """Asks if it is time to; what was found, if it differs from what was known.
+        """Sends a request if it is due. Returns the result of an answer if it is new, else None.
 
         Raises:
-            TopicAuthorizationFailedError, InvalidTopicError: Of a topic subscribed to by name; it
-                is looked for again.
-            KafkaError: Nobody can be asked, and waiting does not cure it; asked again all the same.
+            TopicAuthorizationFailedError: For a topic subscribed to by name. It is asked for again.
+            InvalidTopicError: The same.
+            KafkaError: If no broker can be asked, and waiting does not help. It asks again.
         """
         now = now_ms()
         if now >= self._compare_due_ms:
@@ -162,14 +162,14 @@ class Topics:
         return self._taken(answer if isinstance(answer, Look) else self._looker()(answer))
 
     def _looker(self) -> Callable[[Mapping[str, Any]], Look]:
-        """What `look` is to compare an answer with, as of now."""
+        """Returns `look` with the current wanted and known topics as arguments."""
         hides_internal = self._config["exclude_internal_topics"]
         wanted = Wanted(self._named, self._pattern, self._also(), hides_internal)
         known = Known(self._last, self._doubts, self._found)
         return lambda answer: look(answer, wanted, known)
 
     def _compare(self, now: float) -> None:
-        """Has topics looked at again of which the core knows more partitions."""
+        """Asks again for topics if the core knows more partitions of one of them."""
         self._compare_due_ms = now + _COMPARE_MS
         if self._found is None or self._request is not None:
             return
@@ -182,18 +182,19 @@ class Topics:
             self._agrees_with = cluster.update_version
 
     def _look_again(self, wait_ms: float) -> None:
-        """In the way of the last look."""
+        """Plans the next request of the same kind as the last one."""
         if not self._asks_ids:
             self._names_due_ms = now_ms() + wait_ms
         elif self._nameless:
             self._ids_due_ms = now_ms() + wait_ms
 
     def _ask(self) -> Any:
-        # What the broker's own pattern has found exists, or was deleted: that is not made again.
+        # Only topics subscribed to by name may be created. A topic that the broker's pattern has
+        # found exists, or was deleted.
         create = bool(self._named) and self._config["allow_auto_create_topics"]
         topics: list[dict[str, Any]] | None = None
         if self._asks_ids:
-            # A request names topics in one way or the other.
+            # A request has either names or ids.
             topics = [{"TopicId": each, "Name": None} for each in sorted(self._nameless)]
         elif self._pattern is None:
             topics = [{"Name": each} for each in sorted(self._named | self._also())]
@@ -202,13 +203,14 @@ class Topics:
         )
 
     def _also(self) -> frozenset[str]:
-        """What is looked for without being subscribed to by name."""
+        """Returns the topics to look for that are not subscribed to by name."""
         return self._watched | self._named_by_id
 
     def _take_names(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Topics that were watched by id have names: they are looked for with all others.
+        """Takes the names of topics watched by id, and looks for these names from now on.
 
-        Any broker may have been asked, and one that lags knows less: so ids are asked for again.
+        Any broker may have answered, and one with old metadata knows less. So ids are asked for
+        again.
         """
         names = frozenset(row["Name"] for row in rows)
         if names:
@@ -235,7 +237,10 @@ class Topics:
         return seen.found
 
     def _tell_of_absent(self, absent: frozenset[str]) -> None:
-        """Once each, to who misspelt a name. What one answer lacks may be being created."""
+        """Warns once of each topic that does not exist: its name may be misspelled.
+
+        Two answers in a row must lack the topic, because it may just be created.
+        """
         to_tell = absent & self._absent
         for name in sorted(to_tell - self._told_absent):
             log.warning("topic %s is subscribed to and does not exist (yet)", name)

@@ -1,10 +1,10 @@
-"""What a call has to wait for, told to whoever waits: a thread, or a task of asyncio.
+"""Calls that wait, as generators that a thread or an asyncio task can run.
 
     commit(...) ── Wait ──> run(steps)       KafkaConsumer: in the calling thread
        ^            └─────> aio/_waits.py    AIOKafkaConsumer: its task sleeps
        └── answer, or error ──┘
 
-A call that waits is a generator of `Wait`s, so that both APIs run the same one.
+A call that waits is a generator of `Wait`s, so both APIs share one implementation.
 """
 
 import time
@@ -21,13 +21,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Something to wait for, for so long.
+    """Something to wait for, with a limit.
 
     Attributes:
-        what: A request or a CoreCall, whose answer is sent into the generator, or its error
-            thrown; None waits for the time alone. With asyncio also a task, whose end is waited
-            for.
-        until_ms: On the driver's clock.
+        what: A request or a CoreCall. Its answer is sent into the generator, or its error thrown.
+            None: only wait until the time. With asyncio it may also be a task to wait for.
+        until_ms: The limit, on the driver's clock.
     """
 
     what: Any
@@ -35,18 +34,18 @@ class Wait:
 
     @property
     def left_ms(self) -> int:
-        """What is left of the time."""
+        """The remaining time in ms, at least 0."""
         return max(0, int(self.until_ms - now_ms()))
 
 
 @dataclass(frozen=True, slots=True)
 class CoreCall:
-    """A call that the core has in two forms: `Consumer`'s blocks, `AsyncConsumer`'s is awaited.
+    """A call that exists in two forms: blocking in `Consumer`, awaitable in `AsyncConsumer`.
 
     Attributes:
-        consumer: The core's class, or one that extends it.
-        name: Of the method, in both.
-        argument: Its first; the second is the time that it may take.
+        consumer: The core's consumer, or a subclass.
+        name: The name of the method in both classes.
+        argument: The first argument. The second is the timeout.
     """
 
     consumer: Any
@@ -54,7 +53,7 @@ class CoreCall:
     argument: Any
 
     def result(self, timeout_ms: int) -> Any:
-        """The blocking form."""
+        """Makes the call in its blocking form."""
         return getattr(self.consumer, self.name)(self.argument, timeout_ms)
 
 
@@ -62,13 +61,13 @@ Waiting = Generator[Wait, Any, _T]
 
 
 def run(steps: Waiting[_T]) -> _T:
-    """Runs a call in this thread, which sleeps where it waits."""
+    """Runs a call in this thread, which sleeps while the call waits."""
     try:
         wait = next(steps)
         while True:
             try:
                 answer = _outcome(wait)
-            except BaseException as error:  # also Ctrl-C: what the call has begun it ends
+            except BaseException as error:  # also Ctrl-C: let the call clean up
                 wait = steps.throw(error)
             else:
                 wait = steps.send(answer)
