@@ -1,12 +1,12 @@
 """The classic protocol of groups: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
 the consumer's side    member.py: the state machine
-conversation.py  what it has sent, and what came of it; requests.py: bodies
-rebalance.py  why it joins again, and when the application is told what
-ownership.py  its partitions, and what the application is told
-leader.py     what it does if it leads; assigning.py calls the assignors
-verdict.py    what error codes mean
+conversation.py  requests and their answers; requests.py: bodies
+rebalance.py  reasons to join again, order of callbacks
+ownership.py  owned partitions, and the callbacks for their changes
+leader.py     the work of the leader; assigning.py calls the assignors
+verdict.py    meaning of error codes; refusal.py: texts of refused joins
 the broker's side      group.py: the state machine
 roster.py     its members and their vote
-rules.py      who is refused; answers.py: bodies of answers, the view
+rules.py      refusals; answers.py: bodies of answers, the view
 """

@@ -1,4 +1,4 @@
-"""What a classic group says: bodies of answers, its row in DescribeGroups, its view."""
+"""The bodies of a classic group's answers, its row in DescribeGroups, and its view."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,19 +24,19 @@ __all__ = [
     "view",
 ]
 
-_BATCHED_LEAVE = 3  # from here on LeaveGroup names several members
+_BATCHED_LEAVE = 3  # since this version, LeaveGroup names several members
 
 
 # ---------------------------------------------------------------------- JoinGroup, SyncGroup
 
 
 def protocols(body: Mapping[str, Any]) -> tuple[tuple[str, bytes], ...]:
-    """The assignors of a JoinGroup request, with their metadata, in order of preference."""
+    """Returns the assignors of a JoinGroup request and their metadata, preferred first."""
     return tuple((each["Name"], bytes(each["Metadata"])) for each in body["Protocols"])
 
 
 def member_of(event: Arrived, member_id: str) -> GroupMember:
-    """What a JoinGroup request says of its sender."""
+    """Creates a member from its JoinGroup request."""
     body = event.body
     session_ms = body["SessionTimeoutMs"]
     rebalance_ms = body.get("RebalanceTimeoutMs", -1)
@@ -52,7 +52,7 @@ def member_of(event: Arrived, member_id: str) -> GroupMember:
 
 
 def join_error(code: int, member_id: str) -> dict[str, Any]:
-    """A JoinGroup that failed."""
+    """Returns the answer to a refused JoinGroup."""
     return {
         "ErrorCode": code,
         "GenerationId": -1,
@@ -64,7 +64,7 @@ def join_error(code: int, member_id: str) -> dict[str, Any]:
 
 
 def joined(group: "ClassicGroup", member: GroupMember, members: bool) -> dict[str, Any]:
-    """Joined the present generation; the leader's answer lists the members."""
+    """Returns the answer to a successful JoinGroup. `members`: lists them, for the leader."""
     rows = [
         {
             "MemberId": each.member_id,
@@ -85,12 +85,12 @@ def joined(group: "ClassicGroup", member: GroupMember, members: bool) -> dict[st
 
 
 def sync_error(code: int) -> dict[str, Any]:
-    """A SyncGroup that failed."""
+    """Returns the answer to a refused SyncGroup."""
     return {"ErrorCode": code, "Assignment": b""}
 
 
 def synced(group: "ClassicGroup", member: GroupMember) -> dict[str, Any]:
-    """A member's assignment."""
+    """Returns the answer to SyncGroup, with the member's assignment."""
     return {
         "ErrorCode": NoError.errno,
         "ProtocolType": group.roster.protocol_type,
@@ -103,14 +103,14 @@ def synced(group: "ClassicGroup", member: GroupMember) -> dict[str, Any]:
 
 
 def leaving(version: int, body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The members that a LeaveGroup request names."""
+    """Returns the members that a LeaveGroup request names."""
     if version < _BATCHED_LEAVE:
         return [{"MemberId": body["MemberId"]}]
     return list(body["Members"])
 
 
 def left(version: int, rows: Sequence[Mapping[str, Any]], codes: Sequence[int]) -> dict[str, Any]:
-    """What became of them."""
+    """Returns the answer to LeaveGroup, with an error code for each member."""
     if version < _BATCHED_LEAVE:
         return {"ErrorCode": codes[0]}
     members = [
@@ -124,14 +124,14 @@ def left(version: int, rows: Sequence[Mapping[str, Any]], codes: Sequence[int]) 
     return {"ErrorCode": NoError.errno, "Members": members}
 
 
-# ---------------------------------------------------------------------- what others see
+# ---------------------------------------------------------------------- description, view
 
 
 def described(group: "ClassicGroup") -> dict[str, Any]:
-    """Its row in DescribeGroups.
+    """Returns the group's row in DescribeGroups.
 
-    Metadata is shown of a stable group only; assignments always, as Kafka 4 does: in a rebalance
-    they are the last ones.
+    As in Kafka 4, it has metadata only of a stable group, but always the assignments: during a
+    rebalance, those before it.
     """
     stable = group.state is GroupState.STABLE
     return {
@@ -155,7 +155,7 @@ def described(group: "ClassicGroup") -> dict[str, Any]:
 
 
 def view(group: "ClassicGroup") -> View:
-    """What heartbeats and commits are judged by."""
+    """Returns the view from which the broker answers heartbeats and commits."""
     preparing = group.state is GroupState.PREPARING_REBALANCE
     heartbeat = RebalanceInProgressError.errno if preparing else NoError.errno
     return {

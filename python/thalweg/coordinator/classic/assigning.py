@@ -1,4 +1,4 @@
-"""A member's assignors, by name: what they add to JoinGroup, and how the leader has one decide."""
+"""A member's assignors by name: their part of JoinGroup, and the assignment by the leader."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,15 +23,15 @@ class Assignors:
     """The assignors of a member, the preferred one first.
 
     Attributes:
-        cooperative: Whether all of them can do cooperative rebalances (KIP-429). With one that
-            cannot, the member is an eager one, whichever the group chooses.
+        cooperative: Whether all of them support cooperative rebalances (KIP-429). If one does not,
+            the member is eager, whichever assignor the group chooses.
     """
 
     def __init__(self, assignors: Sequence[AbstractPartitionAssignor]) -> None:
-        """Takes them as `registry.resolved` gives them.
+        """Takes the result of `registry.resolved`.
 
         Raises:
-            KafkaConfigurationError: If they have no way of rebalancing in common.
+            KafkaConfigurationError: If they have no rebalance protocol in common.
         """
         self._by_name = {each.name: each for each in assignors}
         self._protocol = common_protocol(assignors)
@@ -39,7 +39,7 @@ class Assignors:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """In the order of preference."""
+        """The names of the assignors, the preferred one first."""
         return tuple(self._by_name)
 
     def __contains__(self, name: object) -> bool:
@@ -52,10 +52,10 @@ class Assignors:
         generation: int,
         rack: str | None,
     ) -> list[dict[str, Any]]:
-        """The Protocols of a JoinGroup request.
+        """Returns the Protocols of a JoinGroup request.
 
         Raises:
-            KafkaError: If an assignor raises; its exception is the cause.
+            KafkaError: If an assignor raises. Its exception is the cause.
         """
         rows = []
         for name, assignor in self._by_name.items():
@@ -67,7 +67,7 @@ class Assignors:
     def decide(
         self, name: str, topics: TopicsOfGroup, members: Sequence[Member]
     ) -> list[dict[str, Any]]:
-        """The Assignments of the leader's SyncGroup request: a row for each member.
+        """Returns the Assignments of the leader's SyncGroup request, a row for each member.
 
         Raises:
             KafkaError: If the assignor raises.
@@ -76,7 +76,7 @@ class Assignors:
             return assigning(self._by_name[name], topics, members, self._protocol)
 
     def tell(self, name: str, assignment: Assignment, generation: int) -> None:
-        """Tells the chosen assignor what this member was given.
+        """Passes this member's assignment to the chosen assignor.
 
         Raises:
             KafkaError: If the assignor raises.
@@ -87,7 +87,7 @@ class Assignors:
 
 @contextmanager
 def _blamed(name: str) -> Iterator[None]:
-    """Assignors may be the user's own code."""
+    """Names the assignor in the error, because it may be the user's own code."""
     try:
         yield
     except Exception as error:

@@ -1,15 +1,16 @@
-"""What a member has asked of its group's coordinator, and what came of it.
+"""A member's requests to the coordinator, and their answers.
 
-    join ──> Send(token) ──> joined: in a generation, heartbeats from now on
+    join ──> Send(token) ──> joined: in a generation, heartbeats begin
     sync ──> Send(token) ──> synced: the assignment
-                └──────────> failed: to be joined again, at once or at retry_at
+                └──────────> failed: join again, at once or at retry_at
     end: in no generation, without heartbeats
 
-Only the answer to the latest request counts, and none after `stop` or `end`. Heartbeats are
-repeated elsewhere: they go with JoinGroup and begin as it is answered, perhaps long before the
-answer is looked at. Until it is, what they bring is taken for the generation before.
+Only the answer to the latest request counts, and none after `stop` or `end`. The native core sends
+the heartbeats. A JoinGroup includes them, and they begin when its answer arrives, perhaps long
+before the application takes the answer in. Until then, answers to heartbeats count for the
+generation before.
 
-When to send what is member.py's, and what an error code means, verdict.py's.
+member.py decides when to send a request, and verdict.py has the meaning of error codes.
 """
 
 import itertools
@@ -26,18 +27,18 @@ from thalweg.errors import InconsistentGroupProtocolError, KafkaProtocolError
 __all__ = ["Conversation"]
 
 _NO_GENERATION: Final = -1
-_AT_ONCE_MAX: Final = 3  # failures in a row after which even a plain rejoin waits
+_AT_ONCE_MAX: Final = 3  # after this many failures in a row, also a rejoin waits
 
 
 class Conversation:
-    """Each method that sends, starts or stops something returns the actions for it.
+    """The membership and its requests. Methods that send, start or stop return the actions.
 
     Attributes:
-        member_id: "" until the coordinator gave one.
-        generation: -1 outside of the group.
+        member_id: The id from the coordinator. "" before that.
+        generation: The generation. -1 outside the group.
         protocol: The assignor that the group has chosen for the generation.
-        retry_at: When to join again, after a failure; None: at once.
-        is_beating: Whether what heartbeats bring is of this membership.
+        retry_at: When to join again after a failure. None: at once.
+        is_beating: Whether answers to heartbeats belong to this membership.
     """
 
     def __init__(self, settings: MemberSettings, jitter: Callable[[], float]) -> None:
@@ -49,12 +50,12 @@ class Conversation:
         self._settings = settings
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = itertools.count(1)
-        self._token: int | None = None  # of the request whose answer is waited for
-        self._is_ordered = False  # heartbeats, or a JoinGroup that begins them
+        self._token: int | None = None  # of the request that waits for its answer
+        self._is_ordered = False  # whether heartbeats, or a JoinGroup that begins them, were sent
 
     @property
     def is_member(self) -> bool:
-        """Whether it is in a generation of the group."""
+        """Whether the member is in a generation of the group."""
         return self.generation != _NO_GENERATION
 
     # ------------------------------------------------------------------ requests
@@ -62,19 +63,19 @@ class Conversation:
     def join(self, protocols: Sequence[dict[str, Any]], reason: str) -> list[MemberAction]:
         """Sends JoinGroup."""
         body = requests.join(self._settings, self.member_id, protocols, reason)
-        # A JoinGroup that waits keeps the session alive by itself; its answer begins them again.
+        # A waiting JoinGroup keeps the session alive. Its answer begins heartbeats again.
         self._is_ordered, self.is_beating = True, False
         return self._send("JoinGroup", body, self._settings.join_timeout_ms, self._heartbeats())
 
     def sync(self, assignments: Sequence[dict[str, Any]]) -> list[MemberAction]:
-        """Sends SyncGroup; only the leader has assignments."""
+        """Sends SyncGroup. Only the leader has assignments."""
         body = requests.sync(
             self._settings, self.member_id, self.generation, self.protocol, assignments
         )
         return self._send("SyncGroup", body, self._settings.request_timeout_ms)
 
     def leave(self, reason: str) -> list[MemberAction]:
-        """Tells the group, unless static: such a member may be back (KIP-345)."""
+        """Sends LeaveGroup, unless the member is static and so may return (KIP-345)."""
         settings = self._settings
         if not self.member_id or settings.group_instance_id is not None:
             return []
@@ -95,18 +96,18 @@ class Conversation:
     # ------------------------------------------------------------------ answers
 
     def takes(self, token: int) -> bool:
-        """Whether this is the answer that is waited for; from then on none is."""
+        """Whether this is the awaited answer. After that, no answer is awaited."""
         if token != self._token:
             return False
         self._token = None
         return True
 
     def joined(self, body: Mapping[str, Any], offered: Container[str]) -> list[MemberAction]:
-        """Part of the next generation; heartbeats start before the assignment is there.
+        """Enters the next generation. Heartbeats begin before the assignment is known.
 
         Raises:
-            InconsistentGroupProtocolError: If the group is no consumers', or has chosen an assignor
-                that was not offered.
+            InconsistentGroupProtocolError: If it is not a group of consumers, or has chosen an
+                assignor that this member did not offer.
         """
         kind, protocol = body.get("ProtocolType"), body["ProtocolName"] or ""
         if kind not in (None, requests.PROTOCOL_TYPE) or protocol not in offered:
@@ -117,17 +118,17 @@ class Conversation:
         return [self._heartbeats()]
 
     def synced(self, body: Mapping[str, Any]) -> Assignment:
-        """What the member is given.
+        """Returns the assignment of the member.
 
         Raises:
-            InconsistentGroupProtocolError: If it is of another protocol than was joined with.
-            KafkaProtocolError: If the bytes are no assignment.
+            InconsistentGroupProtocolError: If its assignor is not that of the generation.
+            KafkaProtocolError: If the bytes are not an assignment.
         """
         if body.get("ProtocolName") not in (None, self.protocol):
             raise InconsistentGroupProtocolError(f"synced for {body['ProtocolName']!r}")
         data = body["Assignment"]
         try:
-            # A leader may leave members out, who then have nothing.
+            # A leader may omit members, which then get no partitions.
             given = Assignment.decode(data) if data else Assignment(VERSION_MAX, [])
         except UnicodeDecodeError as error:
             raise KafkaProtocolError(str(error)) from error
@@ -135,23 +136,23 @@ class Conversation:
         return given
 
     def failed(self, now: float, *, at_once: bool = False) -> None:
-        """Plans another try: after a wait, or `at_once` if that has not failed too often."""
+        """Plans a retry: after a wait, or `at_once` if it has not failed too often."""
         at_once = at_once and self._backoff.failures < _AT_ONCE_MAX
         wait_ms = self._backoff.failed()
         self.retry_at = None if at_once else now + wait_ms
 
     def is_due(self, now: float) -> bool:
-        """Whether no wait keeps JoinGroup back."""
+        """Whether the backoff allows a JoinGroup now."""
         return self.retry_at is None or self.retry_at <= now
 
     # ------------------------------------------------------------------ its end
 
     def poll_expired(self) -> None:
-        """The driver has left the group, and stopped the heartbeats, by itself."""
+        """Called after max_poll_interval_ms: the core has left and stopped the heartbeats."""
         self._is_ordered = self.is_beating = False
 
     def stop(self) -> list[MemberAction]:
-        """Gives up the request in flight, and ends the heartbeats."""
+        """Ignores the request in flight, and stops the heartbeats."""
         self._token = None
         self.is_beating = False
         if not self._is_ordered:
@@ -160,7 +161,7 @@ class Conversation:
         return [StopHeartbeats()]
 
     def end(self, *, keep_id: bool) -> list[MemberAction]:
-        """Out of the group."""
+        """Ends the membership."""
         self.generation = _NO_GENERATION
         if not keep_id:
             self.member_id = ""

@@ -1,18 +1,18 @@
-"""One classic group, the broker's side (`ClassicGroup` and what moves it in Kafka).
+"""The state machine of one classic group, the broker's side (`ClassicGroup` in Kafka).
 
-        JoinGroup                 all joined, or time is up            SyncGroup of the leader
+        JoinGroup                 all joined, or time is over          SyncGroup of the leader
     Empty ────> PreparingRebalance ────────────────> CompletingRebalance ────────> Stable
-                        ^  └─ nobody left: Empty              │                       │
-                        └──── members come, go, change, or do not sync in time ───────┘
+                        ^  └─ no members: Empty               │                       │
+                        └── members join, leave, change, or do not sync in time ──────┘
 
-JoinGroup waits for all known members, at most the longest rebalance timeout, the first time for
-`initial_rebalance_delay_ms`. Only the leader hears who the members are; it sends the assignment
-with its SyncGroup, for which all others wait.
+JoinGroup waits for all known members, for at most the longest rebalance timeout. In an empty group
+it waits for `initial_rebalance_delay_ms`. Only the leader gets the list of members. It sends the
+assignment in its SyncGroup, and all other members wait for it.
 
-What is elsewhere: the members and their vote are roster.py, who is refused is rules.py,
-bodies of answers and the view are answers.py. Heartbeats, session deadlines and commits are
-answered by what the view says. An empty group stays until it is deleted: who keeps its offsets
-knows since when it is empty, and when nothing of it is left.
+roster.py has the members and their vote, rules.py the refusals, answers.py the bodies of answers
+and the view. The broker answers heartbeats and commits, and watches sessions, from the view. An
+empty group stays until it is deleted, because the broker's store of offsets decides when nothing of
+the group is left.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -48,8 +48,8 @@ from thalweg.errors import (
 
 __all__ = ["ClassicGroup", "GroupSettings"]
 
-_MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup that has new members join twice
-# A rebalance timeout may be 0, and the members that are awaited may be away for hours.
+_MEMBER_ID_REQUIRED_FROM = 4  # the version of JoinGroup in which new members join twice
+# A minimum, because a rebalance timeout may be 0, and absent members may be away for hours.
 _ABSENT_WAIT_MIN_MS = 1_000
 # The answers of old versions take no string of more than 32,767 bytes.
 _ID_PREFIX_CHARACTERS_MAX = 8_000
@@ -59,11 +59,11 @@ _SKIP_ASSIGNMENT_FROM = 9  # ... that can tell a leader to leave the assignment 
 
 @dataclass(slots=True)
 class _Timers:
-    """When the group does something by itself.
+    """The deadlines of the group.
 
     Attributes:
         join: The end of the wait for JoinGroup requests.
-        initial_left_ms: While the first wait runs: how much longer it may become.
+        initial_left_ms: During the first wait: by how much it may still be extended.
         sync: The end of the wait for SyncGroup requests (KAFKA-12890).
     """
 
@@ -77,12 +77,12 @@ class ClassicGroup:
 
     Attributes:
         state: See states.CLASSIC_GROUP.
-        generation: Counts the rebalances.
+        generation: The number of rebalances so far.
         protocol: The assignor of this generation.
     """
 
     def __init__(self, group_id: str, settings: GroupSettings, new_id: Callable[[], str]) -> None:
-        """Makes an empty group; `new_id` makes the random part of member ids."""
+        """Creates an empty group. `new_id` creates the random part of member ids."""
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.generation = 0
@@ -100,7 +100,7 @@ class ClassicGroup:
     # ------------------------------------------------------------------ in and out
 
     def step(self, event: GroupEvent, now: float) -> list[GroupAction]:
-        """What an event leads to; a changed view stands before the replies."""
+        """Handles an event, and returns the actions. A changed view comes before the replies."""
         match event:
             case Arrived():
                 self._arrived(event, now)
@@ -120,9 +120,9 @@ class ClassicGroup:
         return [Publish(view), *actions]
 
     def has_begun(self, first: Iterable[GroupAction]) -> bool:
-        """Whether the first JoinGroup, which led to these actions, has made a group.
+        """Whether the first JoinGroup, which led to these actions, has created a group.
 
-        As in Kafka it has, even if nobody joined, when only the member's protocols are wrong.
+        As in Kafka, it also has if the member was refused only for its protocols.
         """
         if len(self.roster) or self.roster.pending_ids:
             return True
@@ -130,14 +130,14 @@ class ClassicGroup:
         return InconsistentGroupProtocolError.errno in codes
 
     def next_deadline(self) -> float | None:
-        """When it wants a Ticked."""
+        """Returns when it needs a Ticked."""
         own = self._timers
         waits = [each.join_deadline for each in self.roster]
         due = [own.join, own.sync, *self.roster.pending_ids.values(), *waits]
         return min((each for each in due if each is not None), default=None)
 
     def describe(self) -> dict[str, Any]:
-        """The row of a DescribeGroups answer."""
+        """Returns the group's row in DescribeGroups."""
         return answers.described(self)
 
     def _reply(self, token: int | None, body: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ class ClassicGroup:
             self._join_known(event, self.roster.members[member_id], now)
 
     def _join_new(self, event: Arrived, now: float) -> None:
-        """Somebody without a member id: a newcomer, or a static member that is back."""
+        """Handles a JoinGroup without a member id: a new member, or a returning static member."""
         instance_id = event.body.get("GroupInstanceId")
         prefix = (instance_id or event.client_id)[:_ID_PREFIX_CHARACTERS_MAX]
         member_id = f"{prefix}-{self._new_id()}"
@@ -193,7 +193,7 @@ class ClassicGroup:
             self._return_static(event, old_id, member_id, now)
 
     def _admit(self, event: Arrived, member_id: str, now: float) -> None:
-        """A new member."""
+        """Adds a new member."""
         member = answers.member_of(event, member_id)
         member.join_token = event.token
         member.join_deadline = now + self._settings.new_member_join_timeout_ms
@@ -203,16 +203,16 @@ class ClassicGroup:
         self._rebalance(now)
 
     def _join_known(self, event: Arrived, member: GroupMember, now: float) -> None:
-        """A member joins again, or asks once more as it did not get the answer."""
+        """Handles a JoinGroup of a known member, which may be a retry after a lost answer."""
         same = member.protocols == answers.protocols(event.body)
         leads = self.roster.leader_id == member.member_id
         completing = self.state is GroupState.COMPLETING_REBALANCE and same
-        # A leader that rejoins a stable group wants another assignment: topics have changed.
+        # A leader rejoins a stable group to make a new assignment, because topics have changed.
         stable = self.state is GroupState.STABLE and same and not leads
         if completing or stable:
             self._reply(event.token, answers.joined(self, member, members=leads))
             return
-        # An older JoinGroup of the same member is of a connection that is gone: never answered.
+        # An older JoinGroup of this member came on a connection that is closed: do not answer it.
         self._update(member, event)
         self._rebalance(now)
 
@@ -224,7 +224,7 @@ class ClassicGroup:
         member.join_token = event.token
 
     def _return_static(self, event: Arrived, old_id: str, member_id: str, now: float) -> None:
-        """A static member is back (KIP-345): the older one is fenced, its assignment stays."""
+        """Handles a returning static member (KIP-345): fences its old id, keeps its assignment."""
         old = self.roster.members[old_id]
         led_by = self.roster.leader_id
         fenced = FencedInstanceIdError.errno
@@ -242,14 +242,14 @@ class ClassicGroup:
         elif self.state is GroupState.STABLE and self.roster.elected_protocol() == self.protocol:
             self._answer_returned(event, new, led_by)
         else:
-            # The leader may have seen the old id, for which nobody would ask any more.
+            # The leader may make an assignment for the old id, which no member would ask for.
             self._prepare(now)
 
     def _answer_returned(self, event: Arrived, member: GroupMember, led_by: str | None) -> None:
-        """Back in a stable group: nobody else notices.
+        """Answers a returning static member in a stable group, without a rebalance.
 
-        A leader must not assign anew. Versions that cannot say so tell it that its old self
-        leads; it then takes itself for a follower.
+        A leader must not make a new assignment. In versions that cannot tell it so, the answer
+        names its old id as the leader, so that it acts as a follower.
         """
         member.join_token = None
         leads = self.roster.leader_id == member.member_id
@@ -262,7 +262,7 @@ class ClassicGroup:
     # ------------------------------------------------------------------ rebalance
 
     def _rebalance(self, now: float) -> None:
-        """Members have changed: starts a rebalance, or goes on with the one that runs."""
+        """Starts a rebalance after a change of members, or continues the current one."""
         if self.state is GroupState.PREPARING_REBALANCE:
             self._complete_if_all_joined(now)
         else:
@@ -286,7 +286,7 @@ class ClassicGroup:
             self._timers.join = now + timeout_ms
 
     def _refuse_assignments(self) -> None:
-        """Those who wait for an assignment are to join again."""
+        """Tells members that wait for an assignment to join again."""
         for member in self.roster:
             token, member.sync_token = member.sync_token, None
             member.assignment = b""
@@ -299,7 +299,7 @@ class ClassicGroup:
     def _join_time_is_up(self, now: float) -> None:
         left_ms = self._timers.initial_left_ms
         if self._came_meanwhile and left_ms:
-            # Newcomers while the group was empty: more may follow.
+            # New members joined during the first wait: more may follow.
             self._came_meanwhile = False
             delay_ms = min(self._settings.initial_rebalance_delay_ms, left_ms)
             self._timers.join = now + delay_ms
@@ -308,13 +308,16 @@ class ClassicGroup:
             self._complete_join(now)
 
     def _complete_join(self, now: float) -> None:
-        """The next generation, of those who joined; absent static members stay (KIP-345)."""
+        """Starts the next generation with the members that joined.
+
+        Absent static members stay (KIP-345).
+        """
         self._timers = _Timers()
         for member in self.roster:
             if member.join_token is None and member.instance_id is None:
                 self.roster.remove(member.member_id)
         if len(self.roster) and not self.roster.elect():
-            # Only static members, all of them away: until one comes or sessions end.
+            # All members are static and absent: wait until one joins or the sessions end.
             wait_ms = max(self.roster.rebalance_timeout_ms(), _ABSENT_WAIT_MIN_MS)
             self._timers.join = now + wait_ms
             return
@@ -360,7 +363,10 @@ class ClassicGroup:
             self._take_assignment(event.body)
 
     def _take_assignment(self, body: Mapping[str, Any]) -> None:
-        """The leader's assignment: everyone who waits gets theirs, empty if it has none."""
+        """Takes the leader's assignment, and answers the waiting members.
+
+        A member that is not in the assignment gets an empty one.
+        """
         given = {each["MemberId"]: bytes(each["Assignment"]) for each in body["Assignments"]}
         self.state = move(CLASSIC_GROUP, self.state, GroupState.STABLE)
         for member in self.roster:
@@ -368,7 +374,7 @@ class ClassicGroup:
             token, member.sync_token = member.sync_token, None
             self._reply(token, answers.synced(self, member))
 
-    # ------------------------------------------------------------------ going
+    # ------------------------------------------------------------------ leaving
 
     def _leave(self, event: Arrived, now: float) -> None:
         rows = answers.leaving(event.version, event.body)
@@ -386,7 +392,7 @@ class ClassicGroup:
             self._rebalance(now)
 
     def _drop(self, member_id: str) -> None:
-        """Removes a member; what it waits for ends, so that it may join again if it lives."""
+        """Removes a member, and refuses its waiting requests, so that it may join again."""
         member = self.roster.members.get(member_id)
         self.roster.remove(member_id)
         self._not_synced.pop(member_id, None)
@@ -397,7 +403,7 @@ class ClassicGroup:
 
     def _session_expired(self, member_id: str, now: float) -> None:
         member = self.roster.members.get(member_id)
-        # It may have asked for something while the news was on the way.
+        # It may have sent a request before this event arrived.
         if member is not None and member.watched:
             self._remove([member_id], now)
 
@@ -412,7 +418,7 @@ class ClassicGroup:
     # ------------------------------------------------------------------ time
 
     def _ticked(self, now: float) -> None:
-        """Does what is due; each handler may move the other timers."""
+        """Does what is due. Each handler may change the other deadlines."""
         late = [each for each, due in self.roster.pending_ids.items() if due <= now]
         late += [
             member.member_id
@@ -431,7 +437,7 @@ class ClassicGroup:
         return deadline is not None and deadline <= now
 
     def _sync_time_is_up(self, now: float) -> None:
-        """Members that did not fetch their assignment are gone (KAFKA-12890)."""
+        """Removes members that did not send SyncGroup in time (KAFKA-12890)."""
         for member_id in list(self._not_synced):
             self._drop(member_id)
         self._prepare(now)

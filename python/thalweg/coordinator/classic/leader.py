@@ -1,7 +1,7 @@
-"""The leader of a classic group: knows the group's topics, and has an assignor decide.
+"""The leader of a classic group: finds the group's topics, and runs the assignor.
 
 JoinGroup answer ── elected() ──> topics unknown? watch() ... TopicsChanged ──> decide()
-TopicsChanged ────> is_outdated(): the topics differ from those of its last decision
+TopicsChanged ────> is_outdated(): the topics differ from those of the last assignment
 """
 
 from collections.abc import Mapping
@@ -16,44 +16,45 @@ __all__ = ["Leader"]
 
 
 class Leader:
-    """What a member knows and does as the leader; idle while it is a follower.
+    """The state of a member as the leader. It is idle while the member is a follower.
 
     Attributes:
-        known: All topics that this consumer knows of.
-        watched: Topics of the group that the driver was asked to look at.
+        known: All topics whose metadata this consumer has.
+        watched: Topics of the group that the driver was asked to look up.
     """
 
     def __init__(self) -> None:
         self.known = TopicsOfGroup({}, {})
         self.watched: frozenset[str] = frozenset()
-        self._members: list[Member] | None = None  # until decided
+        self._members: list[Member] | None = None  # None after the assignment
         self._skip = False
-        # What the decision was made of: the group's topics, and what was known of them.
+        # The input of the last assignment: the group's topics, and their metadata.
         self._decided: tuple[frozenset[str], TopicsOfGroup] | None = None
-        self._agrees_with: TopicsOfGroup | None = None  # asked in each poll: compared once
+        self._agrees_with: TopicsOfGroup | None = None  # `known` at the last comparison
 
     def elected(self, body: Mapping[str, Any]) -> None:
-        """Takes the members out of a JoinGroup answer.
+        """Takes the members from a JoinGroup answer.
 
         Raises:
-            KafkaProtocolError: If a member's subscription is none.
+            KafkaProtocolError: If a member's subscription cannot be read.
         """
         self._members = joined(body["Members"])
-        # A static leader that is back finds the assignment in place (KIP-814). As in Java it
-        # cannot tell what topics that was made of: a change while it was away shows with the next.
+        # For a returning static leader the assignment already exists (KIP-814). As in Java, it
+        # does not know which topics that assignment is for: it notices a change of topics during
+        # its absence only with the next change.
         self._skip = bool(body.get("SkipAssignment"))
 
     def resign(self) -> None:
-        """A rebalance begins, or the membership is lost."""
+        """Called when a rebalance begins, or the membership is lost."""
         self._members = self._decided = None
 
     @property
     def is_deciding(self) -> bool:
-        """Whether it was elected and has not decided."""
+        """Whether it was elected, and has not made the assignment yet."""
         return self._members is not None
 
     def watch(self) -> bool:
-        """Whether topics must be looked at first; what is unknown after that does not exist."""
+        """Whether topics must be looked up first. Topics that are still unknown do not exist."""
         topics = self._topics()
         if topics == self.watched or all(each in self.known for each in topics):
             return False
@@ -61,7 +62,7 @@ class Leader:
         return True
 
     def decide(self, assignors: Assignors, protocol: str) -> list[dict[str, Any]]:
-        """The Assignments of SyncGroup.
+        """Returns the Assignments of SyncGroup.
 
         Raises:
             KafkaError: If the assignor raises.
@@ -74,7 +75,7 @@ class Leader:
         return [] if self._skip else assignors.decide(protocol, known, members)
 
     def is_outdated(self) -> bool:
-        """Whether it would decide about other topics, or other numbers of partitions, today."""
+        """Whether the topics of the last assignment, or their partitions, have changed."""
         if self._decided is None or self.known is self._agrees_with:
             return False
         topics, known = self._decided

@@ -8,15 +8,14 @@
         └────────────────────── Stable <──────────────────────┘
                                   └─ Polled: callbacks for the new assignment
 
-Nothing that concerns partitions happens outside of Polled (and the CallbacksDone that follows
-it), as callbacks run in the application's thread. Requests are sent in any step.
+Partitions change only in Polled, and in the CallbacksDone that follows it, because callbacks run in
+the application's thread. Requests are sent in any step.
 
-What was sent, and what came of it, is conversation.py's; why the member joins again, and what the
-application is told when, rebalance.py's; what the leader does, leader.py's; what error codes
-mean, verdict.py's; the words for those that are told, refusal.py's.
+conversation.py has the requests and their answers, rebalance.py the reasons to join again and the
+order of callbacks, leader.py the work of the leader, verdict.py the meaning of error codes, and
+refusal.py the texts of errors for the application.
 
-What is deliberately absent: finding the coordinator, heartbeats and the watch on
-max_poll_interval_ms (the driver's, which is told what to repeat), and commits.
+The driver finds the coordinator, sends heartbeats, watches max_poll_interval_ms and commits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -82,7 +81,7 @@ class ClassicMember:
         assignors: Sequence[AbstractPartitionAssignor],
         jitter: Callable[[], float],
     ) -> None:
-        """Makes a member that has not joined; `jitter` gives factors for waits (0.8 to 1.2)."""
+        """Creates a member that has not joined. `jitter` returns factors for waits (0.8 to 1.2)."""
         self.state = MemberState.UNJOINED
         self._settings = settings
         self._assignors = Assignors(assignors)
@@ -90,14 +89,14 @@ class ClassicMember:
         self._conversation = Conversation(settings, jitter)
         self._rebalance = Rebalance(self._assignors, self._leader, self._conversation)
         self._actions: list[MemberAction] = []
-        self._waits_for_poll = False  # after an error that the application was told
-        # What goes on once the callbacks of the last step are done.
+        self._waits_for_poll = False  # after an error that the application gets
+        # What continues when the callbacks of the last step are done.
         self._after_callbacks: Callable[[], None] | None = None
 
     # ------------------------------------------------------------------ in and out
 
     def step(self, event: MemberEvent, now: float) -> list[MemberAction]:
-        """What an event leads to; the actions are to be done in their order."""
+        """Handles an event. Returns the actions to do, in order."""
         match event:
             case Closed(leave):
                 self._close(leave)
@@ -131,35 +130,35 @@ class ClassicMember:
         return actions
 
     def next_deadline(self) -> float | None:
-        """When it wants a Ticked: a request is to be tried again."""
+        """Returns when it needs a Ticked, to retry a request."""
         return self._conversation.retry_at if self._may_join() else None
 
-    # ------------------------------------------------------------------ what is read
+    # ------------------------------------------------------------------ properties
 
     @property
     def member_id(self) -> str:
-        """The coordinator gives it; "" until then."""
+        """The id from the coordinator. Before that: ""."""
         return self._conversation.member_id
 
     @property
     def generation(self) -> int:
-        """The group's at the last join; -1 outside of the group."""
+        """The generation of the last join. -1 outside the group."""
         return self._conversation.generation
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that the application was told are its own."""
+        """The partitions that the application owns."""
         return self._rebalance.owned.partitions
 
     @property
     def is_settled(self) -> bool:
-        """Whether the application has what the group gave it, and no rebalance is known of."""
+        """Whether the application has the group's assignment, and no rebalance is known."""
         rebalance = self._rebalance
         is_told = rebalance.synced is None and rebalance.reason is None
         return self.state is MemberState.STABLE and is_told
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """What fences this member's commits and transactions."""
+        """Returns the membership, which fences this member's commits and transactions."""
         match self.state:
             case MemberState.STABLE:
                 shown = ShownState.STABLE
@@ -173,7 +172,7 @@ class ClassicMember:
         )
 
     def commit_refusal(self) -> KafkaError | None:
-        """Why a commit cannot succeed now, if so."""
+        """Returns why a commit cannot succeed now, or None."""
         if self.state is MemberState.STABLE:
             return None
         joining = self.state in (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
@@ -187,7 +186,7 @@ class ClassicMember:
     # ------------------------------------------------------------------ callbacks
 
     def _run(self, callbacks: Sequence[MemberAction], after: Callable[[], None]) -> None:
-        """Has the driver run callbacks; `after` follows once they are done."""
+        """Makes the driver run callbacks. `after` runs when they are done."""
         self._actions += callbacks
         self._after_callbacks = after
 
@@ -197,7 +196,7 @@ class ClassicMember:
             after()
 
     def _advance(self) -> None:
-        """The application's turn, unless its callbacks run."""
+        """Continues with the next callbacks for the application, unless callbacks are running."""
         if self._after_callbacks is not None:
             return
         callbacks = self._rebalance.turn(self.state)
@@ -207,7 +206,7 @@ class ClassicMember:
     # ------------------------------------------------------------------ JoinGroup, SyncGroup
 
     def _may_join(self) -> bool:
-        """Whether nothing but time keeps JoinGroup from being sent."""
+        """Whether JoinGroup may be sent, as soon as the backoff allows."""
         waits = self._waits_for_poll or self._after_callbacks is not None
         return not waits and self._rebalance.is_ready(self.state)
 
@@ -227,7 +226,7 @@ class ClassicMember:
 
     def _answered(self, event: Answered, now: float) -> None:
         if not self._conversation.takes(event.token):
-            return  # of a rebalance that was given up
+            return  # it belongs to a rebalance that has ended
         if event.body is None:
             self._request_failed(event.error or KafkaError("no answer"), now)
         elif (
@@ -269,7 +268,7 @@ class ClassicMember:
         self._actions += self._conversation.sync([])
 
     def _lead(self) -> None:
-        """Decides for the group, once its topics are known."""
+        """Assigns the partitions of the group when its topics are known."""
         leader = self._leader
         if not leader.is_deciding:
             return
@@ -292,10 +291,10 @@ class ClassicMember:
         self.state = move(CLASSIC_MEMBER, self.state, MemberState.STABLE)
         self._rebalance.completed(given)
 
-    # ------------------------------------------------------------------ what goes wrong
+    # ------------------------------------------------------------------ errors
 
     def _request_failed(self, error: KafkaError, now: float) -> None:
-        """No answer: the coordinator may be another one by now."""
+        """Handles a request without an answer: the coordinator may have moved."""
         if isinstance(error, RetriableError):
             self._actions.append(ForgetCoordinator())
             self._retry(now)
@@ -303,7 +302,7 @@ class ClassicMember:
             self._tell(error)
 
     def _refused(self, code: int, now: float) -> None:
-        """An error code in an answer to JoinGroup or SyncGroup."""
+        """Handles an error code in an answer to JoinGroup or SyncGroup."""
         match meaning := verdict(code):
             case Verdict.UNKNOWN | Verdict.STALE:
                 self._reset(for_code(code).__name__, keep_id=meaning is Verdict.STALE)
@@ -321,12 +320,12 @@ class ClassicMember:
                 self._tell(refusal(code, self._settings, self._assignors.names))
 
     def _retry(self, now: float, at_once: bool = False) -> None:
-        """Joins again: after a wait, or at once if that has not failed too often."""
+        """Joins again: after a wait, or at once if it has not failed too often."""
         self._conversation.failed(now, at_once=at_once)
         self._unjoin()
 
     def _tell(self, error: KafkaError) -> None:
-        """The application hears of it; its next poll tries again."""
+        """Passes an error to the application. Its next poll retries."""
         self._actions.append(Raise(error))
         self._waits_for_poll = True
         self._unjoin()
@@ -336,7 +335,7 @@ class ClassicMember:
             self.state = move(CLASSIC_MEMBER, self.state, MemberState.UNJOINED)
 
     def _reset(self, reason: str, keep_id: bool) -> None:
-        """Out of the group: what is still owned is lost, and told at the next Polled."""
+        """Ends the membership. The next Polled reports the owned partitions as lost."""
         self._actions += self._conversation.end(keep_id=keep_id)
         self._rebalance.reset(reason)
         self._leader.resign()
@@ -358,7 +357,7 @@ class ClassicMember:
 
     def _heartbeat_answered(self, body: Mapping[str, Any] | None, error: KafkaError | None) -> None:
         if not self._conversation.is_beating:
-            return  # of an older membership
+            return  # it belongs to an older membership
         if body is not None:
             self._heard(body["ErrorCode"])
         elif isinstance(error, RetriableError):
@@ -367,14 +366,14 @@ class ClassicMember:
             self._actions.append(Raise(error))
 
     def _commit_answered(self, code: int, generation: int) -> None:
-        # A JoinGroup in flight decides by itself whether this member is still one: a reset in
-        # the middle of it would make a rebalance out of each rebalance.
+        # The answer to a JoinGroup in flight decides whether this is still a member. A reset
+        # before that answer would turn each rebalance into another one.
         current = generation == self.generation and self.state is MemberState.STABLE
-        if current and verdict(code) is not Verdict.TELL:  # which the commit itself raises
+        if current and verdict(code) is not Verdict.TELL:  # the commit itself raises these
             self._heard(code)
 
     def _heard(self, code: int) -> None:
-        """What the group said of the membership, aside of a rebalance."""
+        """Handles an error code in an answer to a heartbeat or a commit."""
         match meaning := verdict(code):
             case Verdict.UNKNOWN | Verdict.STALE:
                 self._reset(for_code(code).__name__, keep_id=meaning is Verdict.STALE)
@@ -391,7 +390,7 @@ class ClassicMember:
 
     def _unsubscribe(self) -> None:
         self._rebalance.topics = None
-        self._leader.watched = frozenset()  # the driver looks for nothing any more
+        self._leader.watched = frozenset()  # the driver no longer looks for topics
         self._give_up(lambda: self._leave("the consumer unsubscribed"))
 
     def _close(self, leave: bool) -> None:
@@ -408,7 +407,7 @@ class ClassicMember:
         self._give_up(end)
 
     def _give_up(self, after: Callable[[], None]) -> None:
-        """All partitions; as lost ones if nothing can be committed for them any more."""
+        """Gives up all partitions. They are lost if their offsets can no longer be committed."""
         before = self._after_callbacks
         if before is not None:
 
@@ -417,7 +416,7 @@ class ClassicMember:
                 if self.state is not MemberState.CLOSED:
                     self._give_up(after)
 
-            # A listener is at work, and may commit: this is a member until it is done.
+            # A listener is running and may commit, so stay a member until it is done.
             self._after_callbacks = once_done
             return
         callbacks = self._rebalance.owned.given_up(lost=self.commit_refusal() is not None)
@@ -427,7 +426,7 @@ class ClassicMember:
             after()
 
     def _leave(self, reason: str) -> None:
-        farewell = self._conversation.leave(reason)  # by the id that ends with the membership
+        farewell = self._conversation.leave(reason)  # before the reset, which drops the member id
         if self.state is not MemberState.FATAL:
             self._reset(reason, keep_id=False)
             self._rebalance.reason = None

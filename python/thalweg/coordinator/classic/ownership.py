@@ -1,7 +1,7 @@
-"""The partitions that the application has, and what it is to be told when that changes.
+"""The partitions that the application owns, and the callbacks when they change.
 
-An eager member gives all up before it joins a rebalance; a cooperative one (KIP-429) keeps all
-and gives up, afterwards, what the new assignment lacks.
+An eager member gives up all partitions before it joins a rebalance. A cooperative member (KIP-429)
+keeps them, and after the rebalance gives up those that the new assignment lacks.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ __all__ = ["Ownership"]
 
 
 class Ownership:
-    """Each method changes `partitions` and returns the callbacks that go with it.
+    """The owned partitions. Each method changes them and returns the callbacks for the change.
 
     Attributes:
-        partitions: In order.
-        cooperative: Which of the two ways it goes.
+        partitions: The owned partitions, sorted.
+        cooperative: Whether the member is cooperative.
     """
 
     def __init__(self, cooperative: bool) -> None:
@@ -25,7 +25,7 @@ class Ownership:
         self.cooperative = cooperative
 
     def before_join(self, topics: frozenset[str]) -> list[MemberAction]:
-        """Gives up what does not stay through a rebalance; an eager member is always told."""
+        """Gives up partitions before a rebalance. An eager member always gets the callback."""
         kept = tuple(each for each in self.partitions if self.cooperative and each.topic in topics)
         stays = set(kept)
         revoked = tuple(each for each in self.partitions if each not in stays)
@@ -35,7 +35,7 @@ class Ownership:
         return [AutoCommit(), Revoke(revoked)]
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> list[MemberAction]:
-        """After a rebalance: what is there now, and what goes and comes."""
+        """Takes the assignment of a rebalance. Returns callbacks for revoked and new partitions."""
         old, new = set(self.partitions), set(partitions)
         self.partitions = tuple(sorted(new))
         assign = Assign(self.partitions, tuple(sorted(new - old)))
@@ -43,7 +43,7 @@ class Ownership:
         return [AutoCommit(), Revoke(revoked), assign] if revoked else [assign]
 
     def given_up(self, lost: bool) -> list[MemberAction]:
-        """All of them; lost if nothing can be committed for them any more."""
+        """Gives up all partitions. `lost`: their offsets can no longer be committed."""
         gone, self.partitions = self.partitions, ()
         if not gone:
             return []

@@ -1,14 +1,14 @@
-"""A member's rebalances, the application's side: why it joins again, and what it is told when.
+"""A member's rebalances: the reasons to join again, and the order of callbacks.
 
     turn ─┬─> the membership was lost: Lose
           ├─> SyncGroup is answered (onJoinComplete): Revoke, Assign
           └─> a rebalance is needed (onJoinPrepare): Revoke ──> is_ready for JoinGroup
 
-Turns are in the application's thread, as callbacks run there: one with Polled, and one more each
-time that callbacks are done.
+Turns are in the application's thread, because callbacks run there: one with Polled, and one more
+each time that callbacks are done.
 
-A membership that was lost (`is_member` no more) while partitions are still owned makes them lost:
-they may be somebody else's, so nothing is committed any more.
+If the membership ends (`is_member` is False) while the member owns partitions, these are lost:
+other members may own them, so nothing is committed.
 """
 
 from typing import Any, Final
@@ -24,18 +24,18 @@ from thalweg.errors import KafkaError
 
 __all__ = ["Rebalance"]
 
-_IDLE: Final = frozenset({MemberState.UNJOINED, MemberState.STABLE})  # none is under way
+_IDLE: Final = frozenset({MemberState.UNJOINED, MemberState.STABLE})  # no rebalance is under way
 
 
 class Rebalance:
-    """The one that runs, or is needed.
+    """The rebalance that is under way, or is needed.
 
     Attributes:
-        owned: What the application has.
-        topics: What it is subscribed to; None: nothing.
-        reason: Why the member joins again, if that was said.
-        synced: The assignment, until it is told.
-        is_prepared: Whether what comes before JoinGroup was told.
+        owned: The partitions that the application owns.
+        topics: The subscribed topics. None: not subscribed.
+        reason: Why the member must join again, if known.
+        synced: A new assignment that the application does not have yet.
+        is_prepared: Whether the callbacks before JoinGroup are done.
     """
 
     def __init__(self, assignors: Assignors, leader: Leader, conversation: Conversation) -> None:
@@ -50,18 +50,18 @@ class Rebalance:
         self._joined_topics: frozenset[str] = frozenset()
 
     def is_lost(self) -> bool:
-        """Whether partitions are owned of a membership that has ended."""
+        """Whether the member owns partitions although its membership has ended."""
         return not self._conversation.is_member and bool(self.owned.partitions)
 
     def needed(self, state: MemberState) -> str | None:
-        """Why to join, if there is a reason and none is under way."""
+        """Returns the reason to join, or None. None also while a rebalance is under way."""
         if state not in _IDLE:
             return None
         if self.reason is not None:
             return self.reason
         if state is MemberState.UNJOINED:
             return "the consumer joins"
-        # Mostly they are the same object, which is compared at once.
+        # Usually they are the same object: check this first, as it is fast.
         if self.topics is not self._joined_topics and self.topics != self._joined_topics:
             return "the subscription has changed"
         if self._leader.is_outdated():
@@ -69,19 +69,19 @@ class Rebalance:
         return None
 
     def is_ready(self, state: MemberState) -> bool:
-        """Whether the application was told all that it must hear before JoinGroup."""
+        """Whether all callbacks before JoinGroup are done."""
         waits = self.synced is not None or self.is_lost()
         return state in _IDLE and self.topics is not None and self.is_prepared and not waits
 
     def turn(self, state: MemberState) -> list[MemberAction]:
-        """One thing that concerns partitions: the callbacks for it, if there are any."""
+        """Does the next step for partitions. Returns its callbacks, if any."""
         if self.topics is None:
             return []
         if self.is_lost():
             return self.owned.given_up(lost=True)
         if self.synced is not None and (callbacks := self._take(self.synced)):
             return callbacks
-        # Also if what was synced is not taken: nothing else would bring the next join on.
+        # Also if the assignment was not accepted: nothing else would start the next join.
         reason = self.needed(state)
         if reason is None:
             return []
@@ -89,7 +89,7 @@ class Rebalance:
         return [] if self.is_prepared else self._prepare()
 
     def protocols(self, rack: str | None) -> list[dict[str, Any]]:
-        """Those of a JoinGroup; from now on another subscription makes the member join again.
+        """Returns the Protocols of a JoinGroup. A later change of topics needs another join.
 
         Raises:
             KafkaError: If an assignor raises.
@@ -99,32 +99,31 @@ class Rebalance:
         return self._assignors.said(self._joined_topics, self.owned.partitions, generation, rack)
 
     def completed(self, given: Assignment) -> None:
-        """SyncGroup is answered; the next turn tells."""
+        """Takes the answer to SyncGroup. The next turn runs its callbacks."""
         self.synced = given
         self.reason = None
 
     def reset(self, reason: str) -> None:
-        """The membership has ended.
+        """Called when the membership has ended.
 
-        What comes before JoinGroup stays done, so that a reset in the middle of a rebalance runs
-        no callbacks twice.
+        `is_prepared` stays, so that a reset in the middle of a rebalance runs no callback twice.
         """
         self.synced = None
         self.reason = reason
 
     def _prepare(self) -> list[MemberAction]:
-        """Before JoinGroup; out of the group there is nothing to give up."""
+        """Gives up partitions before JoinGroup. Outside the group there are none."""
         self.is_prepared = True
         if not self._conversation.is_member:
             return []
         return self.owned.before_join(self.topics or frozenset())
 
     def _take(self, given: Assignment) -> list[MemberAction]:
-        """After SyncGroup; no callbacks if the assignment is not taken."""
+        """Takes the assignment after SyncGroup. Returns no callbacks if it is not accepted."""
         self.synced = None
         self.is_prepared = False
         if any(each.topic not in (self.topics or ()) for each in given.assigned_partitions):
-            # Of an older subscription: join again, with what is owned meanwhile.
+            # It is for an older subscription: join again, with the partitions owned now.
             self.reason = "the assignment is not of the present subscription"
             return []
         actions: list[MemberAction] = []
@@ -132,9 +131,9 @@ class Rebalance:
         try:
             self._assignors.tell(conversation.protocol, given, conversation.generation)
         except KafkaError as error:
-            actions.append(Raise(error))  # the partitions are this member's all the same
+            actions.append(Raise(error))  # the member still gets its partitions
         callbacks = self.owned.assigned(given.assigned_partitions)
         if any(isinstance(each, Revoke) for each in callbacks):
-            # Nobody is given them before this member has joined without them.
+            # Other members get them only after this member has joined without them.
             self.reason = "partitions were revoked"
         return actions + callbacks

@@ -1,4 +1,4 @@
-"""Why a group does not take a member, in words: to JoinGroup a broker answers with a code alone."""
+"""Texts for refused joins: a broker answers JoinGroup only with an error code."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -35,7 +35,7 @@ _WHY: Final[Mapping[int, str]] = {
 
 
 def refusal(code: int, settings: MemberSettings, assignors: Iterable[str]) -> KafkaError:
-    """The error of this code, with what is known of its cause and of what to do."""
+    """Returns the error of a code, with its cause and what to do, if known."""
     text = f"joining group {settings.group_id!r}"
     if (why := _WHY.get(code)) is not None:
         known = why.format(

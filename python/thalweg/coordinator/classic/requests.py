@@ -1,4 +1,4 @@
-"""Bodies of the requests of a classic member."""
+"""The bodies of the requests of a classic member."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from thalweg.coordinator.steps import Body, Heartbeats
 __all__ = ["MemberSettings", "heartbeats", "join", "leave", "sync"]
 
 PROTOCOL_TYPE: Final = "consumer"
-_BATCHED_LEAVE: Final = 3  # from here on LeaveGroup names several members
-_REASON_MAX: Final = 255  # of a reason (KIP-800); brokers refuse longer ones
-# Room for the answer's way back, after the group has waited for as long as it may.
+_BATCHED_LEAVE: Final = 3  # since this version, LeaveGroup names several members
+_REASON_MAX: Final = 255  # length of a reason (KIP-800); brokers refuse longer ones
+# Additional time for the answer, after the longest wait of the group.
 _JOIN_LAPSE_MS: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """The consumer's options that membership depends on, under their own names."""
+    """The consumer's options that the membership depends on, under their own names."""
 
     group_id: str
     group_instance_id: str | None = None
@@ -32,7 +32,7 @@ class MemberSettings:
 
     @property
     def join_timeout_ms(self) -> int:
-        """JoinGroup waits for all members: longer than other requests."""
+        """The timeout of JoinGroup, which waits for all members: longer than other requests."""
         return max(
             self.request_timeout_ms,
             max(self.max_poll_interval_ms, self.patience_ms) + _JOIN_LAPSE_MS,
@@ -44,7 +44,10 @@ class MemberSettings:
         return self.rebalance_timeout_ms or self.max_poll_interval_ms
 
     def identity(self, member_id: str) -> dict[str, Any]:
-        """Group, member and, of a static member, its instance id; older versions lack that."""
+        """Returns group id, member id and, for a static member, its instance id.
+
+        Older versions of requests have no instance id.
+        """
         body: dict[str, Any] = {"GroupId": self.group_id, "MemberId": member_id}
         if self.group_instance_id is not None:
             body["GroupInstanceId"] = self.group_instance_id
@@ -54,7 +57,7 @@ class MemberSettings:
 def join(
     settings: MemberSettings, member_id: str, protocols: Sequence[dict[str, Any]], reason: str
 ) -> dict[str, Any]:
-    """JoinGroup."""
+    """Returns the body of JoinGroup."""
     return settings.identity(member_id) | {
         "SessionTimeoutMs": settings.session_timeout_ms,
         "RebalanceTimeoutMs": settings.patience_ms,
@@ -71,7 +74,7 @@ def sync(
     protocol: str,
     assignments: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
-    """SyncGroup; only the leader has assignments."""
+    """Returns the body of SyncGroup. Only the leader has assignments."""
     return settings.identity(member_id) | {
         "GenerationId": generation,
         "ProtocolType": PROTOCOL_TYPE,
@@ -81,9 +84,9 @@ def sync(
 
 
 def heartbeats(settings: MemberSettings, member_id: str, generation: int) -> Heartbeats:
-    """Heartbeat, and what is sent once the application has not polled for too long.
+    """Returns the heartbeats, with the leave request for when the application does not poll.
 
-    A static member says nothing then: its session ends by itself (KIP-345).
+    A static member has no leave request: its session times out (KIP-345).
     """
     why = "the consumer did not poll for max_poll_interval_ms"
     static = settings.group_instance_id is not None
@@ -98,7 +101,7 @@ def heartbeats(settings: MemberSettings, member_id: str, generation: int) -> Hea
 
 
 def leave(settings: MemberSettings, member_id: str, reason: str) -> Body:
-    """LeaveGroup, in both of its forms."""
+    """Returns the bodies of LeaveGroup, in both forms."""
     row = {"MemberId": member_id, "Reason": reason[:_REASON_MAX]}
     return [
         (_BATCHED_LEAVE, {"GroupId": settings.group_id, "Members": [row]}),

@@ -1,7 +1,7 @@
-"""Who is in a classic group: members, static ids, pending ids, the leader, the vote.
+"""The roster of a classic group: members, static ids, pending ids, the leader, the vote.
 
-Only bookkeeping: no state of the group, no answers; that is group.py. Members are kept in the
-order in which they came, so that elections and votes are the same in each run.
+It has no state of the group and no answers: see group.py. Members are in the order in which they
+joined, so that elections and votes are the same in each run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,14 +18,14 @@ CONSUMER_PROTOCOL: Final = "consumer"
 
 @dataclass(slots=True)
 class GroupMember:
-    """A member as the broker knows it (`ClassicGroupMember`).
+    """A member of the group (`ClassicGroupMember`).
 
     Attributes:
-        protocols: (assignor's name, its metadata), the preferred one first.
-        join_token: Of the JoinGroup that waits for its answer.
-        sync_token: Of the SyncGroup that waits.
-        is_new: Has not yet got an answer to its first JoinGroup, so that it cannot send heartbeats.
-        join_deadline: When a new member that waits is given up, as it may be long gone.
+        protocols: (name of the assignor, its metadata), the preferred one first.
+        join_token: The token of the JoinGroup that waits for its answer.
+        sync_token: The token of the SyncGroup that waits for its answer.
+        is_new: Whether it has no answer to its first JoinGroup yet, so that it sends no heartbeats.
+        join_deadline: When a waiting new member is removed, because it may no longer exist.
     """
 
     member_id: str
@@ -43,15 +43,15 @@ class GroupMember:
 
     @property
     def watched(self) -> bool:
-        """Whether its session may expire: not while a request of its own waits."""
+        """Whether its session may expire: not while one of its requests waits."""
         return self.join_token is None and self.sync_token is None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said for an assignor; nothing if it does not support it."""
+        """Returns its metadata for an assignor, or b"" if it does not support the assignor."""
         return dict(self.protocols).get(protocol or "", b"")
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The first assignor of its list that all members support."""
+        """Returns the first assignor of its list that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
@@ -59,10 +59,10 @@ class Roster:
     """The members of one group.
 
     Attributes:
-        members: By id.
-        pending_ids: Ids given out that did not join yet (KIP-394), until when.
-        leader_id: None in an empty group.
-        protocol_type: "consumer"; that of the first member.
+        members: {member id: member}.
+        pending_ids: {member id that has not joined yet: its deadline} (KIP-394).
+        leader_id: The member id of the leader. None in an empty group.
+        protocol_type: The type of the first member: "consumer".
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Roster:
     # ------------------------------------------------------------------ coming and going
 
     def add(self, member: GroupMember, protocol_type: str) -> None:
-        """A member joins; the first one leads, and says what the group is about."""
+        """Adds a member. The first one is the leader, and sets the protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.member_id] = member
@@ -95,7 +95,7 @@ class Roster:
             self.leader_id = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """A member, or an id that is pending, goes; the next member leads if it led."""
+        """Removes a member or a pending id. If it was the leader, the next member leads."""
         self.pending_ids.pop(member_id, None)
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
@@ -104,7 +104,7 @@ class Roster:
             self.leader_id = next(iter(self.members), None)
 
     def replace_static(self, old_id: str, new: GroupMember) -> None:
-        """A static member has come back under a new id, in its old place."""
+        """Replaces a static member that has returned with a new id. It keeps its place."""
         if new.instance_id is None or self._static.get(new.instance_id) != old_id:
             raise AssertionError(f"{old_id} is no static member")
         self.members = {
@@ -115,14 +115,14 @@ class Roster:
         if self.leader_id == old_id:
             self.leader_id = new.member_id
 
-    # ------------------------------------------------------------------ who is who
+    # ------------------------------------------------------------------ questions
 
     def static_id(self, instance_id: str | None) -> str | None:
-        """The member id that a static member has now."""
+        """Returns the current member id of a static member."""
         return None if instance_id is None else self._static.get(instance_id)
 
     def check(self, member_id: str, instance_id: str | None) -> int:
-        """The error code for a request of this member; 0 if it is one."""
+        """Returns the error code for a request of this member. 0 if it is a member."""
         if instance_id is not None:
             current = self.static_id(instance_id)
             if current is not None and current != member_id:
@@ -132,15 +132,15 @@ class Roster:
         return NoError.errno if member_id in self.members else UnknownMemberIdError.errno
 
     def joining(self) -> int:
-        """How many members wait for the answer to their JoinGroup."""
+        """Returns how many members wait for the answer to their JoinGroup."""
         return sum(member.join_token is not None for member in self)
 
     def all_joined(self) -> bool:
-        """Whether nobody is missing, ids given out included."""
+        """Whether all members have sent JoinGroup, and there are no pending ids."""
         return not self.pending_ids and self.joining() == len(self.members)
 
     def elect(self) -> bool:
-        """Has a member lead that takes part; False if none does."""
+        """Makes sure that the leader has joined. Returns False if no member has joined."""
         leader = self.members.get(self.leader_id or "")
         if leader is None:
             return False
@@ -153,18 +153,18 @@ class Roster:
         return True
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asked for."""
+        """Returns the longest rebalance timeout of the members."""
         return max((member.rebalance_timeout_ms for member in self), default=0)
 
     # ------------------------------------------------------------------ assignors
 
     def _candidates(self) -> set[str]:
-        """The assignors that all members support."""
+        """Returns the assignors that all members support."""
         lists = [{name for name, _ in member.protocols} for member in self]
         return set.intersection(*lists) if lists else set()
 
     def supports(self, protocol_type: str, protocols: Mapping[str, Any]) -> bool:
-        """Whether a member with these assignors can be in the group with the others."""
+        """Whether a member with these assignors can join the other members."""
         if not protocol_type or not protocols:
             return False
         if not self.members:
@@ -172,7 +172,7 @@ class Roster:
         return self.protocol_type == protocol_type and not self._candidates().isdisjoint(protocols)
 
     def elected_protocol(self) -> str:
-        """The assignor with most votes; of equals the one that was voted for first."""
+        """Returns the assignor with the most votes. Of equal ones, the first that got a vote."""
         candidates = self._candidates()
         votes: dict[str, int] = {}
         for member in self:
@@ -181,7 +181,7 @@ class Roster:
         return max(votes, key=lambda name: votes[name])
 
     def subscribed_topics(self, protocol: str | None) -> list[str]:
-        """All topics that members subscribe to; none if their metadata is not the consumer's."""
+        """Returns all subscribed topics. Empty if the metadata is not that of consumers."""
         topics: set[str] = set()
         if self.protocol_type != CONSUMER_PROTOCOL:
             return []

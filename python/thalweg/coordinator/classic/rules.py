@@ -1,4 +1,4 @@
-"""Who may do what in a classic group: the error codes of requests that are refused."""
+"""Rules of a classic group: which requests are refused, with which error code."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupSettings", "join_error", "leaving", "sync_error"]
 
 
-# Each vote looks at the lists of all members; clients have a handful.
+# A limit, because each vote reads the lists of all members. Clients have only a few assignors.
 PROTOCOLS_MAX: Final = 100
 
 
@@ -33,10 +33,10 @@ class GroupSettings:
 
     Attributes:
         initial_rebalance_delay_ms: How long an empty group waits for more members.
-        min_session_timeout_ms: Less is refused.
-        max_session_timeout_ms: More is refused.
-        max_size: Members of one group.
-        new_member_join_timeout_ms: How long a member without an id waits at most.
+        min_session_timeout_ms: The lowest session timeout of a member.
+        max_session_timeout_ms: The highest session timeout of a member.
+        max_size: The maximum number of members.
+        new_member_join_timeout_ms: The limit of a new member's wait for its first answer.
     """
 
     initial_rebalance_delay_ms: int = 3000
@@ -47,7 +47,7 @@ class GroupSettings:
 
 
 def join_error(group: "ClassicGroup", settings: GroupSettings, body: Mapping[str, Any]) -> int:
-    """Why somebody may not join; 0 if they may."""
+    """Returns the error code if a member may not join, else 0."""
     member_id, instance_id = body["MemberId"], body.get("GroupInstanceId")
     least, most = settings.min_session_timeout_ms, settings.max_session_timeout_ms
     if not least <= body["SessionTimeoutMs"] <= most:
@@ -66,10 +66,10 @@ def join_error(group: "ClassicGroup", settings: GroupSettings, body: Mapping[str
 def _has_room(
     group: "ClassicGroup", size_max: int, member_id: str, instance_id: str | None
 ) -> bool:
-    """Whether group.max.size lets this one in; known members always stay in.
+    """Whether group.max.size allows this member. Known members may always stay.
 
-    While preparing, those who wait are counted: so a group that is too large, as the limit was
-    lowered, loses the last ones that rejoin.
+    During PreparingRebalance, only waiting members count. So if the limit was lowered, a group that
+    is too large loses the members that rejoin last.
     """
     roster = group.roster
     member = roster.members.get(member_id)
@@ -83,7 +83,7 @@ def _has_room(
 
 
 def sync_error(group: "ClassicGroup", body: Mapping[str, Any]) -> int:
-    """Why somebody gets no assignment; 0 if they do, or wait for it."""
+    """Returns the error code if a SyncGroup is refused, else 0."""
     error = group.roster.check(body["MemberId"], body.get("GroupInstanceId"))
     if error != NoError.errno:
         return error
@@ -99,7 +99,10 @@ def sync_error(group: "ClassicGroup", body: Mapping[str, Any]) -> int:
 
 
 def leaving(roster: Roster, row: Mapping[str, Any]) -> tuple[str, int]:
-    """Who leaves; an administrator names a static member by its instance id alone."""
+    """Returns the member id of a leaving member, and an error code or 0.
+
+    An administrator names a static member only by its instance id.
+    """
     member_id, instance_id = row["MemberId"], row.get("GroupInstanceId")
     if not member_id:
         current = roster.static_id(instance_id)

@@ -1,4 +1,4 @@
-"""What an error code of the group's coordinator means for a classic member: one table."""
+"""The meaning of the coordinator's error codes for a classic member, as one table."""
 
 from collections.abc import Mapping
 from enum import Enum, auto
@@ -20,17 +20,17 @@ __all__ = ["Verdict", "verdict"]
 
 
 class Verdict(Enum):
-    """What it means.
+    """The meaning of an error code.
 
     Attributes:
         FINE: No error.
-        UNKNOWN: Not a member any more, or of no known id.
-        STALE: A member, of an older generation.
+        UNKNOWN: The group does not know the member, or no longer does.
+        STALE: The generation is not the current one.
         REBALANCE: A rebalance is under way.
-        MOVED: Another broker coordinates the group; the membership stays.
-        WAIT: Ask the same again later; COORDINATOR_LOAD_IN_PROGRESS, for one.
-        FENCED: Another consumer has this instance id.
-        TELL: Nothing that a member can cure: the application must know.
+        MOVED: Another broker is the coordinator. The membership stays.
+        WAIT: Retry at the same broker later, for example after COORDINATOR_LOAD_IN_PROGRESS.
+        FENCED: Another consumer uses this instance id.
+        TELL: The member cannot cure it: the application must know.
     """
 
     FINE = auto()
@@ -55,6 +55,6 @@ _VERDICTS: Final[Mapping[int, Verdict]] = {
 
 
 def verdict(code: int) -> Verdict:
-    """The table's row, or by whether a retry may cure the error."""
+    """Returns the table's row. Other codes: WAIT if the error is retriable, else TELL."""
     retriable = issubclass(for_code(code), RetriableError)
     return _VERDICTS.get(code, Verdict.WAIT if retriable else Verdict.TELL)

@@ -1,12 +1,12 @@
-"""The protocol of KIP-848: one request, ConsumerGroupHeartbeat; the broker assigns.
+"""The group protocol of KIP-848: one request, ConsumerGroupHeartbeat. The broker assigns.
 
 the consumer's side    member.py: the state machine
 reports.py    full heartbeats, sent until they are answered
-heartbeats.py their bodies, and what error codes mean
+heartbeats.py bodies, meaning of error codes
 the broker's side      group.py: the state machine
-requests.py, admission.py  who is refused, and why
+requests.py, admission.py  refusals; patterns.py: patterns of topics
 roster.py          the members
-reconciliation.py  a member one step nearer to its target
+reconciliation.py  moves a member one step to its target
 answers.py         bodies of answers, the view
 both                   topic_ids.py: partitions by topic id
 """

@@ -1,11 +1,11 @@
-"""Who may say something in a group of KIP-848's protocol: members, by id, instance id and epoch.
+"""Checks the sender of a heartbeat in KIP-848's protocol: member id, instance id and epoch.
 
     dynamic   its member id is known, or it joins
-    static    its instance id is its own, is free, or its owner has left for a while
-    both      its epoch is the one that the group knows; or the one before, if the answer that told
-              the newer one may have got lost; or 0: whoever joins again starts anew
+    static    it owns its instance id, or that is free, or its owner has left for a while
+    both      its epoch is the current one; or the one before, if the answer with the newer one may
+              be lost; or 0, to join again
 
-Nothing here changes anything. Texts are those of Kafka 4.3.
+It changes nothing. The texts are those of Kafka 4.3.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ __all__ = ["check_size", "find", "known"]
 
 
 def check_size(roster: ConsumerRoster, member_id: str, size_max: int) -> None:
-    """Refuses a member that is one too many."""
+    """Refuses a new member if the group is full."""
     if member_id not in roster.members and len(roster.members) >= size_max:
         text = f"The consumer group has reached its maximum capacity of {size_max} members."
         raise Refusal(GroupMaxSizeReachedError, text)
@@ -35,9 +35,9 @@ def check_size(roster: ConsumerRoster, member_id: str, size_max: int) -> None:
 def find(
     group_id: str, roster: ConsumerRoster, body: Mapping[str, Any]
 ) -> ConsumerGroupMember | None:
-    """The member that sent a heartbeat, if it may; None for a new one.
+    """Returns the member that sent a heartbeat, or None for a new one. Raises Refusal.
 
-    For a static member that comes back it is what was left of it, under its new member id.
+    For a returning static member, it is its old entry with the new member id.
     """
     if body["MemberEpoch"] != JOIN:
         member = known(group_id, roster, body)
@@ -59,7 +59,7 @@ def find(
 
 
 def known(group_id: str, roster: ConsumerRoster, body: Mapping[str, Any]) -> ConsumerGroupMember:
-    """The member of this member id and instance id."""
+    """Returns the member with this member id and instance id. Raises Refusal."""
     member_id, instance_id = body["MemberId"], body["InstanceId"]
     if instance_id is None:
         if member_id not in roster.members:
@@ -82,7 +82,7 @@ def _check_epoch(member: ConsumerGroupMember, body: Mapping[str, Any]) -> None:
     epoch, known_epoch, reported = body["MemberEpoch"], member.current.epoch, owned(body)
     if epoch == known_epoch:
         return
-    # Nothing is lost if the member has no more than it was given.
+    # The old epoch is acceptable if the member reports no more than its assigned partitions.
     late = (
         epoch == member.current.previous_epoch
         and reported is not None

@@ -1,4 +1,4 @@
-"""What a group of KIP-848's protocol says of itself: bodies of answers, and its view."""
+"""The bodies of answers of a group of KIP-848's protocol, and its view."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ _CONSUMER_MEMBER: Final = 1  # the MemberType of this protocol (KIP-1099)
 def heartbeat(
     member_id: str, epoch: int, interval_ms: int, assigned: Iterable[IdPartition] | None
 ) -> dict[str, Any]:
-    """The answer to a heartbeat; `assigned` None: as before."""
+    """Returns the answer to a heartbeat. `assigned` None: the assignment has not changed."""
     return {
         "ErrorCode": NoError.errno,
         "ErrorMessage": None,
@@ -32,7 +32,7 @@ def heartbeat(
 
 
 def refused(code: int | None, message: str) -> dict[str, Any]:
-    """The answer to a heartbeat that is wrong."""
+    """Returns the answer to a refused heartbeat."""
     return {
         "ErrorCode": code,
         "ErrorMessage": message,
@@ -44,7 +44,7 @@ def refused(code: int | None, message: str) -> dict[str, Any]:
 
 
 def description(group: "ConsumerGroup") -> dict[str, Any]:
-    """The row of a ConsumerGroupDescribe answer, of version 1."""
+    """Returns the group's row in ConsumerGroupDescribe, version 1."""
     names = {each.topic_id: name for name, each in group.roster.topics.items()}
 
     def assignment(partitions: Iterable[IdPartition]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def description(group: "ConsumerGroup") -> dict[str, Any]:
 
 
 def view(group: "ConsumerGroup") -> View:
-    """What plain heartbeats and commits are judged by; see steps.Publish."""
+    """Returns the view for answers to minimal heartbeats and commits; see steps.Publish."""
     return {
         "group_id": group.group_id,
         "kind": "consumer",
@@ -94,7 +94,7 @@ def view(group: "ConsumerGroup") -> View:
                 "epoch": member.current.epoch,
                 "assignment_epochs": group.roster.assignment_epochs(member),
                 "heartbeat": _heartbeat_code(group, member),
-                # Of a static member that is away, too: its place is kept for one session.
+                # Also for a static member that is away: it is kept for one session timeout.
                 "watched": True,
             }
             for member in group.roster.members.values()
@@ -103,10 +103,9 @@ def view(group: "ConsumerGroup") -> View:
 
 
 def _heartbeat_code(group: "ConsumerGroup", member: "ConsumerGroupMember") -> int | None:
-    """Not 0 if a plain heartbeat would bring the member, or the group, on.
+    """Returns a code other than 0 if a minimal heartbeat would change the member or the group.
 
-    Who has to give partitions up first is not brought on by a plain one, and reconciled members
-    are where they shall be.
+    It does not change a member that must first give up partitions, nor a reconciled one.
     """
     if group.epoch > group.assignment_epoch or _moves(group, member):
         return RebalanceInProgressError.errno

@@ -1,19 +1,19 @@
-"""One group of KIP-848's protocol, the broker's side (`ConsumerGroup` and what moves it in Kafka).
+"""The state machine of one group of KIP-848's protocol, the broker's side (`ConsumerGroup`).
 
-    heartbeat ─> a member comes, or subscribes to something else ─> group epoch + 1
-                        topics change, members go ──────────────────────┘
+    heartbeat ─> a member joins, or changes its subscription ─> group epoch + 1
+                        topics change, members leave ──────────────────┘
                  group epoch > assignment epoch? ─> the assignor ─> targets of that epoch
-                 reconciliation.py: the member one step nearer to its target
-              <─ its epoch, and what it may read if that has changed
+                 reconciliation.py: moves the member one step to its target
+              <─ its epoch, and its partitions if they have changed
 
-    Empty ─> Assigning (the group's epoch is ahead) ─> Reconciling ─> Stable
+    Empty ─> Assigning (the group's epoch is newer) ─> Reconciling ─> Stable
 
-All is said in heartbeats, so a member learns of a new target with its next one. What is checked
-of a request alone is requests.py, who may speak is admission.py, the members are roster.py. Plain
-heartbeats, session deadlines and commits are answered elsewhere, by what the view says.
+Everything is in heartbeats, so a member gets a new target with its next one. requests.py checks a
+request on its own, admission.py checks its sender, and roster.py has the members. The broker
+answers minimal heartbeats and commits, and watches sessions, from the view.
 
-What is deliberately absent: members of the classic protocol in the same group; the delay of
-patterns, which Kafka resolves in another thread: here they are in the first assignment.
+Two things differ from Kafka. A group cannot also have members of the classic protocol. And patterns
+are resolved at once, in the first assignment, where Kafka resolves them in another thread.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ __all__ = ["ConsumerGroup", "ConsumerGroupSettings"]
 
 _S = ConsumerGroupState
 _UNREVOKED = ReconciliationState.UNREVOKED_PARTITIONS
-_FIRST_EPOCH = 1  # of a group that nobody has subscribed in; Kafka's first assignment has epoch 2
+_FIRST_EPOCH = 1  # before the first subscription, so that the first assignment has 2, as in Kafka
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class ConsumerGroupSettings:
     """The broker's options, under Kafka's names (group.consumer.*), with Kafka's defaults.
 
     Attributes:
-        session_timeout_ms: How long a member may be silent.
-        heartbeat_interval_ms: How often members are to be heard.
-        assignment_interval_ms: How often an assignment is computed, at most: who comes meanwhile
-            waits for the next one.
-        max_size: Members of one group.
-        assignors: Names, out of assignors.server.ASSIGNORS; the first is the default.
+        session_timeout_ms: How long a member may send nothing.
+        heartbeat_interval_ms: The interval between the heartbeats of a member.
+        assignment_interval_ms: The minimum time between two assignments. A member that joins in
+            between waits for the next one.
+        max_size: The maximum number of members.
+        assignors: Names from assignors.server.ASSIGNORS. The first is the default.
     """
 
     session_timeout_ms: int = 45_000
@@ -89,8 +89,8 @@ class ConsumerGroup:
 
     Attributes:
         state: See states.CONSUMER_GROUP.
-        epoch: Grows whenever the assignment has to be computed anew.
-        assignment_epoch: Of the assignment that members are on their way to.
+        epoch: The group epoch. It grows whenever the assignment must be computed again.
+        assignment_epoch: The epoch of the current target assignment.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ConsumerGroup:
         new_id: Callable[[], str],
         topics: TopicsChanged,
     ) -> None:
-        """Makes an empty group; `new_id` makes whole member ids, for clients that have none."""
+        """Creates an empty group. `new_id` creates member ids for clients that send none."""
         self.group_id = group_id
         self.settings = settings
         self.state = _S.EMPTY
@@ -115,7 +115,7 @@ class ConsumerGroup:
     # ------------------------------------------------------------------ in and out
 
     def step(self, event: GroupEvent, now: float) -> list[GroupAction]:
-        """Takes an event; what is to be done, in this order."""
+        """Handles an event. Returns the actions to do, in order."""
         match event:
             case Arrived():
                 replies: list[GroupAction] = [Reply(event.token, self._answer(event, now))]
@@ -130,12 +130,12 @@ class ConsumerGroup:
         return [*self._settle(), *replies]
 
     def next_deadline(self) -> float | None:
-        """When the next member is fenced that does not give up what it must."""
+        """Returns when the next member is fenced because it does not give up its partitions."""
         times = (each.revoke_by for each in self.roster.members.values())
         return min((each for each in times if each is not None), default=None)
 
     def describe(self) -> dict[str, Any]:
-        """The group's row of a ConsumerGroupDescribe answer."""
+        """Returns the group's row in ConsumerGroupDescribe."""
         return answers.description(self)
 
     def _answer(self, request: Arrived, now: float) -> dict[str, Any]:
@@ -159,7 +159,7 @@ class ConsumerGroup:
                         self._remove(member.member_id)
 
     def _settle(self) -> list[GroupAction]:
-        """The state that follows from epochs and members, and the view if it is another one."""
+        """Updates the state from epochs and members. Returns the view if it has changed."""
         state = self._state_now()
         if state is not self.state:
             self._move(state)
@@ -187,7 +187,7 @@ class ConsumerGroup:
         body = request.body
         before = self._speaker(request)
         member = self._told(before, request)
-        # Nothing was changed so far; from here on nothing is refused.
+        # Nothing has changed so far. After this line, nothing is refused.
         self._exists = True
         resubscribed = (before.topics, before.regex) != (member.topics, member.regex)
         self.epoch += resubscribed
@@ -201,7 +201,7 @@ class ConsumerGroup:
         return answers.heartbeat(member.member_id, member.current.epoch, interval_ms, told)
 
     def _speaker(self, request: Arrived) -> ConsumerGroupMember:
-        """The member that says this; a new one if it joins."""
+        """Returns the member that sent the request, or a new one if it joins."""
         member_id = request.body["MemberId"]
         if not self._exists and request.body["MemberEpoch"] != JOIN:
             text = f"Consumer group {self.group_id} not found."
@@ -211,7 +211,7 @@ class ConsumerGroup:
         if member is None:
             chosen = member_id or self._new_id()
             return ConsumerGroupMember(chosen, request.client_id, request.client_host)
-        # A static member in the place of the one that is away, by the old broker's naming.
+        # A static member returns and, with version 0, has no member id: the broker chooses it.
         return member if member.member_id else replace(member, member_id=self._new_id())
 
     def _told(self, member: ConsumerGroupMember, request: Arrived) -> ConsumerGroupMember:
@@ -226,12 +226,12 @@ class ConsumerGroup:
     # ------------------------------------------------------------------ assignment
 
     def preferred_assignor(self) -> str:
-        """The one that most members ask for; among equals the first of the broker's list."""
+        """Returns the assignor that most members ask for. Of equals: the first in the options."""
         votes = Counter(each.assignor for each in self.roster.members.values() if each.assignor)
         return max(self.settings.assignors, key=lambda name: votes[name])
 
     def _assign(self, now: float) -> None:
-        """Computes the assignment, if it is not up to date and the last one is old enough."""
+        """Computes the assignment if it is out of date and the last one is old enough."""
         if self.epoch == self.assignment_epoch:
             return
         interval_ms = self.settings.assignment_interval_ms
@@ -264,7 +264,7 @@ class ConsumerGroup:
         reported: frozenset[IdPartition] | None = None,
         resubscribed: bool = False,
     ) -> Current:
-        """Where a heartbeat with these partitions brings a member."""
+        """Returns the position of a member after a heartbeat that reports these partitions."""
         return reconcile(
             member.current,
             self.roster.target(member, self.assignment_epoch),
@@ -274,13 +274,13 @@ class ConsumerGroup:
         )
 
     def is_reconciled(self, member: ConsumerGroupMember) -> bool:
-        """Whether a member is where the assignment wants it."""
+        """Whether a member has reached its target."""
         current = member.current
         return (
             current.state is ReconciliationState.STABLE and current.epoch == self.assignment_epoch
         )
 
-    # ------------------------------------------------------------------ going
+    # ------------------------------------------------------------------ leaving
 
     def _leave(self, body: Mapping[str, Any]) -> dict[str, Any]:
         member_id, epoch = body["MemberId"], body["MemberEpoch"]

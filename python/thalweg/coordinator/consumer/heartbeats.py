@@ -1,7 +1,7 @@
-"""What a member of KIP-848's protocol says in heartbeats, and what the answers' errors mean to it.
+"""The bodies of a member's heartbeats in KIP-848's protocol, and the meaning of errors.
 
-A full heartbeat says everything, so its answer says everything, too: the way to join, and to get
-over lost answers. A minimal one only says that the member lives.
+A full heartbeat has all fields, so its answer has the complete assignment. A member sends it to
+join, and after lost answers. A minimal heartbeat only keeps the session alive.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,12 +45,12 @@ _LEAVE_FOR_A_WHILE: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMemberSettings:
-    """The consumer's options that membership needs.
+    """The consumer's options that the membership needs.
 
     Attributes:
-        member_id: A uuid, made for this consumer and kept for its lifetime (KIP-1082).
+        member_id: A UUID that the consumer keeps for its lifetime (KIP-1082).
         server_assignor: The broker's assignor to ask for (group_remote_assignor).
-        heartbeat_interval_ms: Until the broker says its own.
+        heartbeat_interval_ms: The interval until the broker sends its own.
     """
 
     group_id: str
@@ -67,13 +67,13 @@ class ConsumerMemberSettings:
 
 
 class Verdict(Enum):
-    """What an error means."""
+    """The meaning of an error."""
 
     NONE = auto()
     RETRY = auto()
-    LOOK_UP = auto()  # retry, at the coordinator that there is now
-    REJOIN = auto()  # the membership is lost, and with it all partitions
-    RAISE = auto()  # the application can cure it; retry
+    LOOK_UP = auto()  # look up the coordinator and retry
+    REJOIN = auto()  # the membership and all partitions are lost
+    RAISE = auto()  # the application can cure it: report it and retry
     FATAL = auto()
 
 
@@ -92,7 +92,7 @@ _VERDICTS: Final[tuple[tuple[type[KafkaError], Verdict], ...]] = (
 
 
 def reason(body: Mapping[str, Any] | None, error: KafkaError | None) -> KafkaError:
-    """What went wrong, or a NoError; `error` is the transport's."""
+    """Returns the error of an answer, or NoError. `error` is a transport error."""
     if error is None and body is not None:
         error = for_code(body["ErrorCode"])(*filter(None, [body.get("ErrorMessage")]))
     if isinstance(error, UnsupportedVersionError):
@@ -110,7 +110,7 @@ def reason(body: Mapping[str, Any] | None, error: KafkaError | None) -> KafkaErr
 
 
 def verdict(error: KafkaError) -> Verdict:
-    """What it means; errors without a rule are fatal, as in Java's consumer."""
+    """Returns the meaning of an error. Errors without a rule are fatal, as in Java."""
     return next((each for kind, each in _VERDICTS if isinstance(error, kind)), Verdict.FATAL)
 
 
@@ -121,7 +121,7 @@ def full(
     subscription: tuple[frozenset[str], str | None],
     owned: Iterable[IdPartition],
 ) -> dict[str, Any]:
-    """A heartbeat that says everything; epoch 0 joins."""
+    """Returns a full heartbeat. The epoch 0 joins."""
     topics, regex = subscription
     body = minimal(settings, member_id, epoch) | {
         "RackId": settings.rack_id,
@@ -135,7 +135,7 @@ def full(
 
 
 def minimal(settings: ConsumerMemberSettings, member_id: str, epoch: int) -> dict[str, Any]:
-    """A heartbeat that says that nothing has changed."""
+    """Returns a minimal heartbeat, which says that nothing has changed."""
     return {
         "GroupId": settings.group_id,
         "MemberId": member_id,
@@ -145,6 +145,6 @@ def minimal(settings: ConsumerMemberSettings, member_id: str, epoch: int) -> dic
 
 
 def leave(settings: ConsumerMemberSettings, member_id: str) -> dict[str, Any]:
-    """The last heartbeat; a static member's place is kept for one session."""
+    """Returns the last heartbeat. The group keeps a static member for one session timeout."""
     epoch = _LEAVE if settings.instance_id is None else _LEAVE_FOR_A_WHILE
     return minimal(settings, member_id, epoch)

@@ -1,16 +1,16 @@
 """One consumer in a group of KIP-848's protocol (`ConsumerMembershipManager` in Java).
 
     Unsubscribed ─> Joining ─> Reconciling ─> Acknowledging ─> Stable
-                       ^           ^  give up, or take  │         │ the broker wants something else
+                       ^           ^  give up, or take  │         │ the broker has a new target
                        │           └────────────────────┴─────────┘
-       Fenced, Stale ──┘ what it had is lost; it joins anew       PrepareLeaving ─> Leaving
+       Fenced, Stale ──┘ partitions are lost; it joins again      PrepareLeaving ─> Leaving
 
-The broker says in its answers what the member shall have. It gives partitions up first and
-reports that, then takes new ones and reports that. A report is a full heartbeat, which
-reports.py keeps sent until it is answered; minimal ones are repeated elsewhere.
+The broker's answers have the target assignment of the member. The member first gives up partitions
+and reports that, then takes new ones and reports that. A report is a full heartbeat, which
+reports.py sends until it is answered. The native core sends the minimal heartbeats.
 
-No partition is taken while a report may be under way: the broker would read in it that the member
-does not have the partition, and could give it to someone else at once.
+The member takes no partition while a report may be under way. The report says that the member does
+not own the partition, so the broker could give it to another member at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +57,7 @@ _NONE: frozenset[IdPartition] = frozenset()
 
 
 class _Running(Enum):
-    """Which callbacks the application runs now."""
+    """Which callbacks the application is running."""
 
     REVOKE = auto()
     ASSIGN = auto()
@@ -69,12 +69,12 @@ class ConsumerMember:
 
     Attributes:
         state: See states.CONSUMER_MEMBER.
-        member_id: For the consumer's lifetime.
-        generation: The member epoch; -1 outside of the group.
+        member_id: The id, for the consumer's lifetime.
+        generation: The member epoch. -1 outside the group.
     """
 
     def __init__(self, settings: ConsumerMemberSettings, jitter: Callable[[], float]) -> None:
-        """Makes one that is not subscribed; `jitter` gives factors for waits (0.8 to 1.2)."""
+        """Creates an unsubscribed member. `jitter` returns factors for waits (0.8 to 1.2)."""
         self.state = _S.UNSUBSCRIBED
         self._reports = Reports(settings, jitter)
         self._settings = settings
@@ -86,36 +86,36 @@ class ConsumerMember:
         self._names: dict[str, str] = {}
         self._existing: frozenset[str] = frozenset()
         self._unknown_ids: frozenset[str] = frozenset()
-        self._told_anything = False  # whether the listener heard of an assignment since it joined
+        self._told_anything = False  # whether the listener got an assignment since the join
         self._was_lost = False
         self._running: _Running | None = None
         self._tells_group = True
         self._leave_token: int | None = None
 
-    # ------------------------------------------------------------------ what is read
+    # ------------------------------------------------------------------ properties
 
     @property
     def member_id(self) -> str:
-        """As the broker knows it; of a broker of version 0 it could be the broker's own."""
+        """The member id. With version 0 of the protocol, the broker may choose it."""
         return self._reports.member_id
 
     @property
     def generation(self) -> int:
-        """The member epoch; -1 outside of the group."""
+        """The member epoch. -1 outside the group."""
         return self._reports.epoch if self._reports.epoch > 0 else -1
 
     @property
     def assignment(self) -> tuple[TopicPartition, ...]:
-        """The partitions that it owns, in order."""
+        """The partitions that it owns, sorted."""
         return self._partitions(self._owned)
 
     @property
     def is_settled(self) -> bool:
-        """Whether the application has what the group gave it, and no rebalance is known of."""
+        """Whether the application has the group's assignment, and no rebalance is known."""
         return self.state is _S.STABLE
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """For transactions: the epoch in the place of the generation."""
+        """Returns the membership, with the member epoch as the generation."""
         in_group = self.state in _IN_GROUP
         shown = MemberState.STABLE if self.state is _S.STABLE else MemberState.REBALANCING
         return ConsumerGroupMetadata(
@@ -127,11 +127,11 @@ class ConsumerMember:
         )
 
     def commit_refusal(self) -> KafkaError | None:
-        """Why a commit would fail now, if it would.
+        """Returns why a commit would fail now, or None.
 
-        During a rebalance commits are taken. STALE_MEMBER_EPOCH says that the broker's epoch is
-        ahead: once an answer has brought it (`generation` is another one than the commit was sent
-        with), and not earlier, the same commit is worth another try.
+        The broker accepts commits during a rebalance. STALE_MEMBER_EPOCH means that the broker has
+        a newer epoch. Retry the commit only after an answer has brought that epoch, so that
+        `generation` has changed since the commit was sent.
         """
         if self.state in _LOST or (self.state is _S.JOINING and self._was_lost):
             return CommitFailedError(
@@ -146,14 +146,14 @@ class ConsumerMember:
         return None
 
     def next_deadline(self) -> float | None:
-        """When it wants a Ticked."""
+        """Returns when it needs a Ticked."""
         reports = self.state in _MEMBER or self.state is _S.PREPARE_LEAVING
         return self._reports.retry_at if reports else None
 
     # ------------------------------------------------------------------ in and out
 
     def step(self, event: MemberEvent, now: float) -> list[MemberAction]:
-        """Takes an event; what is to be done, in this order."""
+        """Handles an event. Returns the actions to do, in order."""
         match event:
             case Subscribed():
                 return self._subscribed(event, now)
@@ -189,7 +189,7 @@ class ConsumerMember:
     # ------------------------------------------------------------------ joining
 
     def _subscribed(self, event: Subscribed, now: float) -> list[MemberAction]:
-        # An empty pattern takes an earlier one back.
+        # An empty pattern removes an earlier one.
         regex = "" if event.regex is None and self._regex is not None else event.regex
         unchanged = (event.topics, regex) == (self._topics, self._regex)
         self._topics, self._regex = event.topics, regex
@@ -205,7 +205,7 @@ class ConsumerMember:
         return self._report(now)
 
     def _report(self, now: float) -> list[MemberAction]:
-        """Says all to the broker; the answer says all, too."""
+        """Sends a full heartbeat. Its answer has the complete target assignment."""
         return self._reports.send((self._topics or frozenset(), self._regex), self._owned, now)
 
     # ------------------------------------------------------------------ answers
@@ -217,7 +217,7 @@ class ConsumerMember:
         if self.state not in _MEMBER:
             return []
         if self.state is _S.JOINING and not is_report and not self._reports.may_be_repeated(now):
-            return []  # to a heartbeat of an earlier membership
+            return []  # it answers a heartbeat of an earlier membership
         error = heartbeats.reason(answer.body, answer.error)
         match heartbeats.verdict(error):
             case Verdict.NONE if answer.body is not None:
@@ -227,7 +227,7 @@ class ConsumerMember:
             case Verdict.REJOIN if self.state is not _S.JOINING:
                 return self._lost(_S.FENCED, now)
             case _ if self._reports.token is not None and not is_report:
-                return []  # the report that is under way will tell
+                return []  # wait for the answer to the report that is under way
             case Verdict.REJOIN:
                 self._reports.leave()
                 return self._reports.failed(now)
@@ -238,7 +238,7 @@ class ConsumerMember:
         return self._reports.failed(now)
 
     def _heard_last(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
-        """The last commits need the epoch that the broker knows, or hear that there is none."""
+        """Handles an answer while leaving: the last commits need the newest epoch."""
         error = heartbeats.reason(answer.body, answer.error)
         verdict = heartbeats.verdict(error)
         match verdict:
@@ -251,7 +251,7 @@ class ConsumerMember:
         return []
 
     def _took(self, body: Mapping[str, Any], now: float, is_report: bool) -> list[MemberAction]:
-        if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later answer
+        if body["MemberEpoch"] < self._reports.epoch:  # a later answer has arrived before it
             return self._report(now) if is_report else []
         told = body["Assignment"]
         if told is not None:
@@ -276,7 +276,7 @@ class ConsumerMember:
     # ------------------------------------------------------------------ partitions
 
     def _polled(self, now: float) -> list[MemberAction]:
-        """The application's thread is here: callbacks may run."""
+        """Handles a poll: callbacks may run in the application's thread."""
         match self.state:
             case _S.FENCED | _S.STALE if self._owned:
                 return self._lose()
@@ -287,7 +287,7 @@ class ConsumerMember:
         return []
 
     def _reconcile(self) -> list[MemberAction]:
-        """Gives up first; takes what is new once the broker has heard of that."""
+        """Gives up partitions first, and takes new ones after the broker has the report."""
         if self._owned - self._target:
             return self._give_up(self._owned - self._target)
         missing = self._target - self._owned
@@ -301,7 +301,10 @@ class ConsumerMember:
         return actions
 
     def _give_up(self, partitions: frozenset[IdPartition]) -> list[MemberAction]:
-        """What is left of deleted topics goes first: a new topic of that name has other offsets."""
+        """Gives up partitions, those of deleted topics first, as lost.
+
+        Their offsets must not be committed: a new topic of the same name has other offsets.
+        """
         self._running = _Running.REVOKE
         self._giving_up = partitions
         dead = frozenset(each for each in partitions if each.topic_id not in self._existing)
@@ -311,7 +314,7 @@ class ConsumerMember:
         return actions
 
     def _look_up(self, topic_ids: Iterable[str]) -> list[MemberAction]:
-        """Asks for topics that are not known by id yet; once for the same ones, or for none."""
+        """Asks for topics whose id is not known yet. It asks once for the same set of ids."""
         unknown = frozenset(topic_ids)
         if unknown == self._unknown_ids:
             return []
@@ -326,7 +329,7 @@ class ConsumerMember:
         self._unknown_ids -= self._names.keys()
 
     def _partitions(self, partitions: Iterable[IdPartition]) -> tuple[TopicPartition, ...]:
-        """By name: of each partition that was ever owned it is known."""
+        """Returns partitions by topic name. The names of all owned partitions are known."""
         names = self._names
         return tuple(sorted(TopicPartition(names[i], partition) for i, partition in partitions))
 
@@ -338,12 +341,12 @@ class ConsumerMember:
             self._owned = _NONE
         match self.state:
             case _S.RECONCILING if running is _Running.ASSIGN and not self._owned:
-                return self._settle()  # it was told that there is nothing: nothing to report
+                return self._settle()  # an empty assignment: there is nothing to report
             case _S.RECONCILING:
                 self._move(_S.ACKNOWLEDGING)
                 return self._report(now)
             case _S.FENCED | _S.STALE:
-                return self._polled(now)  # callbacks ran in the application's poll: it is back
+                return self._polled(now)  # the callbacks ran in a poll, so it may join again
             case _S.PREPARE_LEAVING:
                 return self._prepare_leaving(now)
             case _S.FATAL if self._owned:
@@ -355,7 +358,7 @@ class ConsumerMember:
     def _lost(
         self, state: ConsumerMemberState, now: float, error: KafkaError | None = None
     ) -> list[MemberAction]:
-        """Others have the partitions, or will: nothing may be committed any more."""
+        """Ends the membership. Other members get the partitions, so nothing may be committed."""
         self._move(state)
         self._was_lost = True
         self._reports.leave()
@@ -372,7 +375,7 @@ class ConsumerMember:
 
     def _leave(self, *, tells_group: bool, now: float) -> list[MemberAction]:
         self._topics = None
-        self._unknown_ids = frozenset()  # the driver looks for nothing any more
+        self._unknown_ids = frozenset()  # the driver no longer looks for topics
         self._regex = "" if self._regex is not None else None
         self._tells_group = tells_group
         if self.state in {_S.UNSUBSCRIBED, _S.FATAL, _S.PREPARE_LEAVING, _S.LEAVING}:
@@ -383,7 +386,7 @@ class ConsumerMember:
         return self._prepare_leaving(now)
 
     def _prepare_leaving(self, now: float) -> list[MemberAction]:
-        """Gives everything up, as long as it is a member: what is read is committed."""
+        """Gives up all partitions while it is still a member, so that offsets are committed."""
         if self._running is not None:
             return []
         if self._owned and self.generation < 0:
@@ -399,7 +402,7 @@ class ConsumerMember:
         return [*actions, request]
 
     def _outside(self, now: float) -> list[MemberAction]:
-        """It has left; perhaps it has subscribed again meanwhile."""
+        """Called after it has left. It joins again if it was subscribed again in the meantime."""
         self._reports.leave()
         if self._topics is not None:
             return self._join(now)

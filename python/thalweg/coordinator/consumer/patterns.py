@@ -1,12 +1,11 @@
-"""The patterns of topics that members subscribe to, matched in linear time as RE2 does.
+"""Patterns of topic names, matched in linear time as RE2 does.
 
     pattern ── Python's parser ──> tree ──> states and edges (Thompson) ──> sets of states
 
-Kafka takes RE2's syntax. Python's own matching backtracks: a pattern such as `(a|a)*b` takes longer
-than anybody waits, with the interpreter's lock held. Here each character of a name is looked at
-once, with all the states that the pattern may be in. What cannot be matched so is refused, as RE2
-refuses it: backward references, lookarounds, atomic groups. Word boundaries are refused too,
-though RE2 has them.
+Kafka uses RE2's syntax. Python's own matching backtracks: a pattern such as `(a|a)*b` can take
+practically forever, and holds the GIL. Here each character of a name is read once, with the set of
+all states that the pattern may be in. Features that need more are refused, as in RE2: backward
+references, lookarounds, atomic groups. Word boundaries are refused too, although RE2 has them.
 """
 
 import importlib
@@ -20,12 +19,12 @@ _CHARACTERS_MAX: Final = 1 << 15  # Python's parser takes quadratic time
 _STATES_MAX: Final = 10_000  # a counted repeat is written out
 _PARTS_MAX: Final = 50_000  # of the written-out pattern: groups add no states, sets may be large
 _REPEATS_MAX: Final = 1_000  # as in RE2
-_SETS_MAX: Final = 10_000  # sets of states that are remembered at a time
-# Work for one search: for each character, and besides.
+_SETS_MAX: Final = 10_000  # sets of states in the cache
+# The work limit of one search: a share for each character, and a constant.
 _STEPS_PER_CHARACTER: Final = 20
 _STEPS_MAX: Final = 300_000
 
-# The characters that names of topics have.
+# The characters that are allowed in topic names.
 _CHARACTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 _CATEGORIES: Final = {
     "CATEGORY_DIGIT": re.compile(r"\d"),
@@ -39,7 +38,7 @@ _STARTS: Final = ("AT_BEGINNING", "AT_BEGINNING_STRING")
 _ENDS: Final = ("AT_END", "AT_END_STRING")
 _END_OF_NAME: Final = "end"  # read after the last character; longer than any character
 
-# re._parser makes a tree of (operation, argument); there is no public way to it.
+# re._parser creates a tree of (operation, argument). There is no public API for it.
 _parser: Final[Any] = importlib.import_module("re._parser")
 
 # Parts of a pattern in RE2's syntax, outside and inside of square brackets.
@@ -66,11 +65,11 @@ _States = frozenset[int]
 
 
 class PatternError(ValueError):
-    """A pattern that is wrong, not offered, or takes too long."""
+    """A pattern is wrong, uses an unsupported feature, or takes too long."""
 
 
 class TopicPattern:
-    """A pattern that has to match the whole name of a topic."""
+    """A pattern that must match the complete topic name."""
 
     def __init__(self, regex: str) -> None:
         """Parses the pattern.
@@ -79,8 +78,8 @@ class TopicPattern:
             PatternError: If it is not a pattern, is too large, or has what cannot be matched in
                 linear time.
         """
-        self._edges: list[list[tuple[str, int]]] = [[]]  # by characters
-        self._free: list[list[tuple[str, int]]] = [[]]  # without one: "", "start" or "end"
+        self._edges: list[list[tuple[str, int]]] = [[]]  # (characters, target)
+        self._free: list[list[tuple[str, int]]] = [[]]  # (condition, target), see _closure
         self._next: dict[tuple[_States, str], _States] = {}
         self._allowed: dict[tuple[str, str], str] = {}
         self._parts = 0
@@ -95,10 +94,10 @@ class TopicPattern:
         self._first = self._closure({0}, "start")
 
     def matching(self, names: Iterable[str]) -> frozenset[str]:
-        """The names that match as a whole.
+        """Returns the names that match completely.
 
         Raises:
-            PatternError: If that takes too long.
+            PatternError: If it takes too long.
         """
         found = []
         steps_left = _STEPS_MAX
@@ -135,7 +134,7 @@ class TopicPattern:
         self._next[key] = self._closure(reached)
 
     def _closure(self, states: Iterable[int], place: str = "") -> _States:
-        """What is reached without another character; `place` is "start" or "end" of the name."""
+        """Returns the states reached without a character. `place`: "start" or "end" of the name."""
         found = set(states)
         todo = list(found)
         while todo:
@@ -155,7 +154,7 @@ class TopicPattern:
         return len(self._edges) - 1
 
     def _sequence(self, tree: Iterable[tuple[Any, Any]], state: int) -> int:
-        """Adds a part of the tree behind a state; the state behind it."""
+        """Adds a part of the tree after a state. Returns the state after it."""
         for operation, argument in tree:
             state = self._part(str(operation), argument, state)
         return state
@@ -201,7 +200,7 @@ class TopicPattern:
         return end
 
     def _characters(self, operation: str, argument: Any) -> str:
-        """The characters that a part of the tree stands for."""
+        """Returns the characters that a part of the tree matches."""
         negated = operation == "NOT_LITERAL"
         parts = argument if operation == "IN" else [(operation.removeprefix("NOT_"), argument)]
         tests = []
@@ -238,10 +237,10 @@ class TopicPattern:
 
 
 def _in_python_syntax(regex: str) -> str:
-    r"""Rewrites what only RE2 has: \Q...\E, \z and classes such as [[:digit:]].
+    r"""Converts syntax that only RE2 has: \Q...\E, \z and classes such as [[:digit:]].
 
     Raises:
-        PatternError: If a class is not known.
+        PatternError: If a class is unknown.
     """
     written = []
     in_brackets = False
@@ -270,7 +269,7 @@ def _in_python_syntax(regex: str) -> str:
 
 
 def _test(operation: str, argument: Any) -> Callable[[str], bool]:
-    """Whether a character is meant by a part of the tree that names some."""
+    """Returns a function that tests whether a part of the tree matches a character."""
     match operation:
         case "LITERAL":
             return lambda each: ord(each) == argument

@@ -1,13 +1,14 @@
-"""From what a member has to what it shall have, one heartbeat at a time (KIP-848).
+"""Moves a member from its current to its target assignment, one heartbeat at a time (KIP-848).
 
-    Stable ── others shall have some of it ──> UnrevokedPartitions
-       ^                                              │ the member reports that it gave them up
-       └── all there ── UnreleasedPartitions <────────┘ (or Stable at once)
-                        others have not given up yet what it shall have
+    Stable ── the target lacks some partitions ──> UnrevokedPartitions
+       ^                                                  │ the member reports that it gave them up
+       └── complete ── UnreleasedPartitions <─────────────┘ (or Stable at once)
+                       other members still have partitions of the target
 
-The rules are those of Kafka's `CurrentAssignmentBuilder`. Pure: a member's `Current` in, the next
-one out. A member takes the epoch of the target only once it has given up what is not in it; then
-partitions are given to it as their owners release them, without another change of epoch.
+The rules are those of Kafka's `CurrentAssignmentBuilder`. It is a pure function from a member's
+`Current` to the next one. A member gets the epoch of the target only after it has given up all
+partitions that are not in the target. Then it gets partitions as their owners release them, without
+another change of the epoch.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -25,16 +26,16 @@ _NONE: frozenset[IdPartition] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """Where a member stands.
+    """The current position of a member.
 
     Attributes:
         state: See states.RECONCILIATION.
-        epoch: The member's; 0 until its first assignment, -2 while a static member is away.
-        previous_epoch: The one before: the answer that told the newer one may have got lost.
-        assigned: What it may read; told in answers.
-        revoking: What it must give up, and has not yet.
-        epochs: For each partition that it holds, the epoch at which it got it. Commits with this
-            epoch or a later one are good (KIP-1251).
+        epoch: The member epoch. 0 before its first assignment, -2 while a static member is away.
+        previous_epoch: The epoch before, because the answer with the newer one may be lost.
+        assigned: The partitions that it may read, as in answers.
+        revoking: The partitions that it must give up, and has not yet given up.
+        epochs: For each partition that it holds, the epoch at which it got the partition. Commits
+            with this epoch or a later one are accepted (KIP-1251).
     """
 
     state: ReconciliationState = _R.STABLE
@@ -46,18 +47,19 @@ class Current:
 
     @property
     def held(self) -> frozenset[IdPartition]:
-        """What nobody else may get yet."""
+        """The partitions that no other member may get yet."""
         return self.assigned | self.revoking
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a member shall have.
+    """The target of a member.
 
     Attributes:
-        epoch: Of the assignment.
-        partitions: The member's part of it.
-        topic_ids: What it subscribes to now; it keeps nothing else, whatever the assignment says.
+        epoch: The epoch of the assignment.
+        partitions: The member's partitions in it.
+        topic_ids: The topics that it subscribes to now. It keeps no partitions of other topics,
+            even if the assignment has them.
     """
 
     epoch: int
@@ -72,14 +74,14 @@ def reconcile(
     is_free: Callable[[IdPartition], bool],
     resubscribed: bool = False,
 ) -> Current:
-    """The member's next position, or the same.
+    """Returns the member's next position, which may be the same.
 
     Args:
-        current: Where it stands.
-        target: Where it shall go.
-        owned: What the member reports to own; None: nothing was said.
+        current: The current position.
+        target: The target.
+        owned: The partitions that the member reports to own. None: it reports nothing.
         is_free: Whether no other member has a partition.
-        resubscribed: It subscribes to something else than in its last heartbeat.
+        resubscribed: Whether its subscription has changed since its last heartbeat.
     """
     if current.state is _R.UNREVOKED_PARTITIONS and _keeps(current.revoking, owned):
         return _drop_unsubscribed(current, target, owned) if resubscribed else current
@@ -89,13 +91,13 @@ def reconcile(
 
 
 def away(current: Current) -> Current:
-    """The position of a static member that left for a while: its assignment waits for it."""
+    """Returns the position of a static member that left for a while. It keeps its assignment."""
     epochs = _of(current.assigned, current.epochs)
     return replace(current, epoch=LEAVE_FOR_A_WHILE, revoking=_NONE, epochs=epochs)
 
 
 def _keeps(revoked: frozenset[IdPartition], owned: frozenset[IdPartition] | None) -> bool:
-    """Whether the member still has some of it, as far as is known."""
+    """Whether the member may still have some of these partitions."""
     return owned is None or not revoked.isdisjoint(owned)
 
 
@@ -114,7 +116,7 @@ def _to(current: Current, state: ReconciliationState, **changes: object) -> Curr
 def _drop_unsubscribed(
     current: Current, target: Target, owned: frozenset[IdPartition] | None
 ) -> Current:
-    """The assignment does not know the new subscription yet; the member loses topics at once."""
+    """Removes topics that the member no longer subscribes to, before the next assignment."""
     gone = frozenset(each for each in current.assigned if each.topic_id not in target.topic_ids)
     if not gone:
         return current

@@ -2,12 +2,12 @@
 
     send ──> Send(token) ──> took: answered, minimal heartbeats from now on
       ^         └──────────> failed: again at retry_at
-      └── repeats of it may have been under way when the answer came: once more, to be sure
+      └── repeats of it may still be under way when the answer arrives: send it once more
 
-While a report is not known to be answered, the heartbeats that are repeated elsewhere are full,
-too: minimal ones have the old epoch, which the broker refuses once it has taken the report. It
-takes a full one, as what the member owns is no more than what it was given. So an application
-that polls once a minute keeps its membership, whenever the answer is looked at.
+Until the member has the answer to a report, the heartbeats that the native core repeats are also
+full ones. Minimal ones would have the old epoch, which the broker refuses after it has taken the
+report. It accepts a full one with the old epoch, because the member owns no more than its
+assignment. So an application that polls only once a minute keeps its membership.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,18 +27,18 @@ from thalweg.coordinator.steps import (
 
 __all__ = ["Reports"]
 
-# The native core repeats heartbeats at least this often, whatever interval a damaged answer names.
+# The longest interval of heartbeats, in case an answer has an absurd one.
 _INTERVAL_MAX_MS = 60_000
 
 
 class Reports:
-    """What a member has told the broker, and what came of it.
+    """The reports of a member, and the state from their answers.
 
     Attributes:
-        member_id: As the broker knows it.
-        epoch: The member's; 0 outside of the group.
-        token: Of the report that is under way.
-        retry_at: When to report again, after a failure.
+        member_id: The member id.
+        epoch: The member epoch. 0 outside the group.
+        token: The token of the report that is under way.
+        retry_at: When to send the report again after a failure.
     """
 
     def __init__(self, settings: ConsumerMemberSettings, jitter: Callable[[], float]) -> None:
@@ -55,11 +55,11 @@ class Reports:
 
     @property
     def is_clean(self) -> bool:
-        """No report is under way, nor will one be sent before the next `send`."""
+        """Whether no report is under way, and none will be sent before the next `send`."""
         return self.token is None and self._repeated_from is None and self.retry_at is None
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time to try again."""
+        """Whether it is time for a retry."""
         return self.retry_at is not None and self.retry_at <= now
 
     def send(
@@ -68,7 +68,7 @@ class Reports:
         owned: Iterable[IdPartition],
         now: float,
     ) -> list[MemberAction]:
-        """Reports what the member subscribes to and owns; in the place of an earlier report."""
+        """Reports the subscription and the owned partitions. It replaces an earlier report."""
         body = heartbeats.full(self._settings, self.member_id, self.epoch, subscription, owned)
         self._tokens += 1
         self.token = self._tokens
@@ -79,7 +79,7 @@ class Reports:
         return [StopHeartbeats(), Send(self.token, API, body, timeout_ms), self._repeat(body)]
 
     def again(self) -> list[MemberAction]:
-        """The same once more, to learn what the broker has made of it."""
+        """Sends the last report again, to get an answer to it."""
         self._tokens += 1
         self.token = self._tokens
         self.retry_at = None
@@ -92,11 +92,11 @@ class Reports:
     def took(
         self, body: Mapping[str, Any], now: float, is_report: bool
     ) -> list[MemberAction] | None:
-        """Takes a good answer, to the report itself or to a repeated heartbeat.
+        """Takes a successful answer, to the report or to a repeated heartbeat.
 
         Returns:
-            What is to be done. None if the report has to be sent once more, as repeats of it may
-            still be on their way: the answer to the next one says that they have arrived.
+            The actions. None if the report must be sent once more because repeats of it may still
+            be under way. The answer to the new one shows that they have arrived.
         """
         self.epoch = body["MemberEpoch"]
         self.member_id = body.get("MemberId") or self.member_id
@@ -112,20 +112,20 @@ class Reports:
         return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))]
 
     def failed(self, now: float, *, look_up: bool = False) -> list[MemberAction]:
-        """Plans another try; whatever it was that failed, its answer is not known."""
+        """Plans a retry. The result of the failed attempt is not known."""
         self.token = None
         if self.retry_at is None:
             self.retry_at = now + self._backoff.failed()
         return [ForgetCoordinator()] if look_up else []
 
     def leave(self) -> None:
-        """Nothing is under way any more; the next report joins."""
+        """Ends the membership: no report is under way, and the next one joins."""
         self.epoch = 0
         self.token = self.retry_at = self._repeated_from = None
         self._backoff.reset()
 
     def leave_request(self) -> tuple[int, Send]:
-        """The request that ends the membership, with its token."""
+        """Returns the token and the request that ends the membership."""
         self._tokens += 1
         body = heartbeats.leave(self._settings, self.member_id)
         timeout_ms = self._settings.request_timeout_ms

@@ -1,7 +1,6 @@
-"""What is wrong with a ConsumerGroupHeartbeat, before its group looks at it (KIP-848).
+"""Checks a ConsumerGroupHeartbeat before its group gets it (KIP-848).
 
-The rules, their order and the texts are those of Kafka 4.3, so that an error reads the same
-wherever it comes from.
+The rules, their order and the texts are those of Kafka 4.3, so that errors are the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,20 +26,20 @@ __all__ = [
     "validate",
 ]
 
-# The epochs that are no epochs.
+# Values of MemberEpoch with a special meaning.
 JOIN: Final = 0
 LEAVE: Final = -1
-LEAVE_FOR_A_WHILE: Final = -2  # of a static member
+LEAVE_FOR_A_WHILE: Final = -2  # a static member leaves and will return
 
-# Each view of the group lists them all.
+# A limit, because each view of the group lists all names.
 SUBSCRIBED_NAMES_MAX: Final = 50_000
 
 PARTITIONS_MAX: Final = 100_000
-_MEMBER_ID_OF_THE_CLIENT = 1  # the version from which on the client makes it (KIP-1082)
+_MEMBER_ID_OF_THE_CLIENT = 1  # since this version, the client chooses the member id (KIP-1082)
 
 
 class Refusal(Exception):
-    """A request that is answered with an error; nothing has changed."""
+    """A request gets an error as its answer, and has changed nothing."""
 
     def __init__(self, kind: type[BrokerResponseError], message: str) -> None:
         super().__init__(message)
@@ -49,10 +48,10 @@ class Refusal(Exception):
 
 
 def validate(version: int, body: Mapping[str, Any], assignors: Sequence[str]) -> None:
-    """Checks what can be said without knowing the group.
+    """Checks everything that does not depend on the group.
 
     Raises:
-        Refusal: With Kafka's error and text.
+        Refusal: If a check fails, with Kafka's error and text.
     """
     epoch = body["MemberEpoch"]
     if not body["GroupId"]:
@@ -98,7 +97,7 @@ def _validate_join(body: Mapping[str, Any]) -> None:
 
 
 def is_full(body: Mapping[str, Any]) -> bool:
-    """Whether the member says all that it has to say, and so is to be told all."""
+    """Whether it is a full heartbeat, so that the answer must have the complete assignment."""
     subscribes = (
         body["SubscribedTopicNames"] is not None or body.get("SubscribedTopicRegex") is not None
     )
@@ -106,13 +105,13 @@ def is_full(body: Mapping[str, Any]) -> bool:
 
 
 def owned(body: Mapping[str, Any]) -> frozenset[IdPartition] | None:
-    """The partitions that the member says it has; None if it says nothing of them."""
+    """Returns the partitions that the member reports to own, or None if it reports none."""
     rows = body["TopicPartitions"]
     return None if rows is None else id_partitions(rows)
 
 
 def not_a_pattern(regex: str, error: PatternError) -> Refusal:
-    """The refusal of a subscription's pattern."""
+    """Returns the refusal of a pattern that is not valid."""
     return Refusal(
         InvalidRegularExpressionError,
         f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",

@@ -1,7 +1,7 @@
-"""The members of a group of KIP-848's protocol: who they are, what they hold, what they shall have.
+"""The members of a group of KIP-848's protocol, with their partitions and targets.
 
-Kept together, as one changes with the other: a partition is free once no member holds it, and a
-static member that comes back takes the place of the one that left.
+They are in one class because they change together: a partition is free when no member holds it, and
+a returning static member replaces the one that left.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ __all__ = ["ConsumerGroupMember", "ConsumerRoster", "Topic"]
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic that exists."""
+    """An existing topic."""
 
     topic_id: str
     partitions: int
@@ -26,12 +26,12 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMember:
-    """What a member said of itself (`ConsumerGroupMember`), and where it stands.
+    """A member (`ConsumerGroupMember`): its fields from heartbeats, and its position.
 
     Attributes:
-        regex: Its pattern; "" for none.
-        matching: Names of the topics that match it.
-        revoke_by: When it is fenced if it has not given up what it must.
+        regex: Its pattern. "": none.
+        matching: The names of the topics that match the pattern.
+        revoke_by: When it is fenced if it has not given up its revoked partitions.
     """
 
     member_id: str
@@ -49,13 +49,13 @@ class ConsumerGroupMember:
 
     @property
     def subscription(self) -> frozenset[str]:
-        """All topics that it subscribes to, whether they exist or not."""
+        """All topics that it subscribes to, also those that do not exist."""
         return self.topics | self.matching
 
     def told(
         self, body: Mapping[str, Any], client_id: str, client_host: str
     ) -> "ConsumerGroupMember":
-        """The member after a heartbeat: fields that are null or -1 have not changed."""
+        """Returns the member after a heartbeat. Fields that are null or -1 have not changed."""
         fields = {
             "instance_id": body["InstanceId"],
             "rack_id": body["RackId"],
@@ -71,12 +71,12 @@ class ConsumerGroupMember:
 
 
 class ConsumerRoster:
-    """The members, by id; and the topics that they may have.
+    """The members, their targets, and the existing topics.
 
     Attributes:
-        members: In the order in which they came.
-        targets: What each shall have, by the last assignment.
-        topics: All that exist, by name.
+        members: {member id: member}, in the order in which they joined.
+        targets: {member id: its partitions in the last assignment}.
+        topics: {name: topic}, of all existing topics.
     """
 
     def __init__(self, topics: Mapping[str, Topic]) -> None:
@@ -91,12 +91,12 @@ class ConsumerRoster:
     # ------------------------------------------------------------------ members
 
     def static(self, instance_id: str) -> ConsumerGroupMember | None:
-        """The member with this instance id, be it here or away."""
+        """Returns the member with this instance id, also if it is away."""
         member_id = self._static.get(instance_id)
         return None if member_id is None else self.members[member_id]
 
     def put(self, member: ConsumerGroupMember) -> None:
-        """Adds a member, or what has become of it; a static one takes its predecessor's place."""
+        """Adds or replaces a member. A static member replaces the one with its instance id."""
         instance_id = member.instance_id
         if instance_id is not None:
             predecessor = self._static.get(instance_id, member.member_id)
@@ -112,7 +112,7 @@ class ConsumerRoster:
             self._holders[each] = member.member_id
 
     def remove(self, member_id: str) -> None:
-        """Takes a member out; what it held is free."""
+        """Removes a member. Its partitions become free."""
         self._release(member_id)
         self._free_instance_id(member_id)
         del self.members[member_id]
@@ -131,13 +131,13 @@ class ConsumerRoster:
                 del self._holders[each]
 
     def is_free(self, partition: IdPartition, member_id: str) -> bool:
-        """Whether nobody but this member has it."""
+        """Whether no other member holds the partition."""
         return self._holders.get(partition, member_id) == member_id
 
     # ------------------------------------------------------------------ topics
 
     def matching(self, regex: str) -> frozenset[str]:
-        """The existing topics whose whole names match.
+        """Returns the existing topics whose complete names match.
 
         Raises:
             PatternError: If it is not a pattern, or takes too long.
@@ -150,19 +150,19 @@ class ConsumerRoster:
         return found
 
     def _matching_now(self, regex: str) -> frozenset[str] | None:
-        """The same for a pattern that was taken; None if by now it takes too long."""
+        """Matches an accepted pattern again. None: with the current topics it takes too long."""
         try:
             return self.matching(regex)
         except PatternError:
             return None
 
     def subscribed(self) -> dict[str, Topic]:
-        """The existing topics that somebody subscribes to."""
+        """Returns the existing topics that a member subscribes to."""
         names = {name for member in self.members.values() for name in member.subscription}
         return {name: self.topics[name] for name in sorted(names) if name in self.topics}
 
     def replace_topics(self, topics: Mapping[str, Topic]) -> bool:
-        """Takes other topics, or other numbers of partitions; whether it concerns the group."""
+        """Replaces the existing topics. Returns whether the subscribed topics have changed."""
         before = self.subscribed()
         self.topics, self._names = dict(topics), _names(topics)
         used = {member.regex for member in self.members.values()}
@@ -178,13 +178,13 @@ class ConsumerRoster:
     # ------------------------------------------------------------------ assignment
 
     def topic_ids(self, member: ConsumerGroupMember) -> frozenset[str]:
-        """The ids of the topics that a member subscribes to."""
+        """Returns the ids of the existing topics that a member subscribes to."""
         return frozenset(
             self.topics[name].topic_id for name in member.subscription if name in self.topics
         )
 
     def assignment_epochs(self, member: ConsumerGroupMember) -> dict[str, dict[int, int]]:
-        """The epochs at which a member got its partitions, by topic name and partition."""
+        """Returns {topic: {partition: epoch at which the member got it}}."""
         found: dict[str, dict[int, int]] = {}
         for each, epoch in member.current.epochs.items():
             name = self._names.get(each.topic_id)
@@ -193,12 +193,12 @@ class ConsumerRoster:
         return found
 
     def target(self, member: ConsumerGroupMember, epoch: int) -> Target:
-        """What a member shall have, by the assignment of this epoch."""
+        """Returns the target of a member in the assignment of this epoch."""
         partitions = self.targets.get(member.member_id, frozenset())
         return Target(epoch, partitions, self.topic_ids(member))
 
     def for_assignor(self) -> dict[str, AssignedMember]:
-        """The members, as assignors see them."""
+        """Returns the members in the form that assignors take."""
         return {
             member_id: AssignedMember(
                 self.topic_ids(member),

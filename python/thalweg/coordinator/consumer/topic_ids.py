@@ -1,6 +1,6 @@
-"""Partitions by topic id, as KIP-848's protocol names them (`TopicIdPartition`).
+"""Partitions by topic id, as in KIP-848's protocol (`TopicIdPartition`).
 
-A topic that is deleted and made again has another id, so its partitions are other ones.
+A topic that is deleted and created again has another id, so these are different partitions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,21 +10,21 @@ __all__ = ["IdPartition", "id_partitions", "id_rows"]
 
 
 class IdPartition(NamedTuple):
-    """A topic's id, in Kafka's url-safe base64, and a partition's."""
+    """A topic id, in Kafka's URL-safe base64, and a partition number."""
 
     topic_id: str
     partition: int
 
 
 def id_partitions(rows: Iterable[Mapping[str, Any]]) -> frozenset[IdPartition]:
-    """Out of a message's TopicPartitions."""
+    """Converts the TopicPartitions of a message to a set."""
     return frozenset(
         IdPartition(row["TopicId"], partition) for row in rows for partition in row["Partitions"]
     )
 
 
 def id_rows(partitions: Iterable[IdPartition]) -> list[dict[str, Any]]:
-    """A message's TopicPartitions, in order."""
+    """Converts partitions to the TopicPartitions of a message, sorted."""
     topics: dict[str, list[int]] = {}
     for topic_id, partition in sorted(partitions):
         topics.setdefault(topic_id, []).append(partition)
