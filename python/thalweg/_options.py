@@ -1,15 +1,15 @@
-"""The one table of options of producers, consumers and admin clients.
+"""The table of all options of producers, consumers and admin clients.
 
-    ROWS ──> config.py          checks and coerces what the user gave
+    ROWS ──> config.py          checks and coerces the user's options
          ──> _config_types.py   TypedDicts (tools/generate_config.py)
          ──> docs/configuration.md
-         ──> _option_help.py    what `help()` lists
+         ──> _option_help.py    the options in `help()`
 
-A row is an option of the clients whose letters it carries (p producer, c consumer, a admin).
-Its Kafka name is its own with dots, unless `kafka` says otherwise (None: Kafka has no such
-option). Times are milliseconds, sizes bytes. What no row says, _rules.py says.
+A row is an option of the clients in `clients` (p producer, c consumer, a admin client). Its Kafka
+name is its name with dots, unless `kafka` has another name (None: Kafka has no such option). Times
+are milliseconds, sizes bytes. _rules.py has the rules between options.
 
-What is deliberately absent: topic and broker options, which admin calls pass through.
+Topic and broker options are not in the table: admin calls pass them to the brokers unchecked.
 """
 
 from math import inf
@@ -21,27 +21,27 @@ _SAME: Final = "<the name with dots>"
 
 
 class Option(NamedTuple):
-    """One row.
+    """One row of the table.
 
     Attributes:
         name: kafka-python's keyword, or Kafka's name with underscores.
-        kind: How values are coerced: see _coerce.py's `COERCE`.
-        default: After coercion.
-        clients: Letters of p, c, a.
+        kind: How values are coerced: a key of `COERCE` in _coerce.py.
+        default: The default value, after coercion.
+        clients: The clients that have the option, as letters of p, c, a.
         doc: One or two sentences for the reference page.
-        low: Least value.
-        high: Greatest value.
-        choices: Allowed values, in canonical spelling.
-        kafka: Kafka's dotted name; None if Kafka has none.
-        aliases: Further names, dotted ones of librdkafka among them.
-        nullable: Whether None is a value of its own.
-        core: Whether the native core is told.
+        low: The lowest value.
+        high: The highest value.
+        choices: The allowed values, in canonical spelling.
+        kafka: Kafka's dotted name. None: Kafka has no such option.
+        aliases: Other names, also dotted names of librdkafka.
+        nullable: Whether None is a value with its own meaning.
+        core: Whether the native core gets the option.
         secret: Whether the value must never be shown.
         ignored: Why a value has no effect (IgnoredOptionWarning).
-        ignored_by: Letters of the clients where it has none; empty: everywhere.
+        ignored_by: The letters of the clients that ignore it. Empty: all of them.
         deprecated: Why the option makes no sense here (DeprecationWarning).
-        refused: Why a value other than the default cannot be honoured (an error).
-        annotation: The type in the generated TypedDict, if the kind does not say it.
+        refused: Why a value other than the default is not possible (an error).
+        annotation: The type in the generated TypedDict, if the kind does not determine it.
         differs: Why the default is not Kafka's.
     """
 

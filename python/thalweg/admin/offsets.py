@@ -8,7 +8,7 @@ __all__ = ["IsolationLevel", "OffsetSpec", "OffsetTimestamp"]
 
 
 class IsolationLevel(FlexibleEnum, IntEnum):
-    """Whether offsets after open transactions count (READ_UNCOMMITTED) or not."""
+    """Which records count: all (READ_UNCOMMITTED), or only those before open transactions."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1

@@ -55,7 +55,10 @@ class TransactionListing(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """A transaction, as `describe_transactions` returns it. Times are Unix ms."""
+    """A transaction, as `describe_transactions` returns it.
+
+    `transaction_start_time_ms` is in Unix ms.
+    """
 
     coordinator_id: int
     state: TransactionState
