@@ -934,10 +934,16 @@ class Consumer(Generic[_K_co, _V_co]):
         The answer to a heartbeat in flight is reported only if it is a success with news. The same
         applies if another `_heartbeat` has replaced it."""
 
-    def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, Exception | None]]:
-        """Takes the newest 16 answers with news, or the errors in place of answers.
+    def _notable_heartbeats(self) -> list[tuple[dict[str, Any] | None, Exception | None, bool]]:
+        """Takes the answers with news, and the errors in their place; the newest 16, and the newest
+        Assignment. With each: whether it answers the heartbeats now in force, and not some that
+        were replaced or stopped. A waiting call runs `before_poll` as each of them comes, as after
+        `reenter`."""
 
-        When one arrives, a waiting call runs `before_poll`, as after `reenter`."""
+    def _old_heartbeat_is_under_way(self) -> bool:
+        """Whether a heartbeat that was sent before the last `_heartbeat`, `_join` or
+        `_stop_heartbeat` is not answered yet, and has not failed. None is sent after these. A
+        waiting call runs `before_poll` once it is answered."""
 
     def _poll_expired(self) -> bool:
         """Takes the flag that max_poll_interval_ms has passed without a poll."""

@@ -36,6 +36,7 @@ from thalweg.coordinator.steps import (
     Heartbeats,
     Lose,
     MemberAction,
+    OldHeartbeatsAnswered,
     Polled,
     PollExpired,
     Publish,
@@ -344,12 +345,24 @@ class Heartbeater:
         self.order: Heartbeats | None = None
         self.body: dict[str, Any] = {}
         self.interval_ms = 0.0
-        self.notable: list[tuple[dict[str, Any] | None, KafkaError | None]] = []
+        self._notable: list[tuple[dict[str, Any] | None, KafkaError | None, int]] = []
         self.expired = False
         self.polled_at = 0.0
         self._due: float | None = None
         self._generation = 0
-        self._in_flight = False
+        self._in_flight: int | None = None
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._notable) or self.expired
+
+    @property
+    def old_is_under_way(self) -> bool:
+        return self._in_flight is not None and self._in_flight < self._generation
+
+    def take_notable(self) -> list[HeartbeatAnswered]:
+        told, self._notable = self._notable, []
+        return [HeartbeatAnswered(a, e, order == self._generation) for a, e, order in told]
 
     def start(self, order: Heartbeats) -> None:
         last = None if self.order is None else self._due
@@ -372,9 +385,9 @@ class Heartbeater:
     def _send_if_due(self) -> None:
         if self.order is None or self._due is None or self.clock.now < self._due:
             return
-        if self._in_flight or not self.client.alive:
+        if self._in_flight is not None or not self.client.alive:
             return
-        self._due, self._in_flight = None, True
+        self._due, self._in_flight = None, self._generation
         body, generation = dict(self.body), self._generation
         self.client.call(body, lambda a, e: self._answered(body, generation, a, e))
 
@@ -385,7 +398,7 @@ class Heartbeater:
         answer: dict[str, Any] | None,
         error: KafkaError | None,
     ) -> None:
-        self._in_flight = False
+        self._in_flight = None
         good = answer is not None and answer["ErrorCode"] == 0
         news = not good or (
             answer is not None
@@ -393,7 +406,7 @@ class Heartbeater:
         )
         current = generation == self._generation
         if news and (good or current):
-            self.notable = [*self.notable[-15:], (answer, error)]
+            self._notable = [*self._notable[-15:], (answer, error, generation)]
         if self.order is None:
             return
         if not current:
@@ -550,6 +563,7 @@ class Client:
         self.world, self.name, self.topics = world, name, topics
         self.clock, self.chance = world.clock, world.chance
         self.polls_every_ms: float = options.pop("polls_every_ms", 100.0)
+        self.waits: bool = options.pop("waits", True)
         settings = ConsumerMemberSettings(
             group_id="g",
             member_id=name,
@@ -571,6 +585,7 @@ class Client:
         self._answers: list[Answered] = []
         self._pause_until = 0.0
         self._is_due = True  # something that its next poll has to look at
+        self._awaits_old_heartbeats = False
         self.topics_changed()
         self._do(self.member.step(Subscribed(topics), self.clock.now))
         self.heartbeater.polled_at = self.clock.now
@@ -636,19 +651,24 @@ class Client:
         self.heartbeater.polled_at = self.clock.now
         deadline = self.member.next_deadline()
         is_late = deadline is not None and deadline <= self.clock.now
-        told = self.heartbeater.notable or self.heartbeater.expired or self._answers
+        told = self.heartbeater.has_news or self._answers or self._awaits_old_heartbeats
         if not (told or is_late or self._is_due):
             return
         self._is_due = False
-        notable, self.heartbeater.notable = self.heartbeater.notable, []
-        for body, error in notable:
-            self._step(HeartbeatAnswered(body, error))
+        notable = self.heartbeater.take_notable()
+        for old in (each for each in notable if not each.is_current):
+            self._step(old)
         if self.heartbeater.expired:
             self.heartbeater.expired = False
             self._step(PollExpired())
         answers, self._answers = self._answers, []
         for answer in answers:
             self._step(answer)
+        for current in (each for each in notable if each.is_current):
+            self._step(current)
+        if self._awaits_old_heartbeats and not self.heartbeater.old_is_under_way:
+            self._awaits_old_heartbeats = False
+            self._step(OldHeartbeatsAnswered())
         deadline = self.member.next_deadline()
         if deadline is not None and deadline <= self.clock.now:
             self._step(Ticked())
@@ -666,6 +686,7 @@ class Client:
                     self._send(token, body, timeout_ms)
                 case Heartbeats():
                     self.heartbeater.start(action)
+                    self._awaits_old_heartbeats = True
                 case StopHeartbeats():
                     self.heartbeater.stop()
                 case AutoCommit() | Revoke() | Lose() | Assign():
@@ -680,7 +701,8 @@ class Client:
     def _send(self, token: int, body: Any, timeout_ms: float) -> None:
         def done(answer: dict[str, Any] | None, error: KafkaError | None) -> None:
             self._answers.append(Answered(token, answer, error))
-            if not self.busy and self.clock.now >= self._pause_until and self.alive:
+            free = not self.busy and self.clock.now >= self._pause_until and self.alive
+            if self.waits and free:
                 self.clock.at(self.clock.now + 1, self._woken)
 
         self.call(dict(body), done, timeout_ms)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.coordinator.consumer_world import (
     AWAY,
+    HEARTBEAT_MS,
     MAX_POLL_MS,
     SESSION_MS,
     Client,
@@ -151,6 +152,23 @@ def test_an_application_that_rarely_polls_keeps_its_membership():
     assert not slow.lost
     world.run(30_000)
     world.check_converged()
+
+
+@pytest.mark.parametrize("delay_ms", [5.0, 900.0])
+def test_polls_that_never_wait_finish_every_rebalance(delay_ms: float):
+    """An application with a backlog, or one of poll(0) and sleeps: heartbeats go between polls."""
+    world = World(5, TOPICS, Faults(delay_ms=delay_ms))
+    slow = world.client({"a"}, polls_every_ms=3 * HEARTBEAT_MS, waits=False)
+    world.run(60_000)
+    world.check_converged()
+    other = world.client({"a"})
+    world.run(60_000)
+    world.check_converged()
+    assert len(slow.owned) == len(other.owned) == TOPICS["a"] / 2
+    other.close()
+    world.run(60_000)
+    world.check_converged()
+    assert not slow.lost
 
 
 @pytest.mark.parametrize("after_ms", [0.0, 10.0, 200.0])

@@ -23,6 +23,7 @@ from thalweg.coordinator.steps import (
     Lose,
     MemberAction,
     MemberEvent,
+    OldHeartbeatsAnswered,
     Polled,
     PollExpired,
     Raise,
@@ -65,7 +66,10 @@ def answer(epoch: int = 0, assigned: str | None = None, code: int = 0) -> dict[s
 
 
 class Talk:
-    """A member, the time, and the last report that it sent."""
+    """A member, the time, and the last report that it sent.
+
+    Repeated heartbeats that it replaces are answered at once, unless `lingers`.
+    """
 
     def __init__(self, *, known: bool = True, **options: Any) -> None:
         settings = ConsumerMemberSettings(group_id="g", member_id="m", **options)
@@ -73,11 +77,14 @@ class Talk:
         self.now = 1_000.0
         self.sent: Send | None = None
         self.repeated: Heartbeats | None = None
+        self.lingers = False
         if known:
             self.step(TopicsChanged({"t": 9, "u": 9}, {}, IDS))
 
     def step(self, event: MemberEvent) -> list[MemberAction]:
         actions = self.member.step(event, self.now)
+        if not self.lingers and any(isinstance(each, Heartbeats) for each in actions):
+            actions += self.member.step(OldHeartbeatsAnswered(), self.now)
         for action in actions:
             if isinstance(action, Send):
                 self.sent = action
@@ -91,9 +98,9 @@ class Talk:
         assert self.sent is not None
         return self.step(Answered(self.sent.token, answer(*args, **kwargs)))
 
-    def hears(self, *args: Any, **kwargs: Any) -> list[MemberAction]:
-        """An answer to a heartbeat that is repeated."""
-        return self.step(HeartbeatAnswered(answer(*args, **kwargs)))
+    def hears(self, *args: Any, is_current: bool = True, **kwargs: Any) -> list[MemberAction]:
+        """An answer to a heartbeat that is repeated, or was."""
+        return self.step(HeartbeatAnswered(answer(*args, **kwargs), is_current=is_current))
 
     def polls(self) -> list[MemberAction]:
         return self.step(Polled())
@@ -217,16 +224,51 @@ def test_it_gives_up_and_reports_that_before_it_takes_what_is_new():
     assert talk.polls() == [Assign(partitions("t0 t1 u5"), partitions("u5"))]
 
 
-def test_nothing_is_taken_while_repeats_of_a_report_may_be_under_way():
+def test_nothing_is_taken_while_a_repeat_of_a_report_is_under_way():
     talk = joined("T0 T1")
     talk.hears(2, "T0")
     talk.polls()
     talk.step(CallbacksDone())
     talk.now += 5_000  # the application did something else; the report was repeated
-    assert kinds(talk.answers(3, "T0 T2")) == [StopHeartbeats, Send, Heartbeats]
+    talk.lingers = True
+    assert kinds(talk.answers(3, "T0 T2")) == [Heartbeats]
+    assert talk.is_in(_S.ACKNOWLEDGING)
     assert talk.polls() == []
-    talk.now += 3
-    talk.answers(3, "T0 T2")
+    assert talk.step(OldHeartbeatsAnswered()) == []
+    assert kinds(talk.polls()) == [Assign]
+
+
+def test_however_late_the_answer_is_looked_at_a_report_is_not_sent_again():
+    talk = joined("T0 T1")
+    talk.hears(2, "T0")
+    talk.polls()
+    talk.step(CallbacksDone())
+    talk.now += 600_000
+    assert kinds(talk.answers(3, "T0 T2")) == [Heartbeats]
+    assert kinds(talk.polls()) == [Assign]
+
+
+def test_old_heartbeats_that_are_answered_do_not_settle_a_report_that_is_not():
+    talk = joined("T0 T1")
+    talk.hears(2, "T0")
+    talk.polls()
+    talk.step(CallbacksDone())
+    assert talk.step(OldHeartbeatsAnswered()) == []
+    assert talk.is_in(_S.ACKNOWLEDGING)
+    assert talk.polls() == []
+
+
+def test_once_a_report_has_failed_the_answer_to_its_repeat_is_as_good():
+    talk = joined("T0 T1")
+    talk.hears(2, "T0")
+    talk.polls()
+    talk.step(CallbacksDone())
+    assert talk.sent is not None
+    talk.step(Answered(talk.sent.token, None, errors.KafkaTimeoutError("silence")))
+    talk.hears(3, "T0 T2", is_current=False)
+    assert talk.is_in(_S.ACKNOWLEDGING), "that was sent before the report"
+    assert kinds(talk.hears(3, "T0 T2")) == [Heartbeats]
+    assert talk.member.next_deadline() is None
     assert kinds(talk.polls()) == [Assign]
 
 
@@ -372,7 +414,7 @@ def test_an_answer_from_before_the_fence_changes_nothing():
     assert talk.is_in(_S.FENCED)
     talk.polls()
     talk.step(CallbacksDone())
-    talk.hears(9, "T0 T1")
+    talk.hears(9, "T0 T1", is_current=False)
     assert talk.is_in(_S.JOINING)
     assert talk.member.generation == -1
 

@@ -435,6 +435,43 @@ def test_who_unsubscribes_while_a_listener_is_told_reads_nothing(broker: Broker)
     run(program())
 
 
+@pytest.mark.parametrize("in_group", [False, True])
+def test_a_listener_that_awaits_the_task_that_it_cancels_keeps_no_partitions_away(
+    start_embedded: Any, caplog: pytest.LogCaptureFixture, in_group: bool
+) -> None:
+    broker = start_embedded()
+
+    class Working(AsyncConsumerRebalanceListener):
+        def __init__(self) -> None:
+            self.assigned: list[Any] = []
+
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            self.worker.cancel()
+            await self.worker  # raises CancelledError
+
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            self.assigned.append(assigned)
+            self.worker = asyncio.create_task(asyncio.sleep(100))
+
+    async def program() -> None:
+        heard = Working()
+        async with made(broker, group_id="g" if in_group else None) as consumer:
+            reading = asyncio.ensure_future(consumer.getone())
+
+            async def change_to(topic: str) -> None:
+                broker.create_topic(topic)
+                consumer.subscribe([topic], listener=heard)
+                await until(lambda: consumer.assignment() == {TopicPartition(topic, 0)})
+                await until(lambda: heard.assigned[-1:] == [consumer.assignment()])
+
+            await change_to("before")
+            await change_to("after")
+            reading.cancel()
+
+    run(program())
+    assert any("a rebalance listener raised" in each.message for each in caplog.records)
+
+
 def test_commits_of_tasks_do_not_undo_each_other(start_embedded: Any) -> None:
     broker = start_embedded()
     broker.create_topic("t")

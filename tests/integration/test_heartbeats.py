@@ -263,8 +263,8 @@ def test_a_member_that_the_coordinator_moves_on_is_not_fenced_while_python_is_bu
     _enter(consumer.client, group, "second", kafka.create_topic("two"))
     _compute(3 * SESSION_MS / 1000)
     told = consumer._notable_heartbeats()
-    assert [body["ErrorCode"] for body, _ in told] == [0] * len(told)
-    moved = max(body["MemberEpoch"] for body, _ in told)
+    assert [body["ErrorCode"] for body, *_ in told] == [0] * len(told)
+    moved = max(body["MemberEpoch"] for body, *_ in told)
     assert moved > epoch
     answer = consumer.client.request("ConsumerGroupDescribe", {"GroupIds": [group]}, where)
     members = {row["MemberId"]: row["MemberEpoch"] for row in answer["Groups"][0]["Members"]}
@@ -317,7 +317,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_member_that_is_no_more(
     _beat(consumer)
     with within(10), pytest.raises(WakeupError):
         consumer.poll(60_000)
-    assert [(body["ErrorCode"], error) for body, error in told] == [(_UNKNOWN_MEMBER, None)]
+    assert [(body["ErrorCode"], error) for body, error, _ in told] == [(_UNKNOWN_MEMBER, None)]
     _compute(0.5)
     assert _count(scripted, HEARTBEAT) == 1, "heartbeats pause"
     scripted.answer(HEARTBEAT, lambda _: group_answer(0))
@@ -336,7 +336,7 @@ def test_heartbeats_go_on_after_an_error_that_says_nothing_of_the_membership(
     _beat(consumer)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= 8, 30)
     told = consumer._notable_heartbeats()
-    assert [body["ErrorCode"] for body, _ in told] == codes
+    assert [body["ErrorCode"] for body, *_ in told] == codes
 
 
 def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
@@ -352,7 +352,7 @@ def test_a_poll_that_waits_hears_at_once_of_a_lost_connection(
     _beat(consumer)
     with within(10), pytest.raises(WakeupError):
         consumer.poll(60_000)
-    body, error = told[0]
+    body, error, _ = told[0]
     assert body is None
     assert isinstance(error, KafkaConnectionError)
     scripted.answer(HEARTBEAT, lambda _: group_answer(0))
@@ -393,7 +393,7 @@ def test_a_node_that_is_no_coordinator_any_more_makes_no_busy_loop(
     before = len(scripted.seen)
     _compute(3)
     assert len(scripted.seen) - before < 60
-    assert {body["ErrorCode"] for body, _ in consumer._notable_heartbeats()} == {_NOT_COORDINATOR}
+    assert {body["ErrorCode"] for body, *_ in consumer._notable_heartbeats()} == {_NOT_COORDINATOR}
     scripted.answer(HEARTBEAT, lambda _: group_answer(0))
     before = _count(scripted, HEARTBEAT)
     wait_until(lambda: _count(scripted, HEARTBEAT) >= before + 20, 30)

@@ -214,6 +214,7 @@ class Consumer(_Opened, Generic[K, V]):
         self.offsets: dict[Any, Any] = {}
         self.heard: list[tuple[Any, Any]] = []
         self.expired = False
+        self.old_heartbeat = False
 
     def _assign(self, partitions: Any) -> None:
         self.assigned = [TopicPartition(*each) for each in partitions]
@@ -248,9 +249,12 @@ class Consumer(_Opened, Generic[K, V]):
     def _stop_heartbeat(self) -> None:
         self.calls.append("stop_heartbeat")
 
-    def _notable_heartbeats(self) -> list[tuple[Any, Any]]:
+    def _notable_heartbeats(self) -> list[tuple[Any, Any, bool]]:
         told, self.heard = self.heard, []
-        return told
+        return [(*each, True) for each in told]
+
+    def _old_heartbeat_is_under_way(self) -> bool:
+        return self.old_heartbeat
 
     def _poll_expired(self) -> bool:
         expired, self.expired = self.expired, False

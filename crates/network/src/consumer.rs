@@ -11,7 +11,7 @@ use crate::client::{Client, ClientView, Parts, Request, Response, Ticket};
 use crate::clock;
 use crate::config::ClientConfig;
 use crate::error::ClientError;
-use crate::heartbeats::{ConsumerRole, HeartbeatOutcome, HeartbeatPlan, Heartbeats, PollWatch};
+use crate::heartbeats::{ConsumerRole, HeartbeatNews, HeartbeatPlan, Heartbeats, PollWatch};
 use crate::metrics::merged;
 
 /// A consumer's client. Use [`Consumer`] to assign, seek and drain, and the view for everything
@@ -124,12 +124,17 @@ impl ConsumerClient {
         self.heartbeats.stop(&self.client);
     }
 
-    /// Takes the new information that heartbeats brought.
-    pub fn take_notable_heartbeats(&self) -> Vec<HeartbeatOutcome> {
+    /// Takes what heartbeats brought that was new.
+    pub fn take_notable_heartbeats(&self) -> Vec<HeartbeatNews> {
         self.heartbeats.take_notable()
     }
 
-    /// Whether the application was away from poll too long since the last call of this method.
+    /// Whether a heartbeat of an order before the last one is under way; none follows it.
+    pub fn old_heartbeat_is_under_way(&self) -> bool {
+        self.heartbeats.is_old_under_way()
+    }
+
+    /// Whether the application was away from poll too long since the last call of this.
     pub fn take_poll_expired(&self) -> bool {
         self.heartbeats.take_expired()
     }

@@ -48,7 +48,7 @@ pub use client::{
 pub use clock::WallClock;
 pub use config::{ClientConfig, SecurityProtocol};
 pub use error::ClientError;
-pub use heartbeats::{HeartbeatOutcome, HeartbeatPlan, PollWatch, Polling};
+pub use heartbeats::{HeartbeatNews, HeartbeatOutcome, HeartbeatPlan, PollWatch, Polling};
 pub use per_process::PerProcess;
 pub use runtime::{Generation, Runtime};
 pub use signals::BlockedSignals;

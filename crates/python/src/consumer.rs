@@ -348,10 +348,14 @@ impl Consumer {
     fn _notable_heartbeats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let taken = self.core(py)?.client.take_notable_heartbeats();
         let list = PyList::empty(py);
-        for outcome in taken {
-            list.append(heartbeats::notable(py, outcome)?)?;
+        for news in taken {
+            list.append(heartbeats::notable(py, news)?)?;
         }
         Ok(list)
+    }
+
+    fn _old_heartbeat_is_under_way(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.core(py)?.client.old_heartbeat_is_under_way())
     }
 
     fn _poll_expired(&self, py: Python<'_>) -> PyResult<bool> {

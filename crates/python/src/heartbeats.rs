@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use thalweg_network::{HeartbeatOutcome, HeartbeatPlan};
+use thalweg_network::{HeartbeatNews, HeartbeatPlan};
 
 use crate::client;
 use crate::config::duration_ms;
@@ -11,8 +11,8 @@ use crate::{errors, values};
 /// An API's name and its body.
 type Named<'py> = (String, Bound<'py, PyAny>);
 
-/// An answer or an exception; the other one is None.
-type Notable<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>);
+/// An answer or an exception, the other one is None; and whether it is one of those in force.
+type Notable<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>, bool);
 
 /// Python's `thalweg.coordinator.steps.Heartbeats`, which documents the fields.
 #[derive(FromPyObject)]
@@ -51,9 +51,9 @@ impl Heartbeats<'_> {
     }
 }
 
-pub(crate) fn notable(py: Python<'_>, outcome: HeartbeatOutcome) -> PyResult<Notable<'_>> {
-    Ok(match outcome {
-        Ok(body) => (Some(values::to_py(py, &body)?), None),
-        Err(error) => (None, Some(errors::client(py, &error))),
+pub(crate) fn notable(py: Python<'_>, news: HeartbeatNews) -> PyResult<Notable<'_>> {
+    Ok(match news.outcome {
+        Ok(body) => (Some(values::to_py(py, &body)?), None, news.is_current),
+        Err(error) => (None, Some(errors::client(py, &error)), news.is_current),
     })
 }

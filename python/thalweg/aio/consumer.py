@@ -42,11 +42,10 @@ from thalweg.aio import _completions
 from thalweg.aio._consumer_offsets import ConsumerOffsets
 from thalweg.aio._waits import awaited, begun
 from thalweg.config import Config, configured
-from thalweg.coordinator.driver import CHECKS, Driver
+from thalweg.coordinator.driver import CHECKS, Driver, heard
 from thalweg.coordinator.listener import (
     AsyncConsumerRebalanceListener,
     ConsumerRebalanceListener,
-    heard,
 )
 from thalweg.errors import IllegalStateError
 from thalweg.serializer import Deserializer

@@ -12,7 +12,6 @@ __all__ = [
     "AsyncConsumerRebalanceListener",
     "ConsumerRebalanceListener",
     "Listener",
-    "heard",
     "tell",
 ]
 
@@ -90,11 +89,3 @@ def tell(
         log.exception("%s of %r raised", what, listener)
         return None
     return spawn(told) if spawn is not None and isawaitable(told) else None
-
-
-async def heard(told: Awaitable[object]) -> None:
-    """Awaits the awaitable that a listener returned. Logs an exception."""
-    try:
-        await told
-    except Exception:
-        log.exception("a rebalance listener raised")

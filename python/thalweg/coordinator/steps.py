@@ -36,6 +36,7 @@ __all__ = [
     "Lose",
     "MemberAction",
     "MemberEvent",
+    "OldHeartbeatsAnswered",
     "PollExpired",
     "Polled",
     "Publish",
@@ -116,10 +117,26 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
-    """A notable answer to the current heartbeats, never to replaced or stopped ones."""
+    """A notable answer to a heartbeat that is repeated.
+
+    Attributes:
+        body: The answer; None if there is none.
+        error: Why not.
+        is_current: Whether the heartbeat was one of those in force. Of replaced or stopped ones
+            only good answers are told.
+    """
 
     body: Mapping[str, Any] | None
     error: KafkaError | None = None
+    is_current: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class OldHeartbeatsAnswered:
+    """No heartbeat is under way that the heartbeats in force have replaced.
+
+    Told once after each Heartbeats. A heartbeat that failed is not under way either.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +176,7 @@ MemberEvent = (
     | Polled
     | Answered
     | HeartbeatAnswered
+    | OldHeartbeatsAnswered
     | CommitAnswered
     | PollExpired
     | CallbacksDone

@@ -107,6 +107,27 @@ def test_looking_for_offsets_does_not_wait_and_asks_once(make):
     assert consumer.found == {ZERO: OffsetAndMetadata(5, "m", 3)}
 
 
+def test_partitions_that_come_while_offsets_are_looked_for_are_asked_for_next(make):
+    consumer = make()
+    held: list[Any] = []
+    consumer.client.held = held
+    consumer.assign([ZERO])
+    consumer.waiting = [ZERO]
+    consumer.hooks.before_poll(1000)
+    consumer.assign([ZERO, ONE])
+    consumer.waiting = [ZERO, ONE]
+    consumer.hooks.before_poll(1000)  # as the new assignment asks for
+    held[0].complete(offsets(p0=5))
+    consumer.hooks.before_poll(1000)  # as the answer asks for; nothing asks for another call
+    assert len(held) == 2
+    held[1].complete(offsets(p1=7))
+    consumer.hooks.before_poll(1000)
+    assert consumer.found == {
+        ZERO: OffsetAndMetadata(5, "m", 3),
+        ONE: OffsetAndMetadata(7, "m", 3),
+    }
+
+
 def test_a_coordinator_that_moved_is_forgotten_and_asked_for_again(make):
     consumer = make()
     consumer.waiting = [ZERO]

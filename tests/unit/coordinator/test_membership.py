@@ -111,6 +111,29 @@ def leaves(consumer: Any) -> int:
     )
 
 
+def test_no_partition_is_taken_while_a_heartbeat_that_was_replaced_is_under_way(make):
+    consumer = make(group_protocol="consumer")
+    consumer.old_heartbeat = True
+    polled(consumer)
+    assert apis(consumer).count("ConsumerGroupHeartbeat") == 1
+    assert consumer.assigned == []
+    consumer.old_heartbeat = False
+    polled(consumer)
+    assert consumer.assigned == [ZERO, ONE]
+
+
+def test_the_answer_to_a_report_is_taken_before_those_to_its_repeats(make):
+    consumer = make(group_protocol="consumer")
+    body = {"MemberId": "m", "MemberEpoch": 0}
+    later = beaten(body) | {
+        "Assignment": {"TopicPartitions": [{"TopicId": "T", "Partitions": [0]}]},
+    }
+    consumer.heard = [(later, None)]
+    polled(consumer)
+    assigned = [each for each in consumer.calls if each[0] == "assign"]
+    assert assigned[0] == ("assign", [ZERO])
+
+
 def is_held(consumer: Any) -> bool:
     *_, (_, held) = [each for each in consumer.calls if each[0] == "hold"]
     return bool(held)

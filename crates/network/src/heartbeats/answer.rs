@@ -17,7 +17,7 @@ pub(crate) struct Answer {
     /// The member's epoch, if the API has one.
     pub(crate) epoch: Option<i64>,
     pub(crate) interval: Option<Duration>,
-    has_assignment: bool,
+    pub(crate) has_assignment: bool,
 }
 
 /// What happens to the heartbeats after an answer.

@@ -21,7 +21,7 @@ use super::metrics::HeartbeatMetrics;
 use super::notable::Notable;
 use super::poll_watch::PollWatch;
 use super::schedule::Schedule;
-use crate::client::{NamedRequest, RequestTarget};
+use crate::client::{NamedRequest, RequestTarget, Response};
 use crate::error::ClientError;
 use crate::log::{self, Level, Logger};
 
@@ -217,12 +217,18 @@ impl HeartbeatManager {
             return;
         };
         if !heartbeat.call.is_sent() {
+            if !self.shared.notable.begin(heartbeat.generation) {
+                self.heartbeat = None; // the order in its place is on its way
+                return;
+            }
             heartbeat.call.advance(cluster, now);
             if heartbeat.call.is_sent() {
                 self.shared.metrics.sent(now);
                 if let Some(order) = &mut self.order {
                     order.schedule.sent(now);
                 }
+            } else {
+                self.shared.notable.end();
             }
         }
         self.conclude(cluster, now);
@@ -258,6 +264,17 @@ impl HeartbeatManager {
         let Some(heartbeat) = self.heartbeat.take() else {
             return;
         };
+        self.settle(&heartbeat, outcome, cluster, now);
+        self.shared.notable.end();
+    }
+
+    fn settle(
+        &mut self,
+        heartbeat: &Heartbeat,
+        outcome: Result<Response, ClientError>,
+        cluster: &mut Cluster,
+        now: Instant,
+    ) {
         if self.closed {
             return;
         }
@@ -268,8 +285,8 @@ impl HeartbeatManager {
             response.decode_by_name()
         });
         match outcome {
-            Ok(body) => self.answered(&heartbeat, body, cluster, now),
-            Err(error) => self.failed(&heartbeat, error, now),
+            Ok(body) => self.answered(heartbeat, body, cluster, now),
+            Err(error) => self.failed(heartbeat, error, now),
         }
     }
 

@@ -32,7 +32,7 @@ use thalweg_cluster::metrics::MetricGroup;
 use thalweg_consumer::{Consumer, ConsumerConfig};
 
 pub use manager::HeartbeatPlan;
-pub use notable::HeartbeatOutcome;
+pub use notable::{HeartbeatNews, HeartbeatOutcome};
 pub use poll_watch::{PollWatch, Polling};
 pub(crate) use role::ConsumerRole;
 
@@ -130,8 +130,12 @@ impl Heartbeats {
         notable.renew(|| poll_watch.watch(clock::now()))
     }
 
-    pub(crate) fn take_notable(&self) -> Vec<HeartbeatOutcome> {
+    pub(crate) fn take_notable(&self) -> Vec<HeartbeatNews> {
         self.shared.notable.take()
+    }
+
+    pub(crate) fn is_old_under_way(&self) -> bool {
+        self.shared.notable.is_old_under_way()
     }
 
     pub(crate) fn take_expired(&self) -> bool {

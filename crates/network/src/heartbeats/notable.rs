@@ -2,9 +2,12 @@
 //! expiry.
 //!
 //! Orders go to the I/O thread as calls, so answers to heartbeats that Python has replaced or
-//! stopped meanwhile may still arrive. Each order starts a new generation. From an old generation
-//! only good answers are passed on, because a broker sends an assignment only once. The refusal of
-//! an old epoch is dropped.
+//! stopped meanwhile may still come. Each order makes a new generation. Of an old one only good news
+//! is passed on (an assignment is told but once); that an epoch of the past is refused is none.
+//!
+//! A generation ends at once, before the I/O thread hears of the new order: it asks here before it
+//! sends, under the same lock. So whoever gives an order learns whether a heartbeat of an earlier one
+//! is still under way, and that none follows.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +20,21 @@ use thalweg_protocol::dynamic::Value;
 use super::answer::Answer;
 use crate::error::ClientError;
 
-/// The limit on stored outcomes. An application that does not poll gets only the newest.
+/// An application that does not poll hears of the newest only, and of the newest assignment.
 const NOTABLE_MAX: usize = 16;
 
 /// The answer, or why there is none.
 pub type HeartbeatOutcome = Result<Value, ClientError>;
 
-/// Makes a waiting poll do its coordinator work.
+/// An outcome that says something new.
+#[derive(Debug, PartialEq)]
+pub struct HeartbeatNews {
+    pub outcome: HeartbeatOutcome,
+    /// Whether it is one of the order in force.
+    pub is_current: bool,
+}
+
+/// Wakes a waiting poll, to have it look after its coordinator's affairs.
 #[derive(Debug, Clone)]
 pub(crate) struct Reentry {
     count: Arc<AtomicU64>,
@@ -58,7 +69,10 @@ pub(crate) struct Notable {
 #[derive(Debug, Default)]
 struct State {
     generation: u64,
-    outcomes: VecDeque<HeartbeatOutcome>,
+    /// With their generations.
+    outcomes: VecDeque<(u64, HeartbeatOutcome)>,
+    /// The generation of the heartbeat that is sent and not answered.
+    under_way: Option<u64>,
     expired: bool,
 }
 
@@ -80,13 +94,42 @@ impl Notable {
         let mut state = self.lock();
         and();
         state.generation += 1;
-        state.outcomes.retain(is_good);
+        state.outcomes.retain(|(_, outcome)| is_good(outcome));
         state.generation
     }
 
     /// Whether this is still the latest order.
     pub(crate) fn is_current(&self, generation: u64) -> bool {
         self.lock().generation == generation
+    }
+
+    /// A heartbeat is about to be sent; false, and it must not be, if its order is not in force.
+    pub(crate) fn begin(&self, generation: u64) -> bool {
+        let mut state = self.lock();
+        let is_current = state.generation == generation;
+        if is_current {
+            state.under_way = Some(generation);
+        }
+        is_current
+    }
+
+    /// It is not under way: it is answered, has failed, or could not be sent yet.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        let ended = state.under_way.take();
+        let was_old = ended.is_some_and(|ended| ended != state.generation);
+        drop(state);
+        if was_old {
+            self.reentry.ask();
+        }
+    }
+
+    /// Whether a heartbeat of an order that is not in force is under way.
+    pub(crate) fn is_old_under_way(&self) -> bool {
+        let state = self.lock();
+        state
+            .under_way
+            .is_some_and(|under_way| under_way != state.generation)
     }
 
     pub(crate) fn tell(&self, generation: u64, outcome: HeartbeatOutcome) {
@@ -96,9 +139,9 @@ impl Notable {
                 return;
             }
             if state.outcomes.len() == NOTABLE_MAX {
-                state.outcomes.pop_front();
+                state.drop_oldest();
             }
-            state.outcomes.push_back(outcome);
+            state.outcomes.push_back((generation, outcome));
         }
         self.reentry.ask();
     }
@@ -119,13 +162,34 @@ impl Notable {
         true
     }
 
-    pub(crate) fn take(&self) -> Vec<HeartbeatOutcome> {
-        self.lock().outcomes.drain(..).collect()
+    pub(crate) fn take(&self) -> Vec<HeartbeatNews> {
+        let mut state = self.lock();
+        let current = state.generation;
+        let taken = state.outcomes.drain(..);
+        let news = taken.map(|(generation, outcome)| HeartbeatNews {
+            outcome,
+            is_current: generation == current,
+        });
+        news.collect()
     }
 
     pub(crate) fn take_expired(&self) -> bool {
         std::mem::take(&mut self.lock().expired)
     }
+}
+
+impl State {
+    /// The newest assignment stays, whatever came after it: the coordinator does not repeat it.
+    fn drop_oldest(&mut self) {
+        let mut outcomes = self.outcomes.iter();
+        let assignment = outcomes.rposition(|(_, outcome)| has_assignment(outcome));
+        let oldest = usize::from(assignment == Some(0));
+        self.outcomes.remove(oldest);
+    }
+}
+
+fn has_assignment(outcome: &HeartbeatOutcome) -> bool {
+    is_good(outcome) && matches!(outcome, Ok(body) if Answer::read(body).has_assignment)
 }
 
 fn is_good(outcome: &HeartbeatOutcome) -> bool {
@@ -159,8 +223,48 @@ mod tests {
         assert_eq!(notable.reentry.count() - before, NOTABLE_MAX as u64 + 5);
         let kept = notable.take();
         assert_eq!(kept.len(), NOTABLE_MAX);
-        assert_eq!(kept[0], Ok(answer(6)));
+        assert_eq!(kept[0], news(answer(6), true));
         assert!(notable.take().is_empty());
+    }
+
+    fn news(body: Value, is_current: bool) -> HeartbeatNews {
+        HeartbeatNews {
+            outcome: Ok(body),
+            is_current,
+        }
+    }
+
+    fn assigned(epoch: i32) -> Value {
+        let assignment = Value::Struct(vec![("TopicPartitions", Value::Array(Vec::new()))]);
+        Value::Struct(vec![
+            ("ErrorCode", 0_i16.into()),
+            ("MemberEpoch", epoch.into()),
+            ("Assignment", assignment),
+        ])
+    }
+
+    fn moved_on(epoch: i32) -> Value {
+        Value::Struct(vec![
+            ("ErrorCode", 0_i16.into()),
+            ("MemberEpoch", epoch.into()),
+            ("Assignment", Value::Null),
+        ])
+    }
+
+    #[test]
+    fn the_newest_assignment_is_kept_whatever_comes_after_it() {
+        let notable = notable();
+        let generation = notable.renew(|| {});
+        notable.tell(generation, Ok(assigned(1)));
+        notable.tell(generation, Ok(assigned(2)));
+        let last = 3 * NOTABLE_MAX as i32;
+        for epoch in 3..=last {
+            notable.tell(generation, Ok(moved_on(epoch)));
+        }
+        let mut expected = vec![news(assigned(2), true)];
+        let newest = last - NOTABLE_MAX as i32 + 2..=last;
+        expected.extend(newest.map(|epoch| news(moved_on(epoch), true)));
+        assert_eq!(notable.take(), expected);
     }
 
     #[test]
@@ -173,7 +277,27 @@ mod tests {
         notable.renew(|| {});
         notable.tell(generation, Ok(answer(25)));
         notable.tell(generation, Ok(answer(0)));
-        assert_eq!(notable.take(), [Ok(answer(0)), Ok(answer(0))]);
+        let both = [news(answer(0), false), news(answer(0), false)];
+        assert_eq!(notable.take(), both);
+    }
+
+    #[test]
+    fn an_order_ends_those_before_it_at_once_but_for_what_is_under_way() {
+        let notable = notable();
+        let old = notable.renew(|| {});
+        assert!(notable.begin(old));
+        assert!(!notable.is_old_under_way());
+        let current = notable.renew(|| {});
+        assert!(notable.is_old_under_way());
+        let before = notable.reentry.count();
+        notable.end();
+        assert!(!notable.is_old_under_way());
+        assert_eq!(notable.reentry.count(), before + 1, "a poll looks at once");
+        assert!(!notable.begin(old));
+        assert!(!notable.is_old_under_way());
+        assert!(notable.begin(current));
+        notable.end();
+        assert_eq!(notable.reentry.count(), before + 1, "that is no news");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use std::time::Duration;
 use thalweg_cluster::{CoordinatorType, RequestError};
 use thalweg_consumer::ConsumerConfig;
 use thalweg_network::consumer::ConsumerClient;
-use thalweg_network::{ClientError, HeartbeatPlan, NamedRequest, Request, RequestTarget};
+use thalweg_network::{
+    ClientError, HeartbeatOutcome, HeartbeatPlan, NamedRequest, Request, RequestTarget,
+};
 use thalweg_protocol::dynamic::{self, Value};
 use thalweg_protocol::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
 use thalweg_protocol::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -102,8 +104,13 @@ async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
+fn outcomes(client: &ConsumerClient) -> Vec<HeartbeatOutcome> {
+    let news = client.take_notable_heartbeats();
+    news.into_iter().map(|it| it.outcome).collect()
+}
+
 fn codes(client: &ConsumerClient) -> Vec<Option<i64>> {
-    let outcomes = client.take_notable_heartbeats();
+    let outcomes = outcomes(client);
     let code = |body: Value| body.get("ErrorCode").and_then(Value::as_int);
     outcomes
         .into_iter()
@@ -321,7 +328,7 @@ async fn a_dead_coordinator_makes_no_busy_loop() {
     assert!(broker.got(ApiKey::HEARTBEAT).is_empty());
     let all = broker.got.lock().expect("never poisoned").len();
     assert!(all < 600, "{all} requests in two minutes");
-    let told = client.take_notable_heartbeats();
+    let told = outcomes(&client);
     let timed_out = |it: &Result<_, _>| matches!(it, Err(ClientError::TimedOut(_)));
     assert!(!told.is_empty() && told.iter().all(timed_out), "{told:?}");
     dead.store(false, Ordering::SeqCst);
@@ -346,7 +353,7 @@ async fn lost_connections_are_told_and_heartbeats_go_on() {
             Err(ClientError::Request(RequestError::Disconnected { .. }))
         )
     };
-    let told = client.take_notable_heartbeats();
+    let told = outcomes(&client);
     assert!(told.len() == 16 && told.iter().all(lost), "{told:?}");
 }
 
@@ -361,7 +368,7 @@ async fn silence_is_a_timeout_and_heartbeats_go_on_by_a_new_connection() {
     pass(32).await;
     assert_eq!(broker.got(ApiKey::HEARTBEAT).len(), 1);
     pass(5).await;
-    let told = client.take_notable_heartbeats();
+    let told = outcomes(&client);
     assert!(
         matches!(&told[..], [Err(ClientError::Request(error))] if error.is_timeout()),
         "{told:?}"
@@ -414,7 +421,7 @@ async fn an_assignment_is_told_and_its_epoch_goes_into_what_follows() {
     client.start_heartbeats(plan(consumer(1)));
     tokio::time::sleep(Duration::from_millis(10_500)).await;
     assert_eq!(epochs(&broker), [1, 1, 2, 2, 2, 2, 2, 2], "at 3, 4, ... 10");
-    let told = client.take_notable_heartbeats();
+    let told = outcomes(&client);
     assert_eq!(told.len(), 1, "{told:?}");
     let epoch = told[0].as_ref().map(|body| body.get("MemberEpoch"));
     assert_eq!(epoch, Ok(Some(&Value::Int(2))));
@@ -542,6 +549,33 @@ async fn nothing_is_sent_once_stopped_or_closed() {
         assert!(broker.got(ApiKey::LEAVE_GROUP).is_empty());
         assert!(!client.take_poll_expired());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_replaces_heartbeats_learns_when_the_last_of_them_is_answered() {
+    let broker = Broker::start(|got| match got.key {
+        CONSUMER_HEARTBEAT => {
+            let answer = by_name(
+                got,
+                vec![("ErrorCode", 0.into()), ("MemberEpoch", 1.into())],
+            );
+            Reaction::Later(Duration::from_secs(2), Box::new(answer))
+        }
+        _ => Reaction::Usual,
+    });
+    let client = client(&broker);
+    client.start_heartbeats(plan(consumer(1)));
+    pass(4).await; // the first was sent at 3
+    assert!(!client.old_heartbeat_is_under_way());
+    client.start_heartbeats(plan(consumer(1)));
+    assert!(client.old_heartbeat_is_under_way());
+    let before = client.reentries();
+    pass(2).await;
+    assert!(!client.old_heartbeat_is_under_way());
+    assert!(client.reentries() > before, "a poll that waits looks again");
+    pass(10).await;
+    assert!(!client.old_heartbeat_is_under_way(), "these are in force");
+    assert!(client.take_notable_heartbeats().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,8 +9,8 @@ The broker's answers have the target assignment of the member. The member first 
 and reports that, then takes new ones and reports that. A report is a full heartbeat, which
 reports.py sends until it is answered. The native core sends the minimal heartbeats.
 
-The member takes no partition while a report may be under way. The report says that the member does
-not own the partition, so the broker could give it to another member at once.
+No partition is taken while a report or a repeat of it is under way: the broker would read in it
+that the member does not have the partition, and could give it to someone else at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -33,6 +33,7 @@ from thalweg.coordinator.steps import (
     Lose,
     MemberAction,
     MemberEvent,
+    OldHeartbeatsAnswered,
     Polled,
     PollExpired,
     Raise,
@@ -156,30 +157,32 @@ class ConsumerMember:
         """Handles an event. Returns the actions to do, in order."""
         match event:
             case Subscribed():
-                return self._subscribed(event, now)
+                return self._subscribed(event)
             case TopicsChanged():
                 self._topics_changed(event)
             case Polled() if self._running is None:
-                return self._polled(now)
+                return self._polled()
             case CallbacksDone():
-                return self._callbacks_done(now)
+                return self._callbacks_done()
             case Answered(token=token) if token == self._leave_token:
                 self._leave_token = None
-                return self._outside(now)
+                return self._outside()
             case Answered(token=token) if token == self._reports.token:
                 return self._heard(event, now)
             case HeartbeatAnswered():
                 return self._heard(event, now)
+            case OldHeartbeatsAnswered():
+                return self._repeats_answered()
             case Ticked() if self._reports.is_due(now) and self.state in _MEMBER:
-                return self._report(now)
+                return self._report()
             case Ticked() if self._reports.is_due(now) and self.state is _S.PREPARE_LEAVING:
                 return self._reports.again()
             case PollExpired() if self.state in _MEMBER:
-                return self._lost(_S.STALE, now)
+                return self._lost(_S.STALE)
             case Unsubscribed():
-                return self._leave(tells_group=True, now=now)
+                return self._leave(tells_group=True)
             case Closed(leave=leave):
-                return self._leave(tells_group=leave, now=now)
+                return self._leave(tells_group=leave)
         return []
 
     def _move(self, state: ConsumerMemberState) -> None:
@@ -188,44 +191,45 @@ class ConsumerMember:
 
     # ------------------------------------------------------------------ joining
 
-    def _subscribed(self, event: Subscribed, now: float) -> list[MemberAction]:
-        # An empty pattern removes an earlier one.
+    def _subscribed(self, event: Subscribed) -> list[MemberAction]:
+        # An empty pattern takes an earlier one back.
         regex = "" if event.regex is None and self._regex is not None else event.regex
         unchanged = (event.topics, regex) == (self._topics, self._regex)
         self._topics, self._regex = event.topics, regex
         if self.state is _S.UNSUBSCRIBED:
-            return self._join(now)
-        return [] if unchanged or self.state not in _MEMBER else self._report(now)
+            return self._join()
+        return [] if unchanged or self.state not in _MEMBER else self._report()
 
-    def _join(self, now: float) -> list[MemberAction]:
+    def _join(self) -> list[MemberAction]:
         self._move(_S.JOINING)
         self._owned = self._target = _NONE
         self._told_anything = False
         self._reports.leave()
-        return self._report(now)
+        return self._report()
 
-    def _report(self, now: float) -> list[MemberAction]:
-        """Sends a full heartbeat. Its answer has the complete target assignment."""
-        return self._reports.send((self._topics or frozenset(), self._regex), self._owned, now)
+    def _report(self) -> list[MemberAction]:
+        """Says all to the broker; the answer says all, too."""
+        return self._reports.send((self._topics or frozenset(), self._regex), self._owned)
 
     # ------------------------------------------------------------------ answers
 
     def _heard(self, answer: Answered | HeartbeatAnswered, now: float) -> list[MemberAction]:
         is_report = isinstance(answer, Answered)
+        is_current = isinstance(answer, HeartbeatAnswered) and answer.is_current
         if self.state is _S.PREPARE_LEAVING:
             return self._heard_last(answer, now)
         if self.state not in _MEMBER:
             return []
-        if self.state is _S.JOINING and not is_report and not self._reports.may_be_repeated(now):
-            return []  # it answers a heartbeat of an earlier membership
+        if self.state is _S.JOINING and not (is_report or is_current):
+            return []  # to a heartbeat of an earlier membership
         error = heartbeats.reason(answer.body, answer.error)
         match heartbeats.verdict(error):
             case Verdict.NONE if answer.body is not None:
-                return self._took(answer.body, now, is_report)
+                return self._took(answer.body, is_report=is_report, is_current=is_current)
             case Verdict.FATAL:
-                return self._lost(_S.FATAL, now, error)
+                return self._lost(_S.FATAL, error)
             case Verdict.REJOIN if self.state is not _S.JOINING:
-                return self._lost(_S.FENCED, now)
+                return self._lost(_S.FENCED)
             case _ if self._reports.token is not None and not is_report:
                 return []  # wait for the answer to the report that is under way
             case Verdict.REJOIN:
@@ -250,19 +254,26 @@ class ConsumerMember:
                 return self._reports.failed(now, look_up=verdict is Verdict.LOOK_UP)
         return []
 
-    def _took(self, body: Mapping[str, Any], now: float, is_report: bool) -> list[MemberAction]:
-        if body["MemberEpoch"] < self._reports.epoch:  # a later answer has arrived before it
-            return self._report(now) if is_report else []
+    def _took(
+        self, body: Mapping[str, Any], *, is_report: bool, is_current: bool
+    ) -> list[MemberAction]:
+        if body["MemberEpoch"] < self._reports.epoch:  # overtaken by a later answer
+            return self._report() if is_report else []
         told = body["Assignment"]
         if told is not None:
             self._target = id_partitions(told["TopicPartitions"])
-        actions = self._reports.took(body, now, is_report)
-        if actions is None:
-            return self._report(now)
-        if self._reports.is_clean and self._running is None:
-            self._was_lost = False
-            actions += self._settle()
-        return actions
+        actions = self._reports.took(body, is_report=is_report, is_current=is_current)
+        return actions + self._settle_if_clean()
+
+    def _repeats_answered(self) -> list[MemberAction]:
+        settles = self._reports.repeats_answered() and self.state in _MEMBER
+        return self._settle_if_clean() if settles else []
+
+    def _settle_if_clean(self) -> list[MemberAction]:
+        if not self._reports.is_clean or self._running is not None:
+            return []
+        self._was_lost = False
+        return self._settle()
 
     def _settle(self) -> list[MemberAction]:
         done = self._target == self._owned and self._told_anything
@@ -275,13 +286,13 @@ class ConsumerMember:
 
     # ------------------------------------------------------------------ partitions
 
-    def _polled(self, now: float) -> list[MemberAction]:
-        """Handles a poll: callbacks may run in the application's thread."""
+    def _polled(self) -> list[MemberAction]:
+        """The application's thread is here: callbacks may run."""
         match self.state:
             case _S.FENCED | _S.STALE if self._owned:
                 return self._lose()
             case _S.FENCED | _S.STALE if self._topics is not None:
-                return self._join(now)
+                return self._join()
             case _S.RECONCILING:
                 return self._reconcile()
         return []
@@ -333,7 +344,7 @@ class ConsumerMember:
         names = self._names
         return tuple(sorted(TopicPartition(names[i], partition) for i, partition in partitions))
 
-    def _callbacks_done(self, now: float) -> list[MemberAction]:
+    def _callbacks_done(self) -> list[MemberAction]:
         running, self._running = self._running, None
         if running is _Running.REVOKE:
             self._owned -= self._giving_up
@@ -344,11 +355,11 @@ class ConsumerMember:
                 return self._settle()  # an empty assignment: there is nothing to report
             case _S.RECONCILING:
                 self._move(_S.ACKNOWLEDGING)
-                return self._report(now)
+                return self._report()
             case _S.FENCED | _S.STALE:
-                return self._polled(now)  # the callbacks ran in a poll, so it may join again
+                return self._polled()  # callbacks ran in the application's poll: it is back
             case _S.PREPARE_LEAVING:
-                return self._prepare_leaving(now)
+                return self._prepare_leaving()
             case _S.FATAL if self._owned:
                 return self._lose()
         return []
@@ -356,7 +367,7 @@ class ConsumerMember:
     # ------------------------------------------------------------------ the end of a membership
 
     def _lost(
-        self, state: ConsumerMemberState, now: float, error: KafkaError | None = None
+        self, state: ConsumerMemberState, error: KafkaError | None = None
     ) -> list[MemberAction]:
         """Ends the membership. Other members get the partitions, so nothing may be committed."""
         self._move(state)
@@ -366,14 +377,14 @@ class ConsumerMember:
         if self._running is None and state is _S.FATAL and self._owned:
             actions += self._lose()
         if self._running is None and state is _S.FENCED and not self._owned:
-            actions += self._polled(now)
+            actions += self._polled()
         return actions if error is None else [*actions, Fail(error)]
 
     def _lose(self) -> list[MemberAction]:
         self._running = _Running.LOSE
         return [Lose(self._partitions(self._owned))]
 
-    def _leave(self, *, tells_group: bool, now: float) -> list[MemberAction]:
+    def _leave(self, *, tells_group: bool) -> list[MemberAction]:
         self._topics = None
         self._unknown_ids = frozenset()  # the driver no longer looks for topics
         self._regex = "" if self._regex is not None else None
@@ -383,10 +394,10 @@ class ConsumerMember:
         lost = self.state in {_S.FENCED, _S.STALE}
         self._tells_group = tells_group and not lost
         self._move(_S.PREPARE_LEAVING)
-        return self._prepare_leaving(now)
+        return self._prepare_leaving()
 
-    def _prepare_leaving(self, now: float) -> list[MemberAction]:
-        """Gives up all partitions while it is still a member, so that offsets are committed."""
+    def _prepare_leaving(self) -> list[MemberAction]:
+        """Gives everything up, as long as it is a member: what is read is committed."""
         if self._running is not None:
             return []
         if self._owned and self.generation < 0:
@@ -395,16 +406,16 @@ class ConsumerMember:
             return self._give_up(self._owned)
         actions: list[MemberAction] = [StopHeartbeats()]
         if not self._tells_group:
-            return actions + self._outside(now)
+            return actions + self._outside()
         self._move(_S.LEAVING)
         self._leave_token, request = self._reports.leave_request()
         self._reports.leave()
         return [*actions, request]
 
-    def _outside(self, now: float) -> list[MemberAction]:
-        """Called after it has left. It joins again if it was subscribed again in the meantime."""
+    def _outside(self) -> list[MemberAction]:
+        """It has left; perhaps it has subscribed again meanwhile."""
         self._reports.leave()
         if self._topics is not None:
-            return self._join(now)
+            return self._join()
         self._move(_S.UNSUBSCRIBED)
         return []

@@ -1,13 +1,17 @@
 """A member's reports: full heartbeats, each sent until it is answered (KIP-848).
 
-    send ──> Send(token) ──> took: answered, minimal heartbeats from now on
-      ^         └──────────> failed: again at retry_at
-      └── repeats of it may still be under way when the answer arrives: send it once more
+    send ──> Send(token) ──> took: answered, minimal heartbeats from now on ──> settled
+      ^            │                                   the repeats are answered, too
+      └── failed <─┘ again at retry_at
 
-Until the member has the answer to a report, the heartbeats that the native core repeats are also
-full ones. Minimal ones would have the old epoch, which the broker refuses after it has taken the
-report. It accepts a full one with the old epoch, because the member owns no more than its
-assignment. So an application that polls only once a minute keeps its membership.
+While a report is not known to be answered, the heartbeats that are repeated elsewhere are full,
+too: minimal ones have the old epoch, which the broker refuses once it has taken the report. It
+takes a full one, as what the member owns is no more than what it was given. So an application
+that polls once a minute keeps its membership, whenever the answer is looked at.
+
+A repeat may still be under way when the minimal ones replace it. Only the I/O thread knows that:
+the time does not say it, as polls may be minutes apart. It is not under way for long, and no
+other full heartbeat follows, so this ends however rarely the application polls.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -48,15 +52,15 @@ class Reports:
         self.retry_at: float | None = None
         self._settings = settings
         self._interval_ms: float = settings.heartbeat_interval_ms
-        self._repeated_from: float | None = None
+        self._is_answered = self._is_settled = True
         self._last: Mapping[str, Any] = {}
         self._backoff = Backoff(settings.retry_backoff_ms, settings.retry_backoff_max_ms, jitter)
         self._tokens = 0
 
     @property
     def is_clean(self) -> bool:
-        """Whether no report is under way, and none will be sent before the next `send`."""
-        return self.token is None and self._repeated_from is None and self.retry_at is None
+        """No report is under way, nor will one be sent before the next `send`."""
+        return self.token is None and self._is_settled and self.retry_at is None
 
     def is_due(self, now: float) -> bool:
         """Whether it is time for a retry."""
@@ -66,14 +70,13 @@ class Reports:
         self,
         subscription: tuple[frozenset[str], str | None],
         owned: Iterable[IdPartition],
-        now: float,
     ) -> list[MemberAction]:
         """Reports the subscription and the owned partitions. It replaces an earlier report."""
         body = heartbeats.full(self._settings, self.member_id, self.epoch, subscription, owned)
         self._tokens += 1
         self.token = self._tokens
         self.retry_at = None
-        self._repeated_from = now + self._interval_ms
+        self._is_answered = self._is_settled = False
         self._last = body
         timeout_ms = self._settings.request_timeout_ms
         return [StopHeartbeats(), Send(self.token, API, body, timeout_ms), self._repeat(body)]
@@ -85,31 +88,28 @@ class Reports:
         self.retry_at = None
         return [Send(self.token, API, self._last, self._settings.request_timeout_ms)]
 
-    def may_be_repeated(self, now: float) -> bool:
-        """Whether repeats of the report may have been sent."""
-        return self._repeated_from is not None and now >= self._repeated_from
-
     def took(
-        self, body: Mapping[str, Any], now: float, is_report: bool
-    ) -> list[MemberAction] | None:
-        """Takes a successful answer, to the report or to a repeated heartbeat.
+        self, body: Mapping[str, Any], *, is_report: bool, is_current: bool
+    ) -> list[MemberAction]:
+        """Takes a good answer: to the report itself, or to a heartbeat that is repeated.
 
-        Returns:
-            The actions. None if the report must be sent once more because repeats of it may still
-            be under way. The answer to the new one shows that they have arrived.
+        Once a report has failed, the answer to one of its repeats counts as its own.
         """
         self.epoch = body["MemberEpoch"]
         self.member_id = body.get("MemberId") or self.member_id
         self._interval_ms = min(body["HeartbeatIntervalMs"] or self._interval_ms, _INTERVAL_MAX_MS)
-        if self._repeated_from is None or not (is_report or self.token is None):
+        if self._is_answered or not (is_report or (is_current and self.token is None)):
             return []
-        if self.may_be_repeated(now):
-            return None
-        if not is_report:
-            return []
-        self.token = self.retry_at = self._repeated_from = None
+        self._is_answered = True
+        self.token = self.retry_at = None
         self._backoff.reset()
         return [self._repeat(heartbeats.minimal(self._settings, self.member_id, self.epoch))]
+
+    def repeats_answered(self) -> bool:
+        """Notes that no replaced heartbeat is under way; whether that settles the last report."""
+        settles = self._is_answered and not self._is_settled
+        self._is_settled = self._is_answered
+        return settles
 
     def failed(self, now: float, *, look_up: bool = False) -> list[MemberAction]:
         """Plans a retry. The result of the failed attempt is not known."""
@@ -121,7 +121,8 @@ class Reports:
     def leave(self) -> None:
         """Ends the membership: no report is under way, and the next one joins."""
         self.epoch = 0
-        self.token = self.retry_at = self._repeated_from = None
+        self.token = self.retry_at = None
+        self._is_answered = self._is_settled = True
         self._backoff.reset()
 
     def leave_request(self) -> tuple[int, Send]:

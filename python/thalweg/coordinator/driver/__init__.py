@@ -28,6 +28,7 @@ from typing import Any, Final
 from thalweg.coordinator.commit_future import CommitFuture
 from thalweg.coordinator.driver._background import Background
 from thalweg.coordinator.driver._clock import now_ms, soonest
+from thalweg.coordinator.driver._heard import heard
 from thalweg.coordinator.driver._look import Found
 from thalweg.coordinator.driver._members import chosen_assignors
 from thalweg.coordinator.driver._membership import Membership
@@ -36,7 +37,7 @@ from thalweg.coordinator.driver._offsets import CommittedOffsets
 from thalweg.coordinator.driver._seeking import Seeking
 from thalweg.coordinator.driver._topics import Topics
 from thalweg.coordinator.driver._waits import CoreCall, Wait, Waiting, run
-from thalweg.coordinator.listener import Listener, heard, tell
+from thalweg.coordinator.listener import Listener, tell
 from thalweg.errors import (
     BrokerResponseError,
     IllegalStateError,
@@ -50,7 +51,7 @@ from thalweg.structs import (
     TopicPartition,
 )
 
-__all__ = ["CHECKS", "Background", "CoreCall", "Driver", "Wait", "Waiting", "run"]
+__all__ = ["CHECKS", "Background", "CoreCall", "Driver", "Wait", "Waiting", "heard", "run"]
 
 log = logging.getLogger("thalweg.coordinator")
 
@@ -176,11 +177,14 @@ class Driver:
     ) -> None:
         """Changes the assignment with an asyncio listener. No records are returned meanwhile."""
         try:
-            if gone:
-                await self._told("on_partitions_revoked", gone)
-            if self._topics.subscribed:  # the application may have unsubscribed in the meantime
-                self._offsets.forget([*gone, *new])
-                self._consumer._assign(wanted)
+            try:
+                if gone:
+                    await self._told("on_partitions_revoked", gone)
+            finally:  # also if it is cancelled: what was found is told but once
+                if self._topics.subscribed:  # it may have been given up meanwhile
+                    self._offsets.forget([*gone, *new])
+                    self._consumer._assign(wanted)
+            if self._topics.subscribed:
                 await self._told("on_partitions_assigned", new)
         finally:
             self._told_at_all, self._is_telling = True, False

@@ -41,6 +41,7 @@ from thalweg.coordinator.steps import (
     Heartbeats,
     MemberAction,
     MemberEvent,
+    OldHeartbeatsAnswered,
     Polled,
     PollExpired,
     Raise,
@@ -118,6 +119,8 @@ class Membership:
         )
         self._node = ("coordinator", "group", config["group_id"])
         self._requests: dict[int, _Sent] = {}
+        self._notable: deque[HeartbeatAnswered] = deque()
+        self._awaits_old_heartbeats = False
         self._log = GroupLog(config)
         self._leave_backoff = Backoff(
             config["retry_backoff_ms"], config["retry_backoff_max_ms"], jitter
@@ -198,12 +201,22 @@ class Membership:
         self._steps.finish()
         if self._consumer._poll_expired():
             self._step(PollExpired())
-        for body, error in self._consumer._notable_heartbeats():
-            self._step(HeartbeatAnswered(body, error))
+        self._notable += (HeartbeatAnswered(*told) for told in self._consumer._notable_heartbeats())
+        while self._notable and not self._notable[0].is_current:
+            self._step(self._notable.popleft())
         self._take_answers()
+        self._take_notable()
+        if self._awaits_old_heartbeats and not self._consumer._old_heartbeat_is_under_way():
+            self._awaits_old_heartbeats = False
+            self._step(OldHeartbeatsAnswered())
         due = self._steps.next_deadline
         if due is not None and now_ms() >= due:
             self._step(Ticked())
+
+    def _take_notable(self) -> None:
+        """Those of the heartbeats in force come after the report that these repeat."""
+        while self._notable and not self._is_reading():
+            self._step(self._notable.popleft())
 
     def _take_answers(self) -> None:
         for token, sent in list(self._requests.items()):
@@ -224,6 +237,9 @@ class Membership:
         work: Work[Any] = Work(lambda: request.result(0))
         work.add_done_callback(self._on_answer)
         return work
+
+    def _is_reading(self) -> bool:
+        return any(isinstance(sent.request, Work) for sent in self._requests.values())
 
     def _answer(self, token: int, sent: _Sent) -> Answered:
         try:
@@ -257,6 +273,7 @@ class Membership:
                 self._send(action)
             case Heartbeats():
                 self._consumer._heartbeat(action, self._node)
+                self._awaits_old_heartbeats = True
             case StopHeartbeats():
                 self._consumer._stop_heartbeat()
             case ForgetCoordinator():

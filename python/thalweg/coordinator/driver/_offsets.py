@@ -184,7 +184,7 @@ class CommittedOffsets:
             self._fetch_due_ms = now_ms() + self._fetch_backoff.failed()
             return self._fetch_due_ms
         self._fetch_backoff.reset()
-        return None
+        return self.look_for_committed()  # of partitions that were assigned meanwhile
 
     def _auto_commit(self) -> float | None:
         if not (self._auto and self._periodic):

@@ -19,6 +19,7 @@ from thalweg.coordinator.steps import (
     CommitAnswered,
     MemberAction,
     MemberEvent,
+    OldHeartbeatsAnswered,
     Polled,
     Subscribed,
     Ticked,
@@ -173,7 +174,7 @@ class Stepping:
                 self._topics, self._is_new = len(topics), True
             case TopicsChanged(partitions):
                 self._topics, self._is_new = len(partitions), True
-            case Ticked() | CommitAnswered():
+            case Ticked() | CommitAnswered() | OldHeartbeatsAnswered():
                 return False
             case Polled():
                 is_new, self._is_new = self._is_new, False
