@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use socket2::{Domain, Socket, Type};
 use thalweg_protocol::ApiKey;
 
 use crate::assignment::NewReplicas;
@@ -25,12 +24,9 @@ use crate::error::ApiError;
 use crate::fault_builder::Faults;
 use crate::handlers;
 use crate::options::BrokerOptions;
-use crate::server::{Server, SharedCore, lock};
+use crate::server::{BoundPort, Server, SharedCore, lock};
 use crate::topology::NewTopic;
 use crate::{BrokerConfig, BrokerError, Core, GroupService};
-
-/// Connections that wait to be accepted by a node that comes back, as std has it for others.
-const BACKLOG: i32 = 128;
 
 /// A running broker. Dropping it closes it.
 pub struct EmbeddedBroker {
@@ -39,7 +35,7 @@ pub struct EmbeddedBroker {
     addresses: Vec<SocketAddr>,
     /// The addresses of stopped nodes, which they are to find again. A free port could go to
     /// another program, or to a client that connects to it: to itself, then.
-    reserved: Mutex<BTreeMap<i32, Socket>>,
+    reserved: Mutex<BTreeMap<i32, BoundPort>>,
     core: SharedCore,
     server: Server,
     is_closed: AtomicBool,
@@ -204,8 +200,8 @@ impl EmbeddedBroker {
         lock(&self.core).check_node(node)?;
         self.server.stop_node(node)?;
         // If the port is gone already, only start_node can say so.
-        if let Ok(socket) = reserve(self.address(node)) {
-            self.reserved().insert(node, socket);
+        if let Ok(port) = BoundPort::bind(self.address(node)) {
+            self.reserved().insert(node, port);
         }
         Ok(())
     }
@@ -222,7 +218,7 @@ impl EmbeddedBroker {
         }
         let address = self.address(node);
         let listener = match self.reserved().remove(&node) {
-            Some(socket) => socket.listen(BACKLOG).map(|()| socket.into()),
+            Some(port) => port.listen(),
             None => TcpListener::bind(address),
         };
         let listener =
@@ -235,7 +231,7 @@ impl EmbeddedBroker {
         self.addresses[(node - 1) as usize]
     }
 
-    fn reserved(&self) -> MutexGuard<'_, BTreeMap<i32, Socket>> {
+    fn reserved(&self) -> MutexGuard<'_, BTreeMap<i32, BoundPort>> {
         self.reserved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -317,16 +313,6 @@ fn listen_all(config: &BrokerConfig) -> Result<Vec<Listening>, BrokerError> {
 
 fn listen(host: &str, node: i32, port: u16) -> Result<TcpListener, BrokerError> {
     TcpListener::bind((host, port)).map_err(|source| listen_error(host, node, port, source))
-}
-
-/// Binds the address as a listener would, but refuses connections.
-fn reserve(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    // Closed connections may linger. Elsewhere the option would let others take the port.
-    #[cfg(unix)]
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())?;
-    Ok(socket)
 }
 
 fn listen_error(host: &str, node: i32, port: u16, source: io::Error) -> BrokerError {

@@ -8,6 +8,7 @@
 
 #![allow(clippy::disallowed_methods)] // clocks are read here, so that other modules need not
 
+mod bound;
 mod connection;
 mod groups;
 mod unread;
@@ -33,6 +34,7 @@ use crate::{BrokerError, Connection, Core};
 use connection::{Limits, serve_connection};
 use unread::{UNREAD_BYTES_MAX, Unread};
 
+pub(crate) use bound::BoundPort;
 pub use groups::{GroupClock, GroupService};
 
 /// How long a caller waits for the broker's thread.
