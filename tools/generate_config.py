@@ -163,7 +163,7 @@ def render_types() -> str:
         if letter == "c":
             fields.append(("auto_offset_reset_by_duration_ms", "int | None"))
         lines += typed_dict(
-            f"Core{name}Config", f"What `_core.{name}` is told.", fields, total=True
+            f"Core{name}Config", f"The options that `_core.{name}` takes.", fields, total=True
         )
     return "\n".join([*lines, ""])
 

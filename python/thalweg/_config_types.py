@@ -278,7 +278,7 @@ class AdminConfig(TypedDict, total=False):
 
 
 class CoreProducerConfig(TypedDict):
-    """What `_core.Producer` is told."""
+    """The options that `_core.Producer` takes."""
 
     bootstrap_servers: list[tuple[str, int]]
     client_id: str | None
@@ -333,7 +333,7 @@ class CoreProducerConfig(TypedDict):
 
 
 class CoreConsumerConfig(TypedDict):
-    """What `_core.Consumer` is told."""
+    """The options that `_core.Consumer` takes."""
 
     bootstrap_servers: list[tuple[str, int]]
     client_id: str | None
@@ -386,7 +386,7 @@ class CoreConsumerConfig(TypedDict):
 
 
 class CoreClientConfig(TypedDict):
-    """What `_core.Client` is told."""
+    """The options that `_core.Client` takes."""
 
     bootstrap_servers: list[tuple[str, int]]
     client_id: str | None

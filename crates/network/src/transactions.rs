@@ -69,7 +69,7 @@ impl TransactionCall {
 
 impl ProducerClient {
     pub fn init_transactions(&self) -> TransactionCall {
-        let late = "init_transactions did not end within max_block_ms and goes on; \
+        let late = "init_transactions did not end within max_block_ms and continues; \
                     call it again to learn its outcome";
         self.ask_sender(late, Sender::init_transactions)
     }
@@ -106,7 +106,7 @@ impl ProducerClient {
         group: GroupMetadata,
         offsets: GroupOffsets,
     ) -> TransactionCall {
-        let late = "send_offsets_to_transaction did not end within max_block_ms and goes on; \
+        let late = "send_offsets_to_transaction did not end within max_block_ms and continues; \
                     commit_transaction waits for it";
         self.ask_sender(late, |sender| {
             sender.send_offsets_to_transaction(group, offsets)
@@ -115,14 +115,14 @@ impl ProducerClient {
 
     /// Waits for everything that was sent in the transaction, and for the coordinator's answer.
     pub fn commit_transaction(&self) -> TransactionCall {
-        let late = "commit_transaction did not end within max_block_ms and goes on; \
+        let late = "commit_transaction did not end within max_block_ms and continues; \
                     call it again to learn its outcome";
         self.ask_sender(late, Sender::commit_transaction)
     }
 
     /// Drops what was not sent yet. Waits for what was sent, and for the coordinator's answer.
     pub fn abort_transaction(&self) -> TransactionCall {
-        let late = "abort_transaction did not end within max_block_ms and goes on; \
+        let late = "abort_transaction did not end within max_block_ms and continues; \
                     call it again to learn its outcome";
         self.ask_sender(late, Sender::abort_transaction)
     }

@@ -120,10 +120,10 @@ class HeartbeatAnswered:
     """A notable answer to a heartbeat that is repeated.
 
     Attributes:
-        body: The answer; None if there is none.
-        error: Why not.
+        body: The answer, or None if there is none.
+        error: Why there is no answer.
         is_current: Whether the heartbeat was one of those in force. Of replaced or stopped ones
-            only good answers are told.
+            only good answers are reported.
     """
 
     body: Mapping[str, Any] | None

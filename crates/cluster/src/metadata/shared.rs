@@ -91,7 +91,7 @@ impl SharedMetadata {
     }
 
     /// Whether brokers have answered this refresh. A newer snapshot alone does not prove it: its
-    /// answer may already have been on its way when the refresh was requested.
+    /// answer may already have been in flight when the refresh was requested.
     pub fn is_answered(&self, number: u64) -> bool {
         self.lock().updates_answered >= number
     }

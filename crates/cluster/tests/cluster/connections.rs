@@ -55,7 +55,7 @@ fn tries_all_addresses_of_a_host_before_backing_off() {
     assert_eq!(
         bench.take_attempt().address,
         0,
-        "and resolves anew after the backoff"
+        "and resolves again after the backoff"
     );
 }
 

@@ -6,7 +6,7 @@
 //!   │  actions ─▶ sockets, jobs ─▶ pool  until nothing is left
 //!   └─ sleep until a notification or the next deadline
 //! ```
-//! A panic in a turn ends this client. Everybody who waits for it gets the panic's message. The I/O
+//! A panic in a turn ends this client. Every caller that waits for it gets the panic's message. The I/O
 //! thread and the other clients continue.
 
 use std::collections::BTreeMap;

@@ -218,7 +218,7 @@ impl HeartbeatManager {
         };
         if !heartbeat.call.is_sent() {
             if !self.shared.notable.begin(heartbeat.generation) {
-                self.heartbeat = None; // the order in its place is on its way
+                self.heartbeat = None; // the order that replaces it is in flight
                 return;
             }
             heartbeat.call.advance(cluster, now);

@@ -1,13 +1,14 @@
 //! What heartbeats report to the application's side: answers that say something new, failures,
 //! expiry.
 //!
-//! Orders go to the I/O thread as calls, so answers to heartbeats that Python has replaced or
-//! stopped meanwhile may still come. Each order makes a new generation. Of an old one only good news
-//! is passed on (an assignment is told but once); that an epoch of the past is refused is none.
+//! Orders go to the I/O thread as calls. So answers may still arrive to heartbeats that Python has
+//! replaced or stopped meanwhile. Each order starts a new generation. Of an old generation only good
+//! answers are passed on, because the broker reports an assignment only once. The refusal of an old
+//! epoch is not passed on.
 //!
-//! A generation ends at once, before the I/O thread hears of the new order: it asks here before it
-//! sends, under the same lock. So whoever gives an order learns whether a heartbeat of an earlier one
-//! is still under way, and that none follows.
+//! A generation ends at once, before the I/O thread learns of the new order: that thread asks here
+//! before it sends, under the same lock. So the caller that gives an order learns whether a heartbeat
+//! of an earlier order is still in flight, and that no other follows.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -237,7 +237,7 @@ fn a_client_of_the_parent_is_refused_in_the_child_and_a_new_one_works() {
         ticket
             .wait(Some(within(20)), &mut never_interrupted())
             .is_ok(),
-        "the parent goes on"
+        "the parent continues"
     );
 }
 

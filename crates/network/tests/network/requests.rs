@@ -166,7 +166,7 @@ async fn silence_ends_with_the_request_timeout_and_closes_the_connection() {
     assert!((7.0..7.1).contains(&waited.as_secs_f64()), "{waited:?}");
     assert!(error.to_string().contains("Heartbeat"), "{error}");
     let response = ask(&client, RequestTarget::LeastLoaded).await;
-    assert!(response.is_ok(), "on a new connection it goes on");
+    assert!(response.is_ok(), "it continues on a new connection");
     assert_eq!(broker.got(ApiKey::HEARTBEAT)[1].connection, 2);
 }
 

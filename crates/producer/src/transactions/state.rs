@@ -92,7 +92,7 @@ pub(crate) const TABLE: [Row; 8] = [
     },
     Row {
         state: FatalError,
-        meaning: "the producer cannot go on: close it",
+        meaning: "the producer cannot continue: close it",
         calls: &[],
         next: &[],
     },

@@ -78,7 +78,7 @@ type Place = (String, i32);
 pub(crate) struct Coordinator {
     /// The finalized level of `transaction.version`.
     pub(crate) level: i16,
-    /// The level that new connections are told, if not `level`.
+    /// The level that new connections see, if it is not `level`.
     pub(crate) level_told: Option<i16>,
     /// Set if the level becomes 2 when the open transaction has ended.
     pub(crate) learn_when_ended: bool,

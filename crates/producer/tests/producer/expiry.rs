@@ -125,7 +125,7 @@ fn a_record_in_flight_was_possibly_written_and_holds_its_memory_until_the_reques
     world.brokers.release();
     world.advance_ms(100);
     assert_eq!(pool.available_bytes(), pool.total_bytes());
-    assert!(possibly_written(&sent), "its outcome was told once");
+    assert!(possibly_written(&sent), "its outcome was reported once");
 }
 
 /// KAFKA-19012: the bytes of another topic's records appeared in a request in flight. A held

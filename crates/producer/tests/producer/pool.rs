@@ -203,7 +203,7 @@ fn small_requests_do_not_starve_a_large_one() {
         held.pop_front();
         assert!(
             pool.try_acquire_of(1, 0).is_none(),
-            "a newcomer does not pass the one who waits"
+            "a newcomer does not pass the one that waits"
         );
         assert!(large.poll_reservation(&waker).is_pending());
     }

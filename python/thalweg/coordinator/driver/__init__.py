@@ -180,7 +180,7 @@ class Driver:
             try:
                 if gone:
                     await self._told("on_partitions_revoked", gone)
-            finally:  # also if it is cancelled: what was found is told but once
+            finally:  # also if it is cancelled: news of the topics come only once
                 if self._topics.subscribed:  # it may have been given up meanwhile
                     self._offsets.forget([*gone, *new])
                     self._consumer._assign(wanted)
