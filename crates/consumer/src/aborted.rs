@@ -1,13 +1,13 @@
-//! Which batches of one answer `read_committed` must not show.
+//! Decides which batches of one fetch response `read_committed` must hide.
 //!
 //! ```text
-//! aborted list of the answer: (producer, first offset of the aborted transaction)
+//! aborted list of the response: (producer, first offset of the aborted transaction)
 //! batches in order:  data p=1 | data p=2 | ABORT p=1 | data p=1 ...
 //!                    hidden     shown      hidden      shown
 //! ```
-//! A producer's batches are hidden from the offset the list gives until its abort marker. Control
-//! batches are never shown, to any reader. The list is sorted here: some brokers send it unsorted,
-//! and then aborted data would leak.
+//! A producer's batches are hidden from the listed offset until its abort marker. Control batches
+//! are never returned to any reader. The filter sorts the list, because some brokers send it
+//! unsorted, and then aborted records would be returned.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,9 +17,9 @@ use thalweg_records::control::ControlRecord;
 
 #[derive(Debug, Default)]
 pub(crate) struct AbortedFilter {
-    /// (first offset, producer id), ascending: transactions that have not begun yet.
+    /// (first offset, producer ID), ascending: transactions that have not started yet.
     ahead: VecDeque<(i64, i64)>,
-    /// Producers whose transaction is open here and will be aborted.
+    /// Producers with an open transaction that will be aborted.
     open: BTreeSet<i64>,
 }
 
@@ -36,7 +36,7 @@ impl AbortedFilter {
         }
     }
 
-    /// Whether a data batch belongs to an aborted transaction. Batches must come in order.
+    /// Whether a data batch belongs to an aborted transaction. Pass batches in offset order.
     pub(crate) fn hides(
         &mut self,
         last_offset: i64,
@@ -47,7 +47,7 @@ impl AbortedFilter {
         is_transactional && self.open.contains(&producer_id)
     }
 
-    /// Takes note of a control batch.
+    /// Processes a control batch, which may end an aborted transaction.
     pub(crate) fn control(
         &mut self,
         last_offset: i64,
@@ -55,8 +55,8 @@ impl AbortedFilter {
         record: Option<ControlRecord>,
     ) {
         self.begin_until(last_offset);
-        // Only an abort ends an aborted transaction. A marker that ends a transaction without
-        // data has no entry in the list: removing nothing is right then.
+        // Only an abort ends an aborted transaction. A marker of a transaction without data has no
+        // entry in the list, so removing nothing is correct.
         if let Some(ControlRecord::Abort { .. }) = record {
             self.open.remove(&producer_id);
         }

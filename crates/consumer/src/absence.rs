@@ -1,7 +1,7 @@
-//! Assigned partitions that the cluster does not have, in words.
+//! Describes assigned partitions that the cluster does not have.
 //!
-//! A consumer waits for them, as they may come: a topic may be created, or get more partitions.
-//! So absence is no error; it is what a warning tells, and why a position is not known in time.
+//! A consumer waits for such partitions, because a topic may be created or get more partitions. So
+//! absence is not an error. It causes a warning, and explains why a position is not known in time.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use thalweg_protocol::{ErrorCode, Str};
 
 use crate::topic_partition::TopicPartition;
 
-/// What the brokers' answers lack.
+/// What is missing from the brokers' metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Absence {
     Topic {
@@ -23,7 +23,7 @@ pub enum Absence {
 }
 
 impl Absence {
-    /// `None` if the partition is there, or nothing is known of its topic yet.
+    /// Returns `None` if the partition exists, or if its topic is not known yet.
     pub fn of(partition: &TopicPartition, metadata: &Metadata) -> Option<Self> {
         if let Some(topic) = metadata.topic(&partition.topic) {
             let there = topic.partition(partition.partition).is_some();
@@ -61,19 +61,19 @@ impl fmt::Display for Absence {
     }
 }
 
-/// How far an assigned partition's absence has come.
+/// Whether the absence of an assigned partition is confirmed and reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum AbsenceNote {
     #[default]
     Present,
-    /// Absent in the metadata of this version. It may be older than the partition, or the answer
-    /// that has the topic created: only the next one counts.
+    /// Absent in this version of the metadata. That response may be older than the partition, or
+    /// be the one that creates the topic. So only a later response confirms the absence.
     Since(u64),
     Told,
 }
 
 impl AbsenceNote {
-    /// What follows from another look at the metadata; true if the application is to be told.
+    /// Updates the note from new metadata. Returns true if the application must be warned.
     pub(crate) fn look(&mut self, absent: bool, version: u64) -> bool {
         let (next, told) = match *self {
             _ if !absent => (Self::Present, false),

@@ -1,11 +1,11 @@
-//! The table of assigned partitions, and which of them are worth a look.
+//! The table of assigned partitions, and which of them the fetcher must check.
 //!
-//! Every change through [`Assigned::edit`] and its kin marks the partition as *touched*. The
-//! fetcher looks at touched partitions only, so a poll costs what has changed and not what is
-//! assigned: with 50,000 partitions and traffic on four, four are looked at.
+//! Every change through [`Assigned::edit`] and similar methods marks the partition as *touched*.
+//! The fetcher checks only touched partitions, so the cost of a poll depends on the changes and
+//! not on the assignment: with 50,000 partitions and traffic on four, it checks four.
 //!
-//! The one change that is not marked is a position moved by draining: what is fetched next does not
-//! depend on it before the record set is empty.
+//! Only one change is not marked: a position that draining moves. The next fetch does not depend
+//! on it until all fetched records are drained.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::offset_spec::IsolationLevel;
 use crate::partition_state::{Ahead, FetchPosition, HandedOut, Leader, PartitionState, Phase};
 use crate::topic_partition::TopicPartition;
 
-/// What a revoked partition leaves behind at the fetcher.
+/// A revoked partition that the fetcher still has to remove from its nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Removed {
     pub(crate) handle: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Removed {
     pub(crate) counted_at: Option<NodeId>,
 }
 
-/// See [`crate::subscription::Subscription::changes`]. Written under the lock, read without.
+/// See [`crate::subscription::Subscription::changes`]. Written under the lock, read without it.
 #[derive(Debug, Default)]
 pub(crate) struct Changes(AtomicU64);
 
@@ -43,7 +43,7 @@ impl Changes {
     }
 }
 
-/// What a drain took of a record set.
+/// The records that a drain took from one fetch.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     handle: u32,
@@ -55,19 +55,19 @@ struct Taken {
 #[derive(Debug, Default)]
 pub(crate) struct Assigned {
     partitions: IndexMap<TopicPartition, PartitionState>,
-    /// Handle -> index into `partitions`.
+    /// Handle -> index in `partitions`.
     indexes: BTreeMap<u32, usize>,
     touched: Vec<u32>,
     removed: Vec<Removed>,
     /// By the last drain, in its order.
     taken: Vec<Taken>,
-    /// By handle: drains that named some partitions have asked for these in vain.
+    /// Handles of partitions that a drain asked for by name and found no records of.
     asked_for: BTreeSet<u32>,
     paused: usize,
     next_turn: u64,
     next_stamp: u64,
     next_handle: u32,
-    /// Counts changes of the assignment, so that the I/O thread notices one.
+    /// Counts changes of the assignment, so that the I/O thread notices them.
     version: u64,
     changes: Arc<Changes>,
 }
@@ -78,8 +78,8 @@ impl Assigned {
         self.next_stamp
     }
 
-    /// Grows with whatever makes record sets stale: a position that is read from no more, a partition
-    /// given away.
+    /// Returns the last stamp. It grows with every change that makes fetches stale: a changed
+    /// position or a revoked partition.
     pub(crate) fn last_stamp(&self) -> u64 {
         self.next_stamp
     }
@@ -96,7 +96,8 @@ impl Assigned {
         self.partitions.get(partition)
     }
 
-    /// Where the partition with this stamp stands in the table: at the hint, or its name is looked for.
+    /// Returns the table index of the partition with this stamp: the hint, or else a search by
+    /// name.
     pub(crate) fn index_of(&self, hint: usize, partition: &TopicPartition, stamp: u64) -> usize {
         match self.partitions.get_index(hint) {
             Some((_, state)) if state.stamp == stamp => hint,
@@ -107,8 +108,8 @@ impl Assigned {
         }
     }
 
-    /// The partition's state if it still has this stamp. A stamp is given out once, so where the
-    /// hint finds it no name needs to be hashed and compared: that would be dear for each record.
+    /// Returns the partition's state if it still has this stamp. Each stamp is used once, so if
+    /// the hint matches, no name is hashed or compared. That would be expensive for each record.
     pub(crate) fn stamped(
         &self,
         index: usize,
@@ -121,7 +122,7 @@ impl Assigned {
         (state.stamp == stamp || is_planted(Bug::StalePrefetch)).then_some(state)
     }
 
-    /// For changing: the partition will be looked at.
+    /// Returns the state for a change, and marks the partition to be checked.
     pub(crate) fn edit(&mut self, partition: &TopicPartition) -> Option<&mut PartitionState> {
         let state = self.partitions.get_mut(partition)?;
         if !state.touched {
@@ -131,7 +132,7 @@ impl Assigned {
         Some(state)
     }
 
-    /// For changing, if nothing has made answers under `stamp` stale since.
+    /// Returns the state for a change, if responses under `stamp` are not stale.
     pub(crate) fn current(
         &mut self,
         partition: &TopicPartition,
@@ -148,7 +149,7 @@ impl Assigned {
         let _ = self.edit(partition);
     }
 
-    /// For whoever does the looking: not marked again.
+    /// Returns the state for the check itself, which does not mark the partition again.
     pub(crate) fn by_handle(
         &mut self,
         handle: u32,
@@ -169,7 +170,7 @@ impl Assigned {
         self.partitions.iter()
     }
 
-    /// For metrics: nothing is marked.
+    /// Iterates for metrics, which marks nothing.
     pub(crate) fn iter_mut(
         &mut self,
     ) -> impl Iterator<Item = (&TopicPartition, &mut PartitionState)> {
@@ -190,7 +191,7 @@ impl Assigned {
         true
     }
 
-    /// Replaces the assignment: partitions that stay keep their state and their turn.
+    /// Replaces the assignment. Partitions that stay keep their state and their turn.
     pub(crate) fn assign(&mut self, wanted: &[TopicPartition]) {
         let mut old = std::mem::take(&mut self.partitions);
         for partition in wanted {
@@ -211,7 +212,7 @@ impl Assigned {
             in_session: gone.in_session,
             counted_at: gone.counted_at,
         }));
-        // Nobody has it: for who compares, as what is buffered of those that are gone is stale.
+        // No partition has this stamp. It only shows that fetches of revoked partitions are stale.
         self.next_stamp += 1;
         let handles = self.partitions.values().enumerate();
         self.indexes = handles
@@ -228,8 +229,8 @@ impl Assigned {
         self.changes.note();
     }
 
-    /// Another phase with another position: every answer on its way is stale, and so is what a drain
-    /// that is under way has come to. False if it is not assigned.
+    /// Enters a phase with another position. Responses in flight and the progress of a running
+    /// drain become stale. Returns false if the partition is not assigned.
     pub(crate) fn enter(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
         let entered = self.enter_unmoved(partition, phase);
         if let Some(state) = self.partitions.get_mut(partition) {
@@ -239,8 +240,8 @@ impl Assigned {
         entered
     }
 
-    /// [`Self::enter`] of a phase with the position as it was read or confirmed: a drain that is under
-    /// way still moves it.
+    /// Does [`Self::enter`] for a phase that keeps the position that was read or confirmed. A
+    /// running drain still moves that position.
     pub(crate) fn enter_unmoved(&mut self, partition: &TopicPartition, phase: Phase) -> bool {
         let stamp = self.stamp();
         self.changes.note();
@@ -253,13 +254,13 @@ impl Assigned {
         }
     }
 
-    /// Moves a position over the records that were drained from `from` on. False if what is left of that fetch
-    /// is worthless now.
+    /// Moves a position from `from` over the records that were drained. Returns false if the rest
+    /// of that fetch is stale.
     ///
-    /// The I/O thread may have begun to validate the position while its records were handed out
-    /// without a lock. They are out, so the position moves all the same; the new stamp makes the
-    /// question about the old one stale, and what was confirmed of that is asked of this one. But a
-    /// seek that came meanwhile, from a deserializer or another thread, is the application's last word.
+    /// The I/O thread may have started to validate the position while records were returned
+    /// without a lock. The application has those records, so the position moves anyway. The new
+    /// stamp makes the validation of the old position stale, and the new position is validated
+    /// instead. But a seek during that time, from a deserializer or another thread, wins.
     pub(crate) fn advance(
         &mut self,
         index: usize,
@@ -269,7 +270,7 @@ impl Assigned {
         to: FetchPosition,
         records: usize,
     ) -> bool {
-        // Another assignment may have moved what stays to another place in the table.
+        // After a new assignment, the partition may have another index.
         let index = self.index_of(index, partition, stamp);
         if let Some((_, state)) = self.partitions.get_index_mut(index)
             && state.stamp == stamp
@@ -284,12 +285,12 @@ impl Assigned {
         false
     }
 
-    /// A drain begins: what earlier ones took is the application's.
+    /// A drain begins. The records that earlier drains took can no longer be taken back.
     pub(crate) fn begin_drain(&mut self) {
         self.taken.clear();
     }
 
-    /// The drain took records of this partition, from this position on.
+    /// Notes that the drain took records of this partition, starting at this position.
     pub(crate) fn note_taken(
         &mut self,
         index: usize,
@@ -311,7 +312,7 @@ impl Assigned {
         }
     }
 
-    /// A drain of these partitions found nothing.
+    /// Notes that a drain of these partitions found nothing.
     pub(crate) fn ask_for(&mut self, partitions: &[TopicPartition]) {
         for partition in partitions {
             if let Some(state) = self.partitions.get(partition) {
@@ -320,24 +321,26 @@ impl Assigned {
         }
     }
 
-    /// Partitions of which a drain found nothing, if nothing was let through for it since.
+    /// Returns the partitions that a drain asked for in vain, if no extra fetch has served them
+    /// since.
     pub(crate) fn asked_for(&self) -> &BTreeSet<u32> {
         &self.asked_for
     }
 
-    /// Something came for those drains: each looks again, and says so if it found nothing.
+    /// An extra fetch brought records. Each waiting drain checks again, and asks again if it finds
+    /// nothing.
     pub(crate) fn serve_all(&mut self) {
         self.asked_for.clear();
     }
 
-    /// True if a drain asked for this partition in vain. It counts as served from now on.
+    /// Returns true if a drain asked for this partition in vain. It counts as served from now on.
     pub(crate) fn serve(&mut self, partition: &TopicPartition) -> bool {
         let state = self.partitions.get(partition);
         state.is_some_and(|state| self.asked_for.remove(&state.handle))
     }
 
-    /// Moves the positions back to where the last drain began; not those that the application has
-    /// moved since, nor those of logs that are no more.
+    /// Moves the positions back to where the last drain started. Positions that the application
+    /// has moved since then, and positions in logs that no longer exist, do not change.
     pub(crate) fn take_back(&mut self) {
         for Taken {
             handle,
@@ -349,7 +352,7 @@ impl Assigned {
             let Some((partition, state)) = self.by_handle(handle) else {
                 continue;
             };
-            // Also where an earlier record set of the partition was taken back just now.
+            // This also holds if an earlier fetch of the partition was taken back just now.
             if state.moved_at > stamp {
                 continue;
             }
@@ -361,7 +364,7 @@ impl Assigned {
             let partition = partition.clone();
             let handed_out = state.handed_out;
             self.enter(&partition, phase);
-            // What came before is still the application's.
+            // The application keeps the records that it got before.
             if let Some(state) = self.partitions.get_mut(&partition) {
                 state.handed_out = handed_out.map(|out| HandedOut {
                     to: from.offset,
@@ -372,7 +375,7 @@ impl Assigned {
         }
     }
 
-    /// Notes for the metrics how far the position is from the ends of its log.
+    /// Records the position's distance from the ends of its log for the metrics.
     pub(crate) fn measure(&mut self, index: usize, stamp: u64, isolation: IsolationLevel) {
         if let Some((_, state)) = self.partitions.get_index_mut(index)
             && state.stamp == stamp
@@ -381,7 +384,7 @@ impl Assigned {
         }
     }
 
-    /// [`Self::advance`] for a partition whose stamp has changed.
+    /// Does [`Self::advance`] for a partition whose stamp has changed.
     fn advance_stale(
         &mut self,
         partition: &TopicPartition,
@@ -398,11 +401,11 @@ impl Assigned {
             return;
         };
         let moved = match &state.phase {
-            // Nothing to confirm it by.
+            // Without an epoch, the position cannot be validated.
             Phase::Fetching(position) if position.offset == from && to.leader_epoch < 0 => {
                 Phase::Fetching(to)
             }
-            // If something was confirmed meanwhile, it was the old position.
+            // A validation that finished in the meantime confirmed the old position.
             Phase::Fetching(position) | Phase::AwaitValidation(position)
                 if position.offset == from =>
             {
@@ -416,8 +419,8 @@ impl Assigned {
         }
     }
 
-    /// The record set at the position is drained, or thrown away: what follows may be fetched, last,
-    /// unless it was fetched ahead.
+    /// The fetch at the position is drained or dropped. The partition may be fetched again, last
+    /// in the rotation, unless the next records were already fetched ahead.
     pub(crate) fn release(&mut self, partition: &TopicPartition, stamp: u64) {
         let turn = self.turn();
         let Some(state) = self.current(partition, stamp) else {
@@ -433,7 +436,8 @@ impl Assigned {
         state.buffered = false;
         state.turn = turn;
         if let Ahead::From(_) = ahead {
-            // It was thrown away amid: what was fetched ahead does not follow the position.
+            // The fetch was dropped before its end, so records fetched ahead do not follow the
+            // position.
             let anew = self.stamp();
             if let Some(state) = self.partitions.get_mut(partition) {
                 state.stamp = anew;
@@ -441,8 +445,8 @@ impl Assigned {
         }
     }
 
-    /// Has the partition of this record set, which goes on being drained, fetched on from its end.
-    /// True if that is new.
+    /// Lets the fetcher continue from the end of this fetch while it is being drained. Returns
+    /// true if this is new.
     pub(crate) fn run_ahead(&mut self, of: &CompletedFetch, isolation: IsolationLevel) -> bool {
         let found = self.partitions.get_index_mut(of.index);
         let starts = found.zip(of.end).is_some_and(|((_, state), end)| {
@@ -457,14 +461,14 @@ impl Assigned {
         starts
     }
 
-    /// The last place in the rotation.
+    /// Returns the last place in the rotation.
     fn turn(&mut self) -> u64 {
         self.next_turn += 1;
         self.next_turn
     }
 
-    /// Takes note of who leads a partition now. A position whose epoch is known must be confirmed
-    /// by a leader of another epoch before it is read from again (KIP-320).
+    /// Sets the partition's leader. If the epoch of a position is known, a leader of another epoch
+    /// must confirm the position before it is used again (KIP-320).
     pub(crate) fn set_leader(&mut self, partition: &TopicPartition, leader: Option<Leader>) {
         if self
             .get(partition)
@@ -487,14 +491,14 @@ impl Assigned {
             {
                 Phase::AwaitValidation(position)
             }
-            // A request to the old leader will not settle it: ask the new one at once.
+            // A request to the old leader cannot settle the phase, so ask the new leader at once.
             phase @ (Phase::AwaitValidation(_) | Phase::AwaitReset(_)) => phase,
             _ => return,
         };
         self.enter_unmoved(partition, phase);
     }
 
-    /// No partition is read from this follower any more, whoever named it.
+    /// Stops reading from this follower in all partitions, whichever leader named it.
     pub(crate) fn give_up_replica(&mut self, node: NodeId) {
         for state in self.partitions.values_mut() {
             if state
@@ -509,7 +513,7 @@ impl Assigned {
         }
     }
 
-    /// True if the topic has been made anew under the same name.
+    /// Returns true if the topic was deleted and created again under the same name.
     pub(crate) fn set_topic_id(&mut self, partition: &TopicPartition, id: Uuid) -> bool {
         if id == Uuid::ZERO || self.get(partition).is_none_or(|state| state.topic_id == id) {
             return false;
@@ -520,8 +524,8 @@ impl Assigned {
         before.is_some_and(|before| before != Uuid::ZERO)
     }
 
-    /// Takes note of whether the metadata of this version lacks the partition; true if that is to
-    /// be told. Nothing can be done about it, so the partition is not touched.
+    /// Notes whether this version of the metadata lacks the partition. Returns true if a warning
+    /// is due. The fetcher can do nothing about it, so the partition is not touched.
     pub(crate) fn note_absence(
         &mut self,
         partition: &TopicPartition,
@@ -624,7 +628,8 @@ mod tests {
         }
     }
 
-    /// Be it to where the drain began, which is where a position that was only confirmed stands.
+    /// The targets include the offset where the drain started, which is also the offset that a
+    /// validation would confirm.
     #[test]
     fn a_seek_while_records_are_out_counts_wherever_it_leads() {
         for sought in [
@@ -636,7 +641,7 @@ mod tests {
             let mut assigned = fetching(1);
             let stamp = assigned.get(&tp(0)).map_or(0, |state| state.stamp);
             assigned.enter(&tp(0), sought);
-            // A new leader does not make it less of a seek.
+            // A new leader does not turn the seek into a validated position.
             assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
             assert!(!assigned.advance(0, &tp(0), stamp, 0, at(10, 1), 1));
             assert_eq!(assigned.get(&tp(0)).map(|state| state.phase), Some(sought));
@@ -656,7 +661,7 @@ mod tests {
         }
         assigned.advance(1, &tp(1), second, 0, at(7, 1), 1);
         assigned.note_taken(1, &tp(1), second, at(0, 1), 1);
-        // The application has sought in one, and the other is to be confirmed by a new leader.
+        // The application has sought in partition 1, and a new leader must confirm partition 0.
         assigned.enter(&tp(1), Phase::Fetching(at(3, -1)));
         assigned.set_leader(&tp(0), Some(Leader { node: 2, epoch: 2 }));
         assigned.take_back();

@@ -1,13 +1,14 @@
-//! Reading from followers (KIP-392), and from leaders where a follower cannot be reached.
+//! Reads from followers (KIP-392), and from leaders if a follower cannot be reached.
 //!
 //! ```text
 //! leader: "node 3 is closer" ──▶ lease of node 3 ──┬─ over after metadata_max_age
-//!                                                  └─ given up when node 3 is not reached
+//!                                                  └─ given up if node 3 cannot be reached
 //! ```
-//! Without a lease if the metadata does not list node 3: it is not reached either.
+//! There is no lease if the metadata does not list node 3, because it cannot be reached either.
 //!
-//! A leader goes on naming a follower that is gone until the cluster has noticed, and sends no
-//! records along. So for a while no leader is told the client's rack: it then serves by itself.
+//! A leader keeps naming a follower that is gone until the cluster notices, and returns no records
+//! with that hint. So for a while the client sends its rack to no leader, and leaders then return
+//! the records themselves.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,15 @@ use thalweg_protocol::messages::fetch::PartitionData;
 
 use crate::fetcher::Fetcher;
 
-/// About as long as a cluster takes to notice that a broker is gone (broker.session.timeout.ms is
-/// 9 s).
+/// About the time that a cluster needs to notice a lost broker (`broker.session.timeout.ms` is 9
+/// s).
 const RACK_HIDDEN: Duration = Duration::from_secs(10);
-/// Longer each time: a node that swallows packets costs the whole time of setting up a connection.
+/// The time doubles with each failure: a node that drops packets costs a full connection timeout.
 const DOUBLINGS_MAX: u32 = 6;
 
 impl Fetcher {
-    /// The closer replica that this node's answer names. A node that the metadata does not list
-    /// cannot be reached, and a broker could name another one in each answer.
+    /// Returns the closer replica that this response names, if the metadata lists it. A node that
+    /// is not listed cannot be reached, and a broker could name a new one in each response.
     pub(crate) fn named_closer_replica(
         &mut self,
         node: NodeId,
@@ -48,14 +49,14 @@ impl Fetcher {
         None
     }
 
-    /// An answer came from this node.
+    /// A response came from this node.
     pub(crate) fn closer_replica_answered(&mut self, node: NodeId) {
         if self.nodes.get(&node).is_some_and(|entry| entry.is_closer) {
             self.rack_hidden_times = 0;
         }
     }
 
-    /// What was read from this node because it is closer is read from its leaders again.
+    /// Moves the partitions that read from this closer node back to their leaders.
     pub(crate) fn give_up_closer_replica(&mut self, node: NodeId, now: Instant) {
         let Some(entry) = self.nodes.get_mut(&node) else {
             return;
@@ -74,7 +75,7 @@ impl Fetcher {
         self.rack_hidden_times = self.rack_hidden_times.saturating_add(1);
     }
 
-    /// What a fetch request says of where this client is.
+    /// Returns the rack to send in a fetch request, empty while it is hidden.
     pub(crate) fn rack(&self, now: Instant) -> Str {
         match self.rack_hidden_until {
             Some(until) if now < until => Str::default(),

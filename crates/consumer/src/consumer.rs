@@ -1,5 +1,4 @@
-//! The application's half of a consumer: everything here may be called from any thread, returns
-//! at once, and never waits.
+//! The application's half of a consumer: any thread may call it, and every call returns at once.
 //!
 //! ```text
 //! application thread                      I/O thread
@@ -8,9 +7,9 @@
 //!      |   \----- Requests     --- asks -----> |
 //!      '--------- Notifier     --- wakes ----> |
 //! ```
-//! Waiting is a loop around it: register a waker, drain, sleep until woken. What it does not do:
-//! deserialize, wait, commit. Committed offsets and groups belong to the coordinator, which tells
-//! what it found by [`Consumer::set_committed`].
+//! To wait for records, the caller loops: register a waker, drain, sleep until woken. The consumer
+//! does not deserialize, wait or commit. The coordinator handles committed offsets and groups, and
+//! passes the offsets that it finds to [`Consumer::set_committed`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,30 +43,31 @@ pub struct Consumer {
     pub(crate) config: ConsumerConfig,
     pub(crate) subscription: Subscription,
     pub(crate) buffer: Arc<FetchBuffer>,
-    /// What steps are taken through: out of the buffer, its position not moved yet.
+    /// The fetch that [`Self::step`] reads from. It is not in the buffer, and the subscription's
+    /// position has not moved yet.
     in_hand: Mutex<Option<InHand>>,
-    /// There is such a record set, though it may be with a step just now.
+    /// There is a fetch in hand. A running step may have taken it out of `in_hand`.
     pub(crate) stepping: AtomicBool,
     pub(crate) memory: Arc<FetchMemory>,
     pub(crate) metrics: ConsumerMetrics,
-    /// Partitions may be assigned at any time, although none may be now.
+    /// Partitions may be assigned at any time, even if none is assigned now.
     subscribed: AtomicBool,
     lookups: Mutex<VecDeque<LookupRequest>>,
-    /// Something was changed from outside since the fetcher's last look.
+    /// Another thread changed something since the fetcher last looked.
     pub(crate) changed: AtomicBool,
     /// The fetcher wants to be woken when partitions are emptied.
     pub(crate) attentive: AtomicBool,
-    /// A drain found nothing that it may take, whatever is decoded.
+    /// A drain found nothing to take, and only decoding may change that.
     pub(crate) starved: AtomicBool,
-    /// A drain that named some partitions found nothing of them.
+    /// A drain that named some partitions found no records of them.
     pub(crate) passed_over: AtomicBool,
-    /// What was buffered has lost its worth, and with it jobs for a codec.
+    /// Buffered data became stale, and jobs that wait for a codec may have too.
     pub(crate) discarded: AtomicBool,
     notifier: Arc<Notifier>,
 }
 
 impl Consumer {
-    /// Both halves. `notifier` wakes the actor that drives the fetcher.
+    /// Creates both halves of a consumer. `notifier` wakes the actor that drives the fetcher.
     pub fn new(config: ConsumerConfig, notifier: Arc<Notifier>) -> (Arc<Self>, Fetcher) {
         let consumer = Arc::new(Self {
             memory: FetchMemory::new(config.fetch_buffer_memory_bytes),
@@ -94,20 +94,20 @@ impl Consumer {
         &self.config
     }
 
-    /// Positions, watermarks and the assignment, for reading at once: later steps move no position
-    /// that is read through what this gave.
+    /// Returns the positions, watermarks and the assignment, for immediate use. Later steps do not
+    /// move the positions that this reference shows.
     pub fn subscription(&self) -> &Subscription {
         self.settle();
         &self.subscription
     }
 
-    /// Records of an iteration are counted at the end of their batch, or when somebody looks by
-    /// [`Self::metrics_snapshot`] or [`Self::records_handed_out`].
+    /// Returns the counters. An iteration adds its records at the end of each batch, and whenever
+    /// [`Self::metrics_snapshot`] or [`Self::records_handed_out`] is called.
     pub fn metrics(&self) -> &ConsumerMetrics {
         &self.metrics
     }
 
-    /// All metrics by Kafka's names.
+    /// Returns all metrics under Kafka's names.
     pub fn metrics_snapshot(&self, now: Instant) -> Vec<MetricGroup> {
         self.settle();
         let (isolation, config) = (self.config.isolation_level, self.config.metrics);
@@ -123,36 +123,37 @@ impl Consumer {
         self.metrics.snapshot(of_partitions, now)
     }
 
-    /// Whether the cluster lacks an assigned partition, and has done so for a while.
+    /// Whether an assigned partition has been missing from the cluster for some time.
     pub(crate) fn is_absent(&self, partition: &TopicPartition) -> bool {
         self.subscription.is_absent(partition)
     }
 
-    /// Bytes held for undrained records now, and at most so far.
+    /// Returns the bytes held for undrained records: now, and the maximum so far.
     pub fn buffered_bytes(&self) -> (usize, usize) {
         (self.memory.used(), self.memory.peak())
     }
 
-    /// Partitions with undrained records, in the order in which they will be served; one of which more
-    /// was fetched ahead is named twice.
+    /// Returns the partitions with undrained records, in the order in which they will be served. A
+    /// partition that was also fetched ahead is listed twice.
     pub fn buffered(&self) -> Vec<TopicPartition> {
         self.settle();
         self.buffer.buffered()
     }
 
-    /// Leaves the polling thread's waker; see [`FetchBuffer::register`]. Register, then drain (or
-    /// read a position), then sleep.
+    /// Stores the waker of the polling thread, see [`FetchBuffer::register`]. Register first, then
+    /// drain (or read a position), then sleep.
     pub fn register(&self, waker: &Waker) {
         self.buffer.register(waker);
     }
 
-    /// Makes a waiting poll look again: `wakeup`, a rebalance.
+    /// Makes a waiting poll check again, for `wakeup` or a rebalance.
     pub fn wake(&self) {
         self.buffer.wake();
     }
 
-    /// Hands out at most `records_max` buffered records, leftovers first. It returns an error
-    /// only if no record was handed out; then nothing has moved, and a later call goes on.
+    /// Passes at most `records_max` buffered records to the sink, starting with those left over
+    /// from the last drain. Returns an error only if it passed no record. No position has moved
+    /// then, and a later call can continue.
     pub fn drain<S: RecordSink>(
         &self,
         records_max: usize,
@@ -161,8 +162,8 @@ impl Consumer {
         self.drain_only(&[], records_max, sink)
     }
 
-    /// The same of some partitions only; of all if none is named. What is buffered of the others
-    /// stays where it is.
+    /// Drains only the partitions in `only`, or all if it is empty. Buffered records of other
+    /// partitions stay in the buffer.
     pub fn drain_only<S: RecordSink>(
         &self,
         only: &[TopicPartition],
@@ -173,7 +174,7 @@ impl Consumer {
         self.drain_settled(only, records_max, sink)
     }
 
-    /// [`Self::drain_only`] where nothing is in hand.
+    /// Does [`Self::drain_only`] when no fetch is in hand.
     pub(crate) fn drain_settled<S: RecordSink>(
         &self,
         only: &[TopicPartition],
@@ -208,15 +209,17 @@ impl Consumer {
                 if matches!(error, ConsumerError::CorruptBatch { .. }) {
                     self.metrics.corrupt_batches_total.add(1);
                 }
-                // Its partitions are tried again from now on, whether or not an answer is to come.
+                // The drain unblocked the partitions of the error. Retry them now: no response may
+                // be due.
                 self.notify();
             }
         }
         drained
     }
 
-    /// Takes the last drain back, as its records did not reach the application: they are fetched and
-    /// handed out again. Partitions that the application has moved since stay where they are.
+    /// Undoes the last drain, because its records did not reach the application. They are fetched
+    /// and returned again. Partitions that the application has moved since then keep their
+    /// position.
     pub fn take_back(&self) {
         self.settle();
         self.subscription.lock().take_back();
@@ -228,19 +231,20 @@ impl Consumer {
         self.stepping.load(Ordering::SeqCst) || self.buffer.has_drainable(&self.subscription)
     }
 
-    /// Replaces the assignment; partitions that stay keep position, buffer and pause.
+    /// Replaces the assignment. Partitions that stay keep their position, buffer and pause.
     pub fn assign(&self, partitions: &[TopicPartition]) {
         self.settle();
         self.subscription.assign(partitions);
         self.moved();
     }
 
-    /// Says whether topics are subscribed to. Which partitions follow from that, `assign` tells.
+    /// Says whether the consumer subscribes to topics. `assign` says which partitions result from
+    /// it.
     pub fn set_subscribed(&self, subscribed: bool) {
         self.subscribed.store(subscribed, Ordering::SeqCst);
     }
 
-    /// An error if nothing can ever come: who waits for records would wait for ever.
+    /// Returns an error if no records can ever arrive, because a wait for them would never end.
     pub fn check_subscribed(&self) -> Result<(), ConsumerError> {
         if self.subscribed.load(Ordering::SeqCst) || self.subscription.has_assignment() {
             Ok(())
@@ -249,8 +253,8 @@ impl Consumer {
         }
     }
 
-    /// Reads on from `offset`. With the leader epoch of the record before it (-1: unknown) the
-    /// leader is asked first whether its log still is the one that was read (KIP-320).
+    /// Moves the position to `offset`. If the leader epoch of the record before it is known (not
+    /// -1), the leader must first confirm that its log is still the one that was read (KIP-320).
     pub fn seek(
         &self,
         partition: &TopicPartition,
@@ -263,7 +267,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// `seek_to_beginning`, `seek_to_end` and the like: lazy, looked up by the I/O thread.
+    /// Requests an offset lookup for `seek_to_beginning`, `seek_to_end` and similar calls. The I/O
+    /// thread does the lookup.
     pub fn seek_to(
         &self,
         partitions: &[TopicPartition],
@@ -278,7 +283,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Stops handing out and fetching; what is buffered stays.
+    /// Stops returning and fetching records of these partitions. Buffered records stay.
     pub fn pause(&self, partitions: &[TopicPartition]) -> Result<(), ConsumerError> {
         self.set_paused(partitions, true)
     }
@@ -310,8 +315,8 @@ impl Consumer {
         }
     }
 
-    /// The next offset to read, or `None` while it is being looked up. What keeps it from being
-    /// known is raised, once for each try, as by a drain.
+    /// Returns the next offset to read, or `None` while the lookup runs. An error that prevents
+    /// the lookup is returned once per attempt, as by a drain.
     pub fn find_position(
         &self,
         partition: &TopicPartition,
@@ -329,7 +334,8 @@ impl Consumer {
         }
     }
 
-    /// Why a position that was waited for is not known, as far as the metadata tells.
+    /// Returns an error that says, as far as the metadata shows, why the position is still
+    /// unknown.
     pub fn position_timeout(
         &self,
         partition: &TopicPartition,
@@ -352,7 +358,7 @@ impl Consumer {
         ConsumerError::PositionTimeout { partition, why }
     }
 
-    /// Partitions that wait to be told their committed offset (only with a group id).
+    /// Returns the partitions that wait for their committed offset. Empty without a group ID.
     pub fn awaiting_committed(&self) -> Vec<TopicPartition> {
         if self.config.group_id.is_none() {
             return Vec::new();
@@ -360,8 +366,8 @@ impl Consumer {
         self.subscription.awaiting_committed()
     }
 
-    /// What the coordinator found: an offset to go on from, or `None`, and then the reset policy
-    /// applies. Partitions that have moved meanwhile (a seek, a revocation) are left alone.
+    /// Sets the offsets that the coordinator found. For `None`, the reset policy applies.
+    /// Partitions that were sought or revoked in the meantime are not changed.
     pub fn set_committed(&self, offsets: &[(TopicPartition, Option<FetchPosition>)]) {
         for (partition, committed) in offsets {
             self.subscription.set_committed(partition, *committed);
@@ -369,7 +375,7 @@ impl Consumer {
         self.moved();
     }
 
-    /// Looks offsets up at the partitions' leaders, whether or not they are assigned.
+    /// Looks up offsets at the leaders of the partitions, which need not be assigned.
     pub fn list_offsets(
         &self,
         targets: Vec<(TopicPartition, OffsetSpec)>,
@@ -386,7 +392,7 @@ impl Consumer {
         pending
     }
 
-    /// A position was changed from outside: what is buffered for the old one goes.
+    /// A position changed from outside, so records buffered for the old position are dropped.
     fn moved(&self) {
         self.buffer.discard_stale(&self.subscription);
         self.discarded.store(true, Ordering::SeqCst);
@@ -399,9 +405,9 @@ impl Consumer {
         self.notifier.notify();
     }
 
-    /// As `notify`, unless the fetcher has nothing to do about it before the next answer. Store
-    /// first, then load; the fetcher does it the other way round (see its `poll`), so one of the
-    /// two sees the other.
+    /// Does `notify`, unless the fetcher cannot use the space before the next response. This
+    /// thread stores first and then loads. The fetcher does the opposite (see its `poll`), so at
+    /// least one of the two sees the other's change.
     pub(crate) fn emptied(&self) {
         self.changed.store(true, Ordering::SeqCst);
         if self.attentive.load(Ordering::SeqCst) {
@@ -409,8 +415,9 @@ impl Consumer {
         }
     }
 
-    /// Only what waits to be decoded may help, and then the fetcher is attentive. If some
-    /// partitions were named, a fetch may help too: what others hold need not be in its way.
+    /// Only decoding can help now, and the fetcher is attentive while anything waits for it. If
+    /// the drain named partitions, a fetch may help too, because buffered records of others need
+    /// not prevent it.
     fn found_nothing(&self, only: &[TopicPartition]) {
         self.starved.store(true, Ordering::SeqCst);
         if !only.is_empty() {

@@ -1,16 +1,18 @@
-//! Which batch is decoded next, and when decoding waits.
+//! Decides which batch is decoded next, and when decoding waits.
 //!
-//! Oldest first, as that is the order of draining. A batch of a paused partition waits until it is
-//! resumed; one whose fetch was thrown away is dropped. Decoding goes on while the budget has
-//! room; beyond it, only if nothing else can make progress: no job runs, and nothing is drainable
-//! or a drain found nothing of the batch's partition.
+//! The oldest batch is decoded first, because batches are drained in that order. A batch of a
+//! paused partition waits until it is resumed. A batch of a dropped fetch is dropped too. Decoding
+//! continues while the memory limit has room. Beyond the limit it continues only if nothing else
+//! can make progress: no job runs, and nothing is drainable or a drain found nothing of the
+//! batch's partition.
 //!
-//! Nor does it run far ahead of the application, which gains nothing by it: a codec's buffers are
-//! used again once they were drained, and fresh ones cost as much as the decompression. What a
-//! drain could not take (of paused partitions, or of others than it was asked for) is not ahead.
+//! Decoding does not run far ahead of the application either, because that gains nothing. A
+//! codec's buffers are reused once they are drained, and new buffers cost as much as the
+//! decompression. Batches that a drain could not take (of paused partitions, or of partitions that
+//! it did not ask for) do not count as ahead.
 //!
-//! How much a batch grows is known only afterwards, so room is taken for what recent batches grew
-//! by; the very first one is decoded alone.
+//! The decoded size of a batch is known only afterwards. So the client reserves memory by the
+//! growth of recent batches, and decodes the very first batch alone.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -19,21 +21,21 @@ use crate::assigned::Assigned;
 use crate::fetcher::Fetcher;
 use crate::job::{DecodeDone, DecodeJob};
 
-/// Growth is kept in sixteenths.
+/// Growth is counted in sixteenths.
 const UNIT: usize = 16;
-/// An old growth is forgotten by this part for each newer, smaller one.
+/// A newer, smaller growth lowers the old one by this fraction.
 const FORGET: usize = 16;
-/// Bytes decoded, or being decoded, ahead of the drain: what codecs keep in buffers (records'
-/// `SPARES_BYTES_MAX`).
+/// Maximum of bytes decoded, or being decoded, ahead of the drain: what codecs keep in buffers
+/// (`SPARES_BYTES_MAX` of records).
 const AHEAD_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct DecodeQueue {
     pub(crate) waiting: VecDeque<DecodeJob>,
     pub(crate) running: usize,
-    /// Decoded bytes for each compressed byte, in sixteenths: the most of late.
+    /// Decoded bytes per compressed byte, in sixteenths: the recent maximum.
     growth: Option<usize>,
-    /// Decoded bytes that the last drain without records left where they are.
+    /// Decoded bytes that the last drain without records did not take.
     passed_over: usize,
 }
 
@@ -43,7 +45,8 @@ impl DecodeQueue {
         compressed_bytes.saturating_mul(growth).div_ceil(UNIT)
     }
 
-    /// How many batches of a job the budget has room for, one at least, and their decoded bytes.
+    /// Returns how many batches of a job fit into the free memory, at least one, and their decoded
+    /// bytes.
     fn fitting(&self, job: &DecodeJob, free: usize) -> (usize, usize) {
         let all = self.guess(job.compressed_bytes());
         if self.growth.is_some() && all <= free {
@@ -69,7 +72,7 @@ impl DecodeQueue {
         let seen = done.decoded_bytes.saturating_mul(UNIT) / done.compressed_bytes.max(1) + 1;
         let before = self.growth.unwrap_or(0);
         self.growth = Some(seen.max(before - before / FORGET));
-        // As the oldest: its record set waits for it.
+        // The rest goes first, because its fetch waits for it.
         if let Some(rest) = done.rest {
             self.waiting.push_front(rest);
         }
@@ -93,7 +96,7 @@ impl Fetcher {
         } else {
             queue.passed_over.min(decoded)
         };
-        // Twice the next one at least: one is drained while another is decoded.
+        // At least twice the next batch: one is drained while another is decoded.
         let far_ahead = decoded - queue.passed_over >= AHEAD_BYTES_MAX.max(2 * wanted);
         let waits = wanted > free || far_ahead;
         if waits && queue.running > 0 {
@@ -113,8 +116,9 @@ impl Fetcher {
         Some(job)
     }
 
-    /// The oldest job whose partition may be drained. Orphans are dropped, all of them at once when
-    /// one is met or what was buffered has lost its worth: looking for them each time is quadratic.
+    /// Returns the oldest job whose partition may be drained. Orphans are dropped all at once,
+    /// when one is found or when buffered data has become stale. Searching for them every time
+    /// would take quadratic time.
     fn first_job(&mut self) -> Option<usize> {
         let mut orphaned = self.shared.discarded.swap(false, Ordering::SeqCst);
         if !orphaned {
@@ -133,7 +137,8 @@ impl Fetcher {
         waiting.position(|job| may_run(job, &assigned))
     }
 
-    /// The oldest job of a partition of which a drain found nothing: once for each such drain.
+    /// Returns the oldest job of a partition that a drain asked for in vain, once for each such
+    /// drain.
     fn job_asked_for(&self) -> Option<usize> {
         let mut assigned = self.shared.subscription.lock();
         let mut waiting = self.decode.waiting.iter();
@@ -142,7 +147,7 @@ impl Fetcher {
         })
     }
 
-    /// Whether there is anything to decode that may be drained afterwards.
+    /// Whether anything waits to be decoded that may be drained afterwards.
     pub(crate) fn has_job(&self) -> bool {
         let assigned = self.shared.subscription.lock();
         let mut waiting = self.decode.waiting.iter();

@@ -1,16 +1,16 @@
-//! Handing buffered records out: the consumer's `take(n)`.
+//! Moves buffered records into a sink: the consumer's `take(n)`.
 //!
 //! ```text
 //! fetch buffer                                        sink
 //! [P0 100 of 1000 | P1 1000 | ... ]  --at most n-->   100 records of P0
-//!  ^ leftovers stay in front; a poll has nothing of P0 fetched before it is empty
+//!  ^ leftovers stay in front. P0 is not fetched again before they are drained
 //! ```
-//! One fetch after the other, in order of arrival. What is drained moves the fetch offset of the
-//! record set and the subscription's position together, before the next record set is touched.
-//! While records go into the sink no lock is held: the record set is out of the queue meanwhile,
-//! still counted as buffered, so nobody fetches from the position.
+//! A drain reads one fetch after the other, in order of arrival. It moves the offset of a fetch
+//! and the subscription's position together, before it reads the next fetch. It holds no lock
+//! while records go into the sink. During that time the fetch is not in the queue, but still
+//! counts as buffered, so the I/O thread does not fetch from that position.
 //!
-//! Only what had arrived when the drain began is handed out by it.
+//! A drain returns only what had arrived when it began.
 
 use crate::completed_fetch::{CompletedFetch, ReadyBatch, Slot};
 use crate::error::ConsumerError;
@@ -20,20 +20,20 @@ use crate::sink::{BatchInfo, Offer, RecordSink};
 use crate::subscription::Subscription;
 use crate::topic_partition::TopicPartition;
 
-/// What one drain did.
+/// The result of one drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
     pub records: usize,
-    /// The sink refused a record: it is full, or stopped at this record.
+    /// The sink refused a record, because it is full or stops at this record.
     pub refused: bool,
-    /// Partitions were emptied, or decoded bytes given back: there may be something to fetch.
+    /// Partitions were emptied, or decoded memory was freed, so a fetch may be possible.
     pub freed: bool,
 }
 
-/// How the draining of one record set ended.
+/// Why the draining of one fetch ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// As many as wanted were taken; there is more.
+    /// The requested number of records was taken, and there are more.
     Full,
     Refused,
     /// The next batch is still being decoded.
@@ -42,8 +42,8 @@ pub(crate) enum Stop {
     Empty,
 }
 
-/// Drains at most `records_max` records of the partitions in `only` (of all if there are none) into
-/// `sink`. An error is returned only if no record was taken, and then the positions have not moved.
+/// Drains at most `records_max` records of the partitions in `only` (of all if it is empty) into
+/// `sink`. Returns an error only if no record was taken. No position has moved then.
 pub(crate) fn drain<S: RecordSink>(
     buffer: &FetchBuffer,
     subscription: &Subscription,
@@ -77,7 +77,7 @@ pub(crate) fn drain<S: RecordSink>(
             assigned.note_taken(index, &fetch.partition, stamp, from, taken);
         }
         fetch.checked_at = assigned.last_stamp();
-        // As Kafka does, once for each take from a record set; but not for each step of an iteration.
+        // Kafka measures once for each take from a fetch. The single steps of an iteration do not.
         if holds && (taken > 1 || stop == Stop::Empty) {
             assigned.measure(fetch.index, fetch.stamp, isolation);
         }
@@ -94,7 +94,8 @@ pub(crate) fn drain<S: RecordSink>(
                 } else {
                     buffer.put_back(fetch);
                 }
-                // A batch in work or a corrupt one in front: not to be drained over and over.
+                // The front is a batch that is still being decoded, or a corrupt one. Do not drain
+                // it in a loop.
                 if matches!(stop, Stop::NotReady) {
                     continue;
                 }
@@ -109,8 +110,8 @@ pub(crate) fn drain<S: RecordSink>(
     Ok(drained)
 }
 
-/// Drops the record set of a corrupt batch, so that it is fetched again after a while (what was
-/// damaged on the way heals) and the other partitions are served meanwhile.
+/// Drops the fetch with a corrupt batch. The client fetches it again later, which helps if it was
+/// damaged in transit, and serves the other partitions until then.
 fn fail(
     mut fetch: CompletedFetch,
     mut assigned: std::sync::MutexGuard<'_, crate::assigned::Assigned>,
@@ -131,7 +132,7 @@ fn fail(
     }
 }
 
-/// Takes at most `room` records out of one record set.
+/// Takes at most `room` records from one fetch.
 pub(crate) fn take<S: RecordSink>(
     fetch: &mut CompletedFetch,
     room: usize,
@@ -187,7 +188,7 @@ pub(crate) fn take<S: RecordSink>(
     }
 }
 
-/// A decoded batch moves from its cell into its slot.
+/// Moves a decoded batch from its cell into its slot.
 fn open_front(fetch: &mut CompletedFetch) {
     let Some(slot) = fetch.slots.front_mut() else {
         return;
@@ -208,7 +209,7 @@ enum BatchEnd {
     Broken(String),
 }
 
-/// The hot loop: one parse and one call of the sink a record.
+/// The hot loop: one parse and one call of the sink per record.
 #[inline]
 fn take_batch<S: RecordSink>(
     ready: &mut ReadyBatch,
@@ -229,7 +230,8 @@ fn take_batch<S: RecordSink>(
         }
         let before = records.position();
         match records.next() {
-            // The batch that holds the wanted offset comes whole: what lies before it is known.
+            // The broker sends complete batches, so records before the requested offset are
+            // skipped.
             Some(Ok(record)) if record.offset < *next_offset => {}
             Some(Ok(record)) => {
                 if sink.record(&record) == Offer::Refused {

@@ -1,17 +1,17 @@
-//! What was fetched and not yet handed out: the queue between the I/O thread and the poller.
+//! The queue of fetched, undrained records between the I/O thread and the polling thread.
 //!
 //! ```text
 //! Fetcher --push--> [P1 .. P9, P0] --next()--> drain --put_back (leftovers)--> front
 //!    codec thread --decoded--^                   '--put_last (refused) -----> back
 //!                   errors, one waker
 //! ```
-//! The front is served first, and leftovers go back to the front, so they come before anything
-//! newer; but what begins with a record that nobody could take lets the others pass. It knows
-//! neither requests nor records; [`crate::drain`] does the draining, [`crate::record_sets`] the
-//! order, [`crate::queued_errors`] keeps the errors.
+//! Fetches are served from the front, and leftovers go back to the front, so they come before
+//! anything newer. But a fetch whose first record was refused lets the others pass. The buffer
+//! knows neither requests nor records: [`crate::drain`] drains it, [`crate::record_sets`] orders
+//! it, and [`crate::queued_errors`] stores the errors.
 //!
-//! Lock order: what an iteration holds ([`crate::stepping`]), this lock, the subscription's; a batch's
-//! cell last of all. Nothing takes them the other way round.
+//! Lock order: the fetch in hand of an iteration ([`crate::stepping`]), this lock, the
+//! subscription's lock, and last the cell of a batch. No code takes them in another order.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ pub(crate) struct State {
 #[derive(Debug, Default)]
 pub struct FetchBuffer {
     state: Mutex<State>,
-    /// For who looks without the lock.
+    /// Readable without the lock.
     has_errors: AtomicBool,
 }
 
@@ -56,13 +56,13 @@ impl FetchBuffer {
         &self.state
     }
 
-    /// Both locks, if both are free.
+    /// Takes both locks, if both are free.
     pub(crate) fn try_lock_with<'a>(&'a self, subscription: &'a Subscription) -> Option<Both<'a>> {
         let state = sync::try_lock(&self.state)?;
         Some((state, sync::try_lock(subscription.mutex())?))
     }
 
-    /// Waits for what [`Self::try_lock_with`] lacked, with neither held.
+    /// Waits for the locks that [`Self::try_lock_with`] did not get, while holding neither.
     pub(crate) fn wait_with(&self, subscription: &Subscription) {
         sync::wait(&self.state);
         sync::wait(subscription.mutex());
@@ -77,8 +77,8 @@ impl FetchBuffer {
         }
     }
 
-    /// The polling thread's (or task's) waker: woken once, by the next thing worth looking at.
-    /// Register, look, then sleep: what comes in between has woken it already.
+    /// Stores the waker of the polling thread or task. It is woken once, by the next change worth
+    /// a check. Register, check, then sleep: a change in between has already woken it.
     pub fn register(&self, waker: &Waker) {
         let mut state = self.lock();
         match &mut state.waker {
@@ -87,12 +87,12 @@ impl FetchBuffer {
         }
     }
 
-    /// Makes a waiting poll look again.
+    /// Makes a waiting poll check again.
     pub fn wake(&self) {
         wake(self.lock());
     }
 
-    /// Under the lock already: what is left goes first, or behind all others.
+    /// Puts a fetch back under the lock: at the front, or at the end if `last`.
     pub(crate) fn put(state: &mut State, fetch: Box<CompletedFetch>, last: bool) {
         if last {
             state.sets.push_last(fetch);
@@ -109,12 +109,12 @@ impl FetchBuffer {
         self.lock().sets.push_first(fetch);
     }
 
-    /// Behind all others: its first record was not taken, and theirs may be.
+    /// Puts a fetch at the end: its first record was refused, but those of others may be taken.
     pub(crate) fn put_last(&self, fetch: Box<CompletedFetch>) {
         self.lock().sets.push_last(fetch);
     }
 
-    /// Batches of the partition with this stamp were decoded; who waits is woken.
+    /// Notes that batches of the partition with this stamp were decoded, and wakes a waiting poll.
     pub(crate) fn decoded(&self, stamp: u64) {
         let mut state = self.lock();
         state.sets.decoded(stamp);
@@ -132,7 +132,8 @@ impl FetchBuffer {
         self.has_errors.load(Ordering::Acquire)
     }
 
-    /// Takes out what is served next, if it is open amid a batch and nothing is to be raised before.
+    /// Takes out the fetch that is served next, if a batch of it is partly drained and no error is
+    /// queued.
     pub(crate) fn take_amid_batch(
         &self,
         subscription: &Subscription,
@@ -145,16 +146,17 @@ impl FetchBuffer {
         is_amid_batch.then(|| state.sets.pop_front()).flatten()
     }
 
-    /// Has what follows the record set that is served next fetched; true if that is new.
+    /// Allows a fetch of what follows the fetch that is served next. Returns true if this is new.
     pub(crate) fn run_ahead(&self, subscription: &Subscription, isolation: IsolationLevel) -> bool {
         let (mut state, mut assigned) = self.lock_with(subscription);
         let next = state.sets.front(&assigned);
         next.is_some_and(|next| assigned.run_ahead(next, isolation))
     }
 
-    /// Begins a drain: its horizon (what arrives after this is left to the next one) with the first
-    /// that [`Self::next`] would give, or the first error that still holds, whose partitions are
-    /// tried again from now on. With one lock: there may be one drain for each record.
+    /// Begins a drain. Returns its horizon (fetches that arrive later are left to the next drain)
+    /// and the first fetch that [`Self::next`] would return. If an error still holds, it is
+    /// returned instead, and its partitions are retried from now on. This takes the locks only
+    /// once, because there may be a drain for each record.
     pub(crate) fn begin(
         &self,
         subscription: &Subscription,
@@ -162,7 +164,7 @@ impl FetchBuffer {
     ) -> Result<(i64, Option<Box<CompletedFetch>>), ConsumerError> {
         let mut stale = VecDeque::new();
         let (mut state, mut assigned) = self.lock_with(subscription);
-        // Also of a drain that only raises: it took nothing that could be taken back.
+        // A drain that only returns an error counts too: it took nothing that could be taken back.
         assigned.begin_drain();
         if let Some(error) = state.errors.take_first(&mut assigned) {
             return Err(error);
@@ -173,8 +175,8 @@ impl FetchBuffer {
         Ok((horizon, first))
     }
 
-    /// The first error about a partition that still holds, for who waits for its position; its
-    /// partitions are tried again from now on.
+    /// Takes the first error that still holds and concerns the partition, for a thread that waits
+    /// for its position. The error's partitions are retried from now on.
     pub(crate) fn take_error_about(
         &self,
         partition: &TopicPartition,
@@ -184,8 +186,8 @@ impl FetchBuffer {
         state.errors.take_about(partition, &mut assigned)
     }
 
-    /// Takes out the next fetch that can be drained ([`RecordSets::take_front`]); stale ones are
-    /// dropped on the way.
+    /// Takes out the next fetch that can be drained ([`RecordSets::take_front`]), and drops stale
+    /// ones before it.
     pub(crate) fn next(
         &self,
         subscription: &Subscription,
@@ -197,7 +199,7 @@ impl FetchBuffer {
         state.sets.take_front(&assigned, only, horizon, &mut stale)
     }
 
-    /// Drops what an assign or a seek has made worthless.
+    /// Drops fetches and errors that an assignment or a seek has made stale.
     pub(crate) fn discard_stale(&self, subscription: &Subscription) {
         let (mut state, assigned) = self.lock_with(subscription);
         let stale = state.sets.take_stale(&assigned);
@@ -207,21 +209,21 @@ impl FetchBuffer {
         drop(stale);
     }
 
-    /// Whether a poll would find something now, or an error.
+    /// Whether a poll would find records or an error now.
     pub(crate) fn has_drainable(&self, subscription: &Subscription) -> bool {
         let (state, assigned) = self.lock_with(subscription);
         !state.errors.is_empty() || state.sets.has_drainable(&assigned)
     }
 
-    /// Partitions with undrained records, in the order in which they will be served; one of which more
-    /// was fetched ahead is named twice.
+    /// Returns the partitions with undrained records, in the order in which they will be served. A
+    /// partition that was also fetched ahead is listed twice.
     pub fn buffered(&self) -> Vec<TopicPartition> {
         self.lock().sets.partitions()
     }
 
-    /// Copies out what a paused partition still holds of a frame much larger than it: nobody
-    /// knows when it will be resumed, and the frame would count all that time. With `all`, also
-    /// what other partitions hold: the application asks for none of them.
+    /// Copies the records of paused partitions out of frames that are much larger than them. The
+    /// pause may be long, and the complete frame would count as used memory during it. With `all`,
+    /// also copies those of other partitions, because the application asks for none of them.
     pub(crate) fn unpin(&self, subscription: &Subscription, memory: &Arc<FetchMemory>, all: bool) {
         let (mut state, assigned) = self.lock_with(subscription);
         if !all && !assigned.has_paused() {
@@ -239,7 +241,7 @@ impl FetchBuffer {
 }
 
 fn wake(mut state: MutexGuard<'_, State>) {
-    // Taken out: a waker may run foreign code, which must not run under our lock.
+    // The waker is taken out first: it may run foreign code, which must not run under our lock.
     let waker = state.waker.take();
     drop(state);
     if let Some(waker) = waker {

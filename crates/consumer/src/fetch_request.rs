@@ -1,15 +1,16 @@
-//! Fetch requests: to whom, for which partitions, for how many bytes, and how long to wait there.
+//! Builds fetch requests: for which node and partitions, how many bytes, and how long to wait.
 //!
 //! ```text
 //! session of a node  --budget--> FetchRequest --> node (one in flight each)
 //! ```
-//! A node with undrained records of other partitions is asked without waiting: the broker would
-//! sit on the request while the application empties those partitions, and they could not be
-//! fetched meanwhile. If that look finds nothing, the node rests until a partition is emptied or
-//! the rest is over, and is then asked to wait as usual.
+//! If records of a node's other partitions are undrained, the client asks that node without
+//! waiting. Otherwise the broker would hold the request while the application empties those
+//! partitions, and they could not be fetched in the meantime. If such a probe finds nothing, the
+//! node rests until a partition is emptied or [`QUIET`] is over, and then waits as usual.
 //!
-//! Where what the application does not ask for holds the memory, what it asks for is fetched all
-//! the same: alone, by a request outside of the session, as the broker would serve others first.
+//! If records that the application does not ask for fill the memory, the records that it asks for
+//! are fetched anyway. They are fetched alone, by a request outside of the session, because within
+//! the session the broker would serve other partitions first.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,21 +25,22 @@ use crate::error::ConsumerError;
 use crate::fetch_session::Plan;
 use crate::fetcher::{FetchInFlight, Fetcher, InFlight, NodeFetch};
 
-/// Sessions exist from this version on.
+/// The first version with fetch sessions.
 const SESSION_VERSION: i16 = 7;
-/// Topics are named by id from this version on.
+/// The first version that names topics by ID.
 const TOPIC_ID_VERSION: i16 = 13;
-/// How long a node rests after a look in vain.
+/// How long a node rests after a probe that found nothing.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
-/// So many answers have room in the memory for what is fetched, if one partition's share of them is
-/// not larger: one is drained while another is decoded and a third on its way. An answer of nearly
-/// all of it is copied into memory that no cache holds, and nothing of it is there before all of it.
+/// The fetch memory has room for at least this many responses, unless one partition's share is
+/// larger: one is drained while another is decoded and a third is in flight. A response of nearly
+/// the full memory would be copied into memory that no CPU cache holds, and no part of it is
+/// usable before all of it has arrived.
 const ANSWERS_MIN: usize = 4;
 
-/// What the next fetch may bring.
+/// The limits of the next fetch.
 struct Share {
     max_bytes: usize,
-    /// By handle; of all partitions of the session if none is named.
+    /// Handles of the partitions to fetch, or empty for all of the session.
     only: Vec<u32>,
 }
 
@@ -60,7 +62,7 @@ impl Fetcher {
                 node.is_due(probe, now).then_some((id, probe))
             })
             .collect();
-        // Where the memory is not enough for all, nobody is left out for good.
+        // If the memory is not enough for all nodes, the one that waited longest comes first.
         due.sort_by_key(|(id, _)| self.nodes.get(id).map(|node| node.last_fetch));
         let mut left = due.len();
         for (node, probe) in due {
@@ -72,7 +74,7 @@ impl Fetcher {
                     self.give_up_closer_replica(node, now);
                     self.tell_fatal(node, Purpose::Fetch, cluster);
                 }
-                // The actor's turns while it connects ask again.
+                // The actor polls again while it connects.
                 self.waiting = true;
                 continue;
             }
@@ -80,7 +82,7 @@ impl Fetcher {
         }
     }
 
-    /// What no retry cures is the application's to know; each attempt is told once.
+    /// Reports a connection error that no retry can fix. Each failed attempt is reported once.
     pub(crate) fn tell_fatal(&mut self, node: NodeId, purpose: Purpose, cluster: &Cluster) {
         let error = cluster.connection_error(node, purpose);
         let Some(cause) = error.filter(|cause| cause.is_fatal()) else {
@@ -96,8 +98,8 @@ impl Fetcher {
         self.shared.buffer.wake();
     }
 
-    /// How many bytes the next answer may bring: a fair part of what the budget has left. None:
-    /// wait until records were drained.
+    /// Returns how many bytes the next response may have: a fair share of the free memory. Returns
+    /// `None` to wait until records are drained.
     fn budget_share(&self, nodes_left: usize, node: NodeId) -> Option<Share> {
         let config = &self.shared.config;
         let partition_max = config.max_partition_fetch_bytes.max(1) as usize;
@@ -121,17 +123,18 @@ impl Fetcher {
         if self.reserved_bytes > 0 || self.decode.running > 0 {
             return None;
         }
-        // Too little. If nothing else can free memory (all of it is held by paused partitions,
-        // or the budget is smaller than one partition's fetch), one fetch is let through.
+        // Too little is free. If nothing else can free memory (paused partitions hold all of it,
+        // or the limit is smaller than one partition's fetch), allow one fetch.
         if !self.shared.has_drainable() && !self.has_job() {
             return Some(Share::of_all(max_bytes));
         }
-        // So is one for each drain that found nothing: the application may never take the rest.
+        // Also allow one fetch for each drain that found nothing: the application may never take
+        // the records that fill the memory.
         let only = self.asked_for(node);
         (!only.is_empty()).then_some(Share { max_bytes, only })
     }
 
-    /// What could be fetched from this node of the partitions of which a drain found nothing.
+    /// Returns the handles that a drain asked for in vain and that this node can serve.
     fn asked_for(&self, node: NodeId) -> Vec<u32> {
         let Some(entry) = self.nodes.get(&node) else {
             return Vec::new();
@@ -143,7 +146,7 @@ impl Fetcher {
             .collect()
     }
 
-    /// Less is free than one partition's fetch takes.
+    /// Whether less memory is free than one partition's fetch needs.
     pub(crate) fn is_short_of_memory(&self) -> bool {
         let partition_max = self.shared.config.max_partition_fetch_bytes.max(1) as usize;
         self.shared.memory.free() < partition_max
@@ -208,7 +211,7 @@ impl Fetcher {
 }
 
 impl NodeFetch {
-    /// Whether it is to be asked now.
+    /// Whether a fetch from this node is due.
     fn is_due(&mut self, probe: bool, now: Instant) -> bool {
         let is_over = |wait: Option<Instant>| wait.is_none_or(|at| at <= now);
         if is_over(self.retry_at) {

@@ -1,7 +1,7 @@
-//! What new metadata says about the assigned partitions: who leads them, and whether they are there.
+//! Applies new metadata to the assigned partitions: their leaders, and whether they exist.
 //!
-//! A snapshot shares the topics that its answer did not change with the one before it. Only the other
-//! topics are looked at, and those that lacked something before: a leader, or a partition. The
+//! A snapshot of the metadata shares the topics that did not change with the snapshot before it.
+//! Only the other topics are checked, and those that lacked a leader or a partition before. The
 //! subscription's lock is held for [`PARTITIONS_PER_LOCK`] partitions at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,30 +18,30 @@ use crate::partition_state::Leader;
 use crate::subscription::PARTITIONS_PER_LOCK;
 use crate::topic_partition::TopicPartition;
 
-/// Log lines about partitions that are not there, for one answer.
+/// Maximum number of warnings about missing partitions per response.
 const ABSENCES_TOLD_MAX: usize = 10;
 
-/// The assigned partitions by topic, with what the last look saw.
+/// The assigned partitions by topic, with what the last check saw.
 #[derive(Debug, Default)]
 pub(crate) struct Leaders {
     topics: BTreeMap<Str, Watched>,
     nodes: Vec<NodeId>,
-    /// Partitions looked at so far: what a snapshot costs, without a clock.
+    /// Partitions checked so far. This measures the cost of a snapshot without a clock.
     looks: u64,
 }
 
 #[derive(Debug, Default)]
 struct Watched {
     partitions: Vec<TopicPartition>,
-    /// None: all of it is to be looked at.
+    /// `None`: all partitions must be checked.
     seen: Option<Arc<Topic>>,
-    /// Some partition had no leader, or was not there.
+    /// Some partition had no leader, or did not exist.
     incomplete: bool,
 }
 
 impl Leaders {
-    /// Another assignment. Partitions that stay are looked at again, as they may have been given away
-    /// in between.
+    /// Replaces the assignment. Partitions that stay are checked again, because they may have been
+    /// revoked and assigned again in between.
     fn assign(&mut self, partitions: Vec<TopicPartition>) {
         self.topics.clear();
         for partition in partitions {
@@ -50,7 +50,7 @@ impl Leaders {
         }
     }
 
-    /// The topics to look at, with what is known of them.
+    /// Returns the topics to check, with their metadata.
     fn due<'a>(
         &'a mut self,
         metadata: &'a Metadata,
@@ -71,10 +71,10 @@ impl Leaders {
     }
 }
 
-/// What a look at the metadata found.
+/// The result of checking the metadata.
 #[derive(Default)]
 struct Found {
-    /// A partition that may be read has no leader.
+    /// A partition has no leader.
     leaderless: bool,
     absent: BTreeSet<String>,
     refused: BTreeMap<Str, ErrorCode>,
@@ -82,7 +82,7 @@ struct Found {
 }
 
 impl Fetcher {
-    /// Takes note of new metadata and of a new assignment. True if there was either.
+    /// Applies new metadata and a new assignment. Returns true if there was either.
     pub(crate) fn refresh_leaders(&mut self, cluster: &mut Cluster, now: Instant) -> bool {
         let assignment = self.shared.subscription.lock().version();
         let changed = assignment != self.seen_assignment;
@@ -91,7 +91,7 @@ impl Fetcher {
             self.seen_assignment = version;
             self.leaders.assign(partitions);
             let topics: BTreeSet<Str> = self.leaders.topics.keys().cloned().collect();
-            // A bad name was refused when it was assigned, or the metadata will say so.
+            // A bad name was refused when it was assigned, or the metadata will report it.
             let _ = cluster.pin_topics(&topics, now);
         }
         let metadata = Arc::clone(cluster.metadata());
@@ -100,22 +100,23 @@ impl Fetcher {
         }
         let answered = metadata.version != self.seen_metadata;
         self.seen_metadata = metadata.version;
-        // A new leader is to confirm where an iteration has come to, not where it began.
+        // A new leader must confirm the current position of an iteration, not the one where it
+        // began.
         self.shared.settle();
         let leaderless = self.take_metadata(&metadata);
-        // Again: there was nothing to settle if a step was just being taken.
+        // Settle again, because the first call does nothing while a step runs.
         self.shared.settle();
         self.nodes
             .retain(|id, node| metadata.node(*id).is_some() || node.is_used());
         if answered && leaderless {
-            // A look finds each such partition only once; an election may outlast it, and a topic
-            // may get the partition later.
+            // A check finds each such partition only once. But an election may take longer than
+            // this response, and a topic may get the partition later.
             cluster.request_update();
         }
         true
     }
 
-    /// True if a partition that may be read has no leader.
+    /// Checks the due topics. Returns true if a partition has no leader.
     fn take_metadata(&mut self, metadata: &Metadata) -> bool {
         let mut found = Found::default();
         let mut leaders = std::mem::take(&mut self.leaders);
@@ -144,7 +145,7 @@ impl Fetcher {
         found.leaderless
     }
 
-    /// Some partitions of one topic; true if one lacks a leader.
+    /// Checks some partitions of one topic. Returns true if one lacks a leader.
     fn take_piece(
         &self,
         piece: &[TopicPartition],
@@ -212,7 +213,7 @@ impl Fetcher {
         }
     }
 
-    /// How often a partition was looked at because of new metadata or a new assignment.
+    /// Returns how many partition checks were caused by new metadata or assignments.
     pub fn looks(&self) -> u64 {
         self.leaders.looks
     }

@@ -1,4 +1,4 @@
-//! The consumer core: what is read, from where, and in which order it is handed out.
+//! The consumer core: which records are read, from where, and in which order they are returned.
 //!
 //! ```text
 //!                     application's thread                I/O thread
@@ -8,10 +8,10 @@
 //!   '-> RecordSink (Python objects, Arrow columns)      decode jobs (codec threads)
 //! ```
 //!
-//! No sockets, no clock, no threads: `now` is an argument, waiting is the caller's. Group
-//! membership and commits are not here either: the coordinator says what is assigned
-//! ([`Consumer::assign`]) and what was committed ([`Consumer::set_committed`]), and commits
-//! [`Subscription::all_consumed`].
+//! The core has no sockets, clock or threads: `now` is an argument, and the caller does the
+//! waiting. Group membership and commits are not here either. The coordinator sets what is
+//! assigned ([`Consumer::assign`]) and what is committed ([`Consumer::set_committed`]), and
+//! commits [`Subscription::all_consumed`].
 #![forbid(unsafe_code)]
 
 mod aborted;

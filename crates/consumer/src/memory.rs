@@ -1,12 +1,13 @@
-//! How much memory undrained records hold, and the cap on it (`fetch_buffer_memory`).
+//! Counts the memory that undrained records hold, against the limit `fetch_buffer_memory`.
 //!
-//! Charged are whole frames, until the last undrained slice of them is gone, and the bytes that
-//! came out of a codec. A charge gives itself back when it is dropped, wherever that happens: on
-//! the I/O thread (a stale answer), a codec thread, or the application's thread (drained). What comes
-//! out of a codec is counted by itself as well: it has a bound of its own (`decode_queue`).
+//! Two things are counted: complete frames, until their last undrained slice is gone, and the
+//! output of codecs. A charge returns its bytes when it is dropped, in whichever thread that
+//! happens: the I/O thread (a stale response), a codec thread, or the application's thread
+//! (drained). The output of codecs is also counted separately, because it has its own limit
+//! (`decode_queue`).
 //!
-//! This counts; it does not refuse. Whether to fetch or to decode more is the fetcher's decision,
-//! which may let one batch exceed the cap so that there is always progress.
+//! This module counts and never refuses. The fetcher decides whether to fetch or decode more, and
+//! may let one batch exceed the limit so that there is always progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +18,7 @@ pub(crate) struct FetchMemory {
     limit: usize,
     used: AtomicUsize,
     peak: AtomicUsize,
-    /// The part of `used` that comes out of a codec: promised, or there and not drained.
+    /// The part of `used` that is codec output: reserved, or decoded and not drained.
     decoded: AtomicUsize,
 }
 
@@ -65,7 +66,7 @@ impl FetchMemory {
     }
 }
 
-/// Bytes held; gives them back when dropped.
+/// A number of bytes that count as used until the charge is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     memory: Arc<FetchMemory>,
@@ -78,7 +79,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Gives so many bytes back, or all that are left.
+    /// Returns this many bytes, or all that are left.
     pub(crate) fn give_back(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;

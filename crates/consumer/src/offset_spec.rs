@@ -1,8 +1,8 @@
-//! Offsets by description: what to ask `ListOffsets` for, and when a consumer asks by itself.
+//! Descriptions of offsets for `ListOffsets`, and the policy for resets.
 
 use std::time::Duration;
 
-/// Which offset of a partition is wanted.
+/// The offset of a partition to look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OffsetSpec {
     /// The log start offset.
@@ -20,7 +20,7 @@ impl OffsetSpec {
     pub(crate) const LATEST_TIMESTAMP: i64 = -1;
     pub(crate) const MAX_TIMESTAMP: i64 = -3;
 
-    /// The number that stands for this description on the wire.
+    /// Returns the number that encodes this description in requests.
     pub fn wire_timestamp(self) -> i64 {
         match self {
             Self::Earliest => Self::EARLIEST_TIMESTAMP,
@@ -30,7 +30,7 @@ impl OffsetSpec {
         }
     }
 
-    /// The description behind a wire number; other negative numbers have no meaning here.
+    /// Decodes a number of a request. Other negative numbers have no meaning here.
     pub fn from_wire_timestamp(timestamp: i64) -> Option<Self> {
         match timestamp {
             Self::EARLIEST_TIMESTAMP => Some(Self::Earliest),
@@ -41,7 +41,7 @@ impl OffsetSpec {
         }
     }
 
-    /// The lowest `ListOffsets` version that knows this description.
+    /// The lowest `ListOffsets` version that supports this description.
     pub(crate) fn min_version(self) -> i16 {
         match self {
             Self::MaxTimestamp => 7,
@@ -50,7 +50,7 @@ impl OffsetSpec {
     }
 }
 
-/// `auto.offset.reset`: where to go when there is no position, or it is out of range.
+/// `auto.offset.reset`: where to read from if there is no position, or if it is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OffsetReset {
     Earliest,
@@ -62,7 +62,8 @@ pub enum OffsetReset {
 }
 
 impl OffsetReset {
-    /// What to ask the leader for; `now_ms` is the wall clock, as records are stamped by one.
+    /// Returns what to ask the leader for. `now_ms` is wall-clock time, like the timestamps of
+    /// records.
     pub fn spec(self, now_ms: i64) -> Option<OffsetSpec> {
         match self {
             Self::Earliest => Some(OffsetSpec::Earliest),

@@ -1,4 +1,4 @@
-//! What a consumer knows about one assigned partition.
+//! The state of one assigned partition.
 //!
 //! ```text
 //!              committed offset                    leader changed
@@ -10,15 +10,14 @@
 //!      ^                  (ListOffsets)
 //!      '-- at once without a group id
 //!
-//!  LogGone: the topic was made anew, and there is no policy; only a seek leads out of it
+//!  LogGone: the topic was created again, and there is no policy. Only a seek leads out of it
 //!  seek: from anywhere to Fetching, or to AwaitValidation when the offset's epoch is known
 //! ```
 //!
-//! Every change that makes answers on their way worthless (assign, seek, reset, validation)
-//! gives the partition a new *stamp*. Requests remember the stamp they were sent under; an answer
-//! with another one is thrown away. That one comparison keeps late offset loads from undoing a
-//! seek, late resets from undoing another reset, and fetched records from an old position from
-//! being handed out.
+//! Every change that makes responses in flight stale (assign, seek, reset, validation) gives the
+//! partition a new *stamp*. Requests remember their stamp, and a response with another stamp is
+//! dropped. This one comparison prevents a late committed offset from undoing a seek, a late reset
+//! from undoing another reset, and records fetched from an old position from being returned.
 
 use std::time::Instant;
 
@@ -38,7 +37,7 @@ pub struct FetchPosition {
 }
 
 impl FetchPosition {
-    /// Moves over a batch; one of an old format does not know its epoch.
+    /// Moves over a batch. A batch of an old format has no leader epoch.
     pub(crate) fn move_to(&mut self, to: Self) {
         self.offset = self.offset.max(to.offset);
         if to.leader_epoch >= 0 {
@@ -47,96 +46,97 @@ impl FetchPosition {
     }
 }
 
-/// Where a partition stands on its way to being fetched. The diagram above is this table.
+/// The phase of a partition before and during fetching. The diagram above shows the transitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// No position: with a group id, the committed offset is waited for.
+    /// No position. With a group ID, the committed offset is awaited.
     Initializing,
-    /// No position and none committed: the reset policy is to be applied.
+    /// No position and no committed offset. The reset policy must be applied.
     Uncommitted,
-    /// The leader is to be asked for an offset.
+    /// The leader must be asked for an offset.
     AwaitReset(OffsetReset),
-    /// The leader is to confirm that its log still holds what was read so far.
+    /// The leader must confirm that its log still has what was read.
     AwaitValidation(FetchPosition),
     Fetching(FetchPosition),
-    /// The log that this position is of is no more, and there is no policy to find another by: told
-    /// again and again until the application seeks.
+    /// The log of this position no longer exists, and there is no reset policy. The error is
+    /// raised again and again until the application seeks.
     LogGone(FetchPosition),
 }
 
-/// Who leads a partition, as of the last metadata.
+/// The leader of a partition in the last metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Leader {
     pub(crate) node: i32,
     pub(crate) epoch: i32,
 }
 
-/// Reading on behind the record set that an iteration goes through: see [`crate::stepping`].
+/// Fetching beyond the fetch that an iteration reads, see [`crate::stepping`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
-    /// What is fetched begins at the position.
+    /// The next fetch starts at the position.
     No,
-    /// What is fetched begins here, where the record set before it ends.
+    /// The next fetch starts here, at the end of the fetch that is being drained.
     From(FetchPosition),
-    /// The broker had an objection: the fetch from the position, once it has come there, will tell.
+    /// The broker returned an error. The fetch from the position, once it gets there, will report
+    /// it.
     GivenUp,
 }
 
-/// What the application was given of a partition since its last assignment, seek or reset.
+/// The records of a partition that were returned since its last assignment, seek or reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOut {
-    /// Another number after each assignment, seek and reset.
+    /// A different number after each assignment, seek and reset.
     pub since: u64,
     /// The position before the first record.
     pub from: i64,
     /// The position after the last record.
     pub to: i64,
-    /// Fewer than offsets where the log has gaps or markers.
+    /// Smaller than the difference of the offsets if the log has gaps or markers.
     pub records: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct PartitionState {
-    /// A number for this assignment of this partition, never used again.
+    /// Identifies this assignment of this partition. Never reused.
     pub(crate) handle: u32,
     pub(crate) phase: Phase,
     pub(crate) stamp: u64,
-    /// The stamp of the last assignment, seek or reset. Since then the position was only read on from,
-    /// or confirmed.
+    /// The stamp of the last assignment, seek or reset. Since then the position was only moved by
+    /// reading, or confirmed.
     pub(crate) moved_at: u64,
     pub(crate) handed_out: Option<HandedOut>,
     pub(crate) paused: bool,
-    /// What would be fetched next is in the buffer, or not to be fetched yet.
+    /// The next data to fetch is in the buffer already, or must not be fetched yet.
     pub(crate) buffered: bool,
     pub(crate) ahead: Ahead,
-    /// A request that will settle the phase is on its way.
+    /// A request that will settle the phase is in flight.
     pub(crate) asked: bool,
-    /// An error about this partition waits to be raised; nothing is tried before it is.
+    /// An error about this partition is queued. Nothing is tried before it is raised.
     pub(crate) blocked: bool,
-    /// A failure was reported on a thread without a clock; the I/O thread sets `retry_at`.
+    /// A thread without a clock reported a failure. The I/O thread will set `retry_at`.
     pub(crate) backoff_due: bool,
     pub(crate) retry_at: Option<Instant>,
     pub(crate) attempts: u32,
     pub(crate) leader: Option<Leader>,
-    /// Epoch of the last leader under which the position was good.
+    /// Epoch of the last leader under which the position was valid.
     pub(crate) last_leader_epoch: Option<i32>,
     pub(crate) topic_id: Uuid,
     pub(crate) absence: AbsenceNote,
-    /// A closer replica and until when it is used (KIP-392).
+    /// The closer replica, and until when it is used (KIP-392).
     pub(crate) preferred_replica: Option<(i32, Instant)>,
     pub(crate) high_watermark: Option<i64>,
     pub(crate) last_stable_offset: Option<i64>,
     pub(crate) log_start_offset: Option<i64>,
-    /// When a broker last told these, with or without records.
+    /// When a broker last sent these, with or without records.
     pub(crate) fetched_at: Option<Instant>,
-    /// Measured when records are drained; none before.
+    /// Measured when records are drained. `None` before that.
     pub(crate) distances: Option<Box<Distances>>,
     /// Place in the rotation; smaller is sooner.
     pub(crate) turn: u64,
-    /// To be looked at by the fetcher.
+    /// The fetcher must check this partition.
     pub(crate) touched: bool,
-    /// What the last look said: the node whose session has it, the node at which it counts as
-    /// buffered.
+    /// Set by the fetcher's last check: the node whose session has the partition, and the node at
+    /// which it counts as buffered.
     pub(crate) in_session: Option<NodeId>,
     pub(crate) counted_at: Option<NodeId>,
 }
@@ -174,7 +174,7 @@ impl PartitionState {
         }
     }
 
-    /// Enters another phase and makes every answer on its way stale.
+    /// Enters another phase and makes every response in flight stale.
     pub(crate) fn enter(&mut self, phase: Phase, stamp: u64) {
         self.phase = phase;
         self.stamp = stamp;
@@ -187,7 +187,7 @@ impl PartitionState {
         self.attempts = 0;
     }
 
-    /// The application was given so many records between two positions.
+    /// Counts records that were returned to the application between two positions.
     pub(crate) fn hand_out(&mut self, from: i64, to: i64, records: usize) {
         let since = self.moved_at;
         let out = self.handed_out.get_or_insert(HandedOut {
@@ -200,7 +200,7 @@ impl PartitionState {
         out.records += records as u64;
     }
 
-    /// The position that may be read from: none while it is unknown or unconfirmed.
+    /// Returns the position to read from: `None` while it is unknown or unconfirmed.
     pub(crate) fn valid_position(&self) -> Option<FetchPosition> {
         match self.phase {
             Phase::Fetching(position) => Some(position),
@@ -208,7 +208,7 @@ impl PartitionState {
         }
     }
 
-    /// Where the next fetch begins, if there may be one.
+    /// Returns where the next fetch starts, if a fetch is allowed.
     pub(crate) fn fetch_position(&self) -> Option<FetchPosition> {
         match self.ahead {
             Ahead::From(end) => self.valid_position().and(Some(end)),
@@ -216,7 +216,7 @@ impl PartitionState {
         }
     }
 
-    /// The end of the log for a reader, as of the last answer.
+    /// Returns the end of the log for this isolation level, from the last response.
     fn known_end(&self, isolation: IsolationLevel) -> Option<i64> {
         match isolation {
             IsolationLevel::ReadUncommitted => self.high_watermark,
@@ -224,8 +224,9 @@ impl PartitionState {
         }
     }
 
-    /// Has what follows `end` fetched although the record set that ends there is not drained yet; not
-    /// where the log was not known to go on: the broker would sit on the request. True if that is new.
+    /// Allows a fetch of what follows `end` before the fetch that ends there is drained. This
+    /// requires that the log was known to continue, otherwise the broker would hold the request.
+    /// Returns true if this is new.
     pub(crate) fn run_ahead(&mut self, end: FetchPosition, isolation: IsolationLevel) -> bool {
         let goes_on = self
             .known_end(isolation)
@@ -238,13 +239,13 @@ impl PartitionState {
         starts
     }
 
-    /// Waits until the position has come to where it was fetched ahead from.
+    /// Fetches nothing until the position has reached the start of the failed fetch ahead.
     pub(crate) fn give_up_ahead(&mut self) {
         self.ahead = Ahead::GivenUp;
         self.buffered = true;
     }
 
-    /// Something went wrong: nothing is tried before `retry_at`.
+    /// Notes a failure: nothing is tried before `retry_at`.
     pub(crate) fn failed(&mut self, retry_at: Instant) {
         self.asked = false;
         self.backoff_due = false;
@@ -252,7 +253,7 @@ impl PartitionState {
         self.attempts = self.attempts.saturating_add(1);
     }
 
-    /// Something went well.
+    /// Notes a success, which resets the backoff.
     pub(crate) fn succeeded(&mut self) {
         self.asked = false;
         self.retry_at = None;
@@ -267,19 +268,19 @@ impl PartitionState {
         !self.paused && !self.buffered && self.due(now) && self.valid_position().is_some()
     }
 
-    /// The closer replica, while its lease lasts.
+    /// Returns the closer replica while its lease lasts.
     pub(crate) fn closer_replica(&self, now: Instant) -> Option<i32> {
         let (node, until) = self.preferred_replica?;
         (now < until).then_some(node)
     }
 
-    /// The node to read from: the closer replica if there is one, else the leader.
+    /// Returns the node to read from: the closer replica if there is one, otherwise the leader.
     pub(crate) fn read_replica(&self, now: Instant) -> Option<i32> {
         self.closer_replica(now)
             .or_else(|| self.leader.map(|leader| leader.node))
     }
 
-    /// How far the position is from the ends of the log, where both are known.
+    /// Returns the distance of the position from the ends of the log, if they are known.
     pub(crate) fn distance(&self, isolation: IsolationLevel) -> Option<Distance> {
         let end = self.known_end(isolation)?;
         let position = self.valid_position()?.offset;

@@ -1,8 +1,8 @@
-//! A result that the I/O thread will fill in: a one-shot without a runtime.
+//! A result that the I/O thread fills in later: a one-shot channel without an async runtime.
 //!
-//! The asking thread keeps a [`Pending`], the fetcher a `Completer`. Waiting is not done here:
-//! [`Pending::poll`] leaves a [`Waker`], behind which is a task or a parked thread. A completer
-//! that is dropped unfilled answers [`ConsumerError::Closed`], so no waiter waits for ever.
+//! The asking thread keeps a [`Pending`], the fetcher a `Completer`. This module does not wait:
+//! [`Pending::poll`] stores a [`Waker`] of a task or a parked thread. If a completer is dropped
+//! without a result, the result is [`ConsumerError::Closed`], so no waiter waits forever.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -27,12 +27,13 @@ impl<T> Cell<T> {
     }
 }
 
-/// The asking side.
+/// The receiving side.
 #[derive(Debug)]
 pub struct Pending<T>(Arc<Cell<T>>);
 
 impl<T> Pending<T> {
-    /// The result, once; until then `waker` is woken when it comes. After it was taken: pending.
+    /// Returns the result once. Until then it stores `waker`, which is woken when the result
+    /// arrives. After the result is taken, it always returns pending.
     pub fn poll(&self, waker: &Waker) -> Poll<Outcome<T>> {
         let mut slot = self.0.lock();
         match std::mem::replace(&mut *slot, Slot::Taken) {
@@ -45,7 +46,7 @@ impl<T> Pending<T> {
         }
     }
 
-    /// The result if it is there.
+    /// Returns the result if it has arrived.
     pub fn try_take(&self) -> Option<Outcome<T>> {
         match self.poll(Waker::noop()) {
             Poll::Ready(outcome) => Some(outcome),
@@ -54,7 +55,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// The answering side.
+/// The sending side.
 #[derive(Debug)]
 pub(crate) struct Completer<T>(Arc<Cell<T>>);
 

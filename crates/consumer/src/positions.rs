@@ -1,14 +1,15 @@
-//! `update_fetch_positions`: how a partition gets a position, and keeps it honest.
+//! Gives each partition a position and keeps it valid, like Kafka's `update_fetch_positions`.
 //!
 //! ```text
 //! 0  the leader or its epoch changed     OffsetForLeaderEpoch, fetching waits
 //! 1  all positions known                 nothing to do
-//! 2  with a group id                     the coordinator tells the committed offsets
+//! 2  with a group id                     the coordinator sets the committed offsets
 //! 3  none committed                      reset policy, or NoOffsetForPartition
 //! 4  a reset is due                      ListOffsets at the leader
 //! ```
-//! The steps are not a sequence of waits: every partition stands at its own step (its phase), and
-//! each poll sends what is due. An answer counts only under the stamp it was asked under.
+//! These steps are not a sequence of waits. Each partition has its own step (its phase), and each
+//! poll sends the requests that are due. A response counts only if the partition still has the
+//! stamp of the request.
 
 use std::time::Instant;
 
@@ -29,7 +30,7 @@ use crate::topic_partition::TopicPartition;
 use crate::validation::{self, Verdict};
 
 impl Fetcher {
-    /// The topic was deleted and made again: the position means nothing in the new log.
+    /// The topic was deleted and created again, so the position has no meaning in the new log.
     pub(crate) fn log_is_gone(&self, partition: &TopicPartition) {
         let (position, stamp) = {
             let mut assigned = self.shared.subscription.lock();
@@ -54,8 +55,9 @@ impl Fetcher {
         self.shared.buffer.wake();
     }
 
-    /// Partitions without a committed offset (all, without a group) are reset by policy. If there
-    /// is none they are blocked and the application is told, as only it knows where to begin.
+    /// Resets partitions without a committed offset (all, without a group) by policy. Without a
+    /// policy they are blocked and the application gets an error, because only it knows where to
+    /// start.
     pub(crate) fn settle_uncommitted(&mut self, survey: &Survey) {
         if survey.uncommitted.is_empty() {
             return;
@@ -64,7 +66,7 @@ impl Fetcher {
         for piece in survey.uncommitted.chunks(PARTITIONS_PER_LOCK) {
             let mut assigned = self.shared.subscription.lock();
             for (partition, stamp) in piece {
-                // The application may have sought elsewhere since the survey: its word counts.
+                // The application may have sought since the survey. The seek wins.
                 let Some(state) = assigned.current(partition, *stamp) else {
                     continue;
                 };
@@ -90,8 +92,8 @@ impl Fetcher {
         }
     }
 
-    /// Asks leaders for the offsets that due resets stand for, as nobody else knows where a log
-    /// begins and ends; one request a node.
+    /// Asks the leaders for the offsets of the resets that are due, one request per node. Only a
+    /// leader knows where its log begins and ends.
     pub(crate) fn send_resets(
         &mut self,
         survey: &mut Survey,
@@ -148,7 +150,7 @@ impl Fetcher {
         now: Instant,
     ) {
         let mut assigned = self.shared.subscription.lock();
-        // Revoked, sought elsewhere, or another reset was asked for meanwhile: not ours any more.
+        // The partition was revoked or sought, or another reset was requested in the meantime.
         let Some(state) = assigned.current(&target.partition, target.stamp) else {
             return;
         };
@@ -161,7 +163,7 @@ impl Fetcher {
                 };
                 assigned.enter(&target.partition, Phase::Fetching(position));
             }
-            // No record is that young: what comes next is.
+            // No record is that recent, so the position is the end of the log.
             (Some(_), Some(ErrorCode::NONE)) => {
                 assigned.enter(&target.partition, Phase::AwaitReset(OffsetReset::Latest));
             }
@@ -180,8 +182,9 @@ impl Fetcher {
         }
     }
 
-    /// Asks leaders where the epochs of positions end in their logs (KIP-320): after a change of
-    /// leader, what was read may have been cut off. Such partitions are fetched after the answer.
+    /// Asks the leaders where the epochs of the positions end in their logs (KIP-320). After a
+    /// change of leader, records that were read may have been truncated. Such partitions are not
+    /// fetched before the response.
     pub(crate) fn send_validations(
         &mut self,
         survey: &mut Survey,
@@ -196,7 +199,7 @@ impl Fetcher {
             }
             let version = cluster.api_version(node, ApiKey::OFFSET_FOR_LEADER_EPOCH);
             let Some(version) = version.filter(|v| *v >= validation::VERSION_MIN) else {
-                // The broker cannot tell; reading on is what clients did before KIP-320.
+                // The broker cannot validate. Clients before KIP-320 simply continued to read.
                 self.confirm(&targets);
                 continue;
             };
@@ -273,8 +276,8 @@ impl Fetcher {
             .push_error(error, vec![(target.partition.clone(), target.stamp)]);
     }
 
-    /// The log no longer holds what was read. Never passed over in silence: either a policy says
-    /// where to go on, or the application is told.
+    /// The log no longer has what was read. This is never ignored: either a policy gives the next
+    /// offset, or the application gets an error.
     fn truncated(
         &self,
         partition: &TopicPartition,
@@ -313,7 +316,7 @@ impl Fetcher {
         }
     }
 
-    /// The node is not connected yet: the actor's turns while it connects try again.
+    /// The node is not connected yet. The actor polls again while it connects.
     fn look_again<'a>(&mut self, partitions: impl Iterator<Item = &'a TopicPartition>) {
         let partitions: Vec<_> = partitions.collect();
         for piece in partitions.chunks(PARTITIONS_PER_LOCK) {
@@ -338,7 +341,7 @@ impl Fetcher {
     }
 }
 
-/// The version to speak with a node that is ready.
+/// Returns the API version to use with a node, if the node is ready.
 fn version(node: NodeId, key: ApiKey, cluster: &mut Cluster, now: Instant) -> Option<i16> {
     if !cluster.is_ready(node, Purpose::General, now) {
         return None;
@@ -356,7 +359,7 @@ mod tests {
     use crate::config::ConsumerConfig;
     use crate::consumer::Consumer;
 
-    /// `assign` and a seek right behind it, while the I/O thread is between its look at the new
+    /// `assign` is followed by a seek, while the I/O thread is between its check of the new
     /// partition and the reset by policy.
     #[test]
     fn a_seek_between_the_look_and_the_policy_is_not_undone() {

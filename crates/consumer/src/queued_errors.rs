@@ -1,12 +1,13 @@
-//! Errors that wait to be raised by a poll.
+//! Errors that wait for a poll to raise them.
 //!
 //! ```text
 //! Fetcher --push--> error, about {partition: stamp} --take--> a poll raises it, once;
-//!                     ^ an equal one joins it                 its partitions are tried again
+//!                     ^ an equal one joins it                 its partitions are retried
 //! ```
-//! A partition is *blocked* while an error about it waits here: the client tries nothing for it
-//! until the application knows. Only raising the error, or a new stamp (a seek, an assignment), ends
-//! that, so an error that equals a queued one must leave its partitions with that one.
+//! A partition is *blocked* while an error about it is queued here: the client tries nothing for
+//! it until the application has seen the error. Only raising the error or a new stamp (a seek, an
+//! assignment) ends that. So an error that equals a queued one must add its partitions to the
+//! queued one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,19 +21,20 @@ use crate::topic_partition::TopicPartition;
 #[derive(Debug)]
 struct QueuedError {
     error: ConsumerError,
-    /// It holds whatever happens to the partitions.
+    /// The error holds whatever happens to the partitions.
     general: bool,
     /// The stamps under which its partitions were blocked.
     about: BTreeMap<TopicPartition, u64>,
 }
 
 impl QueuedError {
-    /// One answer, or several, can refuse several partitions with the same words.
+    /// Adds partitions. One or several responses can refuse several partitions with equal errors.
     fn join(&mut self, about: Vec<(TopicPartition, u64)>) {
         self.general |= about.is_empty();
         for (partition, stamp) in about {
             let newest = self.about.entry(partition).or_default();
-            // A late answer under an older stamp says nothing about the partition of today.
+            // A late response under an older stamp says nothing about the current state of the
+            // partition.
             *newest = stamp.max(*newest);
         }
     }
@@ -47,7 +49,7 @@ impl QueuedError {
         self.general || about.any(|partition| self.blocks(partition, assigned))
     }
 
-    /// Whether it still holds. From now on, its partitions are tried again.
+    /// Whether the error still holds. Its partitions are retried from now on.
     fn is_to_be_raised(&self, assigned: &mut Assigned) -> bool {
         let mut holds = self.general;
         for (partition, stamp) in &self.about {
@@ -55,7 +57,7 @@ impl QueuedError {
                 state.blocked = false;
                 state.backoff_due = true;
                 if state.phase == Phase::Uncommitted {
-                    // Somebody may commit an offset until the next look.
+                    // An offset may be committed before the next check.
                     state.phase = Phase::Initializing;
                 }
                 holds = true;
@@ -74,7 +76,8 @@ impl QueuedErrors {
         self.0.is_empty()
     }
 
-    /// Queues an error about partitions under their stamps; about none: about the whole client.
+    /// Queues an error about partitions and their stamps. Without partitions it concerns the
+    /// client.
     pub(crate) fn push(&mut self, error: ConsumerError, about: Vec<(TopicPartition, u64)>) {
         if let Some(same) = self.0.iter_mut().find(|queued| queued.error == error) {
             if !is_planted(Bug::SilentPartition) {
@@ -91,7 +94,7 @@ impl QueuedErrors {
         self.0.push_back(queued);
     }
 
-    /// Takes the first error that still holds. From now on, its partitions are tried again.
+    /// Takes the first error that still holds. Its partitions are retried from now on.
     pub(crate) fn take_first(&mut self, assigned: &mut Assigned) -> Option<ConsumerError> {
         while let Some(queued) = self.0.pop_front() {
             if queued.is_to_be_raised(assigned) {
@@ -101,7 +104,7 @@ impl QueuedErrors {
         None
     }
 
-    /// [`Self::take_first`] of those about this partition or the whole client.
+    /// Takes the first error about this partition or the client, if it still holds.
     pub(crate) fn take_about(
         &mut self,
         partition: &TopicPartition,
@@ -115,7 +118,7 @@ impl QueuedErrors {
         queued.is_to_be_raised(assigned).then_some(queued.error)
     }
 
-    /// Drops what seeks and assignments have made worthless.
+    /// Drops errors that seeks and assignments have made stale.
     pub(crate) fn drop_stale(&mut self, assigned: &Assigned) {
         self.0.retain(|queued| queued.holds(assigned));
     }
@@ -134,7 +137,7 @@ mod tests {
         TopicPartition::new("t", partition)
     }
 
-    /// An error that names the topic, the partition, or what of the client is refused.
+    /// What an error names: the topic, the partition, or nothing but the client.
     #[derive(Clone, Copy, Debug)]
     enum Kind {
         Topic,
@@ -159,9 +162,9 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// The answer of a broker, under the stamp of now.
+        /// The response of a broker, under the current stamp.
         Refuse(i32, Kind),
-        /// An answer that a seek has overtaken.
+        /// A response under a stamp that a seek has replaced.
         RefuseLate(i32, Kind),
         Seek(i32),
         Assign(Vec<i32>),
@@ -229,7 +232,7 @@ mod tests {
             };
             let about = match kind {
                 Kind::Client => Vec::new(),
-                // Nobody asks for a partition that is blocked.
+                // No request is sent for a blocked partition.
                 _ if state.blocked => return,
                 Kind::Topic | Kind::Partition => {
                     state.blocked = true;

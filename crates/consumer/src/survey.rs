@@ -1,4 +1,4 @@
-//! A look at the partitions that were touched: what is to be done for them, and by whom.
+//! Checks the touched partitions, and lists the requests that they need from each node.
 //!
 //! ```text
 //! touched, revoked, due again --> fetch      (node, partition): fetch it from here, or no longer
@@ -6,9 +6,9 @@
 //!                             --> validate   {node: [...]}      OffsetForLeaderEpoch
 //!                             --> uncommitted, gone, leaderless, timers
 //! ```
-//! Each partition remembers what the last look said of it (in which node's session it is, at
-//! which node it counts as buffered), so that a look yields changes only. What cannot be done yet
-//! is touched again by whoever finds out.
+//! Each partition remembers the result of its last check (the node whose session has it, and the
+//! node at which it counts as buffered), so a check returns only changes. If something cannot be
+//! done yet, the code that finds out touches the partition again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -21,7 +21,7 @@ use crate::partition_state::{FetchPosition, PartitionState, Phase};
 use crate::subscription::{PARTITIONS_PER_LOCK, Subscription};
 use crate::topic_partition::TopicPartition;
 
-/// A partition whose position the leader is to tell.
+/// A partition whose position the leader must look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResetTarget {
     pub(crate) partition: TopicPartition,
@@ -30,7 +30,7 @@ pub(crate) struct ResetTarget {
     pub(crate) reset: OffsetReset,
 }
 
-/// A partition whose position the leader is to confirm.
+/// A partition whose position the leader must confirm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValidationTarget {
     pub(crate) partition: TopicPartition,
@@ -44,7 +44,7 @@ pub(crate) struct ValidationTarget {
 pub(crate) enum FetchChange {
     Want(NodeId, Wanted),
     Leave(NodeId, u32),
-    /// One more, or one less, partition with undrained records that are not paused.
+    /// One more, or one fewer, partition that has undrained records and is not paused.
     Buffered(NodeId, isize),
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Survey {
     pub(crate) reset: BTreeMap<NodeId, Vec<ResetTarget>>,
     pub(crate) validate: BTreeMap<NodeId, Vec<ValidationTarget>>,
     pub(crate) uncommitted: Vec<(TopicPartition, u64)>,
-    /// Their positions are of logs that are no more.
+    /// The logs of their positions no longer exist.
     pub(crate) gone: Vec<TopicPartition>,
     /// Some partition waits for a leader.
     pub(crate) leaderless: bool,
 }
 
-/// When to look at which partition again, by handle.
+/// When to check which partition again, by handle.
 pub(crate) type Timers = BTreeSet<(Instant, u32)>;
 
 pub(crate) struct Look<'a> {
@@ -71,8 +71,8 @@ pub(crate) struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// A piece at a time: after a new assignment all partitions are touched. One that is touched again
-    /// meanwhile is looked at in its piece, or by the next look.
+    /// Checks one piece after the other, because a new assignment touches all partitions. A
+    /// partition that is touched during the check is covered by its piece or by the next check.
     pub(crate) fn at(&mut self, subscription: &Subscription) -> Survey {
         let mut survey = Survey::default();
         let (removed, touched) = {
@@ -95,8 +95,8 @@ impl Look<'_> {
         survey
     }
 
-    /// What was touched, then what has waited long enough; each once. A partition that is both,
-    /// or has two waits that end, would otherwise be asked for twice by one request.
+    /// Returns the touched partitions, then those whose wait is over, each only once. Otherwise a
+    /// request could ask twice for a partition that is both, or that has two waits.
     fn due(&mut self, touched: Vec<u32>) -> Vec<u32> {
         let mut handles = touched;
         let mut seen: BTreeSet<u32> = handles.iter().copied().collect();
@@ -181,8 +181,8 @@ impl Look<'_> {
         }
     }
 
-    /// Bookkeeping that needs a clock: waits left by threads without one, leases that end, and
-    /// the step from "no group" to "nothing committed".
+    /// Updates what needs a clock: waits started by threads without one, leases that end, and the
+    /// step from "no group" to "nothing committed".
     fn settle(&mut self, state: &mut PartitionState) {
         if state.backoff_due {
             let wait = self.backoff.after(state.attempts);

@@ -1,24 +1,26 @@
-//! How the locks are waited for that the application's thread and the I/O thread share.
+//! Waits for the locks that the application's thread and the I/O thread share.
 //!
-//! A lock that is free is taken at once. One that is not is waited for by whoever runs in the thread: a
-//! binding gives up the interpreter's lock meanwhile, as the lock's holder may be slow to get a core.
-//! It takes that lock back before it holds one of ours again, so nobody waits for it under ours.
-//! Where two locks are needed, both are tried, and a taken one is waited for with none held.
+//! A free lock is taken at once. To wait for a taken lock, the thread calls a function of the
+//! binding. The binding releases the interpreter's lock during the wait, because the holder may be
+//! slow to get a CPU core. It takes the interpreter's lock back before it holds one of our locks
+//! again, so no thread waits for the interpreter while it holds our locks. If two locks are
+//! needed, the thread tries both, and waits for a taken one without holding the other.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
-/// Runs a wait that it is given.
+/// A function that runs the wait passed to it.
 type Waiting = fn(&mut (dyn FnMut() + Send));
 
 static WAITING: OnceLock<Waiting> = OnceLock::new();
 
-/// Has all waits for locks of consumers in this process run by `waiting`. The first call counts.
+/// Runs all later waits for consumers' locks in this process with `waiting`. Only the first call
+/// has an effect.
 pub fn run_lock_waits(waiting: fn(&mut (dyn FnMut() + Send))) {
     let _ = WAITING.set(waiting);
 }
 
-/// A panic under one of these locks leaves plain fields, each valid by itself: it is entered all the
-/// same.
+/// Locks a mutex, even if it is poisoned: a panic under one of these locks leaves plain fields,
+/// each of them valid.
 pub(crate) fn lock<T: Send>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     loop {
         if let Some(guard) = try_lock(mutex) {
@@ -28,7 +30,7 @@ pub(crate) fn lock<T: Send>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     }
 }
 
-/// None if somebody holds it.
+/// Locks the mutex, or returns `None` if another thread holds it.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
@@ -37,7 +39,7 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-/// Waits until nobody holds it. No other of these locks may be held.
+/// Waits until no thread holds the mutex. The caller must not hold another of these locks.
 pub(crate) fn wait<T: Send>(mutex: &Mutex<T>) {
     let mut wait = || drop(mutex.lock().unwrap_or_else(PoisonError::into_inner));
     match WAITING.get() {
@@ -62,7 +64,7 @@ mod tests {
     use crate::topic_partition::TopicPartition;
 
     thread_local! {
-        /// What a thread does before it waits.
+        /// Sent to when the thread is about to wait.
         static BEFORE: Cell<Option<mpsc::Sender<()>>> = const { Cell::new(None) };
     }
 
@@ -73,7 +75,8 @@ mod tests {
         wait();
     }
 
-    /// Runs a call while the lock is held, until the call waits for it outside of all locks.
+    /// Runs a call while the lock is held, until the call waits for the lock through the binding's
+    /// function.
     fn waits_unheld<T: Send>(mutex: &StdMutex<T>, call: impl FnOnce() + Send) {
         run_lock_waits(told);
         let (sender, waits) = mpsc::channel();
